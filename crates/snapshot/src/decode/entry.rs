@@ -1,0 +1,92 @@
+//! A dict with `action`: one row of a trace.
+
+use super::keys;
+use super::store::{Node, Store, next_row, pairs};
+use crate::entries::{Action, Entry};
+use crate::error::ErrorKind;
+use crate::pickle::value::{Kind, Value};
+use crate::warnings::Place;
+use crate::{PoolId, StackId, StreamId, StringId};
+
+impl Store {
+    pub(super) fn drain_entry(&mut self, items: &[Value], at: u64) -> Result<Node, ErrorKind> {
+        let row = next_row(self.entries.len(), "the number of trace entries")?;
+        let mut entry = Entry {
+            action: Action::SNAPSHOT,
+            address: 0,
+            size_bytes: 0,
+            stream: StreamId::DEFAULT,
+            time_us: None,
+            stack: StackId::MISSING,
+            pool: PoolId::MISSING,
+            compile_context: StringId::MISSING,
+            user_metadata: StringId::MISSING,
+            category: StringId::MISSING,
+        };
+        for (key, value) in pairs(items) {
+            match key.as_text() {
+                Some(keys::ACTION) => entry.action = self.action_of(value, at),
+                Some(keys::ADDR) => entry.address = self.u64_of(value).unwrap_or(0),
+                Some(keys::SIZE) => entry.size_bytes = self.bytes_of(value, "size", at),
+                Some(keys::STREAM) => entry.stream = self.stream_of(value),
+                Some(keys::TIME_US) => entry.time_us = self.time_of(value, at),
+                Some(keys::FRAMES | keys::CPP_FRAMES) => entry.stack = self.stack_of(value, at)?,
+                Some(keys::COMPILE_CONTEXT) => entry.compile_context = self.string_of(value, at),
+                Some(keys::USER_METADATA) => entry.user_metadata = self.string_of(value, at),
+                Some(keys::CATEGORY) => entry.category = self.string_of(value, at),
+                Some(keys::POOL_ID) => entry.pool = self.pool_of(value),
+                Some(keys::DEVICE_FREE) => {
+                    let free = self.bytes_of(value, "device_free", at);
+                    self.entries.device_free_bytes.push((row, free));
+                }
+                Some(keys::FORWARD_FRAMES) => {
+                    let stack = self.stack_of(value, at)?;
+                    self.entries.forward_stack.push((row, stack));
+                }
+                Some(key) => {
+                    let text = self.string_of(value, at);
+                    self.unknown_key("trace entry", Value::text(key), at);
+                    self.entries.extras.push((row, (key, text)));
+                }
+                None => self.unknown_key("trace entry", key, at),
+            }
+        }
+        self.entries.push(entry);
+        Ok(Node::Entry(row))
+    }
+
+    /// The action; an unknown one is kept by its name.
+    #[inline]
+    fn action_of(&mut self, value: Value, at: u64) -> Action {
+        match value.as_text().and_then(keys::action) {
+            Some(action) => action,
+            None => self.unknown_action(value, at),
+        }
+    }
+
+    #[cold]
+    fn unknown_action(&mut self, value: Value, at: u64) -> Action {
+        let name = self.string_of(value, at);
+        let known = self.unknown_actions.iter().position(|&seen| seen == name);
+        let index = known.unwrap_or_else(|| {
+            if self.unknown_actions.len() < 246 {
+                self.unknown_actions.push(name);
+            }
+            self.unknown_actions.len() - 1
+        });
+        let shown: String = self.strings.get(name).chars().take(40).collect();
+        let message = format!("entries have the unknown action `{shown}`; they are kept but not replayed");
+        self.warnings.add("unknown-action", message, Place::byte(at));
+        Action::other(index)
+    }
+
+    /// Text; a value of another kind as JSON text, nothing for `None`.
+    #[inline]
+    fn string_of(&mut self, value: Value, at: u64) -> StringId {
+        match value.kind() {
+            Kind::Text(id) => id,
+            Kind::None => StringId::MISSING,
+            _ => self.render(value, at),
+        }
+    }
+}

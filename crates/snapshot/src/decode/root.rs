@@ -1,0 +1,300 @@
+//! The whole: from the root value to a [`Snapshot`].
+
+use super::keys;
+use super::store::{Node, Run, Store};
+use crate::entries::EntryTable;
+use crate::error::ErrorKind;
+use crate::pickle::value::{Kind, Value};
+use crate::settings::{Setting, Settings};
+use crate::snapshot::{HostMemory, Layout, Snapshot};
+use crate::warnings::{NO_OFFSET, Place};
+use crate::{Annotation, EntryId, Segment};
+
+/// What the keys of the root hold.
+#[derive(Default)]
+struct Parts {
+    segments: Option<Value>,
+    device_traces: Option<Value>,
+    settings: Option<Value>,
+    annotations: Option<Value>,
+    host_segments: Option<Value>,
+    host_traces: Option<Value>,
+    extras: Vec<(String, String)>,
+    last_key: Option<String>,
+}
+
+/// Rows of the store's trace entries that one trace is made of.
+enum Rows {
+    Run(Run),
+    Scattered(Vec<u32>),
+}
+
+impl Store {
+    /// Puts the snapshot together from what the root holds; with it the root's last key, where a cut file ends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherData`] if the root is no snapshot.
+    pub(crate) fn into_snapshot(mut self, root: Value) -> Result<(Snapshot, Option<String>), ErrorKind> {
+        let (layout, parts) = match self.node_of(root) {
+            Some(Node::Map(index)) => (Layout::Dict, self.parts(index as usize)?),
+            // `torch.cuda.memory_snapshot()` of any version, `_snapshot()` up to torch 1.13.
+            Some(Node::Segments(_) | Node::EmptyList) => {
+                (Layout::SegmentList, Parts { segments: Some(root), ..Parts::default() })
+            }
+            other => return Err(ErrorKind::OtherData(self.describe(root, other))),
+        };
+        let segments = self.take_segments(parts.segments, "segments");
+        let host_segments = self.take_segments(parts.host_segments, "host_segments");
+        let annotations = self.take_annotations(parts.annotations);
+        let settings = self.settings(parts.settings);
+        let mut rows = self.trace_rows(parts.device_traces);
+        let host_rows = parts.host_traces.map(|value| self.rows_of(value, "host_traces"));
+        let has_host = parts.host_segments.is_some() || host_rows.is_some();
+        rows.extend(host_rows);
+        // The containers are no longer needed: their room is free for splitting the traces.
+        self.nodes = Vec::new();
+        let mut traces = self.split(rows);
+        let host_trace = if parts.host_traces.is_some() { traces.pop() } else { None };
+        let host = has_host
+            .then(|| HostMemory { segments: host_segments, trace: host_trace.unwrap_or_default() })
+            .filter(|host| !host.segments.is_empty() || !host.trace.is_empty());
+        let snapshot = Snapshot {
+            layout,
+            segments,
+            blocks: self.blocks,
+            traces,
+            settings,
+            annotations,
+            host,
+            extras: parts.extras,
+            strings: self.strings,
+            frames: self.frames,
+            stacks: self.stacks,
+            streams: self.streams.rows,
+            pools: self.pools.rows,
+            unknown_actions: self.unknown_actions,
+            warnings: self.warnings,
+            ..Snapshot::empty()
+        };
+        Ok((snapshot, parts.last_key))
+    }
+
+    fn parts(&mut self, map: usize) -> Result<Parts, ErrorKind> {
+        let mut parts = Parts::default();
+        let mut others = Vec::new();
+        for (key, value) in std::mem::take(&mut self.maps[map]) {
+            parts.last_key = key.as_text().map(|id| self.strings.get(id).to_owned());
+            match key.as_text() {
+                Some(keys::SEGMENTS) => parts.segments = Some(value),
+                Some(keys::DEVICE_TRACES) => parts.device_traces = Some(value),
+                Some(keys::ALLOCATOR_SETTINGS) => parts.settings = Some(value),
+                Some(keys::EXTERNAL_ANNOTATIONS) => parts.annotations = Some(value),
+                Some(keys::HOST_SEGMENTS) => parts.host_segments = Some(value),
+                Some(keys::HOST_TRACES) => parts.host_traces = Some(value),
+                _ => others.push((key, value)),
+            }
+        }
+        let name = |store: &Self, key: Value| key.as_text().map_or("?", |id| store.strings.get(id)).to_owned();
+        if parts.segments.is_none() && parts.device_traces.is_none() {
+            let names: Vec<_> = others.iter().take(4).map(|&(key, _)| format!("`{}`", name(self, key))).collect();
+            let with = if names.is_empty() { "no key".to_owned() } else { format!("the keys {}", names.join(", ")) };
+            return Err(ErrorKind::OtherData(format!("a dict with {with} and neither `segments` nor `device_traces`")));
+        }
+        for (key, value) in others {
+            let key = name(self, key);
+            let text = self.render(value, NO_OFFSET);
+            let message = format!("unknown key `{key}` in the snapshot");
+            self.warnings.add("unknown-key", message, Place::default());
+            parts.extras.push((key, self.strings.get(text).to_owned()));
+        }
+        Ok(parts)
+    }
+
+    /// What a root is that is no snapshot.
+    fn describe(&self, root: Value, node: Option<Node>) -> String {
+        let what = match (node, root.kind()) {
+            (Some(Node::EmptyDict), _) => "an empty dict",
+            (Some(Node::Entry(_) | Node::Entries(_)), _) => "trace entries alone, without the dict around them",
+            (Some(Node::List(_)), _) => "a list of something else",
+            (Some(Node::Pool(_)), _) => "a pair of numbers",
+            (Some(_), _) => "a part of a snapshot",
+            (None, Kind::Text(_)) => "a string",
+            (None, Kind::Int(_) | Kind::Wide(_) | Kind::Float(_)) => "a number",
+            (None, _) => "a single value",
+        };
+        format!("the file holds {what}, not a snapshot")
+    }
+
+    fn take_segments(&mut self, value: Option<Value>, key: &str) -> Vec<Segment> {
+        let node = value.and_then(|value| self.node_of(value));
+        match node {
+            Some(Node::Segments(run)) => {
+                let rows = run.rows();
+                self.segments[rows.start as usize..rows.end as usize].to_vec()
+            }
+            Some(Node::List(index)) => {
+                let rows: Vec<_> = std::mem::take(&mut self.lists[index as usize]);
+                let mut seen = rustc_hash::FxHashSet::default();
+                let mut segments = Vec::new();
+                for item in rows {
+                    match self.node_of(item) {
+                        Some(Node::Segment(row)) if seen.insert(row) => {
+                            segments.push(self.segments[row as usize].clone());
+                        }
+                        _ => self.skip_item(key),
+                    }
+                }
+                segments
+            }
+            Some(Node::EmptyList) | None => Vec::new(),
+            Some(_) => {
+                self.skip_item(key);
+                Vec::new()
+            }
+        }
+    }
+
+    fn skip_item(&mut self, key: &str) {
+        let message = format!("`{key}` holds something that does not belong there; it is left out");
+        self.warnings.add("bad-item", message, Place::default());
+    }
+
+    fn take_annotations(&mut self, value: Option<Value>) -> Vec<Annotation> {
+        match value.and_then(|value| self.node_of(value)) {
+            Some(Node::Annotations(run)) => {
+                let rows = run.rows();
+                self.annotations[rows.start as usize..rows.end as usize].to_vec()
+            }
+            Some(Node::List(index)) => {
+                let items = std::mem::take(&mut self.lists[index as usize]);
+                let mut annotations = Vec::new();
+                for item in items {
+                    match self.node_of(item) {
+                        Some(Node::Annotation(row)) => annotations.push(self.annotations[row as usize]),
+                        _ => self.skip_item("external_annotations"),
+                    }
+                }
+                annotations
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn settings(&self, value: Option<Value>) -> Settings {
+        match value.and_then(|value| self.node_of(value)) {
+            Some(Node::Map(index)) => Settings { entries: self.setting_table(index as usize, 0) },
+            _ => Settings::default(),
+        }
+    }
+
+    /// Tables nest two deep in real files; what lies deeper than four is left out.
+    fn setting_table(&self, map: usize, depth: usize) -> Vec<(String, Setting)> {
+        const MAX_DEPTH: usize = 4;
+        const MAX_KEYS: usize = 1_000;
+        if depth > MAX_DEPTH {
+            return Vec::new();
+        }
+        let pairs = self.maps[map].iter().take(MAX_KEYS).filter_map(|&(key, value)| {
+            let key = self.strings.get(key.as_text()?).to_owned();
+            let value = match value.kind() {
+                Kind::Bool(flag) => Setting::Bool(flag),
+                Kind::Float(_) => Setting::Float(self.float_of(value)?),
+                Kind::Text(id) => Setting::Text(self.strings.get(id).to_owned()),
+                Kind::Node(index) => match self.nodes[index] {
+                    Node::Map(inner) => Setting::Table(self.setting_table(inner as usize, depth + 1)),
+                    _ => return None,
+                },
+                _ => Setting::Int(i64::try_from(self.integer_of(value)?).ok()?),
+            };
+            Some((key, value))
+        });
+        pairs.collect()
+    }
+
+    /// One set of rows for each device.
+    fn trace_rows(&mut self, value: Option<Value>) -> Vec<Rows> {
+        match value.and_then(|value| self.node_of(value)) {
+            Some(Node::List(index)) => {
+                let lists = std::mem::take(&mut self.lists[index as usize]);
+                lists.into_iter().take(MAX_DEVICES).map(|list| self.rows_of(list, "device_traces")).collect()
+            }
+            // Entries without a list for each device around them: those of one device.
+            Some(Node::Entries(run)) => vec![Rows::Run(run)],
+            Some(Node::EmptyList) | None => Vec::new(),
+            Some(_) => {
+                self.skip_item("device_traces");
+                Vec::new()
+            }
+        }
+    }
+
+    fn rows_of(&mut self, value: Value, key: &str) -> Rows {
+        let node = self.node_of(value);
+        if let Some(index) = value.as_node()
+            && !matches!(node, Some(Node::EmptyList))
+        {
+            self.nodes[index] = Node::Taken;
+        }
+        match node {
+            Some(Node::Entries(run)) => Rows::Run(run),
+            Some(Node::List(index)) => {
+                let mut rows = Vec::new();
+                for item in std::mem::take(&mut self.lists[index as usize]) {
+                    match self.node_of(item) {
+                        Some(Node::Entry(row)) => rows.push(row),
+                        _ => self.skip_item(key),
+                    }
+                }
+                Rows::Scattered(rows)
+            }
+            Some(Node::EmptyList) => Rows::Scattered(Vec::new()),
+            _ => {
+                self.skip_item(key);
+                Rows::Scattered(Vec::new())
+            }
+        }
+    }
+
+    /// Cuts the one table of all entries into one for each set of rows.
+    fn split(&mut self, sets: Vec<Rows>) -> Vec<EntryTable> {
+        let mut whole = std::mem::take(&mut self.entries);
+        let mut tables: Vec<EntryTable> = Vec::new();
+        tables.resize_with(sets.len(), EntryTable::default);
+        // Scattered rows are copied first, while the whole is still there.
+        let mut runs: Vec<(usize, Run)> = Vec::new();
+        for (i, set) in sets.into_iter().enumerate() {
+            match set {
+                Rows::Run(run) => runs.push((i, run)),
+                Rows::Scattered(rows) => {
+                    for row in rows {
+                        tables[i].push_copy(&whole, EntryId::new(row));
+                    }
+                }
+            }
+        }
+        runs.sort_by_key(|&(_, run)| run.start);
+        for &(i, run) in runs.iter().rev() {
+            let start = run.start as usize;
+            if whole.len() < start + run.len as usize {
+                // Overlaps the run after it: two lists name the same entries.
+                for row in run.rows().take(whole.len().saturating_sub(start)) {
+                    tables[i].push_copy(&whole, EntryId::new(row));
+                }
+                let message = "two devices list the same entries; the second keeps those that are its own";
+                self.warnings.add("shared-entries", message, Place::default());
+                continue;
+            }
+            if start == 0 && run.len as usize == whole.len() {
+                tables[i] = std::mem::take(&mut whole);
+            } else {
+                let mut table = whole.split_off(start);
+                drop(table.split_off(run.len as usize));
+                tables[i] = table;
+            }
+        }
+        tables
+    }
+}
+
+/// Devices of one process. CUDA's own limit is far lower.
+const MAX_DEVICES: usize = 1024;
