@@ -96,7 +96,7 @@ fn skip<R: Read>(mut source: R, count: u64) -> Result<R, Error> {
 /// Whether these bytes may begin a pickle that holds a container, or one that names a function.
 fn starts_pickle(prefix: &[u8]) -> bool {
     match prefix {
-        [0x80, ..] | [b'(' | b']' | b'}' | b')', ..] => true,
+        [0x80 | b'(' | b']' | b'}' | b')', ..] => true,
         // Protocol 0 begins a call with `cMODULE\nNAME\n`.
         [b'c', rest @ ..] => {
             let mut lines = rest.splitn(3, |&b| b == b'\n');

@@ -55,7 +55,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// One JSON value, to be put into the store. serde_json ends its recursion at 128 levels.
+/// One JSON value, to be put into the store. The parser ends its recursion at 128 levels.
 struct Node<'a> {
     store: &'a mut Store,
     /// After an error: the container that it left open, closed as far as it goes.

@@ -41,7 +41,7 @@ impl Store {
             Some(Node::Segments(_) | Node::EmptyList) => {
                 (Layout::SegmentList, Parts { segments: Some(root), ..Parts::default() })
             }
-            other => return Err(ErrorKind::OtherData(self.describe(root, other))),
+            other => return Err(ErrorKind::OtherData(Self::describe(root, other))),
         };
         let segments = self.take_segments(parts.segments, "segments");
         let host_segments = self.take_segments(parts.host_segments, "host_segments");
@@ -111,7 +111,7 @@ impl Store {
     }
 
     /// What a root is that is no snapshot.
-    fn describe(&self, root: Value, node: Option<Node>) -> String {
+    fn describe(root: Value, node: Option<Node>) -> String {
         let what = match (node, root.kind()) {
             (Some(Node::EmptyDict), _) => "an empty dict",
             (Some(Node::Entry(_) | Node::Entries(_)), _) => "trace entries alone, without the dict around them",

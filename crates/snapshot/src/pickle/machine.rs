@@ -10,7 +10,7 @@ use super::runs::Runs;
 use super::value::Value;
 use crate::decode::store::Store;
 use crate::error::{Error, ErrorKind};
-use crate::limits::{MAX_MARKS, MAX_TEXT_BYTES};
+use crate::limits::MAX_MARKS;
 use crate::warnings::Place;
 
 /// One run over one pickle.
@@ -143,7 +143,7 @@ impl<'s, R: Read> Machine<'s, R> {
                     let node = self.store.empty_list().map_err(|kind| Error::at(at, kind))?;
                     self.stack.push(node);
                 }
-                op::SHORT_BINUNICODE => {
+                op::SHORT_BINUNICODE | op::SHORT_BINSTRING => {
                     let [len] = self.input.take("a string")?;
                     self.text(u64::from(len))?;
                 }
@@ -191,10 +191,6 @@ impl<'s, R: Read> Machine<'s, R> {
                 op::BINUNICODE8 => {
                     let len = u64::from_le_bytes(self.input.take("a string")?);
                     self.text(len)?;
-                }
-                op::SHORT_BINSTRING => {
-                    let [len] = self.input.take("a string")?;
-                    self.text(u64::from(len))?;
                 }
                 op::LONG4 => {
                     let len = u32::from_le_bytes(self.input.take("a number")?);
@@ -352,7 +348,7 @@ impl<'s, R: Read> Machine<'s, R> {
             return Err(malformed(at, code, "has no dict below its items".to_owned()));
         };
         let items = &self.stack[start..];
-        if items.len() % 2 != 0 {
+        if !items.len().is_multiple_of(2) {
             return Err(malformed(at, code, "has a key without a value".to_owned()));
         }
         self.store.set_items(dict, items, at).map_err(|kind| Error::at(at, kind))?;
@@ -418,7 +414,6 @@ impl<'s, R: Read> Machine<'s, R> {
 
     /// Passes over bytes that mean nothing in a snapshot.
     fn opaque(&mut self, len: u64) -> Result<(), Error> {
-        debug_assert!(MAX_TEXT_BYTES > 0);
         self.input.text(len, &mut self.scratch, "bytes")?;
         self.stack.push(Value::OPAQUE);
         Ok(())
@@ -511,7 +506,7 @@ impl<'s, R: Read> Machine<'s, R> {
     fn close_root(&mut self, root: usize, items: &[Value], at: u64) -> Result<(), ErrorKind> {
         let mut pairs: Vec<Value> = Vec::new();
         for &item in items {
-            let expects_key = pairs.len() % 2 == 0;
+            let expects_key = pairs.len().is_multiple_of(2);
             if expects_key && item.as_text().is_none() {
                 self.fold_into_last(&pairs, item, at)?;
             } else {

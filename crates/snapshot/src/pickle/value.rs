@@ -47,16 +47,19 @@ impl Value {
     /// The value in 32 bits, if its payload has at most 28: every string, every container, no large number.
     #[inline]
     pub(crate) const fn to_bits(self) -> Option<u32> {
-        let bits = self.0 as u32;
-        let small_number = self.0 & TAG_MASK != INT || (bits as i32 as i64) == self.0.cast_signed();
-        if Self::from_bits(bits).0 == self.0 && small_number { Some(bits) } else { None }
+        let bits = low_half(self.0);
+        if Self::from_bits(bits).0 == self.0 { Some(bits) } else { None }
     }
 
     /// The value that [`to_bits`](Self::to_bits) gave.
     #[inline]
     pub(crate) const fn from_bits(bits: u32) -> Self {
         // Only numbers have a sign.
-        if bits & Self::TAG_MASK == INT as u32 { Self((bits as i32 as i64).cast_unsigned()) } else { Self(bits as u64) }
+        if bits & Self::TAG_MASK == low_half(INT) {
+            Self((bits.cast_signed() as i64).cast_unsigned())
+        } else {
+            Self(bits as u64)
+        }
     }
 
     pub(crate) const NONE: Self = Self(NONE);
@@ -100,7 +103,7 @@ impl Value {
     /// The string, if this is one.
     #[inline]
     pub(crate) const fn as_text(self) -> Option<StringId> {
-        if self.0 & TAG_MASK == TEXT { Some(StringId::new((self.0 >> TAG_BITS) as u32)) } else { None }
+        if self.0 & TAG_MASK == TEXT { Some(StringId::new(low_half(self.0 >> TAG_BITS))) } else { None }
     }
 
     /// The node's index, if this is one.
@@ -121,13 +124,19 @@ impl Value {
             INT => Kind::Int(self.0.cast_signed() >> TAG_BITS),
             WIDE => Kind::Wide(payload as usize),
             FLOAT => Kind::Float(payload as usize),
-            TEXT => Kind::Text(StringId::new(payload as u32)),
+            TEXT => Kind::Text(StringId::new(low_half(payload))),
             BOOL => Kind::Bool(payload != 0),
             NODE => Kind::Node(payload as usize),
             OPAQUE => Kind::Opaque,
             _ => Kind::None,
         }
     }
+}
+
+/// The low 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+const fn low_half(word: u64) -> u32 {
+    word as u32
 }
 
 #[cfg(test)]
