@@ -1,1 +1,90 @@
-//! x
+//! What filled the GPU: from the columns of a snapshot to answers.
+//!
+//! ```no_run
+//! let snapshot = highwater_snapshot::Snapshot::open("run.pickle")?;
+//! let analysis = highwater_analysis::analyse(&snapshot);
+//! for device in &analysis.devices {
+//!     println!("device {}: {} bytes requested at the peak", device.device, device.timeline.requested_peak().bytes);
+//! }
+//! # Ok::<(), highwater_snapshot::Error>(())
+//! ```
+//!
+//! # Design constraints
+//!
+//! - Pure functions: no file, no clock, no printing. The same snapshot gives the same answer.
+//! - Exact, or marked: a number that a snapshot cannot tell is absent, not estimated.
+//! - Devices are never summed: each has its own [`DeviceAnalysis`].
+//! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
+
+pub mod callsite;
+pub mod device;
+pub mod folding;
+pub mod fragmentation;
+pub mod growth;
+pub mod initial;
+pub mod iteration;
+pub mod lifetime;
+pub mod oom;
+pub mod phase;
+mod repetition;
+pub mod scope;
+pub mod stats;
+pub mod timeline;
+pub mod torch_version;
+
+use highwater_snapshot::{Snapshot, Warnings};
+
+pub use device::DeviceAnalysis;
+
+/// The analysis of a whole snapshot.
+#[derive(Clone, Debug)]
+pub struct Analysis<'a> {
+    /// What was analysed.
+    pub snapshot: &'a Snapshot,
+    /// One for each device with entries or segments, by device index.
+    pub devices: Vec<DeviceAnalysis<'a>>,
+    /// The call sites of its stacks.
+    pub sites: callsite::Sites,
+    /// What does not fit together in the file; the reader's own warnings are the snapshot's.
+    pub warnings: Warnings,
+}
+
+impl Analysis<'_> {
+    /// The analysis of a device.
+    pub fn device(&self, device: u32) -> Option<&DeviceAnalysis<'_>> {
+        self.devices.iter().find(|analysis| analysis.device == device)
+    }
+}
+
+/// What the frames say: made before a snapshot is redacted, for it is directories that tell whose code a frame is.
+#[derive(Clone, Debug)]
+pub struct StackClasses {
+    sites: callsite::Sites,
+    phases: phase::StackPhases,
+}
+
+impl StackClasses {
+    /// Looks at every stack of a snapshot.
+    pub fn new(snapshot: &Snapshot) -> Self {
+        let sites = callsite::Sites::new(snapshot);
+        let phases = phase::StackPhases::new(snapshot, &sites);
+        Self { sites, phases }
+    }
+}
+
+/// Analyses every device of a snapshot.
+pub fn analyse(snapshot: &Snapshot) -> Analysis<'_> {
+    analyse_with(snapshot, StackClasses::new(snapshot))
+}
+
+/// As [`analyse`], for a snapshot that was redacted after its stacks were looked at.
+pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> {
+    let StackClasses { sites, phases } = classes;
+    let mut warnings = Warnings::default();
+    let devices = snapshot
+        .devices()
+        .into_iter()
+        .map(|device| DeviceAnalysis::new(snapshot, device, &sites, &phases, &mut warnings))
+        .collect();
+    Analysis { snapshot, devices, sites, warnings }
+}

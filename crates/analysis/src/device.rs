@@ -1,0 +1,191 @@
+//! All that is known of one device.
+
+use highwater_snapshot::{
+    Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, StringId, Warnings,
+};
+
+use crate::callsite::{Site, SiteTotal, Sites, totals};
+use crate::fragmentation::{Fragmentation, fragmentation};
+use crate::growth::{Growth, growth};
+use crate::initial::{ReservedRun, segments_before};
+use crate::iteration::{Iterations, iterations};
+use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, pair};
+use crate::oom::{OutOfMemory, events};
+use crate::phase::StackPhases;
+use crate::scope::{Scope, scopes};
+use crate::timeline::Timeline;
+
+/// How much of the program's life the trace holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Nothing was allocated or reserved before the first entry: every total and peak is the program's own.
+    pub from_start: bool,
+    /// The trace lost entries: its ring buffer wrapped, or the file was cut.
+    pub truncated: bool,
+    /// Why, if not from the start.
+    pub reason: Option<String>,
+}
+
+/// The analysis of one device.
+#[derive(Clone, Debug)]
+pub struct DeviceAnalysis<'a> {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// Its trace.
+    pub entries: &'a EntryTable,
+    /// How much of the program's life it holds.
+    pub recorded: Recorded,
+    /// The totals at the dump.
+    pub end: EndTotals,
+    /// The totals at every entry.
+    pub timeline: Timeline<'a>,
+    /// Every use of an address.
+    pub lifetimes: Lifetimes,
+    /// Memory from the driver before the first entry.
+    pub segments_before: Vec<ReservedRun>,
+    /// Annotated scopes.
+    pub scopes: Vec<Scope>,
+    /// The iterations.
+    pub iterations: Iterations,
+    /// What each iteration leaves behind.
+    pub growth: Vec<Growth>,
+    /// Free memory at the dump.
+    pub fragmentation: Fragmentation,
+    /// Out-of-memory events.
+    pub oom: Vec<OutOfMemory>,
+}
+
+impl<'a> DeviceAnalysis<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        device: u32,
+        sites: &Sites,
+        stacks: &StackPhases,
+        warnings: &mut Warnings,
+    ) -> Self {
+        let entries = snapshot.trace(device).unwrap_or(&NO_ENTRIES);
+        let segments: Vec<&Segment> = snapshot.segments_of(device).collect();
+        let leads_to_dump = snapshot.cut.as_ref().is_none_or(|cut| cut.segments_complete && cut.traces_complete);
+        let last = FinalBlocks { segments: &segments, blocks: &snapshot.blocks };
+        let lifetimes = pair(entries, leads_to_dump.then_some(&last), device, warnings);
+        let end = snapshot.end_totals(device);
+        let timeline = Timeline::new(entries, &lifetimes, leads_to_dump.then_some(end.reserved_bytes));
+        if leads_to_dump {
+            check_end(&timeline, end, device, warnings);
+        }
+        let segments_before =
+            if leads_to_dump { segments_before(entries, &segments, device, warnings) } else { Vec::new() };
+        let recorded = recorded(entries, &lifetimes, &timeline, leads_to_dump);
+        let scopes = scopes(snapshot, device, entries);
+        let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks, recorded.from_start);
+        let growth = growth(&lifetimes, &iterations, sites);
+        let oom = events(entries, &timeline);
+        Self {
+            device,
+            entries,
+            recorded,
+            end,
+            timeline,
+            lifetimes,
+            segments_before,
+            scopes,
+            iterations,
+            growth,
+            fragmentation: fragmentation(snapshot, device),
+            oom,
+        }
+    }
+
+    /// What is active after an entry; before the first one for `None`.
+    pub fn live(&self, after: Option<highwater_snapshot::EntryId>) -> impl Iterator<Item = &Lifetime> {
+        self.lifetimes.rows.iter().filter(move |lifetime| match after {
+            Some(entry) => lifetime.is_live_after(entry),
+            None => lifetime.is_live_at_start(),
+        })
+    }
+
+    /// What stands for a lifetime's stack.
+    pub fn site(&self, lifetime: &Lifetime, sites: &Sites) -> Site {
+        if lifetime.is_live_at_start() && !has_frames(lifetime.stack) {
+            Site::BeforeRecording
+        } else {
+            sites.site(lifetime.stack)
+        }
+    }
+
+    /// What is active after an entry, by call site, largest first.
+    pub fn live_by_site(&self, after: Option<highwater_snapshot::EntryId>, sites: &Sites) -> Vec<SiteTotal> {
+        totals(self.live(after).map(|l| (l.stack, self.site(l, sites), l.requested_bytes)))
+    }
+
+    /// The category that the file itself gives a lifetime, if any.
+    pub fn category(&self, lifetime: &Lifetime) -> Option<StringId> {
+        let category = self.entries.categories().get(lifetime.alloc()?.index());
+        (category != StringId::MISSING).then_some(category)
+    }
+
+    /// The scopes that an entry lies in, outermost first.
+    pub fn scopes_at(&self, entry: highwater_snapshot::EntryId) -> impl Iterator<Item = &Scope> {
+        self.scopes.iter().filter(move |scope| (scope.start..scope.end).contains(&entry.index()))
+    }
+}
+
+static NO_ENTRIES: std::sync::LazyLock<EntryTable> = std::sync::LazyLock::new(EntryTable::default);
+
+fn has_frames(stack: StackId) -> bool {
+    stack.is_recorded() && stack != StackId::EMPTY
+}
+
+/// Says so where the trace does not add up to the dump.
+fn check_end(timeline: &Timeline<'_>, end: EndTotals, device: u32, warnings: &mut Warnings) {
+    let reached = timeline.end();
+    for (what, reached, want) in [
+        ("requested", reached.requested_bytes, end.requested_bytes),
+        ("reserved", reached.reserved_bytes, end.reserved_bytes),
+    ] {
+        if reached != want {
+            let message = format!(
+                "the trace ends at {reached} {what} bytes, the segments at {want}: entries are missing (`skip_actions`?), \
+                 so peaks may be too low or too high"
+            );
+            warnings.add("totals-differ", message, Place::device(device));
+        }
+    }
+}
+
+fn recorded(
+    entries: &EntryTable,
+    lifetimes: &Lifetimes,
+    timeline: &Timeline<'_>,
+    leads_to_dump: bool,
+) -> Recorded {
+    let before = lifetimes.at_start();
+    let start = timeline.start();
+    let from_start = before.is_empty() && start.reserved_bytes == 0;
+    if !leads_to_dump {
+        let reason = "the file is incomplete: the newest entries are missing".to_owned();
+        return Recorded { from_start, truncated: true, reason: Some(reason) };
+    }
+    if from_start {
+        return Recorded { from_start, truncated: false, reason: None };
+    }
+    let lost = before.iter().filter(|lifetime| lifetime.block().is_some() && has_frames(lifetime.stack)).count();
+    let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
+    let full = is_ring_size(entries.len());
+    let amount = format!("{} allocations ({} bytes) and {} reserved bytes", before.len(), start.requested_bytes, start.reserved_bytes);
+    let (truncated, why) = if entries.len() <= 1 {
+        (false, "no history was recorded, only the state at the dump".to_owned())
+    } else if lost > 0 {
+        (true, format!("the ring buffer wrapped: {lost} blocks still have the stack of an `alloc` that is gone"))
+    } else if begins_amid || full {
+        (true, format!("the ring buffer of {} entries seems to have wrapped", entries.len()))
+    } else {
+        (false, "recording began after the program had allocated".to_owned())
+    };
+    Recorded { from_start, truncated, reason: Some(format!("{why}; before the first entry there were {amount}")) }
+}
+
+/// Whether a number of entries looks like somebody's `max_entries`.
+fn is_ring_size(entries: usize) -> bool {
+    entries >= 1000 && (entries.is_multiple_of(1000) || entries.is_power_of_two())
+}

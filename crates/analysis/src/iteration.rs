@@ -1,0 +1,220 @@
+//! Iterations: one pass of the training loop, or of whatever repeats.
+
+use std::ops::Range;
+
+use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot};
+
+use crate::phase::{self, PhaseRun, StackPhases};
+use crate::repetition;
+use crate::scope::Scope;
+use crate::timeline::{Timeline, Totals};
+
+/// How iterations were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IterationSource {
+    /// By the optimizer steps that PyTorch annotates.
+    OptimizerSteps,
+    /// By what repeats in the trace.
+    Repetition,
+}
+
+impl IterationSource {
+    /// The words in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OptimizerSteps => "optimizer steps",
+            Self::Repetition => "repetition in the trace",
+        }
+    }
+}
+
+/// One iteration.
+#[derive(Clone, Debug)]
+pub struct Iteration {
+    /// Its entries.
+    pub entries: Range<usize>,
+    /// Whether it was recorded from its begin to its end.
+    pub is_complete: bool,
+    /// The highest totals in it.
+    pub peak: Totals,
+    /// The entry of the highest requested bytes.
+    pub peak_entry: Option<EntryId>,
+    /// The totals at its end.
+    pub end: Totals,
+    /// Its phases, in order.
+    pub phases: Vec<PhaseRun>,
+}
+
+/// The iterations of one device, in order; the set-up before the first is none.
+#[derive(Clone, Debug)]
+pub struct Iterations {
+    /// How they were found.
+    pub source: IterationSource,
+    /// Each one.
+    pub rows: Vec<Iteration>,
+}
+
+impl Iterations {
+    /// The iteration that an entry belongs to.
+    pub fn containing(&self, entry: EntryId) -> Option<usize> {
+        self.rows.iter().position(|iteration| iteration.entries.contains(&entry.index()))
+    }
+}
+
+/// Finds the iterations.
+pub(crate) fn iterations(
+    snapshot: &Snapshot,
+    entries: &EntryTable,
+    timeline: &Timeline<'_>,
+    scopes: &[Scope],
+    stacks: &StackPhases,
+    from_start: bool,
+) -> Iterations {
+    let optimizer = OptimizerScopes::new(snapshot, scopes);
+    let stepped = optimizer.iterations(entries, from_start);
+    let (source, ranges) = if stepped.is_empty() {
+        let repeated = repetition::repetitions(entries).into_iter().map(|range| (range, true)).collect();
+        (IterationSource::Repetition, repeated)
+    } else {
+        (IterationSource::OptimizerSteps, stepped)
+    };
+    let rows = ranges.into_iter().map(|(range, is_complete)| {
+        let (peak, peak_entry) = timeline.peak_in(range.clone());
+        let last = range.end.saturating_sub(1).max(range.start);
+        let end = if range.is_empty() { timeline.start() } else { timeline.after(EntryId::from_index(last)) };
+        let own = optimizer.ranges_in(&range);
+        let phases = phase::phases(entries, stacks, &range, &own);
+        Iteration { entries: range, is_complete, peak, peak_entry, end, phases }
+    });
+    Iterations { source, rows: rows.collect() }
+}
+
+/// The scopes that PyTorch's optimizers note by themselves.
+///
+/// # Source
+/// PyTorch v2.11, `torch/optim/optimizer.py`: `Optimizer.step#NAME.step`, `Optimizer.zero_grad#NAME.zero_grad`.
+struct OptimizerScopes<'a> {
+    /// Outermost steps, in order.
+    steps: Vec<&'a Scope>,
+    /// The clearing of gradients, in order.
+    clearings: Vec<&'a Scope>,
+    /// Steps that make one iteration: more than one where several optimizers take turns.
+    per_iteration: usize,
+}
+
+impl<'a> OptimizerScopes<'a> {
+    fn new(snapshot: &Snapshot, scopes: &'a [Scope]) -> Self {
+        let is = |scope: &Scope, prefix: &str| snapshot.text(scope.name).starts_with(prefix);
+        let mut steps: Vec<&Scope> = Vec::new();
+        for scope in scopes.iter().filter(|scope| is(scope, "Optimizer.step#")) {
+            // A step within a step is a wrapper's.
+            if steps.last().is_none_or(|last| last.end_us.is_some_and(|end| scope.start_us >= end)) {
+                steps.push(scope);
+            }
+        }
+        let clearings = scopes.iter().filter(|scope| is(scope, "Optimizer.zero_grad#")).collect();
+        let names: Vec<_> = steps.iter().map(|scope| scope.name).collect();
+        Self { steps, clearings, per_iteration: rhythm(&names) }
+    }
+
+    /// The parts of a range that lie in an optimizer's scope, in order.
+    fn ranges_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let mut parts: Vec<Range<usize>> = [&self.steps, &self.clearings]
+            .into_iter()
+            .flat_map(|scopes| {
+                let first = scopes.partition_point(|scope| scope.end <= range.start);
+                scopes[first..].iter().take_while(|scope| scope.start < range.end)
+            })
+            .map(|scope| scope.start.max(range.start)..scope.end.min(range.end))
+            .filter(|part| !part.is_empty())
+            .collect();
+        parts.sort_unstable_by_key(|part| part.start);
+        parts
+    }
+
+    /// Ranges of entries, and whether each is complete.
+    fn iterations(&self, entries: &EntryTable, from_start: bool) -> Vec<(Range<usize>, bool)> {
+        let ends: Vec<usize> = self
+            .steps
+            .chunks(self.per_iteration)
+            .filter(|steps| steps.len() == self.per_iteration)
+            .map(|steps| self.end_of(steps[steps.len() - 1], entries))
+            .filter(|&end| end > 0)
+            .collect();
+        let mut ranges: Vec<(Range<usize>, bool)> = Vec::new();
+        let mut start = 0;
+        for &end in &ends {
+            ranges.push((start..end, true));
+            start = end;
+        }
+        let Some(first) = ranges.first_mut() else { return ranges };
+        // What is missing before a late or wrapped recording is missing of its first iteration.
+        first.1 = from_start;
+        if let Some((second, _)) = ranges.get(1).cloned()
+            && let Some(begin) = first_like(entries, second, ranges[0].0.clone())
+        {
+            ranges[0].0.start = begin;
+        }
+        let tail = start..entries.len();
+        let last = ranges[ranges.len() - 1].0.clone();
+        let count = |range: Range<usize>| entries.actions()[range].iter().filter(|a| **a == Action::ALLOC).count();
+        // What follows the last step is another iteration only if it gets somewhere.
+        if first_like(entries, last.clone(), tail.clone()).is_some() && count(tail.clone()) * 4 >= count(last) {
+            ranges.push((tail, false));
+        }
+        ranges
+    }
+
+    /// Where the iteration of a step ends: after the step, or after the clearing of gradients that follows it at once.
+    fn end_of(&self, step: &Scope, entries: &EntryTable) -> usize {
+        let after = step.end_us.unwrap_or(i64::MAX);
+        let next = self.clearings.partition_point(|clearing| clearing.start_us < after);
+        match self.clearings.get(next) {
+            Some(clearing) => {
+                let between = step.end.min(entries.len())..clearing.start.min(entries.len());
+                let allocates = between.start < between.end && entries.actions()[between].contains(&Action::ALLOC);
+                if allocates { step.end } else { clearing.end }
+            }
+            None => step.end,
+        }
+    }
+}
+
+/// The shortest rhythm of the names, if they keep it throughout; else 1.
+fn rhythm<T: PartialEq>(names: &[T]) -> usize {
+    const MAX: usize = 8;
+    (1..=MAX.min(names.len() / 2))
+        .find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b))
+        .unwrap_or(1)
+}
+
+/// The first entry of `range` that allocates at the place where `model` first does: so set-up is told from the first
+/// iteration, and a further iteration from the clean-up after the last.
+fn first_like(entries: &EntryTable, model: Range<usize>, mut range: Range<usize>) -> Option<usize> {
+    let is_alloc = |&row: &usize| entries.actions()[row] == Action::ALLOC;
+    let stack = entries.stacks()[model.clone().find(is_alloc)?];
+    let size = entries.sizes_bytes()[model.clone().find(is_alloc)?];
+    range.find(|row| {
+        is_alloc(row)
+            && if stack.is_recorded() {
+                entries.stacks()[*row] == stack
+            } else {
+                entries.sizes_bytes()[*row] == size
+            }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn optimizers_that_take_turns_make_one_iteration() {
+        assert_eq!(rhythm(&["a", "a", "a", "a"]), 1);
+        assert_eq!(rhythm(&["g", "d", "g", "d", "g"]), 2);
+        assert_eq!(rhythm(&["d", "d", "d", "g", "d", "d", "d", "g"]), 4);
+        assert_eq!(rhythm(&["a"]), 1);
+        assert_eq!(rhythm::<&str>(&[]), 1);
+        assert_eq!(rhythm(&["a", "b", "c", "d"]), 1);
+    }
+}
