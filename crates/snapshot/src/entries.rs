@@ -135,13 +135,6 @@ impl<T: Copy + PartialEq> Column<T> {
         if self.rows.is_empty() { self.first } else { None }
     }
 
-    fn map(&mut self, change: impl Fn(T) -> T) {
-        self.first = self.first.map(&change);
-        for row in &mut self.rows {
-            *row = change(*row);
-        }
-    }
-
     fn split_off(&mut self, at: usize) -> Self {
         let tail = self.len - at;
         self.len = at;
@@ -323,16 +316,6 @@ impl EntryTable {
         let row = id.get();
         let start = self.extras.partition_point(|&(r, _)| r < row);
         self.extras[start..].iter().take_while(move |&&(r, _)| r == row).map(|&(_, extra)| extra)
-    }
-
-    /// Replaces every string by another.
-    pub(crate) fn rename_strings(&mut self, rename: impl Fn(StringId) -> StringId) {
-        self.compile_context.map(&rename);
-        self.user_metadata.map(&rename);
-        self.category.map(&rename);
-        for (_, (key, value)) in &mut self.extras {
-            (*key, *value) = (rename(*key), rename(*value));
-        }
     }
 
     /// Cuts the table in two; the entries from `at` on are returned.

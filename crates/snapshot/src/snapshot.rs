@@ -203,38 +203,19 @@ impl Snapshot {
     /// Strips directories from every file name, so that the snapshot can be shown to others.
     ///
     /// Concerns the frames, and the text that may quote a traceback or a path: forward frames, annotations, metadata,
-    /// compile contexts and values that the reader does not know.
+    /// compile contexts and values that the reader does not know. Every id stays valid, so what was analysed before
+    /// (whether a frame is PyTorch's can be seen from its directory) can be shown after.
     pub fn redact(&mut self) {
-        let mut strings = StringTable::new();
-        let renamed: Vec<StringId> = (0..self.strings.len())
-            .map(|row| strings.intern(&without_directories(self.strings.get(StringId::from_index(row)))))
-            .collect();
-        let rename = |id: StringId| if id == StringId::MISSING { id } else { renamed[id.index()] };
-        let mut frames = FrameTable::default();
-        let frame_ids: Vec<_> = self
-            .frames
-            .iter()
-            .map(|(_, f)| {
-                let filename = strings.intern(base_name(self.strings.get(f.filename)));
-                frames.intern(Frame { name: rename(f.name), filename, line: f.line })
-            })
-            .collect();
-        // Stacks keep their ids: two that become equal stay two rows, which no reader minds.
-        self.stacks.rename_frames(|frame| frame_ids[frame.index()]);
-        for trace in self.traces.iter_mut().chain(self.host.as_mut().map(|host| &mut host.trace)) {
-            trace.rename_strings(rename);
+        let mut is_filename = vec![false; self.strings.len()];
+        for (_, frame) in self.frames.iter() {
+            is_filename[frame.filename.index()] = true;
         }
-        for annotation in &mut self.annotations {
-            annotation.name = rename(annotation.name);
-        }
-        for name in &mut self.unknown_actions {
-            *name = rename(*name);
-        }
+        self.strings.rewrite(|id, text| {
+            if is_filename[id.index()] { base_name(text).to_owned() } else { without_directories(text) }
+        });
         for (_, value) in &mut self.extras {
             *value = without_directories(value);
         }
-        self.strings = strings;
-        self.frames = frames;
     }
 
     /// Bytes of active blocks and of all blocks, as `memory_stats()` counts them at the dump.

@@ -111,20 +111,6 @@ impl StackTable {
         })
     }
 
-    /// Replaces every frame by another; the stacks keep their ids.
-    pub(crate) fn rename_frames(&mut self, rename: impl Fn(FrameId) -> FrameId) {
-        for frame in &mut self.frames {
-            *frame = rename(*frame);
-        }
-        let (all, ends) = (&self.frames, &self.ends);
-        self.index.clear();
-        for row in 0..ends.len() {
-            let id = StackId::from_index(row).get();
-            let hash = |&row: &u32| FxBuildHasher.hash_one(&all[span(ends, row)]);
-            self.index.insert_unique(hash(&id), id, hash);
-        }
-    }
-
     /// Number of distinct stacks, the empty one included.
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -65,7 +65,17 @@ impl StringTable {
         self.index.find(hash, |&row| &self.text[span(&self.ends, row)] == text).map(|&row| StringId::new(row))
     }
 
-    /// Number of distinct strings.
+    /// Replaces every text; the ids stay, also where two texts become equal.
+    pub(crate) fn rewrite(&mut self, change: impl Fn(StringId, &str) -> String) {
+        let old = std::mem::take(self);
+        for row in 0..old.len() {
+            let id = StringId::from_index(row);
+            let text = change(id, old.get(id));
+            self.push(&text, FxBuildHasher.hash_one(text.as_str()));
+        }
+    }
+
+    /// Number of strings, distinct unless they were rewritten.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
