@@ -18,6 +18,7 @@
 
 pub mod callsite;
 pub mod device;
+pub mod findings;
 pub mod folding;
 pub mod fragmentation;
 pub mod growth;
@@ -31,6 +32,9 @@ pub mod scope;
 pub mod stats;
 pub mod timeline;
 pub mod torch_version;
+pub mod units;
+pub mod verdict;
+pub mod view;
 
 use highwater_snapshot::{Snapshot, Warnings};
 

@@ -26,6 +26,8 @@ pub struct Lifetime {
     free_requested: u32,
     free_completed: u32,
     block: u32,
+    /// Its owner freed it before the first entry.
+    requested_before: bool,
 }
 
 impl Lifetime {
@@ -34,7 +36,7 @@ impl Lifetime {
         (self.alloc != NEVER).then(|| EntryId::new(self.alloc))
     }
 
-    /// The entry in which its owner freed it.
+    /// The entry in which its owner freed it; `None` if it did not, or before the first entry.
     pub fn free_requested(&self) -> Option<EntryId> {
         (self.free_requested != NEVER).then(|| EntryId::new(self.free_requested))
     }
@@ -61,9 +63,14 @@ impl Lifetime {
         self.alloc == NEVER
     }
 
+    /// Whether before the first entry it was freed by its owner and not yet returned to its pool.
+    pub fn awaits_free_at_start(&self) -> bool {
+        self.alloc == NEVER && self.requested_before
+    }
+
     /// Whether after `entry` it is freed by its owner and not yet returned to its pool.
     pub fn awaits_free_after(&self, entry: EntryId) -> bool {
-        self.is_live_after(entry) && self.free_requested <= entry.get()
+        self.is_live_after(entry) && (self.requested_before || self.free_requested <= entry.get())
     }
 }
 
@@ -178,6 +185,7 @@ impl<'a> Pairing<'a> {
             free_requested: NEVER,
             free_completed: NEVER,
             block: NEVER,
+            requested_before: false,
         }
     }
 
@@ -237,7 +245,10 @@ impl<'a> Pairing<'a> {
                     self.unrecorded_ends.push((id, bytes));
                 }
             }
-            None => self.before.push(Lifetime { free_completed: id, ..self.of_entry(row) }),
+            None => {
+                let lifetime = self.of_entry(row);
+                self.before.push(Lifetime { free_completed: id, requested_before: true, ..lifetime });
+            }
         }
     }
 
@@ -266,6 +277,7 @@ impl<'a> Pairing<'a> {
             Some(slot) => {
                 let lifetime = self.lifetime(slot);
                 lifetime.block = row;
+                lifetime.pool = segment.pool;
                 if lifetime.alloc == NEVER {
                     lifetime.stack = block.stack;
                 }
@@ -277,10 +289,10 @@ impl<'a> Pairing<'a> {
                 stream: segment.stream,
                 pool: segment.pool,
                 alloc: NEVER,
-                // A free that was requested before the first entry: it awaits since the start.
-                free_requested: if block.state == BlockState::ActiveAwaitingFree { 0 } else { NEVER },
+                free_requested: NEVER,
                 free_completed: NEVER,
                 block: row,
+                requested_before: block.state == BlockState::ActiveAwaitingFree,
             }),
         }
     }

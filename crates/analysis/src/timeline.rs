@@ -5,7 +5,7 @@ use highwater_snapshot::{Action, EntryId, EntryTable};
 use crate::lifetime::Lifetimes;
 
 /// Two totals of `memory_stats()`, in bytes, at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Totals {
     /// `requested_bytes`: asked for, of active blocks.
     pub requested_bytes: u64,
@@ -232,6 +232,21 @@ impl<'a> Timeline<'a> {
             let after = walk.as_mut().map_or_else(Running::default, Walk::step);
             (EntryId::from_index(row), after.totals())
         })
+    }
+
+    /// The highest totals in each of `columns` equal parts of the trace: what a chart shows without losing a peak.
+    ///
+    /// Fewer columns if there are fewer entries.
+    pub fn envelope(&self, columns: usize) -> Vec<Totals> {
+        let len = self.entries.len();
+        let columns = columns.min(len);
+        let mut highest = vec![Totals::default(); columns];
+        for (entry, totals) in self.iter(0..len) {
+            let column = &mut highest[entry.index() * columns / len];
+            column.requested_bytes = column.requested_bytes.max(totals.requested_bytes);
+            column.reserved_bytes = column.reserved_bytes.max(totals.reserved_bytes);
+        }
+        highest
     }
 
     /// The highest totals within a range of entries, and the first entry with the highest requested bytes.

@@ -1,0 +1,223 @@
+//! Findings: what a person should look at, each a small type of its own kind.
+
+use highwater_snapshot::Snapshot;
+
+use crate::Analysis;
+use crate::callsite::Site;
+use crate::device::DeviceAnalysis;
+use crate::growth::Growth;
+use crate::oom::{Cause, OutOfMemory};
+use crate::units::{bytes, count, counted, percent};
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The program failed for it.
+    Error,
+    /// It costs memory, or will.
+    Warning,
+    /// Worth knowing for reading the numbers.
+    Info,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// A stable word for its kind.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is, in one line.
+    pub title: String,
+    /// What it rests on.
+    pub detail: String,
+    /// What a change would bring, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saving_bytes: Option<u64>,
+    /// What to change, where there is something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+}
+
+/// The findings of one device, the gravest first.
+pub fn findings(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(device.oom.first().map(|first| out_of_memory(device, first)));
+    findings.extend(growing(analysis, device));
+    findings.extend(idle_cache(device));
+    findings.extend(awaiting_free(analysis.snapshot, device));
+    findings.extend(unseen_start(device));
+    findings.extend(without_stacks(device));
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn out_of_memory(device: &DeviceAnalysis<'_>, first: &OutOfMemory) -> Finding {
+    let others = device.oom.len() - 1;
+    let more = if others == 0 { String::new() } else { format!(", and {} more", counted(others as u64, "time")) };
+    Finding {
+        id: "oom",
+        severity: Severity::Error,
+        title: format!("out of memory at entry {}{more}", count(u64::from(first.entry.get()))),
+        detail: explain(first),
+        saving_bytes: None,
+        change: None,
+    }
+}
+
+/// Why a request failed, in words.
+pub fn explain(oom: &OutOfMemory) -> String {
+    let asked = bytes(oom.requested_bytes);
+    let reserved = bytes(oom.totals.reserved_bytes);
+    let requested = bytes(oom.totals.requested_bytes);
+    let unused = bytes(oom.unused_bytes());
+    let free = oom.device_free_bytes.map_or_else(String::new, bytes);
+    match oom.cause {
+        Cause::Limit => format!(
+            "{asked} was asked for with {reserved} reserved. The driver still had {free}, so what stopped it was a limit on \
+             this process (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), \
+             of less than {}",
+            bytes(oom.totals.reserved_bytes.saturating_add(oom.segment_bytes))
+        ),
+        Cause::NeverFits => format!(
+            "{asked} was asked for, more than this process could ever have had: {reserved} reserved and {free} free on the \
+             device come to {}",
+            bytes(oom.available_bytes().unwrap_or(0))
+        ),
+        Cause::Fragmentation => format!(
+            "{asked} was asked for; {free} was free on the device, and up to {unused} of the {reserved} reserved was \
+             not in use, but in no piece that could be handed out"
+        ),
+        Cause::Full => format!(
+            "{asked} was asked for with {requested} in use; {free} was free on the device, and at most {unused} of the \
+             {reserved} reserved was not in use"
+        ),
+        Cause::Unknown => format!("{asked} was asked for with {requested} in use and {reserved} reserved"),
+    }
+}
+
+/// One finding for all growing sites.
+fn growing(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    let first = device.growth.first()?;
+    let sum = device.growth.iter().map(Growth::bytes_per_iteration).fold(0, u64::saturating_add);
+    let places: Vec<_> = device
+        .growth
+        .iter()
+        .take(3)
+        .map(|growth| {
+            format!(
+                "{} an iteration in {} at {}",
+                bytes(growth.bytes_per_iteration()),
+                counted(growth.count / growth.counted.max(1) as u64, "allocation"),
+                place(analysis, growth.site)
+            )
+        })
+        .collect();
+    let rest = device.growth.len().saturating_sub(3);
+    let more = if rest == 0 { String::new() } else { format!("; and {}", counted(rest as u64, "more place")) };
+    Some(Finding {
+        id: "growth",
+        severity: Severity::Warning,
+        title: format!("memory grows by {} an iteration", bytes(sum)),
+        detail: format!(
+            "left behind in {} of {} iterations: {}{more}",
+            first.iterations,
+            first.counted,
+            places.join("; ")
+        ),
+        saving_bytes: Some(device.growth.iter().map(|growth| growth.bytes).fold(0, u64::saturating_add)),
+        change: Some("let go of what these lines keep: a list of losses needs `loss.item()`, a cache a bound".to_owned()),
+    })
+}
+
+/// `train.py:12 step`, the last part of the file's path.
+pub fn place(analysis: &Analysis<'_>, site: Site) -> String {
+    let Site::Frame(id) = site else { return site.label().unwrap_or_default().to_owned() };
+    let frame = analysis.snapshot.frames.get(id);
+    let path = analysis.snapshot.text(frame.filename);
+    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    format!("{file}:{} {}", frame.line, analysis.snapshot.text(frame.name))
+}
+
+/// Reserved at the peak and not asked for.
+fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    const WORTH_A_WORD: u64 = 1 << 30;
+    let reserved = device.timeline.reserved_peak().bytes;
+    let requested = device.timeline.requested_peak().bytes;
+    let unused = reserved.saturating_sub(requested);
+    if unused < WORTH_A_WORD || unused / 5 < requested / 20 {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+    let share = unused as f64 / reserved as f64;
+    Some(Finding {
+        id: "reserved-unused",
+        severity: Severity::Warning,
+        title: format!("{} more was reserved than was ever requested at once", bytes(unused)),
+        detail: format!(
+            "the reserved peak is {}, the requested peak {}: {} of what is held from the driver is rounding and \
+             fragmentation",
+            bytes(reserved),
+            bytes(requested),
+            percent(share)
+        ),
+        saving_bytes: None,
+        change: None,
+    })
+}
+
+/// Freed memory that other streams hold back at the dump.
+fn awaiting_free(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    const WORTH_A_WORD: u64 = 16 << 20;
+    let waiting = device.end.active_bytes.saturating_sub(device.end.allocated_bytes);
+    if waiting < WORTH_A_WORD {
+        return None;
+    }
+    let blocks = snapshot
+        .device_blocks(device.device)
+        .filter(|(_, block)| block.state == highwater_snapshot::BlockState::ActiveAwaitingFree)
+        .count();
+    Some(Finding {
+        id: "awaiting-free",
+        severity: Severity::Warning,
+        title: format!("{} is freed but not yet usable", bytes(waiting)),
+        detail: format!(
+            "{} at the dump wait until another stream is done with them (`record_stream`)",
+            counted(blocks as u64, "block")
+        ),
+        saving_bytes: None,
+        change: None,
+    })
+}
+
+fn unseen_start(device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    let reason = device.recorded.reason.as_ref()?;
+    Some(Finding {
+        id: if device.recorded.truncated { "truncated" } else { "late-recording" },
+        severity: Severity::Info,
+        title: "the recording does not hold the whole run: an earlier peak is not seen".to_owned(),
+        detail: reason.clone(),
+        saving_bytes: None,
+        change: Some(
+            "call `torch.cuda.memory._record_memory_history(max_entries=…)` before the first allocation, with room for \
+             every entry"
+                .to_owned(),
+        ),
+    })
+}
+
+fn without_stacks(device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    let entries = device.entries;
+    if entries.is_empty() || entries.stacks().iter().any(|stack| stack.is_recorded()) {
+        return None;
+    }
+    Some(Finding {
+        id: "no-stacks",
+        severity: Severity::Info,
+        title: "no stacks were recorded: allocations cannot be traced to code".to_owned(),
+        detail: format!("none of {} has `frames`", counted(entries.len() as u64, "entry").replace("entrys", "entries")),
+        saving_bytes: None,
+        change: Some("record with `context=\"all\"`, the default".to_owned()),
+    })
+}

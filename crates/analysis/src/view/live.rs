@@ -1,0 +1,79 @@
+//! `highwater-live`: who is there at a moment.
+
+use highwater_snapshot::{EntryId, StringId};
+
+use super::{FrameView, frames_from_site};
+use crate::Analysis;
+use crate::device::DeviceAnalysis;
+use crate::lifetime::Lifetime;
+
+/// The live blocks at a moment.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LiveView<'a> {
+    /// `highwater-live`.
+    pub format: &'static str,
+    /// 1.
+    pub version: u32,
+    /// Every active block, by device, then by address.
+    pub blocks: Vec<BlockView<'a>>,
+}
+
+/// One active block.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct BlockView<'a> {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// First byte.
+    pub address: u64,
+    /// Bytes as asked for.
+    pub requested_bytes: u64,
+    /// Bytes as rounded: known for blocks that are still there at the dump.
+    pub size_bytes: Option<u64>,
+    /// The raw stream handle.
+    pub stream: u64,
+    /// The pool's id; null where the file does not say.
+    pub pool: Option<(u64, u64)>,
+    /// `active_allocated`, or `active_awaiting_free`.
+    pub state: &'static str,
+    /// The file's own category, else `unknown`.
+    pub category: &'a str,
+    /// The entry that allocated it; null if that came before the recording.
+    pub alloc_entry: Option<u32>,
+    /// Its stack, folded to the user's own code, innermost first.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// The blocks that are active on some devices, each after its own entry (before the first for `None`).
+pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> LiveView<'a> {
+    let mut blocks = Vec::new();
+    for &(device, after) in moments {
+        let Some(device) = analysis.devices.iter().find(|d| d.device == device) else { continue };
+        let start = blocks.len();
+        blocks.extend(device.live(after).map(|lifetime| block_view(analysis, device, lifetime, after)));
+        blocks[start..].sort_by_key(|block: &BlockView<'_>| block.address);
+    }
+    LiveView { format: "highwater-live", version: 1, blocks }
+}
+
+fn block_view<'a>(
+    analysis: &Analysis<'a>,
+    device: &DeviceAnalysis<'a>,
+    lifetime: &Lifetime,
+    after: Option<EntryId>,
+) -> BlockView<'a> {
+    let snapshot = analysis.snapshot;
+    let category = device.category(lifetime).map_or("unknown", |id: StringId| snapshot.text(id));
+    let awaits = after.map_or_else(|| lifetime.awaits_free_at_start(), |entry| lifetime.awaits_free_after(entry));
+    BlockView {
+        device: device.device,
+        address: lifetime.address,
+        requested_bytes: lifetime.requested_bytes,
+        size_bytes: lifetime.block().map(|row| snapshot.blocks[row].size_bytes),
+        stream: snapshot.stream_handle(lifetime.stream),
+        pool: (lifetime.pool != highwater_snapshot::PoolId::MISSING).then(|| snapshot.pool_id(lifetime.pool)),
+        state: if awaits { "active_awaiting_free" } else { "active_allocated" },
+        category,
+        alloc_entry: lifetime.alloc().map(EntryId::get),
+        frames: frames_from_site(analysis, device.site(lifetime, &analysis.sites), lifetime.stack),
+    }
+}

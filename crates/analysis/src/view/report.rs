@@ -1,0 +1,550 @@
+//! `highwater-report`.
+
+use highwater_snapshot::{BlockState, Setting, StringId, Warning, Warnings};
+
+use super::{FrameView, frames_from_site};
+use crate::callsite::SiteTotal;
+use crate::device::DeviceAnalysis;
+use crate::findings::{Finding, explain, findings};
+use crate::fragmentation::Fragmentation;
+use crate::growth::Growth;
+use crate::iteration::Iteration;
+use crate::oom::OutOfMemory;
+use crate::torch_version::torch_version;
+use crate::verdict::verdict;
+use crate::{Analysis, timeline::Totals};
+
+/// The whole report.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ReportView<'a> {
+    /// `highwater-report`.
+    pub format: &'static str,
+    /// 1.
+    pub version: u32,
+    /// What was read.
+    pub source: SourceView,
+    /// The answer in one sentence.
+    pub verdict: String,
+    /// One for each device; they are never summed.
+    pub devices: Vec<DeviceView<'a>>,
+    /// Pinned host memory, where it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostView>,
+    /// The allocator's settings, in the order of the file.
+    pub settings: SettingsView<'a>,
+    /// Which PyTorch wrote it, as far as the file tells.
+    pub torch: TorchView,
+    /// What was odd.
+    pub warnings: Vec<WarningView>,
+    /// How long it took, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timings: Option<TimingsView>,
+}
+
+/// What was read.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct SourceView {
+    /// Bytes of pickle or JSON, decompressed.
+    pub bytes: u64,
+    /// `pickle protocol 4`, `JSON`.
+    pub encoding: String,
+    /// Whether the input ended too early.
+    pub is_cut: bool,
+}
+
+/// Seconds of wall time.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct TimingsView {
+    /// From bytes to columns.
+    pub read_secs: f64,
+    /// From columns to the report.
+    pub analyse_secs: f64,
+}
+
+/// The version that the file shows.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TorchView {
+    /// A version, or a span such as `2.10 to 2.11`.
+    pub version: String,
+    /// Whether it is one version for sure.
+    pub known: bool,
+}
+
+/// A warning of the reader or the analysis.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct WarningView {
+    /// A stable word for its kind.
+    pub id: &'static str,
+    /// What it is.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+    /// Offset of the first case in the decompressed input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub byte: Option<u64>,
+    /// Device of the first case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
+    /// Entry of the first case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u32>,
+}
+
+impl WarningView {
+    fn new(warning: &Warning) -> Self {
+        Self {
+            id: warning.id,
+            message: warning.message.clone(),
+            count: warning.count,
+            byte: warning.first.byte,
+            device: warning.first.device,
+            entry: warning.first.entry,
+        }
+    }
+}
+
+/// The settings as one JSON object.
+#[derive(Clone, Debug)]
+pub struct SettingsView<'a>(pub &'a [(String, Setting)]);
+
+/// One setting as a JSON value.
+#[derive(Clone, Debug)]
+pub struct SettingView<'a>(pub &'a Setting);
+
+impl serde::Serialize for SettingsView<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, SettingView(value))))
+    }
+}
+
+impl serde::Serialize for SettingView<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Setting::Bool(flag) => serializer.serialize_bool(*flag),
+            Setting::Int(number) => serializer.serialize_i64(*number),
+            Setting::Float(number) => serializer.serialize_f64(*number),
+            Setting::Text(text) => serializer.serialize_str(text),
+            Setting::Table(table) => SettingsView(table).serialize(serializer),
+        }
+    }
+}
+
+/// One device.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct DeviceView<'a> {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// Number of trace entries.
+    pub entries: usize,
+    /// How much of the run they hold.
+    pub recorded: RecordedView,
+    /// Before the first entry.
+    pub start: Totals,
+    /// At the dump, as `memory_stats()` says.
+    pub end: highwater_snapshot::EndTotals,
+    /// The maximum of each total over the recording.
+    pub peak: PeakView,
+    /// The moment of the largest requested bytes.
+    pub at_peak: AtPeakView<'a>,
+    /// Free memory at the dump.
+    pub fragmentation: FragmentationView,
+    /// How iterations were found: `optimizer steps` or `repetition in the trace`.
+    pub iterations_by: &'static str,
+    /// Each iteration.
+    pub iterations: Vec<IterationView>,
+    /// What iterations leave behind, by call site.
+    pub growth: Vec<GrowthView<'a>>,
+    /// Out-of-memory events.
+    pub oom: Vec<OomView<'a>>,
+    /// What to look at.
+    pub findings: Vec<Finding>,
+}
+
+/// How much of the run the trace holds.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct RecordedView {
+    /// Nothing was there before the first entry.
+    pub from_start: bool,
+    /// Entries were lost.
+    pub truncated: bool,
+    /// Why, if not from the start.
+    pub reason: Option<String>,
+}
+
+/// Peaks. Those of allocated and active bytes need the blocks' sizes, which a trace does not record: they are null.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct PeakView {
+    /// Asked for.
+    pub requested_bytes: u64,
+    /// In blocks that tensors own.
+    pub allocated_bytes: Option<u64>,
+    /// Allocated, and awaiting free.
+    pub active_bytes: Option<u64>,
+    /// Held from the driver.
+    pub reserved_bytes: u64,
+}
+
+/// What was there at the peak.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct AtPeakView<'a> {
+    /// Which total's peak it is.
+    pub by: &'static str,
+    /// The entry after which it is first reached; null if it stands before the first entry.
+    pub entry: Option<u32>,
+    /// When that was.
+    pub time_us: Option<i64>,
+    /// The iteration that it falls in.
+    pub iteration: Option<usize>,
+    /// The phase of that iteration.
+    pub phase: Option<&'static str>,
+    /// The annotated scopes around it, outermost first.
+    pub scopes: Vec<&'a str>,
+    /// Reserved bytes at that moment.
+    pub reserved_bytes: u64,
+    /// Requested bytes by category: the file's own categories where it has them, else all unknown.
+    pub categories: CategoriesView,
+    /// Requested bytes by call site, largest first.
+    pub call_sites: Vec<CallSiteView<'a>>,
+}
+
+/// Requested bytes by category.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct CategoriesView {
+    /// Weights and buffers of the model.
+    pub parameter: u64,
+    /// Their gradients.
+    pub gradient: u64,
+    /// What the optimizer keeps.
+    pub optimizer_state: u64,
+    /// Kept for the backward pass.
+    pub activation: u64,
+    /// What the program feeds in.
+    pub input: u64,
+    /// What lives for a moment.
+    pub temporary: u64,
+    /// What libraries keep.
+    pub workspace: u64,
+    /// Not told.
+    pub unknown: u64,
+}
+
+impl CategoriesView {
+    /// The field of a category as the profiler and doctored files name it.
+    fn field(&mut self, name: &str) -> &mut u64 {
+        match name.to_ascii_lowercase().as_str() {
+            "parameter" => &mut self.parameter,
+            "gradient" => &mut self.gradient,
+            "optimizer_state" => &mut self.optimizer_state,
+            "activation" => &mut self.activation,
+            "input" => &mut self.input,
+            "temporary" => &mut self.temporary,
+            "workspace" => &mut self.workspace,
+            _ => &mut self.unknown,
+        }
+    }
+}
+
+/// Allocations of one call site.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CallSiteView<'a> {
+    /// Requested bytes.
+    pub bytes: u64,
+    /// Allocations.
+    pub count: u64,
+    /// The words for it where there is no frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<&'static str>,
+    /// The line that stands for it, then its callers, folded to the user's own code.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// Free memory at the dump; each measure is defined in [`Fragmentation`].
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct FragmentationView {
+    /// Reserved and in no active block.
+    pub free_bytes: u64,
+    /// Of the reserved bytes, the share that is free.
+    pub free_share: Option<f64>,
+    /// In segments with nothing active: `empty_cache()` gives them back.
+    pub releasable_bytes: u64,
+    /// In segments that are partly in use, expandable ones not counted: PyTorch's own measure.
+    pub inactive_split_bytes: u64,
+    /// The largest free block.
+    pub largest_free_block_bytes: u64,
+    /// Of the free bytes, the share outside the largest free block.
+    pub scattered_share: Option<f64>,
+    /// Active bytes beyond what was asked for.
+    pub rounding_bytes: u64,
+    /// Free bytes in private pools.
+    pub private_pool_free_bytes: u64,
+    /// Free bytes on other streams than the main one.
+    pub other_streams_free_bytes: u64,
+    /// Reserved less requested bytes, at the peak of the requested bytes.
+    pub unused_at_peak_bytes: u64,
+}
+
+impl FragmentationView {
+    fn new(measured: &Fragmentation, unused_at_peak_bytes: u64) -> Self {
+        Self {
+            free_bytes: measured.free_bytes,
+            free_share: measured.free_share(),
+            releasable_bytes: measured.releasable_bytes,
+            inactive_split_bytes: measured.inactive_split_bytes,
+            largest_free_block_bytes: measured.largest_free_block_bytes,
+            scattered_share: measured.scattered_share(),
+            rounding_bytes: measured.rounding_bytes,
+            private_pool_free_bytes: measured.private_pool_free_bytes,
+            other_streams_free_bytes: measured.other_streams_free_bytes,
+            unused_at_peak_bytes,
+        }
+    }
+}
+
+/// One iteration.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct IterationView {
+    /// First entry.
+    pub start_entry: usize,
+    /// Last entry.
+    pub end_entry: usize,
+    /// Whether it was recorded from its begin to its end.
+    pub complete: bool,
+    /// The highest requested bytes.
+    pub peak_requested_bytes: u64,
+    /// The entry of that.
+    pub peak_entry: Option<u32>,
+    /// The highest allocated bytes: null until block sizes are known.
+    pub peak_allocated_bytes: Option<u64>,
+    /// Requested bytes at its end.
+    pub end_requested_bytes: u64,
+    /// Allocated bytes at its end: null until block sizes are known.
+    pub end_allocated_bytes: Option<u64>,
+    /// The highest reserved bytes.
+    pub peak_reserved_bytes: u64,
+    /// Its phases, in order.
+    pub phases: Vec<PhaseView>,
+}
+
+/// A run of one phase.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PhaseView {
+    /// `forward`, `backward` or `optimizer`.
+    pub name: &'static str,
+    /// First entry.
+    pub start_entry: usize,
+    /// Last entry.
+    pub end_entry: usize,
+    /// The highest requested bytes.
+    pub peak_requested_bytes: u64,
+}
+
+/// What iterations leave behind at one call site.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct GrowthView<'a> {
+    /// Bytes left behind an iteration, in the mean.
+    pub bytes_per_iteration: u64,
+    /// Bytes left behind, of all counted iterations.
+    pub bytes: u64,
+    /// Allocations left behind.
+    pub count: u64,
+    /// Iterations that left something.
+    pub iterations: usize,
+    /// Iterations that were counted.
+    pub counted: usize,
+    /// The words for the site where there is no frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<&'static str>,
+    /// The line, then its callers.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// One out-of-memory event.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct OomView<'a> {
+    /// The entry.
+    pub entry: u32,
+    /// When.
+    pub time_us: Option<i64>,
+    /// The request, rounded.
+    pub requested_bytes: u64,
+    /// What the driver was asked for, under default settings.
+    pub segment_bytes: u64,
+    /// What the driver had.
+    pub device_free_bytes: Option<u64>,
+    /// In use at that moment.
+    pub live_requested_bytes: u64,
+    /// Reserved at that moment.
+    pub reserved_bytes: u64,
+    /// Why it failed, in words.
+    pub explanation: String,
+    /// The stack of the request.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// Pinned host memory at the dump.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct HostView {
+    /// Number of trace entries.
+    pub entries: usize,
+    /// Held from the system.
+    pub reserved_bytes: u64,
+    /// In use.
+    pub allocated_bytes: u64,
+}
+
+/// Makes the report.
+pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
+    let snapshot = analysis.snapshot;
+    let torch = torch_version(snapshot);
+    let warnings = |from: &Warnings| from.iter().map(WarningView::new).collect::<Vec<_>>();
+    ReportView {
+        format: "highwater-report",
+        version: 1,
+        source: SourceView {
+            bytes: snapshot.bytes,
+            encoding: snapshot.encoding.to_string(),
+            is_cut: snapshot.cut.is_some(),
+        },
+        verdict: verdict(analysis),
+        devices: analysis.devices.iter().map(|device| device_view(analysis, device)).collect(),
+        host: host_view(analysis),
+        settings: SettingsView(&snapshot.settings.entries),
+        torch: TorchView { version: torch.to_string(), known: torch.is_known() },
+        warnings: [warnings(&snapshot.warnings), warnings(&analysis.warnings)].concat(),
+        timings: None,
+    }
+}
+
+fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> DeviceView<'a> {
+    let at_peak = at_peak(analysis, device);
+    let requested_bytes = device.timeline.requested_peak().bytes;
+    let unused_at_peak = at_peak.reserved_bytes.saturating_sub(requested_bytes);
+    DeviceView {
+        device: device.device,
+        entries: device.entries.len(),
+        recorded: RecordedView {
+            from_start: device.recorded.from_start,
+            truncated: device.recorded.truncated,
+            reason: device.recorded.reason.clone(),
+        },
+        start: device.timeline.start(),
+        end: device.end,
+        peak: PeakView {
+            requested_bytes,
+            allocated_bytes: None,
+            active_bytes: None,
+            reserved_bytes: device.timeline.reserved_peak().bytes,
+        },
+        at_peak,
+        fragmentation: FragmentationView::new(&device.fragmentation, unused_at_peak),
+        iterations_by: device.iterations.source.name(),
+        iterations: device.iterations.rows.iter().map(|iteration| iteration_view(device, iteration)).collect(),
+        growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
+        oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
+        findings: findings(analysis, device),
+    }
+}
+
+fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakView<'a> {
+    let entry = device.timeline.requested_peak().entry;
+    let iteration = entry.and_then(|entry| device.iterations.containing(entry));
+    let phase = entry.zip(iteration).and_then(|(entry, iteration)| {
+        let phases = &device.iterations.rows[iteration].phases;
+        phases.iter().find(|run| run.entries.contains(&entry.index())).map(|run| run.phase.name())
+    });
+    let mut categories = CategoriesView::default();
+    for lifetime in device.live(entry) {
+        let name = device.category(lifetime).unwrap_or(StringId::MISSING);
+        let field = categories.field(analysis.snapshot.text(name));
+        *field = field.saturating_add(lifetime.requested_bytes);
+    }
+    let scopes = entry.map(|entry| device.scopes_at(entry).map(|scope| analysis.snapshot.text(scope.name)).collect());
+    AtPeakView {
+        by: "requested_bytes",
+        entry: entry.map(highwater_snapshot::EntryId::get),
+        time_us: entry.and_then(|entry| device.entries.time_us(entry)),
+        iteration,
+        phase,
+        scopes: scopes.unwrap_or_default(),
+        reserved_bytes: entry.map_or(device.timeline.start(), |entry| device.timeline.after(entry)).reserved_bytes,
+        categories,
+        call_sites: device
+            .live_by_site(entry, &analysis.sites)
+            .iter()
+            .map(|total| call_site_view(analysis, total))
+            .collect(),
+    }
+}
+
+fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> CallSiteView<'a> {
+    CallSiteView {
+        bytes: total.bytes,
+        count: total.count,
+        label: total.site.label(),
+        frames: frames_from_site(analysis, total.site, total.stack),
+    }
+}
+
+fn iteration_view(device: &DeviceAnalysis<'_>, iteration: &Iteration) -> IterationView {
+    IterationView {
+        start_entry: iteration.entries.start,
+        end_entry: iteration.entries.end.saturating_sub(1),
+        complete: iteration.is_complete,
+        peak_requested_bytes: iteration.peak.requested_bytes,
+        peak_entry: iteration.peak_entry.map(highwater_snapshot::EntryId::get),
+        peak_allocated_bytes: None,
+        end_requested_bytes: iteration.end.requested_bytes,
+        end_allocated_bytes: None,
+        peak_reserved_bytes: iteration.peak.reserved_bytes,
+        phases: iteration
+            .phases
+            .iter()
+            .map(|run| PhaseView {
+                name: run.phase.name(),
+                start_entry: run.entries.start,
+                end_entry: run.entries.end.saturating_sub(1),
+                peak_requested_bytes: device.timeline.peak_in(run.entries.clone()).0.requested_bytes,
+            })
+            .collect(),
+    }
+}
+
+fn growth_view<'a>(analysis: &Analysis<'a>, growth: &Growth) -> GrowthView<'a> {
+    GrowthView {
+        bytes_per_iteration: growth.bytes_per_iteration(),
+        bytes: growth.bytes,
+        count: growth.count,
+        iterations: growth.iterations,
+        counted: growth.counted,
+        label: growth.site.label(),
+        frames: frames_from_site(analysis, growth.site, growth.stack),
+    }
+}
+
+fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutOfMemory) -> OomView<'a> {
+    OomView {
+        entry: oom.entry.get(),
+        time_us: device.entries.time_us(oom.entry),
+        requested_bytes: oom.requested_bytes,
+        segment_bytes: oom.segment_bytes,
+        device_free_bytes: oom.device_free_bytes,
+        live_requested_bytes: oom.totals.requested_bytes,
+        reserved_bytes: oom.totals.reserved_bytes,
+        explanation: explain(oom),
+        frames: frames_from_site(analysis, analysis.sites.site(oom.stack), oom.stack),
+    }
+}
+
+fn host_view(analysis: &Analysis<'_>) -> Option<HostView> {
+    let host = analysis.snapshot.host.as_ref()?;
+    let mut view = HostView { entries: host.trace.len(), ..HostView::default() };
+    for segment in &host.segments {
+        view.reserved_bytes = view.reserved_bytes.saturating_add(segment.total_bytes);
+        for block in analysis.snapshot.blocks_of(segment) {
+            if block.state == BlockState::ActiveAllocated {
+                view.allocated_bytes = view.allocated_bytes.saturating_add(block.size_bytes);
+            }
+        }
+    }
+    Some(view)
+}
