@@ -1,0 +1,41 @@
+//! The shape of the command line: `highwater COMMAND FILE [options]`.
+//!
+//! The options of a command stand in the command's own file.
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::commands::{completions, export, man, segments, trace};
+
+/// Shows and explains the GPU memory use of PyTorch programs.
+#[derive(Debug, Parser)]
+#[command(name = "highwater", version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One subcommand each.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the entries of the trace, filtered
+    Trace(trace::Args),
+    /// Draw the segments and the blocks in them, as they were at the dump
+    Segments(segments::Args),
+    /// Convert the snapshot for another program
+    Export(export::Args),
+    /// Print the completion script of a shell
+    Completions(completions::Args),
+    /// Print the manual page, or write one page for each command
+    Man(man::Args),
+}
+
+/// For people or for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: has a version, stays compatible
+    Json,
+}

@@ -1,0 +1,26 @@
+//! `highwater completions SHELL`.
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::output;
+
+/// Options of `highwater completions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  highwater completions bash > ~/.local/share/bash-completion/completions/highwater")]
+pub(crate) struct Args {
+    /// Which shell
+    shell: Shell,
+}
+
+/// Prints the completion script.
+///
+/// # Errors
+/// Those of standard output.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "highwater", &mut script);
+    output::to_stdout(|out| std::io::Write::write_all(out, &script))
+}

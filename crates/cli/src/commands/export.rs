@@ -1,0 +1,102 @@
+//! `highwater export FILE --to FORMAT`.
+
+use clap::ValueEnum;
+use highwater_analysis::StackClasses;
+
+use crate::error::Problem;
+use crate::export::moment::Moment;
+use crate::input::InputArgs;
+use crate::output::OutputArgs;
+use crate::{export, warnings};
+
+/// Options of `highwater export`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  highwater export run.pickle --to chrome-trace -o run.json     open it at https://ui.perfetto.dev
+  highwater export run.pickle --to folded | inferno-flamegraph > peak.svg
+  highwater export run.pickle --to pickle --redact -o to-share.pickle")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Format to write
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Target,
+    /// With speedscope and folded: the moment to show, after an entry, or `end` [default: peak]
+    #[arg(long, value_name = "ENTRY|peak|end")]
+    at: Option<Moment>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// The snapshot with PyTorch's keys, as JSON
+    Json,
+    /// The trace, a row for each entry
+    Csv,
+    /// The snapshot as PyTorch writes it
+    Pickle,
+    /// Requested and reserved bytes over time, for ui.perfetto.dev and Chrome
+    ChromeTrace,
+    /// What holds memory at one moment, for speedscope.app
+    Speedscope,
+    /// What holds memory at one moment, for flamegraph.pl and inferno
+    Folded,
+}
+
+/// Converts the snapshot.
+///
+/// # Errors
+/// If the snapshot cannot be read, the format cannot hold what was asked for, or the output cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.check()?;
+    match args.to {
+        Target::Json | Target::Csv | Target::Pickle => args.export_snapshot(),
+        Target::ChromeTrace | Target::Speedscope | Target::Folded => args.export_analysis(),
+    }
+}
+
+impl Args {
+    fn check(&self) -> Result<(), Problem> {
+        if self.to == Target::Pickle && self.output.is_terminal() {
+            return Err(Problem::new("a pickle is no text for a terminal").hint("name a file with `-o FILE`"));
+        }
+        if matches!(self.to, Target::Json | Target::Pickle) && self.input.device.is_some() {
+            return Err(Problem::new("`--device` does not go with `--to json` and `--to pickle`")
+                .hint("they hold the snapshot as a whole"));
+        }
+        if !matches!(self.to, Target::Speedscope | Target::Folded) && self.at.is_some() {
+            return Err(Problem::new("`--at` goes with `--to speedscope` and `--to folded` only")
+                .hint("the other formats hold the whole trace"));
+        }
+        Ok(())
+    }
+
+    /// Formats that hold what the file holds.
+    fn export_snapshot(&self) -> anyhow::Result<()> {
+        let snapshot = self.input.read()?;
+        self.output.write(|out| match self.to {
+            Target::Json => snapshot.write_json(out),
+            Target::Pickle => snapshot.write_pickle(out),
+            _ => export::csv::write(out, &snapshot, &self.input.devices(&snapshot)),
+        })?;
+        Ok(warnings::print(&snapshot.warnings)?)
+    }
+
+    /// Formats that hold what follows from it.
+    fn export_analysis(&self) -> anyhow::Result<()> {
+        let (snapshot, classes) = self.input.read_with(StackClasses::new)?;
+        let analysis = highwater_analysis::analyse_with(&snapshot, classes);
+        let devices = self.input.devices(&snapshot);
+        let moment = self.at.unwrap_or_default();
+        moment.check(&analysis, &devices)?;
+        self.output.write(|out| match self.to {
+            Target::ChromeTrace => export::chrome_trace::write(out, &analysis, &devices),
+            Target::Speedscope => export::speedscope::write(out, &analysis, &devices, moment),
+            _ => export::folded::write(out, &analysis, &devices, moment),
+        })?;
+        warnings::print(&snapshot.warnings)?;
+        Ok(warnings::print(&analysis.warnings)?)
+    }
+}

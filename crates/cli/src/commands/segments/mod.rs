@@ -1,0 +1,253 @@
+//! `highwater segments FILE`: the map of the memory at the dump.
+
+mod bar;
+mod json;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use highwater_analysis::callsite::Sites;
+use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId};
+
+use crate::args::Format;
+use crate::frames;
+use crate::input::InputArgs;
+use crate::table::{Align, Table};
+use crate::units::{counted, size};
+use crate::{output, warnings};
+
+/// Segments of a pool and stream that are shown as text unless `--limit` says otherwise.
+const DEFAULT_LIMIT: usize = 100;
+
+/// Options of `highwater segments`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: the segments with the most free memory, and the blocks that keep them
+  highwater segments run.pickle --sort free --limit 5 --blocks")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Order of the segments of each pool and stream
+    #[arg(long, value_enum, default_value_t)]
+    sort: Sort,
+    /// Show at most this many segments of each pool and stream; 0 for all [default: 100 as text, all as JSON]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// List the blocks of each segment, too; JSON always has them
+    #[arg(long)]
+    blocks: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// The order of the segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// Lowest first
+    #[default]
+    Address,
+    /// Largest first
+    Size,
+    /// Most free bytes first
+    Free,
+}
+
+impl Args {
+    fn limit(&self) -> usize {
+        match (self.limit, self.format) {
+            (Some(0), _) | (None, Format::Json) => usize::MAX,
+            (Some(limit), _) => limit,
+            (None, Format::Text) => DEFAULT_LIMIT,
+        }
+    }
+}
+
+/// Draws the segments.
+///
+/// # Errors
+/// If the snapshot cannot be read, or the output cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let (snapshot, sites) = args.input.read_with(Sites::new)?;
+    let devices = args.input.devices(&snapshot);
+    let maps: Vec<_> = devices.into_iter().map(|device| DeviceMap::new(&snapshot, device, args)).collect();
+    match args.format {
+        Format::Text => {
+            output::to_stdout(|out| write_text(out, &snapshot, &maps, args.blocks.then_some(&sites)))?;
+            warnings::print(&snapshot.warnings)?;
+        }
+        Format::Json => output::to_stdout(|out| output::write_json(out, &json::document(&snapshot, &maps)))?,
+    }
+    Ok(())
+}
+
+/// Bytes of a segment by what holds them.
+#[expect(clippy::struct_field_names, reason = "the unit belongs into the name")]
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    allocated_bytes: u64,
+    active_bytes: u64,
+    requested_bytes: u64,
+    free_bytes: u64,
+}
+
+impl Usage {
+    fn of(blocks: &[Block]) -> Self {
+        let mut usage = Self::default();
+        for block in blocks {
+            let size = block.size_bytes;
+            match block.state {
+                BlockState::ActiveAllocated => usage.allocated_bytes = usage.allocated_bytes.saturating_add(size),
+                BlockState::ActiveAwaitingFree => {}
+                BlockState::Inactive => {
+                    usage.free_bytes = usage.free_bytes.saturating_add(size);
+                    continue;
+                }
+            }
+            usage.active_bytes = usage.active_bytes.saturating_add(size);
+            usage.requested_bytes = usage.requested_bytes.saturating_add(block.requested_bytes);
+        }
+        usage
+    }
+}
+
+/// The segments of one device, by pool and stream.
+struct DeviceMap<'a> {
+    device: u32,
+    groups: Vec<Group<'a>>,
+}
+
+/// The segments of one pool and stream, in the order that was asked for.
+struct Group<'a> {
+    pool: (u64, u64),
+    stream: u64,
+    segments: Vec<(&'a Segment, Usage)>,
+    left_out: usize,
+}
+
+impl<'a> DeviceMap<'a> {
+    fn new(snapshot: &'a Snapshot, device: u32, args: &Args) -> Self {
+        let mut by_owner: BTreeMap<(PoolId, StreamId), Vec<_>> = BTreeMap::new();
+        for segment in snapshot.segments_of(device) {
+            let usage = Usage::of(snapshot.blocks_of(segment));
+            by_owner.entry((segment.pool, segment.stream)).or_default().push((segment, usage));
+        }
+        let groups = by_owner.into_iter().map(|((pool, stream), mut segments)| {
+            match args.sort {
+                Sort::Address => segments.sort_by_key(|(segment, _)| segment.address),
+                Sort::Size => segments.sort_by_key(|(segment, _)| (Reverse(segment.total_bytes), segment.address)),
+                Sort::Free => segments.sort_by_key(|(segment, usage)| (Reverse(usage.free_bytes), segment.address)),
+            }
+            let left_out = segments.len().saturating_sub(args.limit());
+            segments.truncate(args.limit());
+            Group { pool: snapshot.pool_id(pool), stream: snapshot.stream_handle(stream), segments, left_out }
+        });
+        Self { device, groups: groups.collect() }
+    }
+}
+
+fn write_text(
+    out: &mut impl Write,
+    snapshot: &Snapshot,
+    maps: &[DeviceMap],
+    block_sites: Option<&Sites>,
+) -> io::Result<()> {
+    if maps.is_empty() {
+        writeln!(out, "the snapshot has no entries and no segments")?;
+    }
+    for map in maps {
+        write_totals(out, snapshot, map.device)?;
+        for group in &map.groups {
+            writeln!(out, "\n{}, stream {}", pool_name(group.pool), group.stream)?;
+            write_group(out, snapshot, group, block_sites)?;
+        }
+        writeln!(out)?;
+    }
+    if maps.iter().any(|map| !map.groups.is_empty()) {
+        writeln!(out, "{}", bar::LEGEND)?;
+    }
+    if let Some(host) = &snapshot.host {
+        let bytes = host.segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.total_bytes));
+        writeln!(out, "pinned host memory: {}, {}", counted(host.segments.len(), "segment", "segments"), size(bytes))?;
+    }
+    Ok(())
+}
+
+fn write_totals(out: &mut impl Write, snapshot: &Snapshot, device: u32) -> io::Result<()> {
+    let totals = snapshot.end_totals(device);
+    let awaiting = totals.active_bytes.saturating_sub(totals.allocated_bytes);
+    let free = totals.reserved_bytes.saturating_sub(totals.active_bytes);
+    let count = snapshot.segments_of(device).count();
+    writeln!(
+        out,
+        "device {device}: {}, {} reserved",
+        counted(count, "segment", "segments"),
+        size(totals.reserved_bytes)
+    )?;
+    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
+    table.row(["allocated".to_owned(), size(totals.allocated_bytes), String::new()]);
+    table.row(["awaiting free".to_owned(), size(awaiting), String::new()]);
+    let stuck = format!("{} of it inactive split: in segments that are in use", size(totals.inactive_split_bytes));
+    table.row(["free".to_owned(), size(free), stuck]);
+    table.write(out, None)
+}
+
+/// A pool's name: the default one, or a private one with its id as PyTorch writes it.
+fn pool_name((by_graph, by_user): (u64, u64)) -> String {
+    if (by_graph, by_user) == (0, 0) {
+        "default pool".to_owned()
+    } else {
+        format!("private pool ({by_graph}, {by_user})")
+    }
+}
+
+fn write_group(
+    out: &mut impl Write,
+    snapshot: &Snapshot,
+    group: &Group,
+    block_sites: Option<&Sites>,
+) -> io::Result<()> {
+    let mut table = Table::new([
+        ("address", Align::Left),
+        ("type", Align::Left),
+        ("size", Align::Right),
+        ("active", Align::Right),
+        ("free", Align::Right),
+        ("blocks", Align::Right),
+        ("map", Align::Left),
+    ])
+    .indented(2);
+    for &(segment, usage) in &group.segments {
+        let of_segment = snapshot.blocks_of(segment);
+        table.row([
+            format!("{:#x}", segment.address),
+            if segment.is_expandable { "expandable" } else { segment.segment_type.name() }.to_owned(),
+            size(segment.total_bytes),
+            size(usage.active_bytes),
+            size(usage.free_bytes),
+            of_segment.len().to_string(),
+            bar::bar(segment, of_segment),
+        ]);
+        if let Some(sites) = block_sites {
+            for block in of_segment {
+                table.below(block_line(snapshot, sites, block));
+            }
+        }
+    }
+    table.write(out, None)?;
+    match group.left_out {
+        0 => Ok(()),
+        more => writeln!(out, "  … {}; `--limit 0` shows all", counted(more, "more segment", "more segments")),
+    }
+}
+
+fn block_line(snapshot: &Snapshot, sites: &Sites, block: &Block) -> String {
+    let (state, owner) = match block.state {
+        BlockState::ActiveAllocated => ("allocated", frames::owner(snapshot, sites, block.stack)),
+        BlockState::ActiveAwaitingFree => ("awaiting free", frames::owner(snapshot, sites, block.stack)),
+        BlockState::Inactive => return format!("  {:#x}  {:>11}  free", block.address, size(block.size_bytes)),
+    };
+    let requested = size(block.requested_bytes);
+    format!("  {:#x}  {:>11}  {state:<13}  {requested:>11} requested  {owner}", block.address, size(block.size_bytes))
+}

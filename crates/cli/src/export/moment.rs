@@ -1,0 +1,101 @@
+//! One moment of the trace, and the stacks that hold memory then.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_snapshot::{EntryId, StackId};
+
+use crate::error::Problem;
+use crate::units::counted;
+
+/// When to look at the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// When the most bytes were requested.
+    #[default]
+    Peak,
+    /// At the dump.
+    End,
+    /// After this entry.
+    After(u32),
+}
+
+impl FromStr for Moment {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "peak" => Ok(Self::Peak),
+            "end" => Ok(Self::End),
+            _ => text.parse().map(Self::After).map_err(|_| "expected the number of an entry, `peak` or `end`"),
+        }
+    }
+}
+
+/// The bytes that the allocations of one stack hold.
+pub(crate) struct Holding {
+    /// Their stack.
+    pub(crate) stack: StackId,
+    /// What to say where the stack has no frames.
+    pub(crate) label: Option<&'static str>,
+    /// Requested bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Moment {
+    /// Checks that every device has this moment.
+    ///
+    /// # Errors
+    /// If an entry is named that is not there.
+    pub(crate) fn check(self, analysis: &Analysis, devices: &[u32]) -> Result<(), Problem> {
+        let Self::After(entry) = self else { return Ok(()) };
+        let short = devices
+            .iter()
+            .filter_map(|&device| analysis.device(device))
+            .find(|analysis| EntryId::new(entry).index() >= analysis.entries.len());
+        let Some(DeviceAnalysis { device, entries, .. }) = short else { return Ok(()) };
+        let found = counted(entries.len(), "entry", "entries");
+        let problem = Problem::new(format!("`--at {entry}`: device {device} has {found}, counted from 0"));
+        Err(if devices.len() > 1 { problem.hint("`--device N` looks at one device only") } else { problem })
+    }
+
+    /// The entry after which this moment is; `None` before the first one.
+    pub(crate) fn entry(self, device: &DeviceAnalysis) -> Option<EntryId> {
+        match self {
+            Self::Peak => device.timeline.requested_peak().entry,
+            Self::End => device.entries.ids().next_back(),
+            Self::After(entry) => Some(EntryId::new(entry)),
+        }
+    }
+
+    /// The moment in words: `at the peak, entry 590`.
+    pub(crate) fn describe(self, device: &DeviceAnalysis) -> String {
+        let when = match self {
+            Self::Peak => "at the peak",
+            Self::End => "at the end",
+            Self::After(_) => "live",
+        };
+        match self.entry(device) {
+            Some(entry) => format!("{when}, after entry {}", entry.get()),
+            None => format!("{when}, before the first entry"),
+        }
+    }
+
+    /// What is active at this moment, by stack, largest first.
+    ///
+    /// The sum is the device's requested bytes at that moment.
+    pub(crate) fn holdings(self, analysis: &Analysis, device: &DeviceAnalysis) -> Vec<Holding> {
+        let mut bytes: HashMap<(StackId, Option<&'static str>), u64> = HashMap::new();
+        for lifetime in device.live(self.entry(device)) {
+            let label = device.site(lifetime, &analysis.sites).label();
+            let sum = bytes.entry((lifetime.stack, label)).or_default();
+            *sum = sum.saturating_add(lifetime.requested_bytes);
+        }
+        let mut holdings: Vec<_> =
+            bytes.into_iter().map(|((stack, label), bytes)| Holding { stack, label, bytes }).collect();
+        holdings.sort_unstable_by_key(|holding| (Reverse(holding.bytes), holding.stack, holding.label));
+        holdings
+    }
+}

@@ -1,0 +1,138 @@
+//! The snapshot that a command works on: opened, read with a progress bar, redacted if asked.
+
+use std::io::{self, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use highwater_snapshot::Snapshot;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::Problem;
+
+/// The options that every command with a snapshot has.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// The snapshot: pickle, JSON or HTML page, gzip'd or not; `-` reads standard input
+    pub(crate) file: PathBuf,
+    /// Strip the directories from all paths in the snapshot
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+}
+
+impl InputArgs {
+    /// Reads the snapshot.
+    ///
+    /// # Errors
+    /// If nothing of a snapshot can be read, or the device that was asked for is not in it.
+    pub(crate) fn read(&self) -> anyhow::Result<Snapshot> {
+        self.read_with(|_| ()).map(|(snapshot, ())| snapshot)
+    }
+
+    /// Reads the snapshot and looks at it before it is redacted: it is directories that tell whose code a frame is.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
+        let mut snapshot = self.read_file().map_err(|error| Problem::unreadable(&self.name(), &error))?;
+        self.check_device(&snapshot)?;
+        let seen = look(&snapshot);
+        if self.redact {
+            snapshot.redact();
+        }
+        Ok((snapshot, seen))
+    }
+
+    /// The devices that the command shall show, ascending.
+    pub(crate) fn devices(&self, snapshot: &Snapshot) -> Vec<u32> {
+        self.device.map_or_else(|| snapshot.devices(), |device| vec![device])
+    }
+
+    /// How a message calls the input.
+    pub(crate) fn name(&self) -> String {
+        if self.is_stdin() { "standard input".to_owned() } else { format!("`{}`", self.file.display()) }
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.file == Path::new("-")
+    }
+
+    fn read_file(&self) -> Result<Snapshot, highwater_snapshot::Error> {
+        if self.is_stdin() {
+            return Snapshot::read(WithProgress::new(io::stdin().lock(), None));
+        }
+        let file = highwater_snapshot::open_file(&self.file)?;
+        let total = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+        Snapshot::read(WithProgress::new(file, total))
+    }
+
+    fn check_device(&self, snapshot: &Snapshot) -> Result<(), Problem> {
+        let devices = snapshot.devices();
+        match self.device {
+            Some(device) if !devices.contains(&device) => {
+                let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
+                let hint = match listed[..] {
+                    [] => "it has no entries and no segments at all".to_owned(),
+                    [ref one] => format!("it has device {one}"),
+                    _ => format!("it has devices {}", listed.join(", ")),
+                };
+                Err(Problem::new(format!("{} has nothing of device {device}", self.name())).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reading that takes less shows no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A reader that shows on a terminal how far it is.
+struct WithProgress<R> {
+    inner: R,
+    total: Option<u64>,
+    done: u64,
+    started: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl<R> WithProgress<R> {
+    fn new(inner: R, total: Option<u64>) -> Self {
+        Self { inner, total, done: 0, started: Instant::now(), bar: None }
+    }
+
+    fn show(&mut self) {
+        if self.bar.is_none() && self.started.elapsed() > PATIENCE && io::stderr().is_terminal() {
+            self.bar = Some(bar(self.total));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done);
+        }
+    }
+}
+
+impl<R: Read> Read for WithProgress<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.done += count as u64;
+        self.show();
+        Ok(count)
+    }
+}
+
+impl<R> Drop for WithProgress<R> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total {
+        Some(total) => (ProgressBar::new(total), "reading {wide_bar} {binary_bytes} of {binary_total_bytes}"),
+        None => (ProgressBar::new_spinner(), "reading {spinner} {binary_bytes}"),
+    };
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is well-formed"))
+}

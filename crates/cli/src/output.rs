@@ -1,0 +1,92 @@
+//! Where the data go: standard output, or a file that is never overwritten unasked.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::error::Problem;
+use crate::units;
+
+/// What a command writes to.
+pub(crate) type Sink = BufWriter<Box<dyn Write>>;
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The options of a command that can write to a file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Write to this file rather than to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+}
+
+impl OutputArgs {
+    /// Lets `write` write to the chosen place and says on standard error what was written, if it was a file.
+    ///
+    /// # Errors
+    /// If the file exists already, or cannot be written; a file that was begun is removed then.
+    pub(crate) fn write(&self, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
+        match &self.output {
+            None => to_stdout(write),
+            Some(path) if path == Path::new("-") => to_stdout(write),
+            Some(path) => self.write_file(path, write),
+        }
+    }
+
+    /// Whether the data would be shown on a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.output.as_deref().is_none_or(|path| path == Path::new("-")) && io::stdout().is_terminal()
+    }
+
+    fn write_file(&self, path: &Path, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
+        let cannot_write =
+            |error: &io::Error| Problem::new(format!("cannot write `{}`", path.display())).because(error);
+        let file = self.create(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                Problem::new(format!("`{}` exists already", path.display())).hint("`--force` overwrites it")
+            }
+            _ => cannot_write(&error),
+        })?;
+        let mut out = Sink::with_capacity(BUFFER_BYTES, Box::new(file));
+        if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
+            drop(out);
+            if !self.force {
+                // Half a file is worse than none; that it cannot be removed either adds nothing to the first error.
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(cannot_write(&error).into());
+        }
+        let bytes = std::fs::metadata(path).with_context(|| format!("cannot read `{}` again", path.display()))?.len();
+        // The file is written; that nobody can be told is no failure.
+        let _ = writeln!(io::stderr(), "wrote {} ({})", path.display(), units::size(bytes));
+        Ok(())
+    }
+
+    /// Creates the file in one step, so that no other program's file of that name is lost.
+    fn create(&self, path: &Path) -> io::Result<File> {
+        if self.force { File::create(path) } else { OpenOptions::new().write(true).create_new(true).open(path) }
+    }
+}
+
+/// Lets `write` write to standard output.
+///
+/// # Errors
+/// Those of `write`; a broken pipe among them is recognised by [`crate::error::report`].
+pub(crate) fn to_stdout(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = Sink::with_capacity(BUFFER_BYTES, Box::new(io::stdout()));
+    write(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
+}
+
+/// Writes a JSON document and ends the line.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn write_json(out: &mut impl Write, document: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, document)?;
+    writeln!(out)
+}

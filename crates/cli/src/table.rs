@@ -1,0 +1,188 @@
+//! Small text tables: columns line up, numbers to the right, long paths give way in the middle.
+//!
+//! ```text
+//!     size  count  where
+//! 1.50 GiB      3  train.py:12 step
+//!    512 B  1,204  models/…/attention.py:88 forward
+//! ```
+
+use std::io::{self, Write};
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// No column is cut below this many cells.
+const MIN_WIDTH: usize = 16;
+
+/// How the cells of a column stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// For text.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// The cells of a row, and whole lines that stand below it.
+#[derive(Debug, Default)]
+struct Row {
+    cells: Vec<String>,
+    below: Vec<String>,
+}
+
+/// A table in the making: columns first, then rows of as many cells.
+///
+/// Cells are printed as they are: text from a file goes through [`printable`](crate::printable::printable) before.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Row>,
+    indent: usize,
+    has_header: bool,
+}
+
+impl Table {
+    /// A table of these columns; a header is printed unless every title is empty.
+    pub(crate) fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
+        Self {
+            has_header: columns.iter().any(|(title, _)| !title.is_empty()),
+            columns: columns.map(|(title, align)| (title.to_owned(), align)).into(),
+            rows: Vec::new(),
+            indent: 0,
+        }
+    }
+
+    /// Blanks before each line.
+    pub(crate) fn indented(self, indent: usize) -> Self {
+        Self { indent, ..self }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        assert_eq!(N, self.columns.len(), "a cell for each column");
+        self.rows.push(Row { cells: cells.into(), below: Vec::new() });
+    }
+
+    /// Adds a line below the last row, outside the columns.
+    pub(crate) fn below(&mut self, line: String) {
+        let row = self.rows.last_mut().expect("a row comes before what stands below it");
+        row.below.push(line);
+    }
+
+    /// Writes the table; if a line would be longer than `width`, the last column's cells are cut in the middle.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
+        let widths = self.widths(width);
+        if self.has_header {
+            let titles: Vec<_> = self.columns.iter().map(|(title, _)| title.clone()).collect();
+            self.write_row(out, &titles, &widths)?;
+        }
+        for row in &self.rows {
+            self.write_row(out, &row.cells, &widths)?;
+            row.below.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", "", indent = self.indent))?;
+        }
+        Ok(())
+    }
+
+    fn widths(&self, limit: Option<usize>) -> Vec<usize> {
+        let widest = |column: usize| self.rows.iter().map(|row| row.cells[column].width()).max().unwrap_or(0);
+        let mut widths: Vec<_> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(column, (title, _))| widest(column).max(if self.has_header { title.width() } else { 0 }))
+            .collect();
+        if let (Some(limit), Some((last, others))) = (limit, widths.split_last_mut()) {
+            let taken = self.indent + others.iter().map(|width| width + GAP).sum::<usize>();
+            *last = (*last).min(limit.saturating_sub(taken).max(MIN_WIDTH));
+        }
+        widths
+    }
+
+    fn write_row(&self, out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
+        let mut line = " ".repeat(self.indent);
+        for ((cell, &width), &(_, align)) in cells.iter().zip(widths).zip(&self.columns) {
+            let cell = shorten(cell, width);
+            let padding = " ".repeat(width - cell.width());
+            let [before, after] = if align == Align::Right { [padding.as_str(), ""] } else { ["", padding.as_str()] };
+            line.extend([before, &cell, after, &" ".repeat(GAP)]);
+        }
+        writeln!(out, "{}", line.trim_end())
+    }
+}
+
+/// The text in at most `width` terminal cells, its middle replaced by `…` if it is longer.
+///
+/// Of what stays, a third is the beginning: the end of `path/file.py:12 name` says more.
+pub(crate) fn shorten(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let head_width = width.saturating_sub(1) / 3;
+    let tail_width = width.saturating_sub(1 + head_width);
+    let head = &text[..prefix_bytes(text.chars(), head_width)];
+    let tail = &text[text.len() - prefix_bytes(text.chars().rev(), tail_width)..];
+    format!("{head}…{tail}")
+}
+
+/// Bytes of the first characters that fit in `width` cells.
+fn prefix_bytes(chars: impl Iterator<Item = char>, width: usize) -> usize {
+    let mut taken = 0;
+    chars
+        .take_while(|c| {
+            taken += c.width().unwrap_or(0);
+            taken <= width
+        })
+        .map(char::len_utf8)
+        .sum()
+}
+
+/// Cells of a line on the terminal; `None` where the output is no terminal and need not be cut.
+pub(crate) fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new([("size", Align::Right), ("where", Align::Left)]).indented(2);
+        table.row(["1.50 GiB".to_owned(), "train.py:12 step".to_owned()]);
+        table.row(["512 B".to_owned(), "/home/me/project/models/attention.py:88 forward".to_owned()]);
+        table
+    }
+
+    fn text(table: &Table, width: Option<usize>) -> String {
+        let mut out = Vec::new();
+        table.write(&mut out, width).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn columns_line_up() {
+        insta::assert_snapshot!(text(&sample(), None), @r"
+            size  where
+        1.50 GiB  train.py:12 step
+           512 B  /home/me/project/models/attention.py:88 forward
+        ");
+    }
+
+    #[test]
+    fn the_last_column_is_cut_in_the_middle() {
+        let text = text(&sample(), Some(40));
+        assert!(text.lines().all(|line| line.width() <= 40), "{text}");
+        assert!(text.contains("512 B  /home/me/…attention.py:88 forward"), "{text}");
+    }
+
+    #[test]
+    fn shortening_counts_cells_not_bytes() {
+        assert_eq!(shorten("重み重み重み", 12), "重み重み重み");
+        assert_eq!(shorten("重み重み重み", 8), "重…重み");
+        assert_eq!(shorten("abcdef", 0).width(), 1);
+    }
+}
