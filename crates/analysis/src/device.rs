@@ -1,8 +1,6 @@
 //! All that is known of one device.
 
-use highwater_snapshot::{
-    Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, StringId, Warnings,
-};
+use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, StringId, Warnings};
 
 use crate::callsite::{Site, SiteTotal, Sites, totals};
 use crate::fragmentation::{Fragmentation, fragmentation};
@@ -153,12 +151,7 @@ fn check_end(timeline: &Timeline<'_>, end: EndTotals, device: u32, warnings: &mu
     }
 }
 
-fn recorded(
-    entries: &EntryTable,
-    lifetimes: &Lifetimes,
-    timeline: &Timeline<'_>,
-    leads_to_dump: bool,
-) -> Recorded {
+fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>, leads_to_dump: bool) -> Recorded {
     let before = lifetimes.at_start();
     let start = timeline.start();
     let from_start = before.is_empty() && start.reserved_bytes == 0;
@@ -172,7 +165,12 @@ fn recorded(
     let lost = before.iter().filter(|lifetime| lifetime.block().is_some() && has_frames(lifetime.stack)).count();
     let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
     let full = is_ring_size(entries.len());
-    let amount = format!("{} allocations ({} bytes) and {} reserved bytes", before.len(), start.requested_bytes, start.reserved_bytes);
+    let amount = format!(
+        "{} allocations ({} bytes) and {} reserved bytes",
+        before.len(),
+        start.requested_bytes,
+        start.reserved_bytes
+    );
     let (truncated, why) = if entries.len() <= 1 {
         (false, "no history was recorded, only the state at the dump".to_owned())
     } else if lost > 0 {

@@ -127,7 +127,9 @@ fn growing(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Option<Findi
             places.join("; ")
         ),
         saving_bytes: Some(device.growth.iter().map(|growth| growth.bytes).fold(0, u64::saturating_add)),
-        change: Some("let go of what these lines keep: a list of losses needs `loss.item()`, a cache a bound".to_owned()),
+        change: Some(
+            "let go of what these lines keep: a list of losses needs `loss.item()`, a cache a bound".to_owned(),
+        ),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot};
+use rustc_hash::FxHashSet;
 
 use crate::phase::{self, PhaseRun, StackPhases};
 use crate::repetition;
@@ -183,25 +184,18 @@ impl<'a> OptimizerScopes<'a> {
 /// The shortest rhythm of the names, if they keep it throughout; else 1.
 fn rhythm<T: PartialEq>(names: &[T]) -> usize {
     const MAX: usize = 8;
-    (1..=MAX.min(names.len() / 2))
-        .find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b))
-        .unwrap_or(1)
+    (1..=MAX.min(names.len() / 2)).find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b)).unwrap_or(1)
 }
 
-/// The first entry of `range` that allocates at the place where `model` first does: so set-up is told from the first
-/// iteration, and a further iteration from the clean-up after the last.
+/// The first entry of `range` that allocates where `model` allocates, too: so set-up is told from the first iteration,
+/// and a further iteration from the clean-up after the last. `None` where no stacks were recorded.
 fn first_like(entries: &EntryTable, model: Range<usize>, mut range: Range<usize>) -> Option<usize> {
-    let is_alloc = |&row: &usize| entries.actions()[row] == Action::ALLOC;
-    let stack = entries.stacks()[model.clone().find(is_alloc)?];
-    let size = entries.sizes_bytes()[model.clone().find(is_alloc)?];
-    range.find(|row| {
-        is_alloc(row)
-            && if stack.is_recorded() {
-                entries.stacks()[*row] == stack
-            } else {
-                entries.sizes_bytes()[*row] == size
-            }
-    })
+    let stack_of = |row: usize| {
+        let stack = entries.stacks()[row];
+        (entries.actions()[row] == Action::ALLOC && stack.is_recorded()).then_some(stack)
+    };
+    let places: FxHashSet<_> = model.filter_map(stack_of).collect();
+    range.find(|&row| stack_of(row).is_some_and(|stack| places.contains(&stack)))
 }
 
 #[cfg(test)]

@@ -112,7 +112,12 @@ pub(crate) struct FinalBlocks<'a> {
 /// entry: the same state that undoing all entries from the dump backwards gives.
 ///
 /// `last` is the state at the dump; `None` if the trace does not lead there (the file was cut).
-pub(crate) fn pair(entries: &EntryTable, last: Option<&FinalBlocks<'_>>, device: u32, warnings: &mut Warnings) -> Lifetimes {
+pub(crate) fn pair(
+    entries: &EntryTable,
+    last: Option<&FinalBlocks<'_>>,
+    device: u32,
+    warnings: &mut Warnings,
+) -> Lifetimes {
     let mut pairing = Pairing::new(entries, device);
     for row in 0..pairing.actions.len() {
         match pairing.actions[row] {

@@ -68,8 +68,7 @@ fn allocations(entries: &EntryTable) -> Vec<(usize, u64)> {
     let rows = entries.actions().iter().enumerate().filter(|(_, action)| **action == Action::ALLOC);
     rows.take(MAX_ALLOCATIONS)
         .map(|(row, _)| {
-            let token =
-                if has_stacks { u64::from(entries.stacks()[row].get()) } else { entries.sizes_bytes()[row] };
+            let token = if has_stacks { u64::from(entries.stacks()[row].get()) } else { entries.sizes_bytes()[row] };
             (row, token)
         })
         .collect()

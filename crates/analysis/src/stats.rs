@@ -112,8 +112,17 @@ fn at_dump(snapshot: &Snapshot, device: u32, stats: &mut Stats) {
         |s| &mut s.segment,
         |s| &mut s.inactive_split,
     ];
-    let [allocated_bytes, active_bytes, requested_bytes, reserved_bytes, split_bytes, allocation, active, segments, split] =
-        metrics;
+    let [
+        allocated_bytes,
+        active_bytes,
+        requested_bytes,
+        reserved_bytes,
+        split_bytes,
+        allocation,
+        active,
+        segments,
+        split,
+    ] = metrics;
     for segment in snapshot.segments_of(device) {
         add(reserved_bytes, segment, segment.total_bytes);
         add(segments, segment, u64::from(!segment.is_expandable));

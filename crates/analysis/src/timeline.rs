@@ -170,8 +170,7 @@ impl<'a> Timeline<'a> {
         }
         self.end = walk.running.totals();
         let highest = highest.totals();
-        self.requested_peak =
-            Peak { bytes: highest.requested_bytes, entry: requested_at.map(EntryId::from_index) };
+        self.requested_peak = Peak { bytes: highest.requested_bytes, entry: requested_at.map(EntryId::from_index) };
         self.reserved_peak = Peak { bytes: highest.reserved_bytes, entry: reserved_at.map(EntryId::from_index) };
     }
 

@@ -40,7 +40,10 @@ pub fn torch_version(snapshot: &Snapshot) -> TorchVersion {
     }
     let has_setting = |key| snapshot.settings.get(key).is_some();
     let has_extra = |key: &str| {
-        snapshot.strings.find(key).is_some_and(|id| entries().any(|trace| trace.extras.iter().any(|&(_, (k, _))| k == id)))
+        snapshot
+            .strings
+            .find(key)
+            .is_some_and(|id| entries().any(|trace| trace.extras.iter().any(|&(_, (k, _))| k == id)))
     };
     if has_extra("internal_metadata") {
         return span("2.15", None);

@@ -7,10 +7,9 @@ use crate::units::{bytes, count, percent};
 
 /// One sentence on the device that matters most: one that ran out of memory, else the one with the highest peak.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
-    let worst = analysis
-        .devices
-        .iter()
-        .max_by_key(|device| (!device.oom.is_empty(), device.timeline.requested_peak().bytes, std::cmp::Reverse(device.device)));
+    let worst = analysis.devices.iter().max_by_key(|device| {
+        (!device.oom.is_empty(), device.timeline.requested_peak().bytes, std::cmp::Reverse(device.device))
+    });
     let Some(device) = worst else {
         return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
     };
@@ -33,7 +32,12 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     let reserved = device.timeline.reserved_peak();
     let when = match requested.entry {
         _ if device.entries.len() <= 1 => "at the dump".to_owned(),
-        Some(entry) => format!("at entry {} of {}{}", count(u64::from(entry.get())), count(device.entries.len() as u64), during(analysis, device, entry)),
+        Some(entry) => format!(
+            "at entry {} of {}{}",
+            count(u64::from(entry.get())),
+            count(device.entries.len() as u64),
+            during(analysis, device, entry)
+        ),
         None => "before the first recorded entry".to_owned(),
     };
     let lower = if device.recorded.from_start { "" } else { " (at least: the recording does not begin at the start)" };
@@ -60,11 +64,20 @@ pub fn during(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, entry: highw
 }
 
 /// What holds the most, if one place stands out.
-fn largest_site(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, after: Option<highwater_snapshot::EntryId>) -> String {
+fn largest_site(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    after: Option<highwater_snapshot::EntryId>,
+) -> String {
     let sites = device.live_by_site(after, &analysis.sites);
     let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
     let Some(first) = sites.first().filter(|_| all > 0) else { return String::new() };
     #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
     let share = first.bytes as f64 / all as f64;
-    format!(" The largest part, {} ({}), was allocated at {}.", bytes(first.bytes), percent(share), place(analysis, first.site))
+    format!(
+        " The largest part, {} ({}), was allocated at {}.",
+        bytes(first.bytes),
+        percent(share),
+        place(analysis, first.site)
+    )
 }

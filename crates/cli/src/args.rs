@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, export, man, segments, trace};
+use crate::commands::{completions, export, live, man, report, segments, stats, trace};
 
 /// Shows and explains the GPU memory use of PyTorch programs.
 #[derive(Debug, Parser)]
@@ -18,6 +18,12 @@ pub(crate) struct Cli {
 /// One subcommand each.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Say what filled the GPU, and when
+    Report(report::Args),
+    /// List what was allocated at a moment, by call site or block by block
+    Live(live::Args),
+    /// Print what `torch.cuda.memory_summary()` would have printed at the dump
+    Stats(stats::Args),
     /// List the entries of the trace, filtered
     Trace(trace::Args),
     /// Draw the segments and the blocks in them, as they were at the dump
@@ -38,4 +44,15 @@ pub(crate) enum Format {
     Text,
     /// For programs: has a version, stays compatible
     Json,
+}
+
+impl Format {
+    /// How many rows to show: as many as asked for, 0 meaning all; else `as_text` of them as text, and all as JSON.
+    pub(crate) fn limit(self, asked: Option<usize>, as_text: usize) -> usize {
+        match (asked, self) {
+            (Some(0), _) | (None, Self::Json) => usize::MAX,
+            (Some(limit), _) => limit,
+            (None, Self::Text) => as_text,
+        }
+    }
 }

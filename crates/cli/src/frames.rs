@@ -10,8 +10,12 @@ use crate::printable::printable;
 
 /// A frame as `train.py:12 step`: the file's name without its directories.
 pub(crate) fn short(snapshot: &Snapshot, frame: Frame) -> String {
-    let path = snapshot.text(frame.filename);
-    describe(path.rsplit(['/', '\\']).next().unwrap_or(path), snapshot.text(frame.name), frame.line)
+    short_of(snapshot.text(frame.filename), snapshot.text(frame.name), frame.line)
+}
+
+/// As [`short`], of a frame's parts.
+pub(crate) fn short_of(path: &str, name: &str, line: u64) -> String {
+    describe(path.rsplit(['/', '\\']).next().unwrap_or(path), name, line)
 }
 
 /// A frame as `/home/me/train.py:12 step`.

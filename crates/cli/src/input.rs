@@ -55,6 +55,12 @@ impl InputArgs {
         if self.is_stdin() { "standard input".to_owned() } else { format!("`{}`", self.file.display()) }
     }
 
+    /// The file's name without its directories, for a title.
+    pub(crate) fn short_name(&self) -> String {
+        let name = self.file.file_name().map_or_else(|| self.file.to_string_lossy(), |name| name.to_string_lossy());
+        if self.is_stdin() { self.name() } else { crate::printable::printable(&name).into_owned() }
+    }
+
     fn is_stdin(&self) -> bool {
         self.file == Path::new("-")
     }

@@ -11,6 +11,7 @@ mod frames;
 mod input;
 mod output;
 mod printable;
+mod report;
 mod table;
 mod units;
 mod warnings;

@@ -82,6 +82,14 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyh
     write(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
+/// Says something that is not data.
+///
+/// # Errors
+/// Those of standard error.
+pub(crate) fn note(text: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "{text}")
+}
+
 /// Writes a JSON document and ends the line.
 ///
 /// # Errors

@@ -8,6 +8,7 @@
 
 use std::io::{self, Write};
 
+use crate::report::escaped;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Blanks between two columns.
@@ -84,6 +85,25 @@ impl Table {
         for row in &self.rows {
             self.write_row(out, &row.cells, &widths)?;
             row.below.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", "", indent = self.indent))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the table as Markdown, nothing cut.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn write_markdown(&self, out: &mut impl Write) -> io::Result<()> {
+        let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+        writeln!(out, "{}", line(self.columns.iter().map(|(title, _)| title.clone()).collect()))?;
+        let rule = |align: &Align| if *align == Align::Right { "---:" } else { "---" }.to_owned();
+        writeln!(out, "{}", line(self.columns.iter().map(|(_, align)| rule(align)).collect()))?;
+        for row in &self.rows {
+            writeln!(out, "{}", line(row.cells.iter().map(|cell| escaped(cell)).collect()))?;
+        }
+        writeln!(out)?;
+        for below in self.rows.iter().flat_map(|row| &row.below) {
+            writeln!(out, "{}\n", escaped(below))?;
         }
         Ok(())
     }
@@ -176,7 +196,7 @@ mod tests {
     fn the_last_column_is_cut_in_the_middle() {
         let text = text(&sample(), Some(40));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
-        assert!(text.contains("512 B  /home/me/…attention.py:88 forward"), "{text}");
+        assert!(text.contains("512 B  /home/me/…tion.py:88 forward"), "{text}");
     }
 
     #[test]

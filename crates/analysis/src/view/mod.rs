@@ -37,11 +37,7 @@ impl<'a> FrameView<'a> {
 }
 
 /// The frames of a stack that are worth reading, the site's own first.
-fn frames_from_site<'a>(
-    analysis: &Analysis<'a>,
-    site: Site,
-    stack: highwater_snapshot::StackId,
-) -> Vec<FrameView<'a>> {
+fn frames_from_site<'a>(analysis: &Analysis<'a>, site: Site, stack: highwater_snapshot::StackId) -> Vec<FrameView<'a>> {
     let shown = analysis.sites.shown_frames(analysis.snapshot, stack);
     let from = match site {
         Site::Frame(frame) => shown.iter().position(|&f| f == frame).unwrap_or(0),

@@ -2,8 +2,11 @@
 
 pub(crate) mod completions;
 pub(crate) mod export;
+pub(crate) mod live;
 pub(crate) mod man;
+pub(crate) mod report;
 pub(crate) mod segments;
+pub(crate) mod stats;
 pub(crate) mod trace;
 
 use crate::args::Command;
@@ -14,6 +17,9 @@ use crate::args::Command;
 /// What went wrong, for [`crate::error::report`].
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Report(args) => report::run(&args),
+        Command::Live(args) => live::run(&args),
+        Command::Stats(args) => stats::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Export(args) => export::run(&args),

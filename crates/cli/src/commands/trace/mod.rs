@@ -42,11 +42,7 @@ pub(crate) struct Args {
 
 impl Args {
     fn limit(&self) -> usize {
-        match (self.limit, self.format) {
-            (Some(0), _) | (None, Format::Json) => usize::MAX,
-            (Some(limit), _) => limit,
-            (None, Format::Text) => DEFAULT_LIMIT,
-        }
+        self.format.limit(self.limit, DEFAULT_LIMIT)
     }
 }
 

@@ -1,0 +1,206 @@
+//! `highwater live`: who is there at a moment.
+
+use anyhow::Context as _;
+use highwater_analysis::callsite::Site;
+use highwater_analysis::units::percent;
+use highwater_analysis::view;
+use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_snapshot::EntryId;
+
+use crate::args::Format;
+use crate::error::Problem;
+use crate::frames;
+use crate::input::InputArgs;
+use crate::output::{Sink, to_stdout, write_json};
+use crate::printable::printable;
+use crate::table::{Align, Table, terminal_width};
+use crate::units::{count, counted, size};
+
+/// The options of `highwater live`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  highwater live run.pickle --at 17632\n  highwater live run.pickle --at end --blocks"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    /// The state after this entry: its number, `peak` or `end`
+    #[arg(long, value_name = "ENTRY", default_value = "peak", value_parser = parse_moment)]
+    at: Moment,
+    /// The state after the last entry that is not later than this time, in microseconds since the Unix epoch
+    #[arg(long, value_name = "US", conflicts_with = "at")]
+    at_time: Option<i64>,
+    /// List each block rather than call sites
+    #[arg(long)]
+    blocks: bool,
+    /// Rows of the table
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    top: usize,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// A moment of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// After this entry.
+    Entry(u32),
+    /// After the entry with the highest requested bytes.
+    Peak,
+    /// After the last entry.
+    End,
+}
+
+fn parse_moment(text: &str) -> Result<Moment, String> {
+    match text {
+        "peak" => Ok(Moment::Peak),
+        "end" => Ok(Moment::End),
+        _ => text
+            .replace(['_', ','], "")
+            .parse()
+            .map(Moment::Entry)
+            .map_err(|_| "expected the number of an entry, `peak` or `end`".to_owned()),
+    }
+}
+
+/// Reads, analyses, lists.
+///
+/// # Errors
+/// If the snapshot cannot be read, or the moment is not in it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
+    let analysis = analyse_with(&snapshot, classes);
+    let devices = args.input.devices(&snapshot);
+    let mut moments = Vec::new();
+    for device in analysis.devices.iter().filter(|device| devices.contains(&device.device)) {
+        moments.push((device.device, moment(args, device, devices.len())?));
+    }
+    match args.format {
+        Format::Json => to_stdout(|out| write_json(out, &view::live(&analysis, &moments))),
+        Format::Text => {
+            to_stdout(|out| moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment)))?;
+            crate::warnings::print(&snapshot.warnings).context("cannot write to standard error")
+        }
+    }
+}
+
+/// The entry after which the state is wanted; `None` for the state before the first.
+fn moment(args: &Args, device: &DeviceAnalysis<'_>, devices: usize) -> anyhow::Result<Option<EntryId>> {
+    let last = device.entries.len().checked_sub(1).map(EntryId::from_index);
+    if let Some(time) = args.at_time {
+        return Ok(device.entries.ids().rev().find(|&id| device.entries.time_us(id).is_some_and(|t| t <= time)));
+    }
+    match args.at {
+        Moment::Peak => Ok(device.timeline.requested_peak().entry),
+        Moment::End => Ok(last),
+        Moment::Entry(entry) if (entry as usize) < device.entries.len() => Ok(Some(EntryId::new(entry))),
+        // Of several devices each has as many entries as it has: a shorter trace is at its end.
+        Moment::Entry(_) if devices > 1 => Ok(last),
+        Moment::Entry(entry) => {
+            let hint = match device.entries.len() {
+                0 => "it has none; `--at end` shows the state at the dump".to_owned(),
+                n => format!("its entries are 0 to {}", n - 1),
+            };
+            Err(Problem::new(format!("device {} has no entry {entry}", device.device)).hint(hint).into())
+        }
+    }
+}
+
+fn write_device(
+    out: &mut Sink,
+    args: &Args,
+    analysis: &Analysis<'_>,
+    (device, after): (u32, Option<EntryId>),
+) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let Some(device) = analysis.device(device) else { return Ok(()) };
+    let bytes = device.live(after).map(|l| l.requested_bytes).fold(0, u64::saturating_add);
+    let blocks = device.live(after).count();
+    let at = after.map_or_else(|| "before the first entry".to_owned(), |e| format!("after entry {}", count(e.index())));
+    writeln!(
+        out,
+        "Device {}, {at}: {} requested in {}",
+        device.device,
+        size(bytes),
+        counted(blocks, "block", "blocks")
+    )?;
+    let table = if args.blocks {
+        block_table(analysis, device, after, args.top)
+    } else {
+        site_table(analysis, device, after, args.top)
+    };
+    let width = terminal_width();
+    table.0.write(out, width)?;
+    if table.1 > args.top {
+        writeln!(out, "  … {} more; `--top {}` shows all", count(table.1 - args.top), table.1)?;
+    }
+    Ok(())
+}
+
+/// The table, and how many rows there are in all.
+fn site_table(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    after: Option<EntryId>,
+    top: usize,
+) -> (Table, usize) {
+    let sites = device.live_by_site(after, &analysis.sites);
+    let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add).max(1);
+    let mut table = Table::new([
+        ("requested", Align::Right),
+        ("share", Align::Right),
+        ("count", Align::Right),
+        ("where", Align::Left),
+    ])
+    .indented(2);
+    for site in sites.iter().take(top) {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+        let share = percent(site.bytes as f64 / all as f64);
+        table.row([
+            size(site.bytes),
+            share,
+            count(usize::try_from(site.count).unwrap_or(usize::MAX)),
+            place(analysis, site.site),
+        ]);
+    }
+    (table, sites.len())
+}
+
+fn block_table(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    after: Option<EntryId>,
+    top: usize,
+) -> (Table, usize) {
+    let mut blocks: Vec<_> = device.live(after).collect();
+    blocks.sort_by_key(|block| (std::cmp::Reverse(block.requested_bytes), block.address));
+    let mut table = Table::new([
+        ("requested", Align::Right),
+        ("address", Align::Left),
+        ("stream", Align::Right),
+        ("state", Align::Left),
+        ("allocated at", Align::Right),
+        ("where", Align::Left),
+    ])
+    .indented(2);
+    for block in blocks.iter().take(top) {
+        let awaits = after.map_or_else(|| block.awaits_free_at_start(), |entry| block.awaits_free_after(entry));
+        table.row([
+            size(block.requested_bytes),
+            format!("0x{:x}", block.address),
+            analysis.snapshot.stream_handle(block.stream).to_string(),
+            if awaits { "awaiting free" } else { "allocated" }.to_owned(),
+            block.alloc().map_or_else(|| "before".to_owned(), |entry| count(entry.index())),
+            place(analysis, device.site(block, &analysis.sites)),
+        ]);
+    }
+    (table, blocks.len())
+}
+
+fn place(analysis: &Analysis<'_>, site: Site) -> String {
+    match site {
+        Site::Frame(frame) => frames::short(analysis.snapshot, analysis.snapshot.frames.get(frame)),
+        other => printable(other.label().unwrap_or_default()).into_owned(),
+    }
+}

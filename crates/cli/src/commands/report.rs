@@ -1,0 +1,76 @@
+//! `highwater report`: what filled the GPU, and when.
+
+use std::time::Instant;
+
+use highwater_analysis::view::{self, TimingsView};
+use highwater_analysis::{StackClasses, analyse_with};
+
+use crate::input::InputArgs;
+use crate::output::{OutputArgs, write_json};
+use crate::report::{self, Options};
+use crate::table::terminal_width;
+use crate::units::parse_size;
+
+/// For people, for programs, or for an issue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: has a version, stays compatible
+    Json,
+    /// For pasting into an issue
+    Markdown,
+}
+
+/// The options of `highwater report`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Example:\n  highwater report run.pickle --format markdown --redact")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+    /// Draw the capacity of the device, such as `80GiB`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<u64>,
+    /// Say how long reading and analysing took
+    #[arg(long)]
+    timings: bool,
+}
+
+/// Reads, analyses, reports.
+///
+/// # Errors
+/// If the snapshot cannot be read or the report cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
+    let read_secs = begun.elapsed().as_secs_f64();
+    let analysis = analyse_with(&snapshot, classes);
+    let mut report = view::report(&analysis);
+    report.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
+    let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
+    report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
+    let width = if args.output.is_terminal() { terminal_width() } else { None };
+    let options = Options { top: args.top.max(1), capacity_bytes: args.capacity, width };
+    args.output.write(|out| match args.format {
+        Format::Json => write_json(out, &report),
+        Format::Text => report::document(&analysis, &report, &args.input.short_name(), options).write_text(out, width),
+        Format::Markdown => report::document(&analysis, &report, &args.input.short_name(), options).write_markdown(out),
+    })?;
+    if let Some(timings) = &report.timings {
+        // Timing that nobody can be told of is no failure.
+        let _ = crate::output::note(&format!(
+            "read in {:.3} s, analysed in {:.3} s",
+            timings.read_secs, timings.analyse_secs
+        ));
+    }
+    Ok(())
+}

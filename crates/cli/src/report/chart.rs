@@ -1,0 +1,119 @@
+//! A small timeline for the terminal: requested bytes as bars, reserved bytes above, the capacity as a line.
+
+use highwater_analysis::timeline::Totals;
+
+use crate::units;
+
+/// Rows of the picture.
+const HEIGHT: usize = 10;
+
+/// Cells of the labels left of it, with the axis.
+const LABEL: usize = 12;
+
+/// Columns of the picture when the terminal has `width` cells.
+pub(crate) fn columns(width: Option<usize>) -> usize {
+    const NARROWEST: usize = 20;
+    const WIDEST: usize = 100;
+    (width.unwrap_or(WIDEST).min(WIDEST)).saturating_sub(LABEL + 2).max(NARROWEST)
+}
+
+/// What is drawn.
+pub(crate) struct Chart<'a> {
+    /// The highest totals of each column.
+    pub(crate) columns: &'a [Totals],
+    /// What the device, or a limit, allows.
+    pub(crate) capacity_bytes: Option<u64>,
+    /// Words for the line of the capacity.
+    pub(crate) capacity_label: &'a str,
+    /// Entries of the whole trace.
+    pub(crate) entries: usize,
+    /// Marks below the axis: (entry, character), later ones win.
+    pub(crate) marks: Vec<(usize, char)>,
+}
+
+impl Chart<'_> {
+    /// The picture, a line a row.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let highest = self.columns.iter().map(|t| t.requested_bytes.max(t.reserved_bytes)).max().unwrap_or(0);
+        // A capacity far above everything would press the curve flat: then it is only told.
+        let drawn_capacity = self.capacity_bytes.filter(|&capacity| capacity <= highest.saturating_mul(3));
+        let top = drawn_capacity.unwrap_or(0).max(highest).max(1);
+        let mut lines: Vec<String> = (0..HEIGHT).rev().map(|row| self.row(row, top, drawn_capacity)).collect();
+        lines.push(format!("{:>width$} └{}", units::size(0), "─".repeat(self.columns.len()), width = LABEL - 2));
+        lines.push(self.mark_line());
+        lines.push(self.axis_line());
+        lines
+    }
+
+    fn row(&self, row: usize, top: u64, capacity: Option<u64>) -> String {
+        let capacity_row = capacity.map(|bytes| eighths(bytes, top).saturating_sub(1) / 8);
+        let cells = self.columns.iter().map(|totals| {
+            let filled = eighths(totals.requested_bytes, top);
+            let reserved_row = eighths(totals.reserved_bytes, top).saturating_sub(1) / 8;
+            match filled.saturating_sub(row * 8) {
+                0 if Some(row) == capacity_row => '─',
+                0 if row == reserved_row && totals.reserved_bytes > 0 => '·',
+                0 => ' ',
+                part => [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][part.min(8)],
+            }
+        });
+        let cells: String = cells.collect();
+        let label = match row {
+            _ if row + 1 == HEIGHT => units::size(top),
+            _ if row + 1 == HEIGHT / 2 => units::size(top / 2),
+            _ => String::new(),
+        };
+        let tick = if label.is_empty() { '│' } else { '┤' };
+        let note = if Some(row) == capacity_row { format!(" {}", self.capacity_label) } else { String::new() };
+        format!("{label:>width$} {tick}{}{note}", cells.trim_end(), width = LABEL - 2)
+    }
+
+    fn mark_line(&self) -> String {
+        let mut cells = vec![' '; self.columns.len()];
+        for &(entry, mark) in &self.marks {
+            if let Some(cell) = cells.get_mut(entry * self.columns.len() / self.entries.max(1)) {
+                *cell = mark;
+            }
+        }
+        let cells: String = cells.into_iter().collect();
+        format!("{:LABEL$}{}", "", cells.trim_end())
+    }
+
+    fn axis_line(&self) -> String {
+        let last = format!("entry {}", units::count(self.entries.saturating_sub(1)));
+        let between = self.columns.len().saturating_sub(last.len() + 1);
+        format!("{:LABEL$}0{:between$}{last}", "", "")
+    }
+}
+
+/// How many eighths of a cell a value fills, of [`HEIGHT`] cells; something for anything above 0.
+fn eighths(bytes: u64, top: u64) -> usize {
+    let cells = u128::from(bytes) * (HEIGHT as u128) * 8;
+    let filled = usize::try_from(cells.div_ceil(u128::from(top))).unwrap_or(usize::MAX);
+    filled.min(HEIGHT * 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_rise_to_the_peak_and_the_capacity_is_a_line() {
+        let columns: Vec<_> =
+            (0..20).map(|i| Totals { requested_bytes: i << 20, reserved_bytes: (i + 2) << 20 }).collect();
+        let chart = Chart {
+            columns: &columns,
+            capacity_bytes: Some(32 << 20),
+            capacity_label: "capacity",
+            entries: 200,
+            marks: vec![(0, '|'), (100, '|'), (199, '▲')],
+        };
+        insta::assert_snapshot!(chart.lines().join("\n"), @"");
+    }
+
+    #[test]
+    fn nothing_is_drawn_of_nothing() {
+        let chart = Chart { columns: &[], capacity_bytes: None, capacity_label: "", entries: 0, marks: Vec::new() };
+        assert_eq!(chart.lines().len(), HEIGHT + 3);
+    }
+}

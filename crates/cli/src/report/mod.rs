@@ -1,0 +1,9 @@
+//! The report for people: from its data ([`ReportView`](highwater_analysis::view::ReportView)) to a document, and from
+//! that to text or Markdown.
+
+mod chart;
+mod document;
+mod sections;
+
+pub(crate) use document::escaped;
+pub(crate) use sections::{Options, document};

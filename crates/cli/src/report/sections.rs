@@ -1,0 +1,420 @@
+//! What the report says, in the order in which a person in trouble asks.
+
+use highwater_analysis::Analysis;
+use highwater_analysis::units::{duration_us, percent};
+use highwater_analysis::view::{CallSiteView, DeviceView, FrameView, IterationView, ReportView, SettingView};
+use highwater_snapshot::Setting;
+
+use super::chart::{self, Chart};
+use super::document::{Document, Item, Section};
+use crate::frames;
+use crate::printable::printable;
+use crate::table::{Align, Table};
+use crate::units::{count, counted, size};
+
+/// What the caller chooses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Rows of each table.
+    pub(crate) top: usize,
+    /// A capacity to draw, in bytes.
+    pub(crate) capacity_bytes: Option<u64>,
+    /// Cells of the terminal.
+    pub(crate) width: Option<usize>,
+}
+
+/// The report as a document; `name` is the file's.
+pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &str, options: Options) -> Document {
+    let entries: usize = report.devices.iter().map(|device| device.entries).sum();
+    let mut document = Document {
+        title: format!(
+            "{name}: {} of {}, {} of {}, torch {}",
+            counted(entries, "trace entry", "trace entries"),
+            counted(report.devices.len(), "device", "devices"),
+            size(report.source.bytes),
+            report.source.encoding,
+            report.torch.version
+        ),
+        lead: printable(&report.verdict).into_owned(),
+        sections: Vec::new(),
+    };
+    document.sections.extend(findings(report));
+    for device in &report.devices {
+        document.sections.extend(device_sections(analysis, device, options));
+    }
+    document.sections.extend(host(report));
+    document.sections.extend(settings(report));
+    document.sections.extend(warnings(report));
+    document
+}
+
+fn findings(report: &ReportView<'_>) -> Option<Section> {
+    let mut section = Section::new("What to look at");
+    for device in &report.devices {
+        // The lead says the out-of-memory event already.
+        for finding in device.findings.iter().filter(|finding| finding.id != "oom") {
+            let severity = format!("{:?}", finding.severity).to_lowercase();
+            let change = finding.change.as_ref().map_or_else(String::new, |change| format!("; {change}"));
+            let text = format!("{severity}, device {}: {}: {}{change}", device.device, finding.title, finding.detail);
+            section.line(format!("- {}", printable(&text)));
+        }
+    }
+    (!section.items.is_empty()).then_some(section)
+}
+
+fn device_sections(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Vec<Section> {
+    let mut sections = vec![totals(analysis, device, options), live_at_peak(device, options)];
+    sections.extend(iterations(device, options));
+    sections.extend(growth(device, options));
+    sections.push(fragmentation(device));
+    sections.extend(out_of_memory(device, options));
+    sections
+}
+
+fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Section {
+    let mut section = Section::new(format!("Device {}", device.device));
+    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
+    let exact = |bytes: u64| format!("{} bytes", count(usize::try_from(bytes).unwrap_or(usize::MAX)));
+    let mut row = |what: &str, bytes: u64, note: String| table.row([what.to_owned(), size(bytes), note]);
+    row(
+        "peak requested",
+        device.peak.requested_bytes,
+        format!("{}{}", exact(device.peak.requested_bytes), when(analysis, device)),
+    );
+    row("peak reserved", device.peak.reserved_bytes, exact(device.peak.reserved_bytes));
+    row("requested at the dump", device.end.requested_bytes, exact(device.end.requested_bytes));
+    row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
+    row("active at the dump", device.end.active_bytes, exact(device.end.active_bytes));
+    row("reserved at the dump", device.end.reserved_bytes, exact(device.end.reserved_bytes));
+    section.table(table);
+    if device.peak.allocated_bytes.is_none() && device.entries > 1 {
+        section.line(
+            "The peaks of allocated and active bytes are not in a trace: it records requests, not the sizes of blocks.",
+        );
+    }
+    if let Some(reason) = &device.recorded.reason {
+        section.line(format!("Not the whole run: {reason}. Peaks before that are not seen."));
+    }
+    if device.entries > 1 {
+        section.line("");
+        section.items.push(timeline(analysis, device, options));
+    }
+    section
+}
+
+/// When the peak was, and during what.
+fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
+    let Some(entry) = device.at_peak.entry else { return String::new() };
+    let first = analysis.snapshot.trace(device.device).and_then(|trace| trace.ids().find_map(|id| trace.time_us(id)));
+    let elapsed = device.at_peak.time_us.zip(first).map(|(time, first)| duration_us(time.saturating_sub(first)));
+    let parts = [
+        Some(format!("at entry {}", count(entry as usize))),
+        elapsed.map(|elapsed| format!("after {elapsed}")),
+        device.at_peak.iteration.map(|iteration| format!("in iteration {iteration}")),
+        device.at_peak.phase.map(str::to_owned),
+        device.at_peak.scopes.last().map(|scope| format!("in `{}`", printable(scope))),
+    ];
+    parts.into_iter().flatten().map(|part| format!(", {part}")).collect()
+}
+
+fn timeline(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Item {
+    let Some(analysed) = analysis.device(device.device) else { return Item::Picture(Vec::new()) };
+    let columns = analysed.timeline.envelope(chart::columns(options.width));
+    let mut marks: Vec<(usize, char)> = device.iterations.iter().map(|i| (i.start_entry, '|')).collect();
+    marks.extend(device.at_peak.entry.map(|entry| (entry as usize, '▲')));
+    marks.extend(device.oom.iter().map(|oom| (oom.entry as usize, '✗')));
+    let (capacity_bytes, capacity_label) = capacity(analysed, options);
+    let chart =
+        Chart { columns: &columns, capacity_bytes, capacity_label: &capacity_label, entries: device.entries, marks };
+    let mut lines = chart.lines();
+    let mut legend = vec!["█ requested", "· reserved", "▲ peak"];
+    if !device.iterations.is_empty() {
+        legend.push("| iteration");
+    }
+    if !device.oom.is_empty() {
+        legend.push("✗ out of memory");
+    }
+    lines.push(format!("{:12}{}", "", legend.join("   ")));
+    Item::Picture(lines)
+}
+
+/// The highest that could have been reserved, where somebody said so or an out-of-memory event shows it.
+fn capacity(device: &highwater_analysis::DeviceAnalysis<'_>, options: Options) -> (Option<u64>, String) {
+    use highwater_analysis::oom::Cause;
+    if let Some(bytes) = options.capacity_bytes {
+        return (Some(bytes), format!("capacity {}", size(bytes)));
+    }
+    let Some(oom) = device.oom.first() else { return (None, String::new()) };
+    if oom.cause == Cause::Limit {
+        let bytes = oom.totals.reserved_bytes.saturating_add(oom.segment_bytes);
+        (Some(bytes), format!("limit below {}", size(bytes)))
+    } else {
+        (oom.available_bytes(), oom.available_bytes().map_or_else(String::new, |b| format!("available {}", size(b))))
+    }
+}
+
+fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Section {
+    let sites = &device.at_peak.call_sites;
+    let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
+    let blocks = sites.iter().map(|site| site.count).fold(0, u64::saturating_add);
+    let mut section = Section::new(format!(
+        "Device {}: live at the peak, by call site: {} in {}",
+        device.device,
+        size(all),
+        counted(usize::try_from(blocks).unwrap_or(usize::MAX), "allocation", "allocations")
+    ));
+    let mut table = Table::new([
+        ("requested", Align::Right),
+        ("share", Align::Right),
+        ("count", Align::Right),
+        ("where", Align::Left),
+    ])
+    .indented(2);
+    for site in sites.iter().take(options.top) {
+        table.row([
+            size(site.bytes),
+            share(site.bytes, all),
+            count(usize::try_from(site.count).unwrap_or(usize::MAX)),
+            place(site),
+        ]);
+    }
+    section.table(table);
+    if sites.len() > options.top {
+        let rest = sites[options.top..].iter().map(|site| site.bytes).fold(0, u64::saturating_add);
+        section.line(format!(
+            "… and {} more with {}; `--top {}` shows all",
+            counted(sites.len() - options.top, "call site", "call sites"),
+            size(rest),
+            sites.len()
+        ));
+    }
+    section
+}
+
+/// The line, and the line that called it where that is another file.
+fn place(site: &CallSiteView<'_>) -> String {
+    match (site.label, &site.frames[..]) {
+        (Some(label), _) => label.to_owned(),
+        (None, [first, callers @ ..]) => {
+            let caller = callers.iter().find(|frame| frame.filename != first.filename);
+            let from = caller.map_or_else(String::new, |frame| format!(" ← {}", frame_text(frame)));
+            format!("{}{from}", frame_text(first))
+        }
+        (None, []) => "(no stack)".to_owned(),
+    }
+}
+
+fn frame_text(frame: &FrameView<'_>) -> String {
+    frames::short_of(frame.filename, frame.name, frame.line)
+}
+
+fn share(part: u64, whole: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+    if whole == 0 { "-".to_owned() } else { percent(part as f64 / whole as f64) }
+}
+
+fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
+    let rows = &device.iterations;
+    if rows.is_empty() {
+        return None;
+    }
+    let mut section = Section::new(format!(
+        "Device {}: {}, by {}",
+        device.device,
+        counted(rows.len(), "iteration", "iterations"),
+        device.iterations_by
+    ));
+    let mut table = Table::new([
+        ("", Align::Right),
+        ("entries", Align::Right),
+        ("peak requested", Align::Right),
+        ("at its end", Align::Right),
+        ("peak of each phase", Align::Left),
+    ])
+    .indented(2);
+    // The first ones warm up, the last ones show where it went.
+    let head = options.top.div_ceil(2);
+    let hidden = if rows.len() > options.top { head..rows.len() - (options.top - head) } else { 0..0 };
+    for (i, iteration) in rows.iter().enumerate().filter(|(i, _)| !hidden.contains(i)) {
+        let mark = if iteration.complete { "" } else { " (incomplete)" };
+        table.row([
+            i.to_string(),
+            format!("{}–{}", count(iteration.start_entry), count(iteration.end_entry)),
+            size(iteration.peak_requested_bytes),
+            size(iteration.end_requested_bytes),
+            format!("{}{mark}", phases(iteration)),
+        ]);
+        if i + 1 == hidden.start {
+            table.below(format!("… {} more", count(hidden.len())));
+        }
+    }
+    section.table(table);
+    Some(section)
+}
+
+fn phases(iteration: &IterationView) -> String {
+    const SHOWN: usize = 6;
+    let phases = &iteration.phases;
+    let mut parts: Vec<_> =
+        phases.iter().take(SHOWN).map(|phase| format!("{} {}", phase.name, size(phase.peak_requested_bytes))).collect();
+    if phases.len() > SHOWN {
+        parts.push(format!("… {} more", phases.len() - SHOWN));
+    }
+    parts.join(", ")
+}
+
+fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
+    let first = device.growth.first()?;
+    let mut section = Section::new(format!("Device {}: what iterations leave behind, by call site", device.device));
+    let mut table = Table::new([
+        ("an iteration", Align::Right),
+        ("in all", Align::Right),
+        ("count", Align::Right),
+        ("iterations", Align::Right),
+        ("where", Align::Left),
+    ])
+    .indented(2);
+    for growth in device.growth.iter().take(options.top) {
+        let place = growth.frames.first().map_or_else(|| growth.label.unwrap_or("(no stack)").to_owned(), frame_text);
+        table.row([
+            size(growth.bytes_per_iteration),
+            size(growth.bytes),
+            count(usize::try_from(growth.count).unwrap_or(usize::MAX)),
+            format!("{} of {}", growth.iterations, growth.counted),
+            place,
+        ]);
+    }
+    section.table(table);
+    section.line(format!(
+        "Counted: allocations made in {} (complete, neither the first nor the last) that are still there after the last.",
+        counted(first.counted, "iteration", "iterations")
+    ));
+    Some(section)
+}
+
+fn fragmentation(device: &DeviceView<'_>) -> Section {
+    let measured = &device.fragmentation;
+    let mut section = Section::new(format!("Device {}: fragmentation", device.device));
+    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2);
+    let mut row = |bytes: u64, meaning: String| table.row([size(bytes), meaning]);
+    if device.entries > 1 {
+        row(
+            measured.unused_at_peak_bytes,
+            "reserved and not requested at the peak of requested bytes: rounding, and free blocks".to_owned(),
+        );
+    }
+    let part = |share: Option<f64>| share.map_or_else(String::new, |share| format!(" ({})", percent(share)));
+    row(measured.free_bytes, format!("free at the dump: reserved and in no active block{}", part(measured.free_share)));
+    row(
+        measured.releasable_bytes,
+        "of these, in segments with nothing active: `empty_cache()` gives them back".to_owned(),
+    );
+    row(
+        measured.inactive_split_bytes,
+        "of these, in segments partly in use, expandable ones not counted (`inactive_split`)".to_owned(),
+    );
+    let outside =
+        measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
+    row(measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default()));
+    row(measured.rounding_bytes, "active beyond what was requested: the allocator's rounding".to_owned());
+    if measured.private_pool_free_bytes > 0 {
+        row(
+            measured.private_pool_free_bytes,
+            "of the free bytes, in private pools: other requests cannot have them".to_owned(),
+        );
+    }
+    if measured.other_streams_free_bytes > 0 {
+        row(measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned());
+    }
+    section.table(table);
+    section
+}
+
+fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
+    if device.oom.is_empty() {
+        return None;
+    }
+    let mut section = Section::new(format!(
+        "Device {}: out of memory, {}",
+        device.device,
+        counted(device.oom.len(), "time", "times")
+    ));
+    let mut table = Table::new([
+        ("entry", Align::Right),
+        ("asked", Align::Right),
+        ("in use", Align::Right),
+        ("reserved", Align::Right),
+        ("device free", Align::Right),
+        ("where", Align::Left),
+    ])
+    .indented(2);
+    for oom in device.oom.iter().take(options.top) {
+        table.row([
+            count(oom.entry as usize),
+            size(oom.requested_bytes),
+            size(oom.live_requested_bytes),
+            size(oom.reserved_bytes),
+            oom.device_free_bytes.map_or_else(|| "-".to_owned(), size),
+            oom.frames.first().map_or_else(|| "(no stack)".to_owned(), frame_text),
+        ]);
+    }
+    section.table(table);
+    for frame in device.oom[0].frames.iter().skip(1).take(8) {
+        section.line(format!("  ← {}", frame_text(frame)));
+    }
+    if device.oom.len() > options.top {
+        section.line(format!(
+            "… and {} more; `--top {}` shows all",
+            count(device.oom.len() - options.top),
+            device.oom.len()
+        ));
+    }
+    Some(section)
+}
+
+fn host(report: &ReportView<'_>) -> Option<Section> {
+    let host = report.host.as_ref()?;
+    let mut section = Section::new("Pinned host memory");
+    section.line(format!(
+        "{} in use of {} held at the dump, {}",
+        size(host.allocated_bytes),
+        size(host.reserved_bytes),
+        counted(host.entries, "trace entry", "trace entries")
+    ));
+    Some(section)
+}
+
+fn settings(report: &ReportView<'_>) -> Option<Section> {
+    let entries = report.settings.0;
+    if entries.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("Allocator settings");
+    for (key, value) in entries {
+        match value {
+            Setting::Text(conf) if key == "PYTORCH_CUDA_ALLOC_CONF" && conf.is_empty() => {
+                section.line("PYTORCH_CUDA_ALLOC_CONF is not set");
+            }
+            // Tables whose values are all 0 are off.
+            Setting::Table(table) if table.iter().all(|(_, value)| *value == Setting::Int(0)) => {}
+            Setting::Int(-1) => section.line(format!("{} = unlimited", printable(key))),
+            _ => {
+                let value = serde_json::to_string(&SettingView(value)).unwrap_or_default();
+                section.line(format!("{} = {}", printable(key), printable(&value)));
+            }
+        }
+    }
+    Some(section)
+}
+
+fn warnings(report: &ReportView<'_>) -> Option<Section> {
+    if report.warnings.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("Warnings");
+    for warning in &report.warnings {
+        let times = if warning.count > 1 { format!(" ({} times)", warning.count) } else { String::new() };
+        section.line(format!("- {}{times}", printable(&warning.message)));
+    }
+    Some(section)
+}
