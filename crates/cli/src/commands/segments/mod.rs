@@ -239,11 +239,13 @@ fn write_group(
 }
 
 fn block_line(snapshot: &Snapshot, sites: &Sites, block: &Block) -> String {
-    let (state, owner) = match block.state {
-        BlockState::ActiveAllocated => ("allocated", frames::owner(snapshot, sites, block.stack)),
-        BlockState::ActiveAwaitingFree => ("awaiting free", frames::owner(snapshot, sites, block.stack)),
-        BlockState::Inactive => return format!("  {:#x}  {:>11}  free", block.address, size(block.size_bytes)),
+    let place = format!("  {:<#14x}  {:>11}", block.address, size(block.size_bytes));
+    let state = match block.state {
+        BlockState::ActiveAllocated => "allocated",
+        BlockState::ActiveAwaitingFree => "awaiting free",
+        // What a free block's last owner asked for says nothing.
+        BlockState::Inactive => return format!("{place}  free"),
     };
-    let requested = size(block.requested_bytes);
-    format!("  {:#x}  {:>11}  {state:<13}  {requested:>11} requested  {owner}", block.address, size(block.size_bytes))
+    let owner = frames::owner(snapshot, sites, block.stack);
+    format!("{place}  {state:<13}  {:>11} requested  {owner}", size(block.requested_bytes))
 }

@@ -1,0 +1,7 @@
+//! Whole commands, on small real recordings of `testdata/`.
+
+mod export;
+mod manners;
+mod run;
+mod segments;
+mod trace;
