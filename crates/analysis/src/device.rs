@@ -171,8 +171,11 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
         start.requested_bytes,
         start.reserved_bytes
     );
+    let reserves = |action: &Action| matches!(*action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
     let (truncated, why) = if entries.len() <= 1 {
         (false, "no history was recorded, only the state at the dump".to_owned())
+    } else if before.is_empty() && !entries.actions().iter().any(reserves) {
+        (false, "memory was allocated from segments whose reservation was not recorded (`skip_actions`?)".to_owned())
     } else if lost > 0 {
         (true, format!("the ring buffer wrapped: {lost} blocks still have the stack of an `alloc` that is gone"))
     } else if begins_amid || full {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot};
+use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot, StackId};
 use rustc_hash::FxHashSet;
 
 use crate::phase::{self, PhaseRun, StackPhases};
@@ -71,10 +71,10 @@ pub(crate) fn iterations(
     stacks: &StackPhases,
     from_start: bool,
 ) -> Iterations {
-    let optimizer = OptimizerScopes::new(snapshot, scopes);
+    let optimizer = OptimizerScopes::new(snapshot, scopes, entries);
     let stepped = optimizer.iterations(entries, from_start);
     let (source, ranges) = if stepped.is_empty() {
-        let repeated = repetition::repetitions(entries).into_iter().map(|range| (range, true)).collect();
+        let repeated = repetition::repetitions(snapshot, entries).into_iter().map(|range| (range, true)).collect();
         (IterationSource::Repetition, repeated)
     } else {
         (IterationSource::OptimizerSteps, stepped)
@@ -83,7 +83,7 @@ pub(crate) fn iterations(
         let (peak, peak_entry) = timeline.peak_in(range.clone());
         let last = range.end.saturating_sub(1).max(range.start);
         let end = if range.is_empty() { timeline.start() } else { timeline.after(EntryId::from_index(last)) };
-        let own = optimizer.ranges_in(&range);
+        let own = optimizer.steps_in(&range);
         let phases = phase::phases(entries, stacks, &range, &own);
         Iteration { entries: range, is_complete, peak, peak_entry, end, phases }
     });
@@ -104,7 +104,7 @@ struct OptimizerScopes<'a> {
 }
 
 impl<'a> OptimizerScopes<'a> {
-    fn new(snapshot: &Snapshot, scopes: &'a [Scope]) -> Self {
+    fn new(snapshot: &Snapshot, scopes: &'a [Scope], entries: &EntryTable) -> Self {
         let is = |scope: &Scope, prefix: &str| snapshot.text(scope.name).starts_with(prefix);
         let mut steps: Vec<&Scope> = Vec::new();
         for scope in scopes.iter().filter(|scope| is(scope, "Optimizer.step#")) {
@@ -115,22 +115,19 @@ impl<'a> OptimizerScopes<'a> {
         }
         let clearings = scopes.iter().filter(|scope| is(scope, "Optimizer.zero_grad#")).collect();
         let names: Vec<_> = steps.iter().map(|scope| scope.name).collect();
-        Self { steps, clearings, per_iteration: rhythm(&names) }
+        let per_iteration = rhythm(&names).max(turns(&places(&steps, entries)));
+        Self { steps, clearings, per_iteration }
     }
 
-    /// The parts of a range that lie in an optimizer's scope, in order.
-    fn ranges_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
-        let mut parts: Vec<Range<usize>> = [&self.steps, &self.clearings]
-            .into_iter()
-            .flat_map(|scopes| {
-                let first = scopes.partition_point(|scope| scope.end <= range.start);
-                scopes[first..].iter().take_while(|scope| scope.start < range.end)
-            })
+    /// The parts of a range that lie in a step, in order.
+    fn steps_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let first = self.steps.partition_point(|scope| scope.end <= range.start);
+        self.steps[first..]
+            .iter()
+            .take_while(|scope| scope.start < range.end)
             .map(|scope| scope.start.max(range.start)..scope.end.min(range.end))
             .filter(|part| !part.is_empty())
-            .collect();
-        parts.sort_unstable_by_key(|part| part.start);
-        parts
+            .collect()
     }
 
     /// Ranges of entries, and whether each is complete.
@@ -179,6 +176,23 @@ impl<'a> OptimizerScopes<'a> {
             None => step.end,
         }
     }
+}
+
+/// The stack of the first allocation that leads to each step after the first, which the set-up precedes.
+fn places(steps: &[&Scope], entries: &EntryTable) -> Vec<StackId> {
+    let first = |range: Range<usize>| {
+        let row = range.clone().find(|&row| entries.actions()[row] == Action::ALLOC);
+        row.map_or(StackId::MISSING, |row| entries.stacks()[row])
+    };
+    steps.windows(2).map(|pair| first(pair[0].end..pair[1].start.max(pair[0].end))).collect()
+}
+
+/// How many steps take turns, each with a place of its own: two optimizers of one class, by what runs before them.
+fn turns(places: &[StackId]) -> usize {
+    let period = rhythm(places);
+    let turn = &places[..period.min(places.len())];
+    let distinct: FxHashSet<_> = turn.iter().collect();
+    if distinct.len() == period && !turn.contains(&StackId::MISSING) { period } else { 1 }
 }
 
 /// The shortest rhythm of the names, if they keep it throughout; else 1.

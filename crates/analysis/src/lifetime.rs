@@ -200,13 +200,10 @@ impl<'a> Pairing<'a> {
         let slot = Slot::Traced(number(self.traced.len()));
         self.traced.push(lifetime);
         if let Some(previous) = self.open.insert(lifetime.address, slot) {
-            let previous = self.lifetime(previous);
-            previous.free_completed = id;
-            let bytes = previous.requested_bytes;
-            self.unrecorded_ends.push((id, bytes));
+            self.end_unrecorded(previous, id);
             warnings.add(
                 "missing-free",
-                "an address is allocated again though no free of it was recorded; its first use ends there",
+                "an address is allocated again though no completed free of it was recorded (`skip_actions`?)",
                 Place::entry(self.device, id),
             );
         }
@@ -272,8 +269,14 @@ impl<'a> Pairing<'a> {
             Slot::Before(row) => (0, row),
             Slot::Traced(row) => (1, row),
         });
+        let end = number(self.actions.len().saturating_sub(1));
         for slot in ended {
-            self.end_unrecorded(slot, warnings);
+            self.end_unrecorded(slot, end);
+            warnings.add(
+                "missing-free",
+                "allocations are gone at the dump though no completed free of them was recorded (`skip_actions`?)",
+                Place::entry(self.device, end),
+            );
         }
     }
 
@@ -302,20 +305,13 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// A lifetime without a block at the dump ended, though no `free_completed` says so.
-    fn end_unrecorded(&mut self, slot: Slot, warnings: &mut Warnings) {
-        let last = number(self.actions.len().saturating_sub(1));
-        let device = self.device;
+    /// Ends a lifetime whose `free_completed` is missing: where its free was requested, else at `latest`.
+    fn end_unrecorded(&mut self, slot: Slot, latest: u32) {
         let lifetime = self.lifetime(slot);
-        let end = if lifetime.free_requested == NEVER { last } else { lifetime.free_requested };
+        let end = lifetime.free_requested.min(latest);
         lifetime.free_completed = end;
         let bytes = lifetime.requested_bytes;
         self.unrecorded_ends.push((end, bytes));
-        warnings.add(
-            "missing-free",
-            "allocations are gone at the dump though no completed free of them was recorded (`skip_actions`?)",
-            Place::entry(device, end),
-        );
     }
 
     fn finish(mut self) -> Lifetimes {

@@ -38,50 +38,69 @@ pub struct PhaseRun {
     pub entries: Range<usize>,
 }
 
-/// The phase that each stack of a snapshot belongs to, where it tells.
+/// The phase that each stack of a snapshot belongs to.
 ///
-/// - A frame of `torch/optim/` is the optimizer.
-/// - A stack without Python frames, or whose outermost Python frame is PyTorch's own, was made on a thread that PyTorch
-///   started: autograd's. So was one that passes through autograd's engine.
+/// - From the innermost frame outwards, the first of these decides: a frame of PyTorch's optimizers, or of its clipping
+///   of gradients, is the optimizer; a module's call is forward. What an optimizer calls back (a closure) is no part of
+///   it; the `step` of an optimizer that is not PyTorch's is.
+/// - Else, or where that says forward: a stack that passes through autograd's engine, that has no Python frame, or whose
+///   outermost Python frame is PyTorch's own, was made on a thread that PyTorch started. That is backward.
 /// - Any other stack is forward.
 #[derive(Clone, Debug)]
-pub(crate) struct StackPhases(Vec<Option<Phase>>);
+pub(crate) struct StackPhases(Vec<Phase>);
 
 impl StackPhases {
     pub(crate) fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
-        Self(snapshot.stacks.iter().map(|(_, frames)| Some(phase_of(snapshot, sites, frames))).collect())
+        Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(snapshot, sites, frames)).collect())
     }
 
     fn get(&self, stack: StackId) -> Option<Phase> {
-        if stack == StackId::MISSING { None } else { self.0[stack.index()] }
+        if stack == StackId::MISSING { None } else { Some(self.0[stack.index()]) }
     }
 }
 
 fn phase_of(snapshot: &Snapshot, sites: &Sites, frames: &[FrameId]) -> Phase {
-    let has = |wanted: &dyn Fn(&str, &str) -> bool| {
-        frames.iter().any(|&id| {
-            let frame = snapshot.frames.get(id);
-            wanted(snapshot.text(frame.name), snapshot.text(frame.filename))
-        })
-    };
-    if has(&|_, file| file.contains("torch/optim/") || file.contains("torch\\optim\\")) {
+    if is_optimizer(snapshot, sites, frames) {
         return Phase::Optimizer;
     }
     let outermost = frames.iter().rev().map(|&frame| sites.owner(frame)).find(|owner| owner.is_python());
-    if matches!(outermost, None | Some(Owner::Torch)) {
-        return Phase::Backward;
+    let runs_engine = |&id: &FrameId| {
+        let name = snapshot.text(snapshot.frames.get(id).name);
+        name == "_engine_run_backward" || name.contains("autograd::Engine::")
+    };
+    if matches!(outermost, None | Some(Owner::Torch)) || frames.iter().any(runs_engine) {
+        Phase::Backward
+    } else {
+        Phase::Forward
     }
-    if has(&|name, _| name == "_engine_run_backward" || name.contains("autograd::Engine::")) {
-        return Phase::Backward;
+}
+
+fn is_optimizer(snapshot: &Snapshot, sites: &Sites, frames: &[FrameId]) -> bool {
+    let mut called_by_optimizer: Option<FrameId> = None;
+    for &id in frames {
+        let frame = snapshot.frames.get(id);
+        let file = snapshot.text(frame.filename).replace('\\', "/");
+        if file.contains("torch/nn/utils/clip_grad.py") {
+            return true;
+        }
+        if file.contains("torch/optim/") && !file.contains("torch/optim/swa_utils.py") {
+            return called_by_optimizer.is_none_or(|inner| {
+                sites.owner(inner) != Owner::User || snapshot.text(snapshot.frames.get(inner).name) == "step"
+            });
+        }
+        if snapshot.text(frame.name) == "_call_impl" && file.contains("torch/nn/modules/") {
+            return false;
+        }
+        called_by_optimizer = Some(id);
     }
-    Phase::Forward
+    false
 }
 
 /// Shares of an iteration's allocations below which a run between two runs of one phase is noise.
 const NOISE: usize = 100;
 
-/// The phases of a range of entries, by its allocations; `optimizer` are the
-/// ranges that annotations name as such, in order.
+/// The phases of a range of entries, by its allocations; `steps` are the optimizer's steps that annotations name, in
+/// order.
 ///
 /// Allocations decide; the frees between belong to the run before them, and what stands before the first allocation to
 /// the first run. Empty if no stack tells and no annotation does.
@@ -89,53 +108,64 @@ pub(crate) fn phases(
     entries: &EntryTable,
     stacks: &StackPhases,
     range: &Range<usize>,
-    mut optimizer: &[Range<usize>],
+    steps: &[Range<usize>],
 ) -> Vec<PhaseRun> {
-    let mut runs: Vec<(PhaseRun, usize)> = Vec::new();
+    // A step that is given a closure holds forward and backward, too: there the stacks decide.
+    let is_backward = |row: usize| {
+        entries.actions()[row] == Action::ALLOC && stacks.get(entries.stacks()[row]) == Some(Phase::Backward)
+    };
+    let without_closure: Vec<_> = steps.iter().filter(|scope| !(*scope).clone().any(is_backward)).cloned().collect();
+    let mut optimizer = &without_closure[..];
+    // Runs of what is not told are kept until the end, so that no other run reaches over them.
+    let mut runs: Vec<Run> = Vec::new();
     let mut total = 0;
     for row in range.clone() {
         while optimizer.first().is_some_and(|scope| scope.end <= row) {
             optimizer = &optimizer[1..];
         }
-        let annotated = optimizer.first().is_some_and(|scope| scope.contains(&row));
-        let phase = if annotated {
+        let phase = if optimizer.first().is_some_and(|scope| scope.contains(&row)) {
             Some(Phase::Optimizer)
         } else if entries.actions()[row] == Action::ALLOC {
             stacks.get(entries.stacks()[row])
         } else {
-            None
+            continue;
         };
-        let Some(phase) = phase else { continue };
         total += 1;
-        match runs.last_mut().filter(|(run, _)| run.phase == phase) {
-            Some((_, count)) => *count += 1,
-            None => runs.push((PhaseRun { phase, entries: row..row }, 1)),
+        match runs.last_mut().filter(|run| run.phase == phase) {
+            Some(run) => run.count += 1,
+            None => runs.push(Run { phase, start: row, count: 1 }),
         }
     }
-    let mut runs = without_noise(runs, total);
-    let ends: Vec<usize> = runs.iter().skip(1).map(|run| run.entries.start).chain([range.end]).collect();
-    for (run, end) in runs.iter_mut().zip(ends) {
-        run.entries.end = end;
+    let runs = without_noise(runs, total);
+    let ends: Vec<usize> = runs.iter().skip(1).map(|run| run.start).chain([range.end]).collect();
+    let mut told: Vec<PhaseRun> = Vec::new();
+    for (i, (run, end)) in runs.into_iter().zip(ends).enumerate() {
+        let start = if i == 0 { range.start } else { run.start };
+        told.extend(run.phase.map(|phase| PhaseRun { phase, entries: start..end }));
     }
-    if let Some(first) = runs.first_mut() {
-        first.entries.start = range.start;
-    }
-    runs
+    told
+}
+
+/// Allocations in a row that are of one phase, or of none.
+struct Run {
+    phase: Option<Phase>,
+    start: usize,
+    count: usize,
 }
 
 /// Joins runs of one phase over a short run of another between them.
-fn without_noise(runs: Vec<(PhaseRun, usize)>, total: usize) -> Vec<PhaseRun> {
-    let mut joined: Vec<(PhaseRun, usize)> = Vec::new();
-    for (run, count) in runs {
-        if let [.., (before, before_count), (_, between)] = &mut joined[..]
+fn without_noise(runs: Vec<Run>, total: usize) -> Vec<Run> {
+    let mut joined: Vec<Run> = Vec::new();
+    for run in runs {
+        if let [.., before, between] = &mut joined[..]
             && before.phase == run.phase
-            && *between * NOISE < total
+            && between.count * NOISE < total
         {
-            *before_count += count + *between;
+            before.count += run.count + between.count;
             joined.pop();
         } else {
-            joined.push((run, count));
+            joined.push(run);
         }
     }
-    joined.into_iter().map(|(run, _)| run).collect()
+    joined
 }

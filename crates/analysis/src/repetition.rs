@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use highwater_snapshot::{Action, EntryTable, StackId};
+use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
 use rustc_hash::FxHashMap;
 
 /// Fewer repetitions than this are no evidence.
@@ -26,7 +26,7 @@ const MAX_CANDIDATES: usize = 24;
 /// An allocation's token is its stack, or its size where no stacks were recorded. A token that comes once a repetition
 /// marks where each begins; candidates are tokens that recur at even distances over most of the trace. The best is the
 /// one whose repetitions are most alike.
-pub(crate) fn repetitions(entries: &EntryTable) -> Vec<Range<usize>> {
+pub(crate) fn repetitions(snapshot: &Snapshot, entries: &EntryTable) -> Vec<Range<usize>> {
     let allocations = allocations(entries);
     if allocations.len() < 2 * MIN_REPETITIONS {
         return Vec::new();
@@ -37,7 +37,9 @@ pub(crate) fn repetitions(entries: &EntryTable) -> Vec<Range<usize>> {
     }
     let mut candidates: Vec<Candidate> =
         positions.into_values().filter_map(|at| Candidate::new(at, allocations.len())).collect();
-    candidates.retain(|candidate| candidate.frees(&allocations, entries));
+    candidates.retain(|candidate| {
+        candidate.is_outer(snapshot, entries, &allocations) || candidate.frees(&allocations, entries)
+    });
     candidates.sort_by(|a, b| b.covered.cmp(&a.covered).then(a.at[0].cmp(&b.at[0])));
     // Tokens of one loop recur at the same distance: of each distance the earliest is enough.
     let mut periods = Vec::new();
@@ -105,8 +107,33 @@ impl Candidate {
         starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// Whether it gives back at least half of what it takes, by count. What only takes is no loop of a program's own:
-    /// a model's layers are built one after another, too.
+    /// Whether it is a loop around modules, not one inside them: the frames that all its stacks share, from the outside,
+    /// are no module's call and no constructor. A model's layers repeat, too, when it is built and when it runs.
+    fn is_outer(&self, snapshot: &Snapshot, entries: &EntryTable, allocations: &[(usize, u64)]) -> bool {
+        let last = self.windows(allocations.len()).pop().expect("at least three");
+        let mut shared: Option<Vec<FrameId>> = None;
+        for &(row, _) in &allocations[last] {
+            let stack = entries.stacks()[row];
+            if !stack.is_recorded() {
+                return false;
+            }
+            let frames = snapshot.stacks.get(stack).iter().rev();
+            match &mut shared {
+                None => shared = Some(frames.copied().collect()),
+                Some(shared) => {
+                    let same = shared.iter().zip(frames).take_while(|(a, b)| a == b).count();
+                    shared.truncate(same);
+                }
+            }
+        }
+        let inside = |&frame: &FrameId| {
+            let name = snapshot.text(snapshot.frames.get(frame).name);
+            matches!(name, "_call_impl" | "__init__" | "_apply")
+        };
+        !shared.unwrap_or_default().iter().any(inside)
+    }
+
+    /// Whether it gives back at least half of what it takes, by count: then it is a loop wherever it runs.
     fn frees(&self, allocations: &[(usize, u64)], entries: &EntryTable) -> bool {
         let windows = self.windows(allocations.len());
         let (first, last) = (windows[0].start, windows[windows.len() - 1].end);
