@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use highwater_snapshot::{Action, EntryId, EntryTable, PoolId, Snapshot};
+use highwater_snapshot::{Action, EntryId, EntryTable, PoolId, Snapshot, StackId};
 
 use crate::frames;
 use crate::printable::printable;
@@ -17,10 +17,11 @@ const HEADER: &str = "device,entry,action,address,size_bytes,stream,pool,time_us
 /// # Errors
 /// Those of `out`.
 pub(crate) fn write(out: &mut impl Write, snapshot: &Snapshot, devices: &[u32]) -> io::Result<()> {
+    let stacks = Stacks::new(snapshot);
     writeln!(out, "{HEADER}")?;
     for &device in devices {
         if let Some(trace) = snapshot.trace(device) {
-            trace.ids().try_for_each(|id| write_row(out, snapshot, device, trace, id))?;
+            trace.ids().try_for_each(|id| write_row(out, snapshot, &stacks, device, trace, id))?;
         }
     }
     Ok(())
@@ -29,6 +30,7 @@ pub(crate) fn write(out: &mut impl Write, snapshot: &Snapshot, devices: &[u32]) 
 fn write_row(
     out: &mut impl Write,
     snapshot: &Snapshot,
+    stacks: &Stacks,
     device: u32,
     trace: &EntryTable,
     id: EntryId,
@@ -52,8 +54,7 @@ fn write_row(
     out.write_all(b",")?;
     write_text(out, snapshot.text(entry.compile_context))?;
     out.write_all(b",")?;
-    let stack: Vec<_> = snapshot.stack(entry.stack).map(|frame| frames::full(snapshot, frame)).collect();
-    write_text(out, &stack.join(";"))?;
+    stacks.write(out, entry.stack)?;
     writeln!(out)
 }
 
@@ -64,10 +65,41 @@ fn write_number(out: &mut impl Write, number: Option<impl std::fmt::Display>) ->
 /// Writes a cell, in quotes where it needs them.
 fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     let text = printable(text);
-    if text.contains(['"', ',']) {
-        write!(out, "\"{}\"", text.replace('"', "\"\""))
-    } else {
-        out.write_all(text.as_bytes())
+    if needs_quotes(&text) { write!(out, "\"{}\"", doubled(&text)) } else { out.write_all(text.as_bytes()) }
+}
+
+fn needs_quotes(text: &str) -> bool {
+    text.contains(['"', ','])
+}
+
+/// The text as it stands between quotes.
+fn doubled(text: &str) -> String {
+    text.replace('"', "\"\"")
+}
+
+/// The cells of stacks: millions of entries share few frames, so that each frame is put into words once.
+struct Stacks<'a> {
+    snapshot: &'a Snapshot,
+    /// By frame: the text as it stands between quotes, and whether the cell needs them.
+    frames: Vec<(String, bool)>,
+}
+
+impl<'a> Stacks<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let texts = snapshot.frames.iter().map(|(_, frame)| frames::full(snapshot, frame));
+        Self { snapshot, frames: texts.map(|text| (doubled(&text), needs_quotes(&text))).collect() }
+    }
+
+    /// Writes the cell: `file:line name` of each frame, innermost first, with `;` between.
+    fn write(&self, out: &mut impl Write, stack: StackId) -> io::Result<()> {
+        let frames = self.snapshot.stacks.get(stack).iter().map(|frame| &self.frames[frame.index()]);
+        let quote: &[u8] = if frames.clone().any(|(_, needs_quotes)| *needs_quotes) { b"\"" } else { b"" };
+        out.write_all(quote)?;
+        for (i, (text, _)) in frames.enumerate() {
+            out.write_all(if i == 0 { b"" } else { b";" })?;
+            out.write_all(text.as_bytes())?;
+        }
+        out.write_all(quote)
     }
 }
 
