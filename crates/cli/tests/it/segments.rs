@@ -123,6 +123,14 @@ fn json_holds_every_segment_and_block() {
 }
 
 #[test]
+fn states_have_the_names_of_the_other_commands() {
+    let document = json("segments ../layouts/several_devices.pickle --device 0 --format json");
+    let blocks = document["devices"][0]["segments"][0]["blocks"].as_array().unwrap();
+    let states: Vec<_> = blocks.iter().map(|block| block["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["active_allocated", "active_awaiting_free", "inactive"]);
+}
+
+#[test]
 fn segments_are_sorted_as_asked() {
     let column = |sort: &str, key: &str| -> Vec<u64> {
         let document = json(&format!("segments linear_forward.pickle.gz --sort {sort} --format json"));

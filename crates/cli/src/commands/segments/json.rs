@@ -1,6 +1,6 @@
 //! The map as JSON: `highwater-segments`, version 1.
 
-use highwater_snapshot::{Segment, Snapshot};
+use highwater_snapshot::{BlockState, Segment, Snapshot};
 use serde::{Serialize, Serializer};
 
 use super::{DeviceMap, Usage};
@@ -101,6 +101,14 @@ fn segment_json<'a>(snapshot: &'a Snapshot, segment: &'a Segment, usage: Usage) 
     }
 }
 
+/// The state under the name that all of highwater's JSON uses; some versions of PyTorch write `active_pending_free`.
+fn state_name(state: BlockState) -> &'static str {
+    match state {
+        BlockState::ActiveAwaitingFree => "active_awaiting_free",
+        other => other.name(),
+    }
+}
+
 /// Serialized as it is read: stacks are long, and each block has one.
 struct BlocksJson<'a> {
     snapshot: &'a Snapshot,
@@ -114,7 +122,7 @@ impl Serialize for BlocksJson<'_> {
             address: block.address,
             size_bytes: block.size_bytes,
             requested_bytes: block.state.is_active().then_some(block.requested_bytes),
-            state: block.state.name(),
+            state: state_name(block.state),
             frames: Frames { snapshot, stack: block.stack },
         }))
     }
