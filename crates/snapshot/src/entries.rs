@@ -386,7 +386,9 @@ mod tests {
     fn splitting_a_column_keeps_every_row() {
         for values in [vec![1, 1, 1, 1], vec![1, 1, 2, 2], vec![3, 1, 1, 1]] {
             let mut head = Column::default();
-            values.iter().for_each(|&v| head.push(v));
+            for value in values.clone() {
+                head.push(value);
+            }
             let tail = head.split_off(2);
             let rows: Vec<_> = (0..2).map(|r| head.get(r)).chain((0..2).map(|r| tail.get(r))).collect();
             assert_eq!(rows, values);

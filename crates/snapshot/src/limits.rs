@@ -9,6 +9,18 @@ pub(crate) const MAX_TEXT_BYTES: u64 = 64 << 20;
 /// Rows of one table: what 28 bits hold. As entries that is a file of some 25 GB.
 pub(crate) const MAX_ROWS: usize = 1 << 28;
 
+/// Keys of a record that is filled pair by pair; a dict with more is none.
+pub(crate) const MAX_RECORD_KEYS: usize = 64;
+
+/// Unknown keys of the root that are kept.
+pub(crate) const MAX_EXTRAS: usize = 64;
+
+/// Bytes of keys and texts in the allocator's settings.
+pub(crate) const MAX_SETTINGS_BYTES: usize = 256 << 10;
+
+/// NUL bytes behind a pickle that are looked through for other bytes; PyTorch's pages pad with two at most.
+pub(crate) const MAX_PADDING_BYTES: u64 = 1 << 20;
+
 /// How deep an unknown value is written out as JSON text; what lies deeper is replaced by `…`.
 pub(crate) const MAX_RENDER_DEPTH: usize = 8;
 

@@ -38,7 +38,7 @@ impl Snapshot {
     /// As [`open`](Self::open).
     pub fn read(source: impl Read) -> Result<Self, Error> {
         let mut bytes: Bytes<'_> = Box::new(source);
-        for _ in 0..MAX_LAYERS {
+        for _ in 0..=MAX_LAYERS {
             let (prefix, rest) = split_prefix(bytes)?;
             let whole = Cursor::new(prefix.clone()).chain(rest);
             bytes = match prefix[..] {
@@ -181,7 +181,7 @@ fn finish(
         snapshot.warnings.add("cut", message, Place::byte(bytes));
         snapshot.cut = Some(Cut {
             reason: error.to_string(),
-            segments_complete: last_key.as_deref() != Some("segments"),
+            segments_complete: !matches!(last_key.as_deref(), None | Some("segments")),
             traces_complete: !matches!(last_key.as_deref(), None | Some("segments" | "device_traces")),
         });
     }
@@ -210,7 +210,11 @@ fn find(page: &mut impl io::BufRead, wanted: &[u8]) -> Result<(), Error> {
     // The end of one piece, in case the word lies across the border.
     let mut carried: Vec<u8> = Vec::new();
     loop {
-        let piece = page.fill_buf().map_err(|e| Error::new(damage(e)))?;
+        let piece = match page.fill_buf() {
+            Ok(piece) => piece,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::new(damage(error))),
+        };
         if piece.is_empty() {
             return Err(Error::new(ErrorKind::HtmlWithoutSnapshot));
         }

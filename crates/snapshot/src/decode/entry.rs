@@ -4,7 +4,7 @@ use super::keys;
 use super::store::{Node, Store, next_row, pairs};
 use crate::entries::{Action, Entry};
 use crate::error::ErrorKind;
-use crate::pickle::value::{Kind, Value};
+use crate::pickle::value::Value;
 use crate::warnings::Place;
 use crate::{PoolId, StackId, StreamId, StringId};
 
@@ -44,11 +44,14 @@ impl Store {
                     self.entries.forward_stack.push((row, stack));
                 }
                 Some(key) => {
-                    let text = self.string_of(value, at);
-                    self.unknown_key("trace entry", Value::text(key), at);
+                    let text = self.text_of(value, at);
+                    // Since torch 2.15, on the few entries of its own doing.
+                    if key != keys::INTERNAL_METADATA {
+                        self.unknown_key("a trace entry", Value::text(key), at);
+                    }
                     self.entries.extras.push((row, (key, text)));
                 }
-                None => self.unknown_key("trace entry", key, at),
+                None => self.unknown_key("a trace entry", key, at),
             }
         }
         self.entries.push(entry);
@@ -83,10 +86,11 @@ impl Store {
     /// Text; a value of another kind as JSON text, nothing for `None`.
     #[inline]
     fn string_of(&mut self, value: Value, at: u64) -> StringId {
-        match value.kind() {
-            Kind::Text(id) => id,
-            Kind::None => StringId::MISSING,
-            _ => self.render(value, at),
-        }
+        if value == Value::NONE { StringId::MISSING } else { self.text_of(value, at) }
+    }
+
+    /// Text as it is, any other value as JSON text.
+    pub(super) fn text_of(&mut self, value: Value, at: u64) -> StringId {
+        value.as_text().unwrap_or_else(|| self.render(value, at))
     }
 }

@@ -176,7 +176,8 @@ impl<'de> Visitor<'de> for Node<'_> {
             match pairs.next_value_seed(self.inner()) {
                 Ok(value) => items.extend([key, value]),
                 Err(error) => {
-                    items.extend(self.broken.take().into_iter().flat_map(|value| [key, value]));
+                    // The key stays even if its value is lost: it tells what came before it in full.
+                    items.extend([key, self.broken.take().unwrap_or(Value::NONE)]);
                     break Some(error);
                 }
             }

@@ -27,6 +27,7 @@ words! {
     COMPILE_CONTEXT = "compile_context",
     USER_METADATA = "user_metadata",
     POOL_ID = "pool_id",
+    INTERNAL_METADATA = "internal_metadata",
     CATEGORY = "category",
     FRAMES = "frames",
     FORWARD_FRAMES = "forward_frames",

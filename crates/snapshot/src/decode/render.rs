@@ -19,7 +19,7 @@ impl Store {
                 "unknown values take too much room; the rest are left out",
                 Place::byte(at),
             );
-            return StringId::MISSING;
+            return self.strings.intern("…");
         }
         let mut text = String::new();
         self.write_json(value, 0, &mut text);

@@ -4,6 +4,7 @@ use super::keys;
 use super::store::{Node, Run, Store};
 use crate::entries::EntryTable;
 use crate::error::ErrorKind;
+use crate::limits::{MAX_EXTRAS, MAX_SETTINGS_BYTES, MAX_TEXT_BYTES};
 use crate::pickle::value::{Kind, Value};
 use crate::settings::{Setting, Settings};
 use crate::snapshot::{HostMemory, Layout, Snapshot};
@@ -27,6 +28,17 @@ struct Parts {
 enum Rows {
     Run(Run),
     Scattered(Vec<u32>),
+}
+
+impl Rows {
+    const NONE: Self = Self::Run(Run { start: 0, len: 0 });
+
+    fn as_run(&self) -> Option<Run> {
+        match self {
+            Self::Run(run) => Some(*run),
+            Self::Scattered(_) => None,
+        }
+    }
 }
 
 impl Store {
@@ -53,7 +65,7 @@ impl Store {
         rows.extend(host_rows);
         // The containers are no longer needed: their room is free for splitting the traces.
         self.nodes = Vec::new();
-        let mut traces = self.split(rows);
+        let mut traces = self.split(&rows);
         let host_trace = if parts.host_traces.is_some() { traces.pop() } else { None };
         let host = has_host
             .then(|| HostMemory { segments: host_segments, trace: host_trace.unwrap_or_default() })
@@ -82,9 +94,13 @@ impl Store {
     fn parts(&mut self, map: usize) -> Result<Parts, ErrorKind> {
         let mut parts = Parts::default();
         let mut others = Vec::new();
-        for (key, value) in std::mem::take(&mut self.maps[map]) {
-            parts.last_key = key.as_text().map(|id| self.strings.get(id).to_owned());
+        let pairs = std::mem::take(&mut self.maps[map]);
+        let last_key = pairs.last().and_then(|(key, _)| key.as_text());
+        parts.last_key = last_key.map(|id| self.strings.get(id).to_owned());
+        for (key, value) in pairs {
             match key.as_text() {
+                // What the end of the file cut off.
+                _ if value == Value::NONE => {}
                 Some(keys::SEGMENTS) => parts.segments = Some(value),
                 Some(keys::DEVICE_TRACES) => parts.device_traces = Some(value),
                 Some(keys::ALLOCATOR_SETTINGS) => parts.settings = Some(value),
@@ -94,18 +110,23 @@ impl Store {
                 _ => others.push((key, value)),
             }
         }
-        let name = |store: &Self, key: Value| key.as_text().map_or("?", |id| store.strings.get(id)).to_owned();
         if parts.segments.is_none() && parts.device_traces.is_none() {
-            let names: Vec<_> = others.iter().take(4).map(|&(key, _)| format!("`{}`", name(self, key))).collect();
+            let names: Vec<_> = others.iter().take(4).map(|&(key, _)| format!("`{}`", self.key_name(key))).collect();
             let with = if names.is_empty() { "no key".to_owned() } else { format!("the keys {}", names.join(", ")) };
             return Err(ErrorKind::OtherData(format!("a dict with {with} and neither `segments` nor `device_traces`")));
         }
+        let mut room = usize::try_from(MAX_TEXT_BYTES).expect("some megabytes");
         for (key, value) in others {
-            let key = name(self, key);
-            let text = self.render(value, NO_OFFSET);
-            let message = format!("unknown key `{key}` in the snapshot");
-            self.warnings.add("unknown-key", message, Place::default());
-            parts.extras.push((key, self.strings.get(text).to_owned()));
+            self.unknown_key("the snapshot", key, NO_OFFSET);
+            if parts.extras.len() < MAX_EXTRAS {
+                let text = self.text_of(value, NO_OFFSET);
+                let key = key.as_text().map_or("?", |id| self.strings.get(id));
+                let text = self.strings.get(text);
+                if let Some(left) = room.checked_sub(key.len() + text.len()) {
+                    room = left;
+                    parts.extras.push((key.to_owned(), text.to_owned()));
+                }
+            }
         }
         Ok(parts)
     }
@@ -146,8 +167,9 @@ impl Store {
                 }
                 segments
             }
-            Some(Node::EmptyList) | None => Vec::new(),
-            Some(_) => {
+            Some(Node::EmptyList) => Vec::new(),
+            None if value.is_none() => Vec::new(),
+            _ => {
                 self.skip_item(key);
                 Vec::new()
             }
@@ -167,10 +189,13 @@ impl Store {
             }
             Some(Node::List(index)) => {
                 let items = std::mem::take(&mut self.lists[index as usize]);
+                let mut seen = rustc_hash::FxHashSet::default();
                 let mut annotations = Vec::new();
                 for item in items {
                     match self.node_of(item) {
-                        Some(Node::Annotation(row)) => annotations.push(self.annotations[row as usize]),
+                        Some(Node::Annotation(row)) if seen.insert(row) => {
+                            annotations.push(self.annotations[row as usize]);
+                        }
                         _ => self.skip_item("external_annotations"),
                     }
                 }
@@ -181,34 +206,47 @@ impl Store {
     }
 
     fn settings(&self, value: Option<Value>) -> Settings {
+        let mut room = MAX_SETTINGS_BYTES;
         match value.and_then(|value| self.node_of(value)) {
-            Some(Node::Map(index)) => Settings { entries: self.setting_table(index as usize, 0) },
+            Some(Node::Map(index)) => Settings { entries: self.setting_table(index as usize, 0, &mut room) },
             _ => Settings::default(),
         }
     }
 
-    /// Tables nest two deep in real files; what lies deeper than four is left out.
-    fn setting_table(&self, map: usize, depth: usize) -> Vec<(String, Setting)> {
-        const MAX_DEPTH: usize = 4;
-        const MAX_KEYS: usize = 1_000;
-        if depth > MAX_DEPTH {
-            return Vec::new();
+    /// Tables nest two deep in real files; what lies deeper than four, or takes more than `room`, is left out.
+    fn setting_table(&self, map: usize, depth: usize, room: &mut usize) -> Vec<(String, Setting)> {
+        /// What a row takes beside its text.
+        const ROW_BYTES: usize = 64;
+        let mut table = Vec::new();
+        for &(key, value) in &self.maps[map] {
+            let name = key.as_text().map_or("", |id| self.strings.get(id));
+            let text = value.as_text().map_or("", |id| self.strings.get(id));
+            let Some(left) = room.checked_sub(ROW_BYTES + name.len() + text.len()) else { break };
+            *room = left;
+            if key.as_text().is_some()
+                && let Some(setting) = self.setting(value, depth, room)
+            {
+                table.push((name.to_owned(), setting));
+            }
         }
-        let pairs = self.maps[map].iter().take(MAX_KEYS).filter_map(|&(key, value)| {
-            let key = self.strings.get(key.as_text()?).to_owned();
-            let value = match value.kind() {
-                Kind::Bool(flag) => Setting::Bool(flag),
-                Kind::Float(_) => Setting::Float(self.float_of(value)?),
-                Kind::Text(id) => Setting::Text(self.strings.get(id).to_owned()),
-                Kind::Node(index) => match self.nodes[index] {
-                    Node::Map(inner) => Setting::Table(self.setting_table(inner as usize, depth + 1)),
-                    _ => return None,
-                },
-                _ => Setting::Int(i64::try_from(self.integer_of(value)?).ok()?),
-            };
-            Some((key, value))
-        });
-        pairs.collect()
+        table
+    }
+
+    fn setting(&self, value: Value, depth: usize, room: &mut usize) -> Option<Setting> {
+        const MAX_DEPTH: usize = 4;
+        Some(match value.kind() {
+            Kind::Bool(flag) => Setting::Bool(flag),
+            Kind::Float(_) => Setting::Float(self.float_of(value)?),
+            Kind::Text(id) => Setting::Text(self.strings.get(id).to_owned()),
+            Kind::Node(index) => match self.nodes[index] {
+                Node::Map(inner) if depth < MAX_DEPTH => {
+                    Setting::Table(self.setting_table(inner as usize, depth + 1, room))
+                }
+                Node::Map(_) | Node::EmptyDict => Setting::Table(Vec::new()),
+                _ => return None,
+            },
+            _ => Setting::Int(i64::try_from(self.integer_of(value)?).ok()?),
+        })
     }
 
     /// One set of rows for each device.
@@ -220,8 +258,9 @@ impl Store {
             }
             // Entries without a list for each device around them: those of one device.
             Some(Node::Entries(run)) => vec![Rows::Run(run)],
-            Some(Node::EmptyList) | None => Vec::new(),
-            Some(_) => {
+            Some(Node::EmptyList) => Vec::new(),
+            None if value.is_none() => Vec::new(),
+            _ => {
                 self.skip_item("device_traces");
                 Vec::new()
             }
@@ -247,38 +286,60 @@ impl Store {
                 }
                 Rows::Scattered(rows)
             }
-            Some(Node::EmptyList) => Rows::Scattered(Vec::new()),
+            Some(Node::EmptyList) => Rows::NONE,
             _ => {
                 self.skip_item(key);
-                Rows::Scattered(Vec::new())
+                Rows::NONE
             }
         }
     }
 
     /// Cuts the one table of all entries into one for each set of rows.
-    fn split(&mut self, sets: Vec<Rows>) -> Vec<EntryTable> {
+    fn split(&mut self, sets: &[Rows]) -> Vec<EntryTable> {
+        let runs: Option<Vec<Run>> = sets.iter().map(Rows::as_run).collect();
+        match runs {
+            Some(runs) => self.split_runs(&runs),
+            None => self.copy_rows(sets),
+        }
+    }
+
+    /// The unusual case: some rows are not where the list that holds them says, so each is copied to its place, once.
+    fn copy_rows(&mut self, sets: &[Rows]) -> Vec<EntryTable> {
+        let whole = std::mem::take(&mut self.entries);
+        let mut copied = vec![false; whole.len()];
+        let mut copy = |row: u32, table: &mut EntryTable| {
+            if std::mem::replace(&mut copied[row as usize], true) {
+                let message = "an entry is listed more than once; only the first counts";
+                self.warnings.add("repeated-rows", message, Place::default());
+            } else {
+                table.push_copy(&whole, EntryId::new(row));
+            }
+        };
+        let mut tables = Vec::new();
+        for set in sets {
+            let mut table = EntryTable::default();
+            match set {
+                Rows::Run(run) => run.rows().for_each(|row| copy(row, &mut table)),
+                Rows::Scattered(rows) => rows.iter().for_each(|&row| copy(row, &mut table)),
+            }
+            tables.push(table);
+        }
+        tables
+    }
+
+    /// The usual case: the table is cut where one run ends and the next begins.
+    fn split_runs(&mut self, sets: &[Run]) -> Vec<EntryTable> {
         let mut whole = std::mem::take(&mut self.entries);
         let mut tables: Vec<EntryTable> = Vec::new();
         tables.resize_with(sets.len(), EntryTable::default);
-        // Scattered rows are copied first, while the whole is still there.
-        let mut runs: Vec<(usize, Run)> = Vec::new();
-        for (i, set) in sets.into_iter().enumerate() {
-            match set {
-                Rows::Run(run) => runs.push((i, run)),
-                Rows::Scattered(rows) => {
-                    for row in rows {
-                        tables[i].push_copy(&whole, EntryId::new(row));
-                    }
-                }
-            }
-        }
+        let mut runs: Vec<(usize, Run)> = sets.iter().copied().enumerate().filter(|(_, run)| run.len > 0).collect();
         runs.sort_by_key(|&(_, run)| run.start);
         for &(i, run) in runs.iter().rev() {
             let start = run.start as usize;
             if whole.len() < start + run.len as usize {
                 // Overlaps the run after it: two lists name the same entries.
-                for row in run.rows().take(whole.len().saturating_sub(start)) {
-                    tables[i].push_copy(&whole, EntryId::new(row));
+                if start < whole.len() {
+                    tables[i] = whole.split_off(start);
                 }
                 let message = "two devices list the same entries; the second keeps those that are its own";
                 self.warnings.add("shared-entries", message, Place::default());

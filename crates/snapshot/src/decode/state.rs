@@ -29,7 +29,9 @@ impl Store {
                 Some(keys::STATE) => block.state = self.state_of(value, at),
                 Some(keys::FRAMES) => block.stack = self.stack_of(value, at)?,
                 Some(keys::HISTORY) => history = Some(value),
-                _ => self.unknown_key("block", key, at),
+                // Of a backward operation under anomaly mode; the `alloc` entry has it, too.
+                Some(keys::FORWARD_FRAMES) => {}
+                _ => self.unknown_key("a block", key, at),
             }
         }
         if block.state.is_active() {
@@ -107,13 +109,16 @@ impl Store {
                         _ => SegmentType::Unknown,
                     };
                 }
-                Some(keys::SEGMENT_POOL_ID) => segment.pool = self.pool_of(value),
+                Some(keys::SEGMENT_POOL_ID) => {
+                    let pool = self.pool_of(value);
+                    segment.pool = if pool == PoolId::MISSING { PoolId::DEFAULT } else { pool };
+                }
                 Some(keys::IS_EXPANDABLE) => segment.is_expandable = value == Value::bool(true),
                 Some(keys::FRAMES) => segment.stack = self.stack_of(value, at)?,
                 Some(keys::BLOCKS) => blocks = Some(value),
                 // Sums over the blocks: they are summed anew.
-                Some(keys::ALLOCATED_SIZE | keys::ACTIVE_SIZE | keys::REQUESTED_SIZE) => {}
-                _ => self.unknown_key("segment", key, at),
+                Some(keys::ALLOCATED_SIZE | keys::ACTIVE_SIZE | keys::REQUESTED_SIZE | keys::FORWARD_FRAMES) => {}
+                _ => self.unknown_key("a segment", key, at),
             }
         }
         if let Some(blocks) = blocks {

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::keys;
 use crate::entries::EntryTable;
 use crate::error::ErrorKind;
-use crate::limits::{MAX_ROWS, MAX_TEXT_BYTES};
+use crate::limits::{MAX_RECORD_KEYS, MAX_ROWS, MAX_TEXT_BYTES};
 use crate::pickle::value::{Kind, Value};
 use crate::stacks::{Frame, FrameTable, StackTable};
 use crate::strings::StringTable;
@@ -178,7 +178,8 @@ impl Store {
     /// A list or tuple of these items: a pair of numbers is a pool's id.
     pub(crate) fn list_of(&mut self, items: &[Value], at: u64) -> Result<Value, ErrorKind> {
         if let &[a, b] = items
-            && let (Some(a), Some(b)) = (self.u64_of(a), self.u64_of(b))
+            && let (Some(a), Some(b)) = (a.as_int(), b.as_int())
+            && let (Ok(a), Ok(b)) = (u64::try_from(a), u64::try_from(b))
         {
             let pool = PoolId::new(self.pools.intern((a, b)));
             return self.node(Node::Pool(pool));
@@ -248,6 +249,11 @@ impl Store {
         }
     }
 
+    /// Whether this is a dict that has not become a record.
+    pub(crate) fn is_plain_dict(&self, node: usize) -> bool {
+        matches!(self.nodes[node], Node::EmptyDict | Node::Map(_))
+    }
+
     pub(crate) fn is_list(&self, node: usize) -> bool {
         matches!(
             self.nodes[node],
@@ -270,21 +276,32 @@ impl Store {
                 if let Some(row) = self.drain(items, at)? {
                     self.nodes[dict] = row;
                 } else {
-                    self.nodes[dict] = self.map(items);
+                    self.nodes[dict] = self.map(items, at)?;
                 }
             }
             Node::EmptyDict if items.is_empty() => {}
-            Node::EmptyDict => self.nodes[dict] = self.map(items),
+            Node::EmptyDict => self.nodes[dict] = self.map(items, at)?,
             Node::Map(index) => self.maps[index as usize].extend(pairs(items)),
             _ => self.warnings.add("late-key", "a key was added to a finished record; it is ignored", Place::byte(at)),
         }
         Ok(())
     }
 
-    fn map(&mut self, items: &[Value]) -> Node {
+    fn map(&mut self, items: &[Value], at: u64) -> Result<Node, ErrorKind> {
+        self.check_small_containers(at)?;
         let index = u32::try_from(self.maps.len()).expect("fewer maps than nodes");
         self.maps.push(pairs(items).collect());
-        Node::Map(index)
+        Ok(Node::Map(index))
+    }
+
+    /// A list or dict that is no record takes some eighty bytes, and could be written in one: real files hold few, of
+    /// many bytes each.
+    fn check_small_containers(&self, at: u64) -> Result<(), ErrorKind> {
+        let limit = 1024 + at / 4;
+        if (self.maps.len() + self.lists.len()) as u64 >= limit {
+            return Err(ErrorKind::Limit { what: "the number of tiny lists and dicts so far", limit });
+        }
+        Ok(())
     }
 
     /// The dict as a row of its table, if its keys say which.
@@ -298,7 +315,10 @@ impl Store {
             }
             _ => {}
         }
-        if has(items, keys::ACTION) {
+        if has(items, keys::SEGMENTS) || has(items, keys::DEVICE_TRACES) {
+            // The root, whatever other keys someone has put there.
+            Ok(None)
+        } else if has(items, keys::ACTION) {
             self.drain_entry(items, at).map(Some)
         } else if has(items, keys::FILENAME) {
             self.drain_frame(items, at).map(Some)
@@ -316,7 +336,7 @@ impl Store {
     /// Drains a dict that was filled pair by pair, once it becomes an item of a list.
     fn settle(&mut self, node: usize, at: u64) -> Result<Node, ErrorKind> {
         if let Node::Map(index) = self.nodes[node]
-            && self.maps[index as usize].len() > 1
+            && (1..=MAX_RECORD_KEYS).contains(&self.maps[index as usize].len())
         {
             let items: Vec<Value> = self.maps[index as usize].iter().flat_map(|&(k, v)| [k, v]).collect();
             if let Some(row) = self.drain(&items, at)? {
@@ -355,7 +375,7 @@ impl Store {
             match longer {
                 Some(run) => self.nodes[list] = run,
                 None => {
-                    let index = self.as_plain_list(list)?;
+                    let index = self.as_plain_list(list, at)?;
                     self.lists[index].push(item);
                 }
             }
@@ -380,9 +400,12 @@ impl Store {
     }
 
     /// Turns a list of any form into one of plain values; its index.
-    fn as_plain_list(&mut self, list: usize) -> Result<usize, ErrorKind> {
+    fn as_plain_list(&mut self, list: usize, at: u64) -> Result<usize, ErrorKind> {
+        if let Node::List(index) = self.nodes[list] {
+            return Ok(index as usize);
+        }
+        self.check_small_containers(at)?;
         let values = match self.nodes[list] {
-            Node::List(index) => return Ok(index as usize),
             Node::Stack(stack) => self.stacks.get(stack).iter().map(|&frame| Node::Frame(frame)).collect(),
             Node::Entries(run) => run.rows().map(Node::Entry).collect(),
             Node::Blocks(run) => run.rows().map(Node::Block).collect(),
@@ -456,7 +479,7 @@ impl Store {
                 Some(keys::NAME) => frame.name = value.as_text().unwrap_or(empty),
                 Some(keys::FILENAME) => frame.filename = value.as_text().unwrap_or(empty),
                 Some(keys::LINE) => frame.line = self.u64_of(value).unwrap_or(0),
-                _ => self.unknown_key("frame", key, at),
+                _ => self.unknown_key("a frame", key, at),
             }
         }
         Ok(Node::Frame(self.frames.intern(frame)))
@@ -480,7 +503,7 @@ impl Store {
                 Some(keys::NAME) => annotation.name = value.as_text().unwrap_or(empty),
                 Some(keys::DEVICE) => annotation.device = self.device_of(value),
                 Some(keys::TIME_US) => annotation.time_us = self.time_of(value, at),
-                _ => self.unknown_key("annotation", key, at),
+                _ => self.unknown_key("an annotation", key, at),
             }
         }
         self.annotations.push(annotation);
@@ -550,8 +573,13 @@ impl Store {
 
     #[cold]
     pub(crate) fn unknown_key(&mut self, of: &str, key: Value, at: u64) {
-        let name = key.as_text().map_or_else(String::new, |id| self.strings.get(id).chars().take(40).collect());
-        self.warnings.add("unknown-key", format!("unknown key `{name}` in a {of}"), Place::byte(at));
+        let message = format!("unknown key `{}` in {of}", self.key_name(key));
+        self.warnings.add("unknown-key", message, Place::byte(at));
+    }
+
+    /// A key for a message: short, whatever it is.
+    pub(crate) fn key_name(&self, key: Value) -> String {
+        key.as_text().map_or("?", |id| self.strings.get(id)).chars().take(40).collect()
     }
 
     /// Whether `count` more rows may be copied, at this point of the input: each copy costs the input a reference of

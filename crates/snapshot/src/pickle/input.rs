@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use crate::error::{Error, ErrorKind};
-use crate::limits::{MAX_LINE_BYTES, MAX_TEXT_BYTES};
+use crate::limits::{MAX_LINE_BYTES, MAX_PADDING_BYTES, MAX_TEXT_BYTES};
 
 /// Enough for an opcode with its fixed argument: the machine asks for this much before each opcode.
 const LOOKAHEAD: usize = 16;
@@ -159,9 +159,10 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Reads on to the end and gives the first byte that is not NUL, if there is one.
+    /// Reads on and gives the first byte that is not NUL, if one comes soon.
     pub(crate) fn first_nonzero_after_end(&mut self) -> Option<u64> {
-        loop {
+        let far = self.offset() + MAX_PADDING_BYTES;
+        while self.offset() < far {
             let rest = &self.buffer[self.next..self.filled];
             if let Some(at) = rest.iter().position(|&b| b != 0) {
                 return Some(self.offset() + at as u64);
@@ -169,9 +170,10 @@ impl<R: Read> Input<R> {
             self.next = self.filled;
             self.refill(1);
             if self.next == self.filled {
-                return None;
+                break;
             }
         }
+        None
     }
 
     /// Moves what is left to the front and reads until `want` bytes are there or the input ends.

@@ -436,9 +436,12 @@ impl<'s, R: Read> Machine<'s, R> {
                 let number: f64 = line.parse().map_err(|_| unreadable())?;
                 self.store.float(number)
             }
-            op::STRING | op::UNICODE => {
-                let text = if code == op::STRING { unquoted(line).ok_or_else(unreadable)? } else { line };
-                let text = unescaped(text);
+            op::UNICODE => {
+                let text = raw_unicode(&self.scratch);
+                self.store.text(text.as_bytes(), at).map_err(|kind| Error::at(at, kind))?
+            }
+            op::STRING => {
+                let text = unescaped(unquoted(line).ok_or_else(unreadable)?);
                 self.store.text(text.as_bytes(), at).map_err(|kind| Error::at(at, kind))?
             }
             _ => {
@@ -490,13 +493,25 @@ impl<'s, R: Read> Machine<'s, R> {
             };
             closed.ok()?;
         }
-        // A list of one item is written without a mark: the item still lies above its list.
+        // A list of one item is written without a mark: the item still lies above its list. So is every list and dict of
+        // protocol 0, where a dict above a list may lack keys: it would have been appended at once.
+        if self.stack.len() > MAX_MARKS {
+            return None;
+        }
         while self.stack.len() > 1 {
             let item = self.stack.pop()?;
-            if let Some(list) = self.stack.last().and_then(|v| v.as_node())
-                && self.store.is_list(list)
-            {
-                self.store.append(list, &[item], at).ok()?;
+            let unfinished = item.as_node().is_some_and(|node| self.store.is_plain_dict(node));
+            let item = if unfinished { Value::NONE } else { item };
+            let Some(below) = self.stack.last()?.as_node() else {
+                if self.stack.len() == 2 {
+                    let root = self.stack[0].as_node()?;
+                    let key = self.stack.pop()?;
+                    self.store.set_items(root, &[key, item], at).ok()?;
+                }
+                continue;
+            };
+            if self.store.is_list(below) && !unfinished {
+                self.store.append(below, &[item], at).ok()?;
             }
         }
         self.stack.pop()
@@ -513,7 +528,10 @@ impl<'s, R: Read> Machine<'s, R> {
                 pairs.push(item);
             }
         }
-        pairs.truncate(pairs.len() / 2 * 2);
+        // The last key stays even if its value is lost: it tells what came before it in full.
+        if !pairs.len().is_multiple_of(2) {
+            pairs.push(Value::NONE);
+        }
         self.store.set_items(root, &pairs, at)
     }
 
@@ -567,6 +585,34 @@ fn unquoted(line: &str) -> Option<&str> {
     let line = line.trim();
     let quote = line.chars().next().filter(|&c| c == '\'' || c == '"')?;
     line.strip_prefix(quote)?.strip_suffix(quote)
+}
+
+/// Python's encoding `raw-unicode-escape`: Latin-1 with `\uXXXX` and `\UXXXXXXXX`, no other escape.
+fn raw_unicode(line: &[u8]) -> String {
+    let text: String = line.iter().copied().map(char::from).collect();
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let digits = match rest.as_bytes().get(1) {
+            Some(b'u') => 4,
+            Some(b'U') => 8,
+            _ => 0,
+        };
+        let hex = rest.get(2..2 + digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        // Anything else than an escape is two characters as they are.
+        let (decoded, len) = match hex.and_then(char::from_u32) {
+            Some(decoded) => (Some(decoded), 2 + digits),
+            None => (None, rest.chars().take(2).map(char::len_utf8).sum()),
+        };
+        match decoded {
+            Some(decoded) => out.push(decoded),
+            None => out.push_str(&rest[..len]),
+        }
+        rest = &rest[len..];
+    }
+    out + rest
 }
 
 /// Python's `\uXXXX`, `\xXX` and single-letter escapes.
@@ -639,6 +685,10 @@ mod tests {
         assert_eq!(unescaped("plain"), "plain");
         assert_eq!(unescaped(r"a\u00e9\x41\n\\ \q"), "aéA\n\\ \\q");
         assert_eq!(unescaped("tail\\"), "tail\\");
+        assert_eq!(
+            raw_unicode(b"C:\\u005cnew \xe9\\u6a21\\U0001f525 \\x41 \\\\u0041 \\u00"),
+            "C:\\new é模🔥 \\x41 \\\\u0041 \\u00"
+        );
         assert_eq!(unquoted("'a b'"), Some("a b"));
         assert_eq!(unquoted("a"), None);
     }

@@ -160,16 +160,15 @@ impl Snapshot {
         out.begin_dict()?;
         out.key("action")?;
         out.text(self.action_name(entry.action))?;
-        match trace.device_free_bytes(id) {
-            Some(free) => {
-                out.key("device_free")?;
-                out.int(i128::from(free))?;
-            }
-            None if entry.action == Action::OOM => {}
-            None => {
-                out.key("addr")?;
-                out.int(i128::from(entry.address))?;
-            }
+        let free = trace.device_free_bytes(id);
+        if let Some(free) = free {
+            out.key("device_free")?;
+            out.int(i128::from(free))?;
+        }
+        // PyTorch gives an `oom` entry no address.
+        if entry.address != 0 || (free.is_none() && entry.action != Action::OOM) {
+            out.key("addr")?;
+            out.int(i128::from(entry.address))?;
         }
         out.key("size")?;
         out.int(i128::from(entry.size_bytes))?;
