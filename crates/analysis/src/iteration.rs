@@ -119,15 +119,19 @@ impl<'a> OptimizerScopes<'a> {
         Self { steps, clearings, per_iteration }
     }
 
-    /// The parts of a range that lie in a step, in order.
+    /// The parts of a range that lie in a step, or in the clearing of gradients after the last of them, in order.
     fn steps_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let first = self.steps.partition_point(|scope| scope.end <= range.start);
-        self.steps[first..]
-            .iter()
-            .take_while(|scope| scope.start < range.end)
-            .map(|scope| scope.start.max(range.start)..scope.end.min(range.end))
-            .filter(|part| !part.is_empty())
-            .collect()
+        let steps = self.steps[first..].iter().take_while(|scope| scope.start < range.end);
+        let mut parts: Vec<Range<usize>> =
+            steps.map(|scope| scope.start.max(range.start)..scope.end.min(range.end)).collect();
+        if let Some(last) = self.steps[..self.steps.partition_point(|scope| scope.end <= range.end)].last() {
+            let after = self.clearings.partition_point(|scope| scope.start_us < last.start_us);
+            let clearings = self.clearings[after..].iter().take_while(|scope| scope.start < range.end);
+            parts.extend(clearings.map(|scope| scope.start.max(range.start)..scope.end.min(range.end)));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts
     }
 
     /// Ranges of entries, and whether each is complete.

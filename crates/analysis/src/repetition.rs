@@ -110,9 +110,9 @@ impl Candidate {
     /// Whether it is a loop around modules, not one inside them: the frames that all its stacks share, from the outside,
     /// are no module's call and no constructor. A model's layers repeat, too, when it is built and when it runs.
     fn is_outer(&self, snapshot: &Snapshot, entries: &EntryTable, allocations: &[(usize, u64)]) -> bool {
-        let last = self.windows(allocations.len()).pop().expect("at least three");
+        let windows = self.windows(allocations.len());
         let mut shared: Option<Vec<FrameId>> = None;
-        for &(row, _) in &allocations[last] {
+        for &(row, _) in &allocations[windows[windows.len() / 2].clone()] {
             let stack = entries.stacks()[row];
             if !stack.is_recorded() {
                 return false;

@@ -202,10 +202,13 @@ impl RunningMetric {
         self.pool(small).down(amount);
     }
 
+    /// Fills the columns, if the trace leads to what is there at the dump: else it lacks actions, and tells nothing.
     fn fill(&self, metric: &mut Metric) {
-        self.all.fill(&mut metric.all);
-        self.large.fill(&mut metric.large);
-        self.small.fill(&mut metric.small);
+        let rows =
+            [(&self.all, &mut metric.all), (&self.large, &mut metric.large), (&self.small, &mut metric.small)];
+        if rows.iter().all(|(running, stat)| stat.current == Some(running.current)) {
+            rows.into_iter().for_each(|(running, stat)| running.fill(stat));
+        }
     }
 }
 
