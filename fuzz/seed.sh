@@ -1,0 +1,14 @@
+#!/bin/sh
+# Fills the corpus of each target from ../testdata: every layout, and the recordings below 200 kB as plain pickles.
+set -eu
+cd "$(dirname "$0")"
+for target in snapshot analysis; do
+    corpus=corpus/$target
+    mkdir -p "$corpus"
+    find ../testdata/layouts -type f ! -name '*.md' -exec cp {} "$corpus/" \;
+    for recording in ../testdata/recordings/*.pickle.gz; do
+        name=$(basename "$recording" .gz)
+        gzip -dc "$recording" > "$corpus/$name"
+        if [ "$(wc -c < "$corpus/$name")" -gt 200000 ]; then rm "$corpus/$name"; fi
+    done
+done
