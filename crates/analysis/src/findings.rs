@@ -7,7 +7,7 @@ use crate::callsite::Site;
 use crate::device::DeviceAnalysis;
 use crate::growth::Growth;
 use crate::oom::{Cause, OutOfMemory};
-use crate::units::{bytes, count, counted, percent};
+use crate::units::{count, counted, percent, size};
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -55,11 +55,11 @@ pub fn findings(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Fin
 
 fn out_of_memory(device: &DeviceAnalysis<'_>, first: &OutOfMemory) -> Finding {
     let others = device.oom.len() - 1;
-    let more = if others == 0 { String::new() } else { format!(", and {} more", counted(others as u64, "time")) };
+    let more = if others == 0 { String::new() } else { format!(", and {} more", counted(others, "time", "times")) };
     Finding {
         id: "oom",
         severity: Severity::Error,
-        title: format!("out of memory at entry {}{more}", count(u64::from(first.entry.get()))),
+        title: format!("out of memory at entry {}{more}", count(first.entry.get())),
         detail: explain(first),
         saving_bytes: None,
         change: None,
@@ -68,22 +68,22 @@ fn out_of_memory(device: &DeviceAnalysis<'_>, first: &OutOfMemory) -> Finding {
 
 /// Why a request failed, in words.
 pub fn explain(oom: &OutOfMemory) -> String {
-    let asked = bytes(oom.requested_bytes);
-    let reserved = bytes(oom.totals.reserved_bytes);
-    let requested = bytes(oom.totals.requested_bytes);
-    let unused = bytes(oom.unused_bytes());
-    let free = oom.device_free_bytes.map_or_else(String::new, bytes);
+    let asked = size(oom.requested_bytes);
+    let reserved = size(oom.totals.reserved_bytes);
+    let requested = size(oom.totals.requested_bytes);
+    let unused = size(oom.unused_bytes());
+    let free = oom.device_free_bytes.map_or_else(String::new, size);
     match oom.cause {
         Cause::Limit => format!(
             "{asked} was asked for with {reserved} reserved. The driver still had {free}, so what stopped it was a limit on \
              this process (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), \
              of less than {}",
-            bytes(oom.totals.reserved_bytes.saturating_add(oom.segment_bytes))
+            size(oom.totals.reserved_bytes.saturating_add(oom.segment_bytes))
         ),
         Cause::NeverFits => format!(
             "{asked} was asked for, more than this process could ever have had: {reserved} reserved and {free} free on the \
              device come to {}",
-            bytes(oom.available_bytes().unwrap_or(0))
+            size(oom.available_bytes().unwrap_or(0))
         ),
         Cause::Fragmentation => format!(
             "{asked} was asked for; {free} was free on the device, and up to {unused} of the {reserved} reserved was \
@@ -108,18 +108,18 @@ fn growing(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Option<Findi
         .map(|growth| {
             format!(
                 "{} an iteration in {} at {}",
-                bytes(growth.bytes_per_iteration()),
-                counted(growth.count / growth.counted.max(1) as u64, "allocation"),
+                size(growth.bytes_per_iteration()),
+                counted(growth.count / growth.counted.max(1) as u64, "allocation", "allocations"),
                 place(analysis, growth.site)
             )
         })
         .collect();
     let rest = device.growth.len().saturating_sub(3);
-    let more = if rest == 0 { String::new() } else { format!("; and {}", counted(rest as u64, "more place")) };
+    let more = if rest == 0 { String::new() } else { format!("; and {}", counted(rest, "more place", "more places")) };
     Some(Finding {
         id: "growth",
         severity: Severity::Warning,
-        title: format!("memory grows by {} an iteration", bytes(sum)),
+        title: format!("memory grows by {} an iteration", size(sum)),
         detail: format!(
             "left behind in {} of {} iterations: {}{more}",
             first.iterations,
@@ -156,12 +156,12 @@ fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
     Some(Finding {
         id: "reserved-unused",
         severity: Severity::Warning,
-        title: format!("{} more was reserved than was ever requested at once", bytes(unused)),
+        title: format!("{} more was reserved than was ever requested at once", size(unused)),
         detail: format!(
             "the reserved peak is {}, the requested peak {}: {} of what is held from the driver is rounding and \
              fragmentation",
-            bytes(reserved),
-            bytes(requested),
+            size(reserved),
+            size(requested),
             percent(share)
         ),
         saving_bytes: None,
@@ -183,10 +183,10 @@ fn awaiting_free(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Option<Fin
     Some(Finding {
         id: "awaiting-free",
         severity: Severity::Warning,
-        title: format!("{} is freed but not yet usable", bytes(waiting)),
+        title: format!("{} is freed but not yet usable", size(waiting)),
         detail: format!(
             "{} at the dump wait until another stream is done with them (`record_stream`)",
-            counted(blocks as u64, "block")
+            counted(blocks, "block", "blocks")
         ),
         saving_bytes: None,
         change: None,
@@ -218,7 +218,7 @@ fn without_stacks(device: &DeviceAnalysis<'_>) -> Option<Finding> {
         id: "no-stacks",
         severity: Severity::Info,
         title: "no stacks were recorded: allocations cannot be traced to code".to_owned(),
-        detail: format!("none of {} has `frames`", counted(entries.len() as u64, "entry").replace("entrys", "entries")),
+        detail: format!("none of {} has `frames`", counted(entries.len(), "entry", "entries")),
         saving_bytes: None,
         change: Some("record with `context=\"all\"`, the default".to_owned()),
     })

@@ -204,10 +204,11 @@ impl RunningMetric {
 
     /// Fills the columns, if the trace leads to what is there at the dump: else it lacks actions, and tells nothing.
     fn fill(&self, metric: &mut Metric) {
-        let rows =
-            [(&self.all, &mut metric.all), (&self.large, &mut metric.large), (&self.small, &mut metric.small)];
+        let rows = [(&self.all, &mut metric.all), (&self.large, &mut metric.large), (&self.small, &mut metric.small)];
         if rows.iter().all(|(running, stat)| stat.current == Some(running.current)) {
-            rows.into_iter().for_each(|(running, stat)| running.fill(stat));
+            for (running, stat) in rows {
+                running.fill(stat);
+            }
         }
     }
 }

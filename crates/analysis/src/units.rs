@@ -1,35 +1,36 @@
 //! Bytes and counts as people read them.
 
-/// Bytes in binary units: exact below a KiB, two decimals above.
+/// Binary units with the power of two of each.
+const BINARY: [(&str, u32); 6] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50), ("EiB", 60)];
+
+/// Bytes in binary units with two decimals, rounded half up.
 ///
 /// ```
-/// use highwater_analysis::units::bytes;
-/// assert_eq!(bytes(512), "512 B");
-/// assert_eq!(bytes(1_610_612_736), "1.50 GiB");
+/// use highwater_analysis::units::size;
+/// assert_eq!(size(512), "512 B");
+/// assert_eq!(size(1_610_612_736), "1.50 GiB");
 /// ```
-pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    // 1023.995 would print as 1024.00.
-    while value >= 1023.995 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.2} {}", UNITS[unit])
+    let hundredths = |shift: u32| ((u128::from(bytes) * 100) + (1 << (shift - 1))) >> shift;
+    // The unit is chosen after rounding, so that no `1024.00 KiB` appears.
+    let (unit, value) = BINARY
+        .iter()
+        .map(|&(unit, shift)| (unit, hundredths(shift)))
+        .find(|&(_, value)| value < 102_400)
+        .expect("2^64 bytes are 16 EiB");
+    format!("{}.{:02} {unit}", value / 100, value % 100)
 }
 
 /// A count with a comma every three digits.
 ///
 /// ```
-/// assert_eq!(highwater_analysis::units::count(1_234_567), "1,234,567");
+/// assert_eq!(highwater_analysis::units::count(1_234_567_u64), "1,234,567");
 /// ```
-pub fn count(count: u64) -> String {
-    let digits = count.to_string();
+pub fn count(count: impl Into<Count>) -> String {
+    let digits = count.into().0.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -38,6 +39,34 @@ pub fn count(count: u64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+/// `1 entry`, `18,234 entries`.
+pub fn counted(number: impl Into<Count>, one: &str, many: &str) -> String {
+    let number = number.into();
+    format!("{} {}", count(number), if number.0 == 1 { one } else { many })
+}
+
+/// A number of things, of whatever width it was counted in.
+#[derive(Clone, Copy, Debug)]
+pub struct Count(u64);
+
+impl From<u64> for Count {
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl From<u32> for Count {
+    fn from(number: u32) -> Self {
+        Self(u64::from(number))
+    }
+}
+
+impl From<usize> for Count {
+    fn from(number: usize) -> Self {
+        Self(number as u64)
+    }
 }
 
 /// A share of 1 in percent, with one decimal below ten.
@@ -58,35 +87,32 @@ pub fn duration_us(us: i64) -> String {
     }
 }
 
-/// `1 block`, `2 blocks`.
-pub fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn units_change_where_they_should() {
-        for (n, want) in [
+        for (bytes, want) in [
             (0, "0 B"),
+            (512, "512 B"),
             (1023, "1023 B"),
             (1024, "1.00 KiB"),
-            (1_048_575, "1.00 MiB"),
-            (1_048_576, "1.00 MiB"),
-            (47_014_824_456, "43.79 GiB"),
-            (u64::MAX, "16384.00 PiB"),
+            (1536, "1.50 KiB"),
+            ((1 << 20) - 1, "1.00 MiB"),
+            (1_234_567, "1.18 MiB"),
+            (3 << 29, "1.50 GiB"),
+            (150_754_820_096, "140.40 GiB"),
+            (u64::MAX, "16.00 EiB"),
         ] {
-            assert_eq!(bytes(n), want);
+            assert_eq!(size(bytes), want);
         }
-        assert_eq!(count(0), "0");
-        assert_eq!(count(999), "999");
-        assert_eq!(count(1000), "1,000");
+        assert_eq!([0_usize, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(counted(1_u32, "entry", "entries"), "1 entry");
+        assert_eq!(counted(0_u32, "entry", "entries"), "0 entries");
         assert_eq!(percent(0.0312), "3.1 %");
         assert_eq!(percent(0.5), "50 %");
         assert_eq!(duration_us(-5), "-5 µs");
         assert_eq!(duration_us(1_500_000), "1.50 s");
-        assert_eq!(counted(1, "block"), "1 block");
     }
 }

@@ -3,7 +3,7 @@
 use crate::Analysis;
 use crate::device::DeviceAnalysis;
 use crate::findings::{explain, place};
-use crate::units::{bytes, count, percent};
+use crate::units::{count, percent, size};
 
 /// One sentence on the device that matters most: one that ran out of memory, else the one with the highest peak.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
@@ -34,8 +34,8 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
         _ if device.entries.len() <= 1 => "at the dump".to_owned(),
         Some(entry) => format!(
             "at entry {} of {}{}",
-            count(u64::from(entry.get())),
-            count(device.entries.len() as u64),
+            count(entry.get()),
+            count(device.entries.len()),
             during(analysis, device, entry)
         ),
         None => "before the first recorded entry".to_owned(),
@@ -45,8 +45,8 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     format!(
         "Device {} peaked at {} requested {when}, with {} reserved at most{lower}.{held}",
         device.device,
-        bytes(requested.bytes),
-        bytes(reserved.bytes),
+        size(requested.bytes),
+        size(reserved.bytes),
     )
 }
 
@@ -76,7 +76,7 @@ fn largest_site(
     let share = first.bytes as f64 / all as f64;
     format!(
         " The largest part, {} ({}), was allocated at {}.",
-        bytes(first.bytes),
+        size(first.bytes),
         percent(share),
         place(analysis, first.site)
     )

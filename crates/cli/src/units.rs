@@ -1,7 +1,6 @@
-//! Sizes, counts and times as people write them.
+//! Sizes, counts and times as people write them: those that are printed everywhere come from the analysis.
 
-/// Binary units with the power of two of each.
-const BINARY: [(&str, u32); 6] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50), ("EiB", 60)];
+pub(crate) use highwater_analysis::units::{count, counted, size};
 
 /// Units that [`parse_size`] accepts, with their bytes.
 const ACCEPTED: [(&str, u128); 9] = [
@@ -15,21 +14,6 @@ const ACCEPTED: [(&str, u128); 9] = [
     ("gb", 1_000_000_000),
     ("tb", 1_000_000_000_000),
 ];
-
-/// Bytes in binary units with two decimals, rounded half up: `512 B`, `1.50 GiB`.
-pub(crate) fn size(bytes: u64) -> String {
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let hundredths = |shift: u32| ((u128::from(bytes) * 100) + (1 << (shift - 1))) >> shift;
-    // The unit is chosen after rounding, so that no `1024.00 KiB` appears.
-    let (unit, value) = BINARY
-        .iter()
-        .map(|&(unit, shift)| (unit, hundredths(shift)))
-        .find(|&(_, value)| value < 102_400)
-        .expect("2^64 bytes are 16 EiB");
-    format!("{}.{:02} {unit}", value / 100, value % 100)
-}
 
 /// A size given on the command line: `16GiB`, `16GB`, `16384MiB`, `1.5 gib`, `17179869184`.
 ///
@@ -77,24 +61,6 @@ pub(crate) fn parse_address(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "expected a number such as `0x7f8b40000000`, or decimal".to_owned())
 }
 
-/// A count with its thousands apart: `18,234`.
-pub(crate) fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1 entry`, `18,234 entries`.
-pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
-}
-
 /// Microseconds as seconds with all six decimals: `-0.000012`.
 pub(crate) fn seconds(time_us: i64) -> String {
     let sign = if time_us < 0 { "-" } else { "" };
@@ -105,24 +71,6 @@ pub(crate) fn seconds(time_us: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_print_in_binary_units() {
-        for (bytes, want) in [
-            (0, "0 B"),
-            (512, "512 B"),
-            (1023, "1023 B"),
-            (1024, "1.00 KiB"),
-            (1536, "1.50 KiB"),
-            ((1 << 20) - 1, "1.00 MiB"),
-            (1_234_567, "1.18 MiB"),
-            (3 << 29, "1.50 GiB"),
-            (150_754_820_096, "140.40 GiB"),
-            (u64::MAX, "16.00 EiB"),
-        ] {
-            assert_eq!(size(bytes), want);
-        }
-    }
 
     #[test]
     fn sizes_parse_exactly() {
@@ -159,9 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_times_are_grouped() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!(counted(1, "entry", "entries"), "1 entry");
+    fn seconds_have_six_decimals() {
         assert_eq!([0, 1_500_000, -12, i64::MIN].map(seconds)[..3], ["0.000000", "1.500000", "-0.000012"]);
     }
 }

@@ -157,12 +157,7 @@ fn site_table(
     for site in sites.iter().take(top) {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
         let share = percent(site.bytes as f64 / all as f64);
-        table.row([
-            size(site.bytes),
-            share,
-            count(usize::try_from(site.count).unwrap_or(usize::MAX)),
-            place(analysis, site.site),
-        ]);
+        table.row([size(site.bytes), share, count(site.count), place(analysis, site.site)]);
     }
     (table, sites.len())
 }

@@ -108,7 +108,21 @@ mod tests {
             entries: 200,
             marks: vec![(0, '|'), (100, '|'), (199, '▲')],
         };
-        insta::assert_snapshot!(chart.lines().join("\n"), @"");
+        insta::assert_snapshot!(chart.lines().join("\n"), @r"
+        32.00 MiB ┤──────────────────── capacity
+                  │
+                  │
+                  │                  ··
+                  │               ··▃▅█
+        16.00 MiB ┤           ··▁▃▆████
+                  │        ··▁▄▆███████
+                  │     ··▂▄▇██████████
+                  │  ··▂▅▇█████████████
+                  │·▃▅█████████████████
+              0 B └────────────────────
+                   |         |        ▲
+                   0          entry 199
+        ");
     }
 
     #[test]

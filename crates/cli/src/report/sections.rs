@@ -74,7 +74,7 @@ fn device_sections(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Op
 fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Section {
     let mut section = Section::new(format!("Device {}", device.device));
     let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
-    let exact = |bytes: u64| format!("{} bytes", count(usize::try_from(bytes).unwrap_or(usize::MAX)));
+    let exact = |bytes: u64| format!("{} bytes", count(bytes));
     let mut row = |what: &str, bytes: u64, note: String| table.row([what.to_owned(), size(bytes), note]);
     row(
         "peak requested",
@@ -108,13 +108,14 @@ fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
     let first = analysis.snapshot.trace(device.device).and_then(|trace| trace.ids().find_map(|id| trace.time_us(id)));
     let elapsed = device.at_peak.time_us.zip(first).map(|(time, first)| duration_us(time.saturating_sub(first)));
     let parts = [
-        Some(format!("at entry {}", count(entry as usize))),
+        Some(format!("at entry {}", count(entry))),
         elapsed.map(|elapsed| format!("after {elapsed}")),
         device.at_peak.iteration.map(|iteration| format!("in iteration {iteration}")),
         device.at_peak.phase.map(str::to_owned),
         device.at_peak.scopes.last().map(|scope| format!("in `{}`", printable(scope))),
     ];
-    parts.into_iter().flatten().map(|part| format!(", {part}")).collect()
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    format!(", {}", parts.join(", "))
 }
 
 fn timeline(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Item {
@@ -161,7 +162,7 @@ fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Section {
         "Device {}: live at the peak, by call site: {} in {}",
         device.device,
         size(all),
-        counted(usize::try_from(blocks).unwrap_or(usize::MAX), "allocation", "allocations")
+        counted(blocks, "allocation", "allocations")
     ));
     let mut table = Table::new([
         ("requested", Align::Right),
@@ -171,12 +172,7 @@ fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Section {
     ])
     .indented(2);
     for site in sites.iter().take(options.top) {
-        table.row([
-            size(site.bytes),
-            share(site.bytes, all),
-            count(usize::try_from(site.count).unwrap_or(usize::MAX)),
-            place(site),
-        ]);
+        table.row([size(site.bytes), share(site.bytes, all), count(site.count), place(site)]);
     }
     section.table(table);
     if sites.len() > options.top {
@@ -279,7 +275,7 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         table.row([
             size(growth.bytes_per_iteration),
             size(growth.bytes),
-            count(usize::try_from(growth.count).unwrap_or(usize::MAX)),
+            count(growth.count),
             format!("{} of {}", growth.iterations, growth.counted),
             place,
         ]);
@@ -350,7 +346,7 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     .indented(2);
     for oom in device.oom.iter().take(options.top) {
         table.row([
-            count(oom.entry as usize),
+            count(oom.entry),
             size(oom.requested_bytes),
             size(oom.live_requested_bytes),
             size(oom.reserved_bytes),

@@ -94,6 +94,17 @@ const INPUTS: &[Input] = &[
         end: b"e.",
     },
     Input {
+        name: "distinct streams, chosen for their hashes",
+        start: b"\x80\x04](\x8c\x06action\x94\x8c\x06stream\x94",
+        unit: |i, out| {
+            // Undoes the multiplication of FxHash: all hashes end in the same bits.
+            out.extend_from_slice(b"}(h\x00Nh\x01\x8a\x08");
+            out.extend_from_slice(&u64::from(i).wrapping_mul(0x7814_94A5_5DAA_ED0D).to_le_bytes());
+            out.push(b'u');
+        },
+        end: b"e.",
+    },
+    Input {
         name: "distinct pools",
         start: b"\x80\x04(",
         unit: |i, out| {
