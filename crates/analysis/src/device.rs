@@ -12,6 +12,7 @@ use crate::oom::{OutOfMemory, events};
 use crate::phase::StackPhases;
 use crate::scope::{Scope, scopes};
 use crate::timeline::Timeline;
+use crate::units::{count, counted, size};
 
 /// How much of the program's life the trace holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,10 +167,10 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
     let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
     let full = is_ring_size(entries.len());
     let amount = format!(
-        "{} allocations ({} bytes) and {} reserved bytes",
-        before.len(),
-        start.requested_bytes,
-        start.reserved_bytes
+        "{} with {} requested, and {} reserved",
+        counted(before.len(), "allocation", "allocations"),
+        size(start.requested_bytes),
+        size(start.reserved_bytes)
     );
     let reserves = |action: &Action| matches!(*action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
     let (truncated, why) = if entries.len() <= 1 {
@@ -177,9 +178,15 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
     } else if before.is_empty() && !entries.actions().iter().any(reserves) {
         (false, "memory was allocated from segments whose reservation was not recorded (`skip_actions`?)".to_owned())
     } else if lost > 0 {
-        (true, format!("the ring buffer wrapped: {lost} blocks still have the stack of an `alloc` that is gone"))
+        (
+            true,
+            format!(
+                "the ring buffer wrapped: {} still have the stack of an `alloc` that is gone",
+                counted(lost, "block", "blocks")
+            ),
+        )
     } else if begins_amid || full {
-        (true, format!("the ring buffer of {} entries seems to have wrapped", entries.len()))
+        (true, format!("the ring buffer of {} entries seems to have wrapped", count(entries.len())))
     } else {
         (false, "recording began after the program had allocated".to_owned())
     };

@@ -29,9 +29,16 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
 
 fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     let requested = device.timeline.requested_peak();
-    let reserved = device.timeline.reserved_peak();
+    let held = largest_site(analysis, device, requested.entry);
+    if device.entries.len() <= 1 {
+        return format!(
+            "Device {} holds {} requested and {} reserved at the dump; no history was recorded.{held}",
+            device.device,
+            size(device.end.requested_bytes),
+            size(device.end.reserved_bytes)
+        );
+    }
     let when = match requested.entry {
-        _ if device.entries.len() <= 1 => "at the dump".to_owned(),
         Some(entry) => format!(
             "at entry {} of {}{}",
             count(entry.get()),
@@ -40,13 +47,12 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
         ),
         None => "before the first recorded entry".to_owned(),
     };
-    let lower = if device.recorded.from_start { "" } else { " (at least: the recording does not begin at the start)" };
-    let held = largest_site(analysis, device, requested.entry);
+    let lower = if device.recorded.from_start { "" } else { " (at least: the recording does not hold the whole run)" };
     format!(
         "Device {} peaked at {} requested {when}, with {} reserved at most{lower}.{held}",
         device.device,
         size(requested.bytes),
-        size(reserved.bytes),
+        size(device.timeline.reserved_peak().bytes),
     )
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Text => report::document(&analysis, &report, &args.input.short_name(), options).write_text(out, width),
         Format::Markdown => report::document(&analysis, &report, &args.input.short_name(), options).write_markdown(out),
     })?;
-    if let Some(timings) = &report.timings {
+    if let Some(timings) = report.timings.filter(|_| args.format != Format::Json) {
         // Timing that nobody can be told of is no failure.
         let _ = crate::output::note(&format!(
             "read in {:.3} s, analysed in {:.3} s",

@@ -81,7 +81,7 @@ impl Chart<'_> {
 
     fn axis_line(&self) -> String {
         let last = format!("entry {}", units::count(self.entries.saturating_sub(1)));
-        let between = self.columns.len().saturating_sub(last.len() + 1);
+        let between = self.columns.len().saturating_sub(last.len() + 1).max(1);
         format!("{:LABEL$}0{:between$}{last}", "", "")
     }
 }

@@ -128,6 +128,7 @@ fn wrapped(out: &mut impl Write, text: &str, indent: usize, width: Option<usize>
         line.push_str(word);
         cells += word_cells;
     }
+    let indent = if line.is_empty() { 0 } else { indent };
     writeln!(out, "{:indent$}{line}", "")
 }
 

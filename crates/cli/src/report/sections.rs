@@ -92,9 +92,6 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
             "The peaks of allocated and active bytes are not in a trace: it records requests, not the sizes of blocks.",
         );
     }
-    if let Some(reason) = &device.recorded.reason {
-        section.line(format!("Not the whole run: {reason}. Peaks before that are not seen."));
-    }
     if device.entries > 1 {
         section.line("");
         section.items.push(timeline(analysis, device, options));
@@ -120,7 +117,11 @@ fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
 
 fn timeline(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Item {
     let Some(analysed) = analysis.device(device.device) else { return Item::Picture(Vec::new()) };
-    let columns = analysed.timeline.envelope(chart::columns(options.width));
+    let wanted = chart::columns(options.width);
+    let envelope = analysed.timeline.envelope(wanted);
+    // A short trace is stretched: every entry gets the same number of columns.
+    let widen = (wanted / envelope.len().max(1)).max(1);
+    let columns: Vec<_> = envelope.into_iter().flat_map(|totals| std::iter::repeat_n(totals, widen)).collect();
     let mut marks: Vec<(usize, char)> = device.iterations.iter().map(|i| (i.start_entry, '|')).collect();
     marks.extend(device.at_peak.entry.map(|entry| (entry as usize, '▲')));
     marks.extend(device.oom.iter().map(|oom| (oom.entry as usize, '✗')));

@@ -2,6 +2,7 @@
 
 mod export;
 mod manners;
+mod report;
 mod run;
 mod segments;
 mod trace;

@@ -1,0 +1,261 @@
+//! `highwater report`, `live` and `stats`.
+
+use std::io::Write as _;
+
+use crate::run::{failure, json, memory_stats, recordings, run, run_with, stdout};
+
+#[test]
+fn the_report_gives_the_answer_first() {
+    let text = stdout("report oom_gpt2_8gib.pickle.gz");
+    let mut lines = text.lines();
+    insta::assert_snapshot!(lines.next().unwrap(), @"oom_gpt2_8gib.pickle.gz: 1,337 trace entries of 1 device, 147.40 KiB of pickle protocol 4, torch 2.10 to 2.11");
+    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: 256.00 MiB was asked for with 7.87 GiB reserved. The driver still had 128.92 GiB, so what stopped it was a limit on this process (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), of less than 8.12 GiB. The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward.");
+    for section in [
+        "Device 0\n",
+        "Device 0: live at the peak, by call site: 7.86 GiB in 375 allocations\n",
+        "Device 0: fragmentation\n",
+        "Device 0: out of memory, 1 time\n",
+        "Allocator settings\n",
+    ] {
+        assert!(text.contains(section), "{section}{text}");
+    }
+    assert!(text.contains("limit below 8.12 GiB"), "{text}");
+}
+
+#[test]
+fn a_small_report_reads_like_this() {
+    insta::assert_snapshot!(stdout("report linear_forward.pickle.gz"), @r"
+        linear_forward.pickle.gz: 26 trace entries of 1 device, 3.64 KiB of pickle protocol 4, torch 2.10 to 2.11
+
+        Device 0 peaked at 4.13 GiB requested at entry 14 of 26, in the forward phase of iteration 1, with 4.13 GiB reserved at most. The largest part, 1.89 GiB (46 %), was allocated at capture.py:133 linear_forward.
+
+        Device 0
+          peak requested         4.13 GiB  4,434,803,008 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
+          peak reserved          4.13 GiB  4,439,670,784 bytes
+          requested at the dump  3.01 GiB  3,234,803,008 bytes
+          allocated at the dump  3.01 GiB  3,235,827,712 bytes
+          active at the dump     3.01 GiB  3,235,827,712 bytes
+          reserved at the dump   4.13 GiB  4,439,670,784 bytes
+          The peaks of allocated and active bytes are not in a trace: it records requests, not the sizes of blocks.
+
+            4.13 GiB ┤                                       ···██████▅▅▅▅▅▅······██████▅▅▅▅▅▅······
+                     │                                          ████████████      ████████████
+                     │                  ···▂▂▂▂▂▂▃▃▃▃▃▃▃▃▃▆▆▆▆▆▆████████████▃▃▃▆▆▆████████████▃▃▃▃▃▃
+                     │                     █████████████████████████████████████████████████████████
+                     │                     █████████████████████████████████████████████████████████
+            2.07 GiB ┤···▅▅▅▅▅▅▅▅▅▅▅▅███████████████████████████████████████████████████████████████
+                     │   ███████████████████████████████████████████████████████████████████████████
+                     │   ███████████████████████████████████████████████████████████████████████████
+                     │   ███████████████████████████████████████████████████████████████████████████
+                     │   ███████████████████████████████████████████████████████████████████████████
+                 0 B └──────────────────────────────────────────────────────────────────────────────
+                                     |                    |     ▲              |
+                      0                                                                     entry 25
+                      █ requested   · reserved   ▲ peak   | iteration
+
+        Device 0: live at the peak, by call site: 4.13 GiB in 8 allocations
+           requested  share  count  where
+            1.89 GiB   46 %      4  capture.py:133 linear_forward
+            1.86 GiB   45 %      2  capture.py:130 linear_forward
+          381.47 MiB  9.0 %      2  capture.py:132 linear_forward
+
+        Device 0: 3 iterations, by repetition in the trace
+             entries  peak requested  at its end  peak of each phase
+          0     5–11        3.01 GiB    3.01 GiB  forward 3.01 GiB
+          1    12–18        4.13 GiB    3.01 GiB  forward 4.13 GiB
+          2    19–25        4.13 GiB    3.01 GiB  forward 4.13 GiB
+
+        Device 0: fragmentation
+             4.64 MiB  reserved and not requested at the peak of requested bytes: rounding, and free blocks
+             1.12 GiB  free at the dump: reserved and in no active block (27 %)
+             1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
+             2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
+           954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
+          1000.69 KiB  active beyond what was requested: the allocator's rounding
+
+        Allocator settings
+          PYTORCH_CUDA_ALLOC_CONF is not set
+          max_split_size = unlimited
+          garbage_collection_threshold = 0.0
+          expandable_segments = false
+          pinned_num_register_threads = 1
+          release_lock_on_cudamalloc = false
+          pinned_use_cuda_host_register = false
+          graph_capture_record_stream_reuse = false
+    ");
+}
+
+#[test]
+fn the_json_keeps_its_contract() {
+    let report = json("report qwen_train_b16.pickle.gz --format json --timings");
+    assert_eq!((&report["format"], &report["version"]), (&"highwater-report".into(), &1.into()));
+    assert!(report["timings"]["read_secs"].is_f64() && report["timings"]["analyse_secs"].is_f64());
+    assert_eq!(report["torch"]["known"], false);
+    let device = &report["devices"][0];
+    for (path, key) in [
+        ("/end/requested_bytes", "requested_bytes.all.current"),
+        ("/end/allocated_bytes", "allocated_bytes.all.current"),
+        ("/end/active_bytes", "active_bytes.all.current"),
+        ("/end/reserved_bytes", "reserved_bytes.all.current"),
+        ("/end/inactive_split_bytes", "inactive_split_bytes.all.current"),
+        ("/peak/requested_bytes", "requested_bytes.all.peak"),
+        ("/peak/reserved_bytes", "reserved_bytes.all.peak"),
+    ] {
+        assert_eq!(device.pointer(path).unwrap().as_u64(), Some(memory_stats("qwen_train_b16", key)), "{path}");
+    }
+    assert!(device["peak"]["allocated_bytes"].is_null() && device["peak"]["active_bytes"].is_null());
+    assert_eq!(device["recorded"]["from_start"], true);
+    let at_peak = &device["at_peak"];
+    assert_eq!(at_peak["by"], "requested_bytes");
+    assert!(at_peak["time_us"].is_i64() && at_peak["entry"].is_u64());
+    let sites = at_peak["call_sites"].as_array().unwrap();
+    let bytes: u64 = sites.iter().map(|site| site["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(Some(bytes), device["peak"]["requested_bytes"].as_u64(), "the call sites add up to the peak");
+    let categories = at_peak["categories"].as_object().unwrap();
+    assert_eq!(categories.len(), 8);
+    assert_eq!(categories["unknown"].as_u64(), Some(bytes), "nothing is categorised unless the file does");
+    let iterations = device["iterations"].as_array().unwrap();
+    assert_eq!(iterations.len(), 3);
+    let phases: Vec<_> = iterations[2]["phases"].as_array().unwrap().iter().map(|p| p["name"].clone()).collect();
+    assert_eq!(phases, ["forward", "backward", "optimizer"]);
+}
+
+#[test]
+fn every_form_of_a_file_gives_the_same_totals() {
+    let folder = tempfile::tempdir().unwrap();
+    let totals = |file: &str| {
+        let report = json(&format!("report {file} --format json"));
+        let device = &report["devices"][0];
+        [device["end"].clone(), device["peak"].clone(), device["at_peak"]["call_sites"].clone()]
+    };
+    let want = totals("leak_grows.pickle.gz");
+    for form in ["pickle", "json"] {
+        let path = folder.path().join(format!("again.{form}"));
+        let written = run(&format!("export leak_grows.pickle.gz --to {form} -o {}", path.display()));
+        assert_eq!(written.code, 0, "{}", written.stderr);
+        assert_eq!(totals(path.to_str().unwrap()), want, "{form}");
+    }
+}
+
+#[test]
+fn markdown_is_tables_and_redaction_strips_directories_everywhere() {
+    let text = stdout("report leak_grows.pickle.gz --format markdown --redact");
+    assert!(text.starts_with("### leak\\_grows.pickle.gz: "), "{text}");
+    assert!(text.contains("| 96.06 MiB | 40 % | 12 | capture.py:256 \\_ |"), "{text}");
+    assert!(text.contains("```text"), "{text}");
+    for form in ["markdown", "json", "text"] {
+        let open = stdout(&format!("report leak_grows.pickle.gz --format {form}"));
+        let text = stdout(&format!("report leak_grows.pickle.gz --format {form} --redact"));
+        assert!(!text.contains("/home/"), "{text}");
+        // Whose code a frame is was seen before the directories went.
+        assert_eq!(text.matches("capture.py").count(), open.matches("capture.py").count());
+        assert_eq!(text.matches("adam.py").count(), open.matches("adam.py").count());
+    }
+}
+
+#[test]
+fn devices_are_shown_each_for_itself() {
+    let report = json("report ../layouts/several_devices.pickle --format json");
+    let devices: Vec<_> = report["devices"].as_array().unwrap().iter().map(|d| d["device"].clone()).collect();
+    assert_eq!(devices, [0, 2, 3], "device 1 never allocated");
+    let one = json("report ../layouts/several_devices.pickle --format json --device 2");
+    assert_eq!(one["devices"].as_array().unwrap().len(), 1);
+    assert_eq!(one["devices"][0], report["devices"][1]);
+    insta::assert_snapshot!(failure("report linear_forward.pickle.gz --device 3"), @"
+    error: `linear_forward.pickle.gz` has nothing of device 3
+    hint: it has device 0
+    ");
+}
+
+#[test]
+fn a_cut_file_is_reported_as_far_as_it_goes() {
+    let mut whole = Vec::new();
+    let packed = std::fs::File::open(recordings().join("leak_grows.pickle.gz")).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut whole).unwrap();
+    whole.truncate(whole.len() / 2);
+    let cut = run_with("report - --format json", whole.clone());
+    assert_eq!(cut.code, 0, "{}", cut.stderr);
+    let report: serde_json::Value = serde_json::from_str(&cut.stdout).unwrap();
+    let device = &report["devices"][0];
+    assert_eq!(device["recorded"]["truncated"], true);
+    assert_eq!(
+        device["end"]["reserved_bytes"].as_u64(),
+        Some(memory_stats("leak_grows", "reserved_bytes.all.current"))
+    );
+    assert!(device["entries"].as_u64().unwrap() > 100);
+    assert_eq!(report["warnings"][0]["id"], "cut");
+    whole.truncate(20);
+    assert_eq!(run_with("report -", whole).code, 2);
+}
+
+#[test]
+fn live_blocks_are_those_of_the_moment() {
+    insta::assert_snapshot!(stdout("live linear_forward.pickle.gz --at peak"), @r"
+        Device 0, after entry 14: 4.13 GiB requested in 8 blocks
+           requested  share  count  where
+            1.89 GiB   46 %      4  capture.py:133 linear_forward
+            1.86 GiB   45 %      2  capture.py:130 linear_forward
+          381.47 MiB  9.0 %      2  capture.py:132 linear_forward
+    ");
+    let live = json("live linear_forward.pickle.gz --at 7 --format json");
+    assert_eq!((&live["format"], &live["version"]), (&"highwater-live".into(), &1.into()));
+    let sizes = |live: &serde_json::Value| -> Vec<u64> {
+        live["blocks"].as_array().unwrap().iter().map(|b| b["requested_bytes"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(sizes(&live), [1_000_000_000, 200_000_000, 2_000_000_000, 200_000]);
+    // Entry 7 has this time, entry 8 a later one.
+    let by_time = json("live linear_forward.pickle.gz --at-time 1795222544178511 --format json");
+    assert_eq!(by_time, live);
+    let before = json("live linear_forward.pickle.gz --at-time 0 --format json");
+    assert!(sizes(&before).is_empty());
+    let end = json("live linear_forward.pickle.gz --at end --format json");
+    let known: u64 = end["blocks"].as_array().unwrap().iter().map(|b| b["size_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(known, memory_stats("linear_forward", "active_bytes.all.current"));
+    insta::assert_snapshot!(failure("live linear_forward.pickle.gz --at 99"), @"
+    error: device 0 has no entry 99
+    hint: its entries are 0 to 25
+    ");
+    assert!(
+        failure("live linear_forward.pickle.gz --at soon").contains("expected the number of an entry, `peak` or `end`")
+    );
+}
+
+#[test]
+fn blocks_that_await_their_free_are_live() {
+    let live = json("live ../layouts/torch_2_12.pickle --at end --format json");
+    let states: Vec<_> = live["blocks"].as_array().unwrap().iter().map(|b| b["state"].clone()).collect();
+    assert!(states.contains(&"active_awaiting_free".into()), "{states:?}");
+}
+
+#[test]
+fn stats_are_the_cells_of_memory_summary_or_a_dash() {
+    let mut cells = 0;
+    for file in std::fs::read_dir(recordings()).unwrap() {
+        let path = file.unwrap().path();
+        let Some(name) = path.file_name().unwrap().to_str().unwrap().strip_suffix(".summary.txt") else { continue };
+        let want = std::fs::read_to_string(&path).unwrap();
+        let got = stdout(&format!("stats {name}.pickle.gz"));
+        assert_eq!(got.lines().count(), want.lines().count(), "{name}");
+        for (got, want) in got.lines().zip(want.lines()) {
+            assert_eq!(got.len(), want.len(), "{name}: {got}");
+            for (got, want) in got.split('|').zip(want.split('|')) {
+                let (got, want) = (got.trim(), want.trim());
+                let unknown = got == "-" || got.ends_with(": -");
+                assert!(unknown || got == want, "{name}: `{got}`, PyTorch says `{want}`");
+                cells += usize::from(!unknown);
+            }
+        }
+    }
+    assert!(cells > 2000, "{cells}");
+}
+
+#[test]
+fn the_report_goes_to_a_file_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.txt");
+    std::fs::File::create(&path).unwrap().write_all(b"mine").unwrap();
+    let line = format!("report linear_forward.pickle.gz -o {}", path.display());
+    assert!(failure(&line).contains("`--force` overwrites it"));
+    assert_eq!(run(&format!("{line} --force")).code, 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), stdout("report linear_forward.pickle.gz"));
+}
