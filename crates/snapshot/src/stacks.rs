@@ -2,8 +2,7 @@
 
 use std::hash::BuildHasher as _;
 
-use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::spans::span;
 use crate::{FrameId, StackId, StringId};
@@ -24,20 +23,21 @@ pub struct Frame {
 pub struct FrameTable {
     rows: Vec<Frame>,
     index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
 impl FrameTable {
     /// The id of `frame`, which is added if it is new.
     pub fn intern(&mut self, frame: Frame) -> FrameId {
-        let rows = &self.rows;
-        let hash = FxBuildHasher.hash_one(frame);
+        let (rows, hasher) = (&self.rows, &self.hasher);
+        let hash = hasher.hash_one(frame);
         if let Some(&row) = self.index.find(hash, |&row| rows[row as usize] == frame) {
             return FrameId::new(row);
         }
         let id = FrameId::from_index(self.rows.len());
         self.rows.push(frame);
         let rows = &self.rows;
-        self.index.insert_unique(hash, id.get(), |&row| FxBuildHasher.hash_one(rows[row as usize]));
+        self.index.insert_unique(hash, id.get(), |&row| hasher.hash_one(rows[row as usize]));
         id
     }
 
@@ -71,11 +71,17 @@ pub struct StackTable {
     frames: Vec<FrameId>,
     ends: Vec<usize>,
     index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Default for StackTable {
     fn default() -> Self {
-        let mut table = Self { frames: Vec::new(), ends: Vec::new(), index: HashTable::new() };
+        let mut table = Self {
+            frames: Vec::new(),
+            ends: Vec::new(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        };
         let empty = table.intern(&[]);
         debug_assert_eq!(empty, StackId::EMPTY);
         table
@@ -85,7 +91,7 @@ impl Default for StackTable {
 impl StackTable {
     /// The id of the stack `frames`, which is added if it is new.
     pub fn intern(&mut self, frames: &[FrameId]) -> StackId {
-        let hash = FxBuildHasher.hash_one(frames);
+        let hash = self.hasher.hash_one(frames);
         let (all, ends) = (&self.frames, &self.ends);
         if let Some(&row) = self.index.find(hash, |&row| &all[span(ends, row)] == frames) {
             return StackId::new(row);
@@ -93,8 +99,8 @@ impl StackTable {
         let id = StackId::from_index(self.ends.len());
         self.frames.extend_from_slice(frames);
         self.ends.push(self.frames.len());
-        let (all, ends) = (&self.frames, &self.ends);
-        self.index.insert_unique(hash, id.get(), |&row| FxBuildHasher.hash_one(&all[span(ends, row)]));
+        let (all, ends, hasher) = (&self.frames, &self.ends, &self.hasher);
+        self.index.insert_unique(hash, id.get(), |&row| hasher.hash_one(&all[span(ends, row)]));
         id
     }
 

@@ -2,8 +2,7 @@
 
 use std::hash::BuildHasher as _;
 
-use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::StringId;
 use crate::spans::span;
@@ -16,6 +15,8 @@ pub struct StringTable {
     text: String,
     ends: Vec<usize>,
     index: HashTable<u32>,
+    /// With a seed of its own: a file cannot choose strings whose hashes collide.
+    hasher: DefaultHashBuilder,
     short: ShortStrings,
 }
 
@@ -30,7 +31,7 @@ impl StringTable {
         if let Some(id) = self.short.get(text.as_bytes()) {
             return id;
         }
-        let hash = FxBuildHasher.hash_one(text);
+        let hash = self.hasher.hash_one(text);
         let (all, ends) = (&self.text, &self.ends);
         let id = match self.index.find(hash, |&row| &all[span(ends, row)] == text) {
             Some(&row) => StringId::new(row),
@@ -44,8 +45,8 @@ impl StringTable {
         let id = StringId::from_index(self.ends.len());
         self.text.push_str(text);
         self.ends.push(self.text.len());
-        let (all, ends) = (&self.text, &self.ends);
-        self.index.insert_unique(hash, id.get(), |&row| FxBuildHasher.hash_one(&all[span(ends, row)]));
+        let (all, ends, hasher) = (&self.text, &self.ends, &self.hasher);
+        self.index.insert_unique(hash, id.get(), |&row| hasher.hash_one(&all[span(ends, row)]));
         id
     }
 
@@ -61,7 +62,7 @@ impl StringTable {
 
     /// The id of `text`, if it is in the table.
     pub fn find(&self, text: &str) -> Option<StringId> {
-        let hash = FxBuildHasher.hash_one(text);
+        let hash = self.hasher.hash_one(text);
         self.index.find(hash, |&row| &self.text[span(&self.ends, row)] == text).map(|&row| StringId::new(row))
     }
 
@@ -71,7 +72,7 @@ impl StringTable {
         for row in 0..old.len() {
             let id = StringId::from_index(row);
             let text = change(id, old.get(id));
-            self.push(&text, FxBuildHasher.hash_one(text.as_str()));
+            self.push(&text, self.hasher.hash_one(text.as_str()));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where values with parts live while a file is read.
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 
 use super::keys;
 use crate::entries::EntryTable;
@@ -622,13 +622,13 @@ fn has(items: &[Value], key: crate::StringId) -> bool {
 /// Distinct values, numbered in order of appearance; the last one is remembered, for it often comes again.
 pub(crate) struct Interner<T> {
     pub(crate) rows: Vec<T>,
-    index: FxHashMap<T, u32>,
+    index: HashMap<T, u32>,
     last: Option<(T, u32)>,
 }
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { rows: Vec::new(), index: FxHashMap::default(), last: None }
+        Self { rows: Vec::new(), index: HashMap::default(), last: None }
     }
 }
 

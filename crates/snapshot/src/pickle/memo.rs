@@ -1,6 +1,6 @@
 //! The memo: what a pickle may refer to again.
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 
 use super::value::Value;
 use crate::error::ErrorKind;
@@ -13,7 +13,7 @@ use crate::limits::MAX_ROWS;
 #[derive(Default)]
 pub(crate) struct Memo {
     slots: Vec<u32>,
-    sparse: FxHashMap<u32, u32>,
+    sparse: HashMap<u32, u32>,
     others: Vec<Value>,
     overwrites: u64,
 }

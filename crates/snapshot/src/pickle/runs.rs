@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 
 use super::opcode as op;
 use crate::StackId;
@@ -20,7 +20,7 @@ const GUESSES: usize = 1 << 14;
 pub(crate) struct Runs {
     bytes: Vec<u8>,
     known: Vec<Known>,
-    by_hash: FxHashMap<u64, u32>,
+    by_hash: HashMap<u64, u32>,
     /// Index into `known` by a mix of the two runs before.
     guesses: Vec<u32>,
     last: [u32; 2],
@@ -44,7 +44,7 @@ impl Runs {
         Self {
             bytes: Vec::new(),
             known: Vec::new(),
-            by_hash: FxHashMap::default(),
+            by_hash: HashMap::default(),
             guesses: vec![0; GUESSES],
             last: [0; 2],
             overwrites: 0,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
 
 use super::Emitter;
@@ -17,7 +18,7 @@ pub(super) struct PickleEmitter<W: Write> {
     memoized: u32,
     /// Memo index of the container begun last.
     last: u32,
-    texts: FxHashMap<Box<str>, u32>,
+    texts: HashMap<Box<str>, u32>,
     stacks: FxHashMap<StackId, u32>,
     frames: FxHashMap<FrameId, u32>,
     /// Items or pairs since the last `MARK`, for each open container.
@@ -30,7 +31,7 @@ impl<W: Write> PickleEmitter<W> {
             out: io::BufWriter::with_capacity(256 << 10, out),
             memoized: 0,
             last: 0,
-            texts: FxHashMap::default(),
+            texts: HashMap::default(),
             stacks: FxHashMap::default(),
             frames: FxHashMap::default(),
             open: Vec::new(),
