@@ -1,0 +1,76 @@
+# build, demo, test, bench, fuzz: each works in a fresh clone on a machine with Rust and Python 3.10 or newer.
+
+CARGO ?= cargo
+PYTHON ?= python3
+# nextest runs each test in a process of its own and sums up in one line; without it `cargo test` does.
+NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
+
+.PHONY: build demo test bench fuzz tools formatting scripts recipes licences lints docs doctests tests
+.NOTPARALLEL:
+
+# The release binary at target/release/highwater. From nothing about a minute on two cores.
+build:
+	$(CARGO) build --release --locked --bin highwater
+
+# The report on a real out-of-memory error.
+demo: build
+	target/release/highwater report testdata/recordings/oom_gpt2_8gib.pickle.gz
+
+# Every check, the fast ones first. The slow ones, on two cores from nothing: lints, doctests and tests.
+test: tools formatting scripts recipes licences lints docs doctests tests
+
+# What the checks need beside Rust and Python.
+tools:
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+formatting:
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+
+# Every Python file compiles, and what makes the files of the benchmarks writes what CPython's pickler would.
+scripts:
+	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates testdata
+	$(PYTHON) benches/gen_snapshot.py --selftest
+
+# The recipe of the made-up files still makes the same bytes.
+recipes:
+	$(PYTHON) testdata/recipes/make_layouts.py target/layouts
+	diff -r --exclude=README.md target/layouts testdata/layouts
+
+licences:
+ifdef DENY
+	$(CARGO) deny --locked check bans licenses sources
+else
+	@echo 'licences: not checked, for cargo-deny is not installed'
+endif
+
+lints:
+	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+
+docs:
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
+
+doctests:
+	$(CARGO) test --workspace --doc --locked
+
+tests:
+ifdef NEXTEST
+	$(CARGO) nextest run --workspace --locked
+else
+	$(CARGO) test --workspace --lib --bins --tests --locked
+endif
+
+# Measures against the budgets and writes docs/benchmarks.md. The files are made once, in target/bench:
+# 15 s for a million entries, 2 minutes for the ten million of `make bench BENCH=--large`, which CPython needs some
+# 10 GB of memory and 10 minutes to read.
+bench: build
+	$(PYTHON) benches/run.py $(BENCH)
+
+# Ten minutes of made-up snapshots; see fuzz/README.md. Needs `cargo install cargo-fuzz --locked`. `make fuzz TARGET=analysis`
+# takes another target. Not part of `make test`: what it finds becomes a test.
+TARGET ?= snapshot
+fuzz:
+	fuzz/seed.sh
+	$(CARGO) fuzz run $(TARGET) --sanitizer none -- -max_len=200000 -rss_limit_mb=4096 -timeout=20 -max_total_time=600
