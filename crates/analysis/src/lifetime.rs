@@ -1,9 +1,9 @@
 //! Lifetimes: each use of an address, from its `alloc` to its `free_completed`.
 
+use hashbrown::HashMap;
 use highwater_snapshot::{
     Action, Block, BlockState, EntryId, EntryTable, Place, PoolId, Segment, StackId, StreamId, Warnings,
 };
-use rustc_hash::FxHashMap;
 
 /// Stands for "not in the trace".
 const NEVER: u32 = u32::MAX;
@@ -143,8 +143,8 @@ struct Pairing<'a> {
     traced: Vec<Lifetime>,
     /// Lifetimes that began before it.
     before: Vec<Lifetime>,
-    /// What is active, by address.
-    open: FxHashMap<u64, Slot>,
+    /// What is active, by address. The hash is seeded: a file chooses its addresses.
+    open: HashMap<u64, Slot>,
     unrecorded_ends: Vec<(u32, u64)>,
     void_entries: Vec<u32>,
 }
@@ -165,7 +165,7 @@ impl<'a> Pairing<'a> {
             device,
             traced: Vec::with_capacity(entries.len() / 3),
             before: Vec::new(),
-            open: FxHashMap::default(),
+            open: HashMap::default(),
             unrecorded_ends: Vec::new(),
             void_entries: Vec::new(),
         }

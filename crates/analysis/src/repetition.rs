@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
-use rustc_hash::FxHashMap;
 
 /// Fewer repetitions than this are no evidence.
 const MIN_REPETITIONS: usize = 3;
@@ -31,7 +31,7 @@ pub(crate) fn repetitions(snapshot: &Snapshot, entries: &EntryTable) -> Vec<Rang
     if allocations.len() < 2 * MIN_REPETITIONS {
         return Vec::new();
     }
-    let mut positions: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
+    let mut positions: HashMap<u64, Vec<u32>> = HashMap::default();
     for (position, &(_, token)) in (0_u32..).zip(&allocations) {
         positions.entry(token).or_default().push(position);
     }
@@ -153,7 +153,7 @@ impl Candidate {
         let mut sum = 0.0;
         let mut pairs = 0;
         for pair in windows.windows(2).step_by(step) {
-            let mut counts: FxHashMap<u64, i64> = FxHashMap::default();
+            let mut counts: HashMap<u64, i64> = HashMap::default();
             for &(_, token) in &allocations[pair[0].clone()] {
                 *counts.entry(token).or_default() += 1;
             }

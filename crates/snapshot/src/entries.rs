@@ -313,9 +313,7 @@ impl EntryTable {
 
     /// The unknown keys of an entry, with their values as JSON text.
     pub fn extras(&self, id: EntryId) -> impl Iterator<Item = (StringId, StringId)> + '_ {
-        let row = id.get();
-        let start = self.extras.partition_point(|&(r, _)| r < row);
-        self.extras[start..].iter().take_while(move |&&(r, _)| r == row).map(|&(_, extra)| extra)
+        sparse_rows(&self.extras, id.get())
     }
 
     /// Cuts the table in two; the entries from `at` on are returned.
@@ -349,6 +347,12 @@ impl EntryTable {
         self.extras.extend(from.extras(id).map(|extra| (row, extra)));
         self.push(from.get(id));
     }
+}
+
+/// The values of a row that may have several.
+pub(crate) fn sparse_rows<T: Copy>(column: &Sparse<T>, row: u32) -> impl Iterator<Item = T> + '_ {
+    let start = column.partition_point(|&(r, _)| r < row);
+    column[start..].iter().take_while(move |&&(r, _)| r == row).map(|&(_, value)| value)
 }
 
 fn sparse_get<T: Copy>(column: &Sparse<T>, row: u32) -> Option<T> {

@@ -4,6 +4,7 @@ use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use crate::entries::{Sparse, sparse_rows};
 use crate::spans::span;
 use crate::{FrameId, StackId, StringId};
 
@@ -24,6 +25,8 @@ pub struct FrameTable {
     rows: Vec<Frame>,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    /// Other keys of a frame with their values as text: the node of the graph that generated code is from.
+    pub extras: Sparse<(StringId, StringId)>,
 }
 
 impl FrameTable {
@@ -44,6 +47,11 @@ impl FrameTable {
     /// The frame of `id`.
     pub fn get(&self, id: FrameId) -> Frame {
         self.rows[id.index()]
+    }
+
+    /// The other keys of a frame, with their values as text.
+    pub fn extras(&self, id: FrameId) -> impl Iterator<Item = (StringId, StringId)> + '_ {
+        sparse_rows(&self.extras, id.get())
     }
 
     /// Every frame with its id.

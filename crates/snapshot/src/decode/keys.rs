@@ -36,6 +36,10 @@ words! {
     NAME = "name",
     FILENAME = "filename",
     LINE = "line",
+    FX_NODE_OP = "fx_node_op",
+    FX_NODE_NAME = "fx_node_name",
+    FX_NODE_TARGET = "fx_node_target",
+    FX_ORIGINAL_TRACE = "fx_original_trace",
     // Keys of a segment.
     DEVICE = "device",
     ADDRESS = "address",
@@ -69,6 +73,9 @@ words! {
     HOST_SEGMENTS = "host_segments",
     HOST_TRACES = "host_traces",
 }
+
+/// What `augment_with_fx_traces=True` adds to frames of generated code.
+pub(crate) const FX: [StringId; 4] = [FX_NODE_OP, FX_NODE_NAME, FX_NODE_TARGET, FX_ORIGINAL_TRACE];
 
 /// The names of the actions come first, so that an action's id is its code.
 const FIRST_KEY: u32 = 10;

@@ -469,20 +469,32 @@ impl Store {
     }
 
     fn drain_frame(&mut self, items: &[Value], at: u64) -> Result<Node, ErrorKind> {
-        if self.frames.len() >= MAX_ROWS {
-            return Err(ErrorKind::Limit { what: "the number of frames", limit: MAX_ROWS as u64 });
-        }
+        let new_row = next_row(self.frames.len(), "the number of frames")?;
         let empty = self.strings.intern("");
         let mut frame = Frame { name: empty, filename: empty, line: 0 };
+        let mut others = Vec::new();
         for (key, value) in pairs(items) {
             match key.as_text() {
                 Some(keys::NAME) => frame.name = value.as_text().unwrap_or(empty),
                 Some(keys::FILENAME) => frame.filename = value.as_text().unwrap_or(empty),
                 Some(keys::LINE) => frame.line = self.u64_of(value).unwrap_or(0),
-                _ => self.unknown_key("a frame", key, at),
+                Some(name) => {
+                    if !keys::FX.contains(&name) {
+                        self.unknown_key("a frame", key, at);
+                    }
+                    others.push((name, value));
+                }
+                None => self.unknown_key("a frame", key, at),
             }
         }
-        Ok(Node::Frame(self.frames.intern(frame)))
+        let frame = self.frames.intern(frame);
+        if frame.get() == new_row {
+            for (key, value) in others {
+                let text = self.text_of(value, at);
+                self.frames.extras.push((new_row, (key, text)));
+            }
+        }
+        Ok(Node::Frame(frame))
     }
 
     // ---- annotations

@@ -236,6 +236,9 @@ impl Snapshot {
             out.text(self.text(frame.filename))?;
             out.key("line")?;
             out.int(i128::from(frame.line))?;
+            for (key, value) in self.frames.extras(id) {
+                self.emit_text(self.text(key), value, out)?;
+            }
             out.end_dict()?;
         }
         out.end_list()

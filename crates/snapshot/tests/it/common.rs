@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use highwater_snapshot::{
-    Block, EntryId, EntryTable, Layout, PoolId, Segment, Setting, Snapshot, StackId, Stage, StringId,
+    Block, EntryId, EntryTable, FrameId, Layout, PoolId, Segment, Setting, Snapshot, StackId, Stage, StringId,
 };
 
 pub(crate) fn testdata(folder: &str) -> PathBuf {
@@ -142,6 +142,15 @@ impl Form<'_> {
         if id == PoolId::MISSING { "-".to_owned() } else { format!("{a},{b}") }
     }
 
+    fn frame(&self, id: FrameId) -> String {
+        let frame = self.snapshot.frames.get(id);
+        let mut text = format!("{}@{}:{}", self.text(frame.name), self.text(frame.filename), frame.line);
+        for (key, value) in self.snapshot.frames.extras(id) {
+            let _ = write!(text, ",{}={}", self.snapshot.text(key), self.text(value));
+        }
+        text
+    }
+
     fn stack(&mut self, id: StackId) -> String {
         if !id.is_recorded() {
             return "-".to_owned();
@@ -149,11 +158,7 @@ impl Form<'_> {
         let next = self.stacks.len();
         let number = *self.stacks.entry(id).or_insert(next);
         if number == next {
-            let frames: Vec<String> = self
-                .snapshot
-                .stack(id)
-                .map(|f| format!("{}@{}:{}", self.text(f.name), self.text(f.filename), f.line))
-                .collect();
+            let frames: Vec<String> = self.snapshot.stacks.get(id).iter().map(|&frame| self.frame(frame)).collect();
             self.line(format_args!("stack {number} {}", frames.join(" ")));
         }
         number.to_string()

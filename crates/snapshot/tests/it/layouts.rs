@@ -488,14 +488,10 @@ fn metadata_dict() {
 #[test]
 fn fx_frames() {
     insta::assert_snapshot!(columns("fx_frames.pickle"), @r#"
-    layout dict
-    trace 0 entries=1
-    stack 0 "forward"@"fx_generated_1.py":7 "step"@"/home/user/project/train.py":12
-      entry "alloc" address=0x7f4000000000 size=1000 stream=0 time=1795222544000000 pool=0,0 context="N/A" metadata="" category=- stack=0
-    unknown key `fx_node_op` in a frame (byte 359)
-    unknown key `fx_node_name` in a frame (byte 359)
-    unknown key `fx_node_target` in a frame (byte 359)
-    unknown key `fx_original_trace` in a frame (byte 359)
+        layout dict
+        trace 0 entries=1
+        stack 0 "forward"@"fx_generated_1.py":7,fx_node_op="call_function",fx_node_name="add",fx_node_target="aten.add",fx_original_trace="x + y" "step"@"/home/user/project/train.py":12
+          entry "alloc" address=0x7f4000000000 size=1000 stream=0 time=1795222544000000 pool=0,0 context="N/A" metadata="" category=- stack=0
     "#);
 }
 

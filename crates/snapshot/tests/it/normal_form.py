@@ -76,7 +76,10 @@ class Form:
             if isinstance(frame, str):
                 frame = dict(name=frame, filename="", line=0)
             name, filename = frame.get("name", ""), frame.get("filename", "")
-            shown.append(f"{quoted(name)}@{quoted(filename)}:{unsigned(frame.get('line', 0))}")
+            text = f"{quoted(name)}@{quoted(filename)}:{unsigned(frame.get('line', 0))}"
+            for key in [key for key in frame if key not in ("name", "filename", "line")]:
+                text += f",{key}={as_text(frame[key])}"
+            shown.append(text)
         content = " ".join(shown)
         if content not in self.by_content:
             self.by_content[content] = str(len(self.by_content))
