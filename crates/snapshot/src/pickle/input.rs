@@ -74,12 +74,6 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// The next eight bytes, without consuming them, if they are at hand.
-    #[inline]
-    pub(crate) fn peek8(&self) -> Option<[u8; 8]> {
-        self.buffer[self.next..self.filled].first_chunk().copied()
-    }
-
     /// The bytes at hand, without consuming them.
     #[inline]
     pub(crate) fn ahead(&self) -> &[u8] {

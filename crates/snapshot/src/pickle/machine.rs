@@ -117,16 +117,7 @@ impl<'s, R: Read> Machine<'s, R> {
                     let top = self.top(at, code)?;
                     self.memo.push(top).map_err(|kind| Error::at(at, kind))?;
                 }
-                op::MARK => {
-                    if self.stack_at_once(at)? {
-                        continue;
-                    }
-                    if self.marks.len() == MAX_MARKS {
-                        let limit = MAX_MARKS as u64;
-                        return Err(Error::at(at, ErrorKind::Limit { what: "the nesting of `MARK`", limit }));
-                    }
-                    self.marks.push(self.stack.len());
-                }
+                op::MARK => self.open_mark(at)?,
                 op::SETITEMS => {
                     let mark = self.mark(at, code)?;
                     self.set_items(mark, at, code)?;
@@ -136,12 +127,12 @@ impl<'s, R: Read> Machine<'s, R> {
                     self.append(mark, at, code)?;
                 }
                 op::EMPTY_DICT => {
-                    let node = self.store.empty_dict().map_err(|kind| Error::at(at, kind))?;
-                    self.stack.push(node);
+                    let dict = self.store.empty_dict().map_err(|kind| Error::at(at, kind))?;
+                    self.open(dict, at)?;
                 }
                 op::EMPTY_LIST | op::EMPTY_SET | op::EMPTY_TUPLE => {
-                    let node = self.store.empty_list().map_err(|kind| Error::at(at, kind))?;
-                    self.stack.push(node);
+                    let list = self.store.empty_list().map_err(|kind| Error::at(at, kind))?;
+                    self.open(list, at)?;
                 }
                 op::SHORT_BINUNICODE | op::SHORT_BINSTRING => {
                     let [len] = self.input.take("a string")?;
@@ -255,6 +246,60 @@ impl<'s, R: Read> Machine<'s, R> {
         }
     }
 
+    /// A new container, with the `MEMOIZE` and `MARK` that follow nearly all of them.
+    #[inline]
+    fn open(&mut self, container: Value, at: u64) -> Result<(), Error> {
+        self.stack.push(container);
+        if self.input.ahead().starts_with(&[op::MEMOIZE, op::MARK]) {
+            self.memo.push(container).map_err(|kind| Error::at(at + 1, kind))?;
+            self.input.advance(2);
+            self.open_mark(at + 2)?;
+        }
+        Ok(())
+    }
+
+    /// `MARK`, with the values that follow it.
+    #[inline]
+    fn open_mark(&mut self, at: u64) -> Result<(), Error> {
+        if !self.stack_at_once(at)? {
+            if self.marks.len() == MAX_MARKS {
+                let limit = MAX_MARKS as u64;
+                return Err(Error::at(at, ErrorKind::Limit { what: "the nesting of `MARK`", limit }));
+            }
+            self.marks.push(self.stack.len());
+        }
+        self.plain_values();
+        Ok(())
+    }
+
+    /// The references and numbers that come next, as far as they lie in the buffer: two thirds of all opcodes.
+    ///
+    /// One that is odd in any way is left to [`steps`](Self::steps).
+    #[inline]
+    fn plain_values(&mut self) {
+        let ahead = self.input.ahead();
+        let mut rest = ahead;
+        while let Some([code, arg @ ..]) = rest.first_chunk::<10>() {
+            let (value, len) = match *code {
+                op::BINGET => (self.memo.get(u32::from(arg[0])), 2),
+                op::LONG_BINGET => (self.memo.get(u32::from_le_bytes(head(arg))), 5),
+                op::BININT1 => (Some(Value::small(i32::from(arg[0]))), 2),
+                op::BININT2 => (Some(Value::small(i32::from(u16::from_le_bytes(head(arg))))), 3),
+                op::BININT => (Some(Value::small(i32::from_le_bytes(head(arg)))), 5),
+                op::LONG1 if arg[0] <= 8 => {
+                    let [len, word @ ..] = arg;
+                    (Value::int(short_number(*word, *len)), 2 + usize::from(*len))
+                }
+                _ => break,
+            };
+            let Some(value) = value else { break };
+            self.stack.push(value);
+            rest = &rest[len..];
+        }
+        let count = ahead.len() - rest.len();
+        self.input.advance(count);
+    }
+
     /// After `MARK` above an empty list: the list as a whole, if it is a stack that is nothing but memo references.
     #[inline]
     fn stack_at_once(&mut self, at: u64) -> Result<bool, Error> {
@@ -274,29 +319,25 @@ impl<'s, R: Read> Machine<'s, R> {
 
     /// The guess was wrong: the run is looked up, and executed if it is new.
     fn stack_from_run(&mut self, list: usize, at: u64) -> Result<bool, Error> {
-        let items_start = self.stack.len();
         let ahead = self.input.ahead();
-        let (memo, stack) = (&self.memo, &mut self.stack);
-        let mut known = true;
-        let run = Runs::scan(ahead, |index| match memo.get(index) {
-            Some(value) => stack.push(value),
-            None => known = false,
-        });
-        let Some(run) = run.filter(|_| known) else {
-            self.stack.truncate(items_start);
-            return Ok(false);
-        };
+        let Some(run) = Runs::scan(ahead, |_| true) else { return Ok(false) };
         if let Some(stack) = self.runs.find(&run, ahead) {
             self.store.set_stack(list, stack);
-        } else {
+            self.input.advance(run.len);
+            return Ok(true);
+        }
+        let items_start = self.stack.len();
+        let (memo, stack) = (&self.memo, &mut self.stack);
+        let known = Runs::scan(ahead, |index| memo.get(index).map(|value| stack.push(value)).is_some()).is_some();
+        if known {
             self.store.append(list, &self.stack[items_start..], at).map_err(|kind| Error::at(at, kind))?;
             if let Some(stack) = self.store.as_stack(list) {
                 self.runs.keep(&run, &ahead[..run.len], stack);
             }
+            self.input.advance(run.len);
         }
         self.stack.truncate(items_start);
-        self.input.advance(run.len);
-        Ok(true)
+        Ok(known)
     }
 
     #[inline]
@@ -382,18 +423,6 @@ impl<'s, R: Read> Machine<'s, R> {
     /// A little-endian two's complement number of `len` bytes.
     #[inline]
     fn long(&mut self, len: u64) -> Result<(), Error> {
-        if len <= 8
-            && let Some(bytes) = self.input.peek8()
-        {
-            self.input.advance(usize::try_from(len).expect("at most 8"));
-            let unused = 64 - 8 * u32::try_from(len).expect("at most 8");
-            // Shift left by up to 64 in two steps, then back with the sign.
-            let word = u64::from_le_bytes(bytes) << (unused / 2) << (unused - unused / 2);
-            let number = word.cast_signed() >> (unused / 2) >> (unused - unused / 2);
-            let value = Value::int(number).unwrap_or_else(|| self.store.wide(i128::from(number)));
-            self.stack.push(value);
-            return Ok(());
-        }
         let bytes = self.input.text(len, &mut self.scratch, "a number")?;
         let value = match wide_number(bytes) {
             Some(number) => self.store.number(number),
@@ -564,6 +593,21 @@ fn refuse(at: u64, code: u8, detail: String) -> Error {
     Error::at(at, ErrorKind::Refused { opcode: op::name(code), detail })
 }
 
+/// The first bytes of an argument.
+#[inline]
+fn head<const N: usize>(arg: &[u8; 9]) -> [u8; N] {
+    *arg.first_chunk().expect("no opcode asks for more")
+}
+
+/// Two's complement of the first `len` bytes, at most 8.
+#[inline]
+fn short_number(bytes: [u8; 8], len: u8) -> i64 {
+    let unused = 64 - 8 * u32::from(len);
+    // Shift left by up to 64 in two steps, then back with the sign.
+    let word = u64::from_le_bytes(bytes) << (unused / 2) << (unused - unused / 2);
+    word.cast_signed() >> (unused / 2) >> (unused - unused / 2)
+}
+
 /// Two's complement of any length, if it fits 128 bits.
 fn wide_number(bytes: &[u8]) -> Option<i128> {
     let negative = bytes.last().is_some_and(|&b| b >= 0x80);
@@ -678,6 +722,13 @@ mod tests {
         let mut large = [0; 17];
         large[16] = 1;
         assert_eq!(wide_number(&large), None);
+        for number in [0, 1, -1, 127, -128, 1 << 40, -(1 << 40), i64::MAX, i64::MIN] {
+            let bytes = number.to_le_bytes();
+            assert_eq!(short_number(bytes, 8), number);
+            for len in 0..=8 {
+                assert_eq!(Some(i128::from(short_number(bytes, len))), wide_number(&bytes[..usize::from(len)]));
+            }
+        }
     }
 
     #[test]

@@ -66,8 +66,8 @@ impl Runs {
     }
 
     /// The run that these bytes begin with, if they are nothing but memo references up to `APPENDS`; `index` is given
-    /// each memo index.
-    pub(crate) fn scan(ahead: &[u8], mut index: impl FnMut(u32)) -> Option<Run> {
+    /// each memo index and says whether to go on.
+    pub(crate) fn scan(ahead: &[u8], mut index: impl FnMut(u32) -> bool) -> Option<Run> {
         let mut at = 0;
         let mut hash: u64 = 0;
         loop {
@@ -83,7 +83,9 @@ impl Runs {
                 [op::APPENDS, ..] => return Some(Run { len: at + 1, hash }),
                 _ => return None,
             };
-            index(referred);
+            if !index(referred) {
+                return None;
+            }
             hash = (hash.rotate_left(5) ^ u64::from(referred)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         }
     }
