@@ -327,7 +327,7 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// Tables stay below 2^28 rows: the reader's limit.
-fn number(row: usize) -> u32 {
+/// A row or a count of rows: tables stay below 2^28 rows, the reader's limit.
+pub(crate) fn number(row: usize) -> u32 {
     u32::try_from(row).expect("tables stay below 2^32 rows")
 }

@@ -5,6 +5,8 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
 
+use crate::lifetime::number;
+
 /// Fewer repetitions than this are no evidence.
 const MIN_REPETITIONS: usize = 3;
 
@@ -37,20 +39,9 @@ pub(crate) fn repetitions(snapshot: &Snapshot, entries: &EntryTable) -> Vec<Rang
     }
     let mut candidates: Vec<Candidate> =
         positions.into_values().filter_map(|at| Candidate::new(at, allocations.len())).collect();
-    candidates.retain(|candidate| {
-        candidate.is_outer(snapshot, entries, &allocations) || candidate.frees(&allocations, entries)
-    });
     candidates.sort_by(|a, b| b.covered.cmp(&a.covered).then(a.at[0].cmp(&b.at[0])));
-    // Tokens of one loop recur at the same distance: of each distance the earliest is enough.
-    let mut periods = Vec::new();
-    candidates.retain(|candidate| {
-        let is_new = !periods.iter().any(|&p: &usize| p.abs_diff(candidate.period) * 20 <= p);
-        if is_new {
-            periods.push(candidate.period);
-        }
-        is_new
-    });
-    candidates.truncate(MAX_CANDIDATES);
+    let context = Context::new(snapshot, entries, &allocations);
+    let candidates = of_each_period(candidates.into_iter().filter(|candidate| context.is_loop(candidate)));
     let judged: Vec<(f64, Candidate)> = candidates
         .into_iter()
         .map(|candidate| (candidate.likeness(&allocations), candidate))
@@ -74,6 +65,20 @@ fn allocations(entries: &EntryTable) -> Vec<(usize, u64)> {
             (row, token)
         })
         .collect()
+}
+
+/// The first [`MAX_CANDIDATES`] of periods that differ: tokens of one loop recur at the same distance.
+fn of_each_period(candidates: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
+    let mut chosen: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        if !chosen.iter().any(|earlier| earlier.period.abs_diff(candidate.period) * 20 <= earlier.period) {
+            chosen.push(candidate);
+        }
+        if chosen.len() == MAX_CANDIDATES {
+            break;
+        }
+    }
+    chosen
 }
 
 /// The positions of one token among the allocations.
@@ -105,42 +110,6 @@ impl Candidate {
         let last = *starts.last().expect("at least three");
         starts.push((last + self.period).min(total));
         starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
-    }
-
-    /// Whether it is a loop around modules, not one inside them: the frames that all its stacks share, from the outside,
-    /// are no module's call and no constructor. A model's layers repeat, too, when it is built and when it runs.
-    fn is_outer(&self, snapshot: &Snapshot, entries: &EntryTable, allocations: &[(usize, u64)]) -> bool {
-        let windows = self.windows(allocations.len());
-        let mut shared: Option<Vec<FrameId>> = None;
-        for &(row, _) in &allocations[windows[windows.len() / 2].clone()] {
-            let stack = entries.stacks()[row];
-            if !stack.is_recorded() {
-                return false;
-            }
-            let frames = snapshot.stacks.get(stack).iter().rev();
-            match &mut shared {
-                None => shared = Some(frames.copied().collect()),
-                Some(shared) => {
-                    let same = shared.iter().zip(frames).take_while(|(a, b)| a == b).count();
-                    shared.truncate(same);
-                }
-            }
-        }
-        let inside = |&frame: &FrameId| {
-            let name = snapshot.text(snapshot.frames.get(frame).name);
-            matches!(name, "_call_impl" | "__init__" | "_apply")
-        };
-        !shared.unwrap_or_default().iter().any(inside)
-    }
-
-    /// Whether it gives back at least half of what it takes, by count: then it is a loop wherever it runs.
-    fn frees(&self, allocations: &[(usize, u64)], entries: &EntryTable) -> bool {
-        let windows = self.windows(allocations.len());
-        let (first, last) = (windows[0].start, windows[windows.len() - 1].end);
-        let until = allocations.get(last).map_or(entries.len(), |&(row, _)| row);
-        let actions = &entries.actions()[allocations[first].0..until];
-        let freed = actions.iter().filter(|action| **action == Action::FREE_COMPLETED).count();
-        freed * 2 >= last - first
     }
 
     /// The mean likeness of neighbouring repetitions after the first: of 1, what their token counts share.
@@ -175,4 +144,92 @@ impl Candidate {
         let entry = |position: usize| allocations.get(position).map_or(entries, |&(row, _)| row);
         self.windows(allocations.len()).into_iter().map(|window| entry(window.start)..entry(window.end)).collect()
     }
+}
+
+/// What surrounds the allocations: there may be a candidate for every call site, and each asks about ranges as long as
+/// a repetition, so a question must not cost as much as the range is long.
+struct Context {
+    /// By allocation: where the run of allocations within the same call ends; its own position if it is in none.
+    same_call_until: Vec<u32>,
+    /// By allocation, and for the end: how many before it have no stack.
+    without_stack: Vec<u32>,
+    /// By allocation, and for the end: how many completed frees come before it.
+    freed: Vec<u32>,
+}
+
+impl Context {
+    fn new(snapshot: &Snapshot, entries: &EntryTable, allocations: &[(usize, u64)]) -> Self {
+        let stacks: Vec<StackId> = allocations.iter().map(|&(row, _)| entries.stacks()[row]).collect();
+        Self {
+            same_call_until: same_call_until(&stacks, &outermost_calls(snapshot)),
+            without_stack: counts_before(stacks.iter().map(|stack| usize::from(!stack.is_recorded()))),
+            freed: freed_before(entries, allocations),
+        }
+    }
+
+    fn is_loop(&self, candidate: &Candidate) -> bool {
+        let windows = candidate.windows(self.same_call_until.len());
+        self.is_outer(&windows[windows.len() / 2]) || self.frees(windows[0].start..windows[windows.len() - 1].end)
+    }
+
+    /// Whether a repetition goes around modules, not inside them: the frames that all its stacks share, from the
+    /// outside, are no module's call and no constructor. A model's layers repeat, too, when it is built and when it runs.
+    fn is_outer(&self, repetition: &Range<usize>) -> bool {
+        let has_stacks = self.without_stack[repetition.start] == self.without_stack[repetition.end];
+        has_stacks && (self.same_call_until[repetition.start] as usize) < repetition.end
+    }
+
+    /// Whether a range gives back at least half of what it takes, by count: then it is a loop wherever it runs.
+    fn frees(&self, range: Range<usize>) -> bool {
+        (self.freed[range.end] - self.freed[range.start]) as usize * 2 >= range.len()
+    }
+}
+
+/// By stack: the outermost call of a module or a constructor that it lies in, as a number for the frames from that one
+/// outwards; `None` if it lies in none.
+fn outermost_calls(snapshot: &Snapshot) -> Vec<Option<u32>> {
+    let is_call = |&frame: &FrameId| {
+        let name = snapshot.text(snapshot.frames.get(frame).name);
+        matches!(name, "_call_impl" | "__init__" | "_apply")
+    };
+    let mut numbers: HashMap<&[FrameId], u32> = HashMap::default();
+    let calls = snapshot.stacks.iter().map(|(_, frames)| {
+        let outermost = frames.iter().rposition(is_call)?;
+        let next = number(numbers.len());
+        Some(*numbers.entry(&frames[outermost..]).or_insert(next))
+    });
+    calls.collect()
+}
+
+fn same_call_until(stacks: &[StackId], calls: &[Option<u32>]) -> Vec<u32> {
+    let call = |position: usize| calls.get(stacks.get(position)?.index()).copied().flatten();
+    let mut until = vec![0; stacks.len()];
+    for position in (0..stacks.len()).rev() {
+        let here = call(position);
+        until[position] = match here {
+            None => number(position),
+            Some(_) if here == call(position + 1) => until[position + 1],
+            Some(_) => number(position + 1),
+        };
+    }
+    until
+}
+
+fn freed_before(entries: &EntryTable, allocations: &[(usize, u64)]) -> Vec<u32> {
+    let rows = allocations.iter().map(|&(row, _)| row);
+    let ranges = rows.clone().zip(rows.skip(1).chain([entries.len()]));
+    counts_before(ranges.map(|(from, to)| {
+        entries.actions()[from..to].iter().filter(|action| **action == Action::FREE_COMPLETED).count()
+    }))
+}
+
+/// Running sums: before each item what the items before it add up to, and at the end the sum of all.
+fn counts_before(counts: impl Iterator<Item = usize>) -> Vec<u32> {
+    let mut sums = vec![0];
+    let mut sum = 0;
+    for count in counts {
+        sum += count;
+        sums.push(number(sum));
+    }
+    sums
 }

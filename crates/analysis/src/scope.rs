@@ -1,5 +1,6 @@
 //! Annotations as ranges of entries.
 
+use hashbrown::HashMap;
 use highwater_snapshot::{EntryTable, Snapshot, Stage, StringId};
 
 /// One scope that an annotation opened, on the entries of one device.
@@ -19,34 +20,46 @@ pub struct Scope {
     pub end_us: Option<i64>,
 }
 
+/// Annotations of other devices for each entry of this one, beyond [`FEW_ANNOTATIONS`]. A training step has a handful for
+/// some hundred entries.
+const MAX_FOREIGN_PER_ENTRY: usize = 8;
+const FEW_ANNOTATIONS: usize = 1024;
+
 /// The scopes of a snapshot on the entries of one device, in the order of their starts.
 ///
 /// An annotation names the device that was current, not the one it concerns: one thread's optimizer steps parameters on
-/// every device. So where this device has annotations of its own, those count, else all.
+/// every device. So where this device has annotations of its own, those count, else all; but not where they are far more
+/// than its entries, or a file of many short traces would get all annotations for each.
 ///
 /// # Source
 /// `spec/snapshot-format.md` section 9: a `START` and an `END` of the same name pair by nesting.
 pub(crate) fn scopes(snapshot: &Snapshot, device: u32, entries: &EntryTable) -> Vec<Scope> {
     let own = |annotated: i32| u32::try_from(annotated) == Ok(device);
     let has_own = snapshot.annotations.iter().any(|annotation| own(annotation.device));
+    if !has_own && snapshot.annotations.len() > FEW_ANNOTATIONS + MAX_FOREIGN_PER_ENTRY * entries.len() {
+        return Vec::new();
+    }
     let clock = Clock::new(entries);
     let mut scopes: Vec<Scope> = Vec::new();
-    let mut open: Vec<usize> = Vec::new();
+    // By name, since of scopes that never end there may be many.
+    let mut open: HashMap<StringId, Vec<usize>> = HashMap::default();
+    let mut depth = 0;
     for annotation in snapshot.annotations.iter().filter(|a| !has_own || own(a.device)) {
         let Some(time) = annotation.time_us else { continue };
         match annotation.stage {
             Stage::Start => {
                 let start = clock.first_at_or_after(time);
                 let end = entries.len();
-                open.push(scopes.len());
-                let depth = open.len() - 1;
+                open.entry(annotation.name).or_default().push(scopes.len());
                 scopes.push(Scope { name: annotation.name, start, end, depth, start_us: time, end_us: None });
+                depth += 1;
             }
             Stage::End => {
-                let Some(at) = open.iter().rposition(|&row| scopes[row].name == annotation.name) else { continue };
-                let scope = &mut scopes[open.remove(at)];
+                let Some(row) = open.get_mut(&annotation.name).and_then(Vec::pop) else { continue };
+                let scope = &mut scopes[row];
                 scope.end = clock.first_after(time).max(scope.start);
                 scope.end_us = Some(time);
+                depth -= 1;
             }
             Stage::Other(_) => {}
         }

@@ -266,13 +266,19 @@ impl History {
                 }
                 Action::SEGMENT_UNMAP => {
                     let small = self.small_pages.remove(&address);
-                    self.small_pages.retain(|&page| page < address || page >= address.saturating_add(size));
+                    for page in self.small_pages_in(address, size) {
+                        self.small_pages.remove(&page);
+                    }
                     self.reserved_bytes.down(small, size);
                 }
                 Action::OOM => self.num_ooms += 1,
                 _ => {}
             }
         }
+    }
+
+    fn small_pages_in(&self, address: u64, size: u64) -> Vec<u64> {
+        self.small_pages.range(address..address.saturating_add(size)).copied().collect()
     }
 
     fn fill(&self, snapshot: &Snapshot, stats: &mut Stats) {

@@ -9,6 +9,9 @@ pub(crate) const MAX_TEXT_BYTES: u64 = 64 << 20;
 /// Rows of one table: what 28 bits hold. As entries that is a file of some 25 GB.
 pub(crate) const MAX_ROWS: usize = 1 << 28;
 
+/// Devices of one snapshot: PyTorch's `DeviceIndex` is an `int8_t`. Each device costs a look at all segments.
+pub(crate) const MAX_DEVICES: usize = 128;
+
 /// Keys of a record that is filled pair by pair; a dict with more is none.
 pub(crate) const MAX_RECORD_KEYS: usize = 64;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::entries::EntryTable;
+use crate::limits::MAX_DEVICES;
 use crate::settings::Settings;
 use crate::stacks::{Frame, FrameTable, StackTable};
 use crate::strings::StringTable;
@@ -128,8 +129,15 @@ impl Snapshot {
         }
     }
 
-    /// Device indexes that have entries or segments, ascending.
+    /// Device indexes that have entries or segments, ascending; the lowest 128 where a file names more than PyTorch can
+    /// tell apart.
     pub fn devices(&self) -> Vec<u32> {
+        let mut devices = self.all_devices();
+        devices.truncate(MAX_DEVICES);
+        devices
+    }
+
+    pub(crate) fn all_devices(&self) -> Vec<u32> {
         let with_trace = (0u32..).zip(&self.traces).filter(|(_, trace)| !trace.is_empty()).map(|(device, _)| device);
         let with_segments = self.segments.iter().filter_map(|segment| u32::try_from(segment.device).ok());
         let mut devices: Vec<u32> = with_trace.chain(with_segments).collect();

@@ -4,11 +4,11 @@ use super::keys;
 use super::store::{Node, Run, Store};
 use crate::entries::EntryTable;
 use crate::error::ErrorKind;
-use crate::limits::{MAX_EXTRAS, MAX_SETTINGS_BYTES, MAX_TEXT_BYTES};
+use crate::limits::{MAX_DEVICES, MAX_EXTRAS, MAX_SETTINGS_BYTES, MAX_TEXT_BYTES};
 use crate::pickle::value::{Kind, Value};
 use crate::settings::{Setting, Settings};
 use crate::snapshot::{HostMemory, Layout, Snapshot};
-use crate::warnings::{NO_OFFSET, Place};
+use crate::warnings::{NO_OFFSET, Place, Warnings};
 use crate::{Annotation, EntryId, Segment};
 
 /// What the keys of the root hold.
@@ -70,7 +70,7 @@ impl Store {
         let host = has_host
             .then(|| HostMemory { segments: host_segments, trace: host_trace.unwrap_or_default() })
             .filter(|host| !host.segments.is_empty() || !host.trace.is_empty());
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             layout,
             segments,
             blocks: self.blocks,
@@ -88,6 +88,8 @@ impl Store {
             warnings: self.warnings,
             ..Snapshot::empty()
         };
+        let devices = snapshot.all_devices().len();
+        warn_of_devices(&mut snapshot.warnings, devices);
         Ok((snapshot, parts.last_key))
     }
 
@@ -254,6 +256,7 @@ impl Store {
         match value.and_then(|value| self.node_of(value)) {
             Some(Node::List(index)) => {
                 let lists = std::mem::take(&mut self.lists[index as usize]);
+                warn_of_devices(&mut self.warnings, lists.len());
                 lists.into_iter().take(MAX_DEVICES).map(|list| self.rows_of(list, "device_traces")).collect()
             }
             // Entries without a list for each device around them: those of one device.
@@ -357,5 +360,9 @@ impl Store {
     }
 }
 
-/// Devices of one process. CUDA's own limit is far lower.
-const MAX_DEVICES: usize = 1024;
+fn warn_of_devices(warnings: &mut Warnings, named: usize) {
+    if named > MAX_DEVICES {
+        let message = format!("more devices than PyTorch can tell apart: the first {MAX_DEVICES} are shown");
+        warnings.add("many-devices", message, Place::default());
+    }
+}
