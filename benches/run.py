@@ -12,6 +12,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- made by benches/run.py: begin -->", "<!-- made by benches/run.py: end -->"
 SIZES = [10_000, 100_000, 1_000_000]
 LARGE = 10_000_000
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 LOAD = """
 import gc, pickle, sys, time
@@ -58,8 +60,7 @@ def run(command):
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
         raise SystemExit(f"{command[0]} ended with {child.returncode}: {command}")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return out, wall, usage.ru_maxrss * unit
+    return out, wall, usage.ru_maxrss * RSS_UNIT
 
 
 def highwater(binary, path):
@@ -115,7 +116,10 @@ def both(rows, key):
 
 
 def memory(rows, size):
+    """The peak; a child begins with that of the process that starts it, so less than our own cannot be seen."""
     peak = max(row["peak"] for row in rows)
+    if peak < 1.1 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT:
+        return f"below {peak / 1e6:,.0f} MB"
     return f"{peak / 1e6:,.0f} MB ({peak / size:.2f}×)"
 
 
