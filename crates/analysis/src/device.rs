@@ -95,6 +95,11 @@ impl<'a> DeviceAnalysis<'a> {
         }
     }
 
+    /// Whether its trace tells how it came to the dump: `_record_memory_history("state")` leaves one entry, the last.
+    pub fn has_history(&self) -> bool {
+        has_history(self.entries)
+    }
+
     /// What is active after an entry; before the first one for `None`.
     pub fn live(&self, after: Option<highwater_snapshot::EntryId>) -> impl Iterator<Item = &Lifetime> {
         self.lifetimes.rows.iter().filter(move |lifetime| match after {
@@ -131,6 +136,10 @@ impl<'a> DeviceAnalysis<'a> {
 
 static NO_ENTRIES: std::sync::LazyLock<EntryTable> = std::sync::LazyLock::new(EntryTable::default);
 
+fn has_history(entries: &EntryTable) -> bool {
+    entries.len() > 1
+}
+
 fn has_frames(stack: StackId) -> bool {
     stack.is_recorded() && stack != StackId::EMPTY
 }
@@ -166,16 +175,12 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
     let lost = before.iter().filter(|lifetime| lifetime.block().is_some() && has_frames(lifetime.stack)).count();
     let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
     let full = is_ring_size(entries.len());
-    let amount = format!(
-        "{} with {} requested, and {} reserved",
-        counted(before.len(), "allocation", "allocations"),
-        size(start.requested_bytes),
-        size(start.reserved_bytes)
-    );
+    if !has_history(entries) {
+        let reason = "only the state at the dump was recorded, no history".to_owned();
+        return Recorded { from_start, truncated: false, reason: Some(reason) };
+    }
     let reserves = |action: &Action| matches!(*action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
-    let (truncated, why) = if entries.len() <= 1 {
-        (false, "no history was recorded, only the state at the dump".to_owned())
-    } else if before.is_empty() && !entries.actions().iter().any(reserves) {
+    let (truncated, why) = if before.is_empty() && !entries.actions().iter().any(reserves) {
         (false, "memory was allocated from segments whose reservation was not recorded (`skip_actions`?)".to_owned())
     } else if lost > 0 {
         (
@@ -190,7 +195,14 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
     } else {
         (false, "recording began after the program had allocated".to_owned())
     };
-    Recorded { from_start, truncated, reason: Some(format!("{why}; before the first entry there were {amount}")) }
+    let held = size(start.reserved_bytes);
+    let found = if before.is_empty() {
+        format!("{held} reserved and nothing allocated")
+    } else {
+        let allocations = counted(before.len(), "allocation", "allocations");
+        format!("{allocations} with {} requested, and {held} reserved", size(start.requested_bytes))
+    };
+    Recorded { from_start, truncated, reason: Some(format!("{why}; the first entry finds {found}")) }
 }
 
 /// Whether a number of entries looks like somebody's `max_entries`.

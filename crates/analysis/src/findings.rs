@@ -89,6 +89,9 @@ pub fn explain(oom: &OutOfMemory) -> String {
             "{asked} was asked for; {free} was free on the device, and up to {unused} of the {reserved} reserved was \
              not in use, but in no piece that could be handed out"
         ),
+        Cause::Full if oom.unused_bytes() == 0 => {
+            format!("{asked} was asked for with all of the {reserved} reserved in use, and {free} free on the device")
+        }
         Cause::Full => format!(
             "{asked} was asked for with {requested} in use; {free} was free on the device, and at most {unused} of the \
              {reserved} reserved was not in use"
@@ -109,7 +112,7 @@ fn growing(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Option<Findi
             format!(
                 "{} an iteration in {} at {}",
                 size(growth.bytes_per_iteration()),
-                counted(growth.count / growth.counted.max(1) as u64, "allocation", "allocations"),
+                counted(growth.count_per_iteration(), "allocation", "allocations"),
                 place(analysis, growth.site)
             )
         })
@@ -158,8 +161,7 @@ fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
         severity: Severity::Warning,
         title: format!("{} more was reserved than was ever requested at once", size(unused)),
         detail: format!(
-            "the reserved peak is {}, the requested peak {}: {} of what is held from the driver is rounding and \
-             fragmentation",
+            "the reserved peak is {}, the requested peak {}; the difference, {}, is rounding and free blocks",
             size(reserved),
             size(requested),
             percent(share)
@@ -198,7 +200,11 @@ fn unseen_start(device: &DeviceAnalysis<'_>) -> Option<Finding> {
     Some(Finding {
         id: if device.recorded.truncated { "truncated" } else { "late-recording" },
         severity: Severity::Info,
-        title: "the recording does not hold the whole run: an earlier peak is not seen".to_owned(),
+        title: if device.has_history() {
+            "the recording may not hold the whole run: an earlier peak would not be seen".to_owned()
+        } else {
+            "peaks are not known".to_owned()
+        },
         detail: reason.clone(),
         saving_bytes: None,
         change: Some(
@@ -211,7 +217,7 @@ fn unseen_start(device: &DeviceAnalysis<'_>) -> Option<Finding> {
 
 fn without_stacks(device: &DeviceAnalysis<'_>) -> Option<Finding> {
     let entries = device.entries;
-    if entries.is_empty() || entries.stacks().iter().any(|stack| stack.is_recorded()) {
+    if !device.has_history() || entries.stacks().iter().any(|stack| stack.is_recorded()) {
         return None;
     }
     Some(Finding {

@@ -30,6 +30,12 @@ impl Growth {
     pub fn bytes_per_iteration(&self) -> u64 {
         self.bytes / self.counted.max(1) as u64
     }
+
+    /// Allocations in an iteration that left some, in the mean: at least one.
+    pub fn count_per_iteration(&self) -> u64 {
+        let iterations = self.iterations.max(1) as u64;
+        (self.count + iterations / 2) / iterations
+    }
 }
 
 /// Counted iterations below which nothing is said.

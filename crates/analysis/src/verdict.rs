@@ -1,6 +1,7 @@
 //! The answer in one sentence.
 
 use crate::Analysis;
+use crate::callsite::Site;
 use crate::device::DeviceAnalysis;
 use crate::findings::{explain, place};
 use crate::units::{count, percent, size};
@@ -30,7 +31,7 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
 fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     let requested = device.timeline.requested_peak();
     let held = largest_site(analysis, device, requested.entry);
-    if device.entries.len() <= 1 {
+    if !device.has_history() {
         return format!(
             "Device {} holds {} requested and {} reserved at the dump; no history was recorded.{held}",
             device.device,
@@ -47,16 +48,20 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
         ),
         None => "before the first recorded entry".to_owned(),
     };
-    let lower = if device.recorded.from_start { "" } else { " (at least: the recording does not hold the whole run)" };
+    let unseen = if device.recorded.from_start {
+        ""
+    } else {
+        " The recording may not hold the whole run: an earlier peak would not be seen."
+    };
     format!(
-        "Device {} peaked at {} requested {when}, with {} reserved at most{lower}.{held}",
+        "Device {} peaked at {} requested {when}; its reserved memory peaked at {}.{unseen}{held}",
         device.device,
         size(requested.bytes),
         size(device.timeline.reserved_peak().bytes),
     )
 }
 
-/// ` during the backward pass of iteration 2`: what the program was doing at an entry, as far as known.
+/// `, in the backward phase of iteration 2`: what the program was doing at an entry, as far as known.
 pub fn during(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, entry: highwater_snapshot::EntryId) -> String {
     let scope = device.scopes_at(entry).last().map(|scope| analysis.snapshot.text(scope.name));
     let Some(index) = device.iterations.containing(entry) else {
@@ -69,7 +74,7 @@ pub fn during(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, entry: highw
     }
 }
 
-/// What holds the most, if one place stands out.
+/// A sentence on what holds the most, where something is known of it.
 fn largest_site(
     analysis: &Analysis<'_>,
     device: &DeviceAnalysis<'_>,
@@ -78,12 +83,13 @@ fn largest_site(
     let sites = device.live_by_site(after, &analysis.sites);
     let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
     let Some(first) = sites.first().filter(|_| all > 0) else { return String::new() };
+    let made = match first.site {
+        Site::Frame(_) => format!("at {}", place(analysis, first.site)),
+        Site::NoPython => "where no Python ran, as on autograd's threads".to_owned(),
+        Site::BeforeRecording if device.has_history() => "before the recording".to_owned(),
+        Site::BeforeRecording | Site::NoStack => return String::new(),
+    };
     #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
     let share = first.bytes as f64 / all as f64;
-    format!(
-        " The largest part, {} ({}), was allocated at {}.",
-        size(first.bytes),
-        percent(share),
-        place(analysis, first.site)
-    )
+    format!(" The largest part, {} ({}), was allocated {made}.", size(first.bytes), percent(share))
 }

@@ -9,6 +9,7 @@ mod error;
 mod export;
 mod frames;
 mod input;
+mod moment;
 mod output;
 mod printable;
 mod report;

@@ -42,6 +42,7 @@ pub(crate) struct Table {
     rows: Vec<Row>,
     indent: usize,
     has_header: bool,
+    is_wrapped: bool,
 }
 
 impl Table {
@@ -52,12 +53,18 @@ impl Table {
             columns: columns.map(|(title, align)| (title.to_owned(), align)).into(),
             rows: Vec::new(),
             indent: 0,
+            is_wrapped: false,
         }
     }
 
     /// Blanks before each line.
     pub(crate) fn indented(self, indent: usize) -> Self {
         Self { indent, ..self }
+    }
+
+    /// Breaks the last column's cells at blanks, rather than to cut them: for sentences, and where every part counts.
+    pub(crate) fn wrapped(self) -> Self {
+        Self { is_wrapped: true, ..self }
     }
 
     /// Adds a row.
@@ -83,7 +90,7 @@ impl Table {
             self.write_row(out, &titles, &widths)?;
         }
         for row in &self.rows {
-            self.write_row(out, &row.cells, &widths)?;
+            self.write_lines(out, &row.cells, &widths)?;
             row.below.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", "", indent = self.indent))?;
         }
         Ok(())
@@ -123,6 +130,19 @@ impl Table {
         widths
     }
 
+    /// Writes a row, over several lines if the table is wrapped and the last cell is too wide.
+    fn write_lines(&self, out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
+        let (Some((last, others)), Some(&width), true) = (cells.split_last(), widths.last(), self.is_wrapped) else {
+            return self.write_row(out, cells, widths);
+        };
+        let mut others = others.to_vec();
+        for line in broken(last, width) {
+            self.write_row(out, &[&others[..], &[line]].concat(), widths)?;
+            others.iter_mut().for_each(String::clear);
+        }
+        Ok(())
+    }
+
     fn write_row(&self, out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
         let mut line = " ".repeat(self.indent);
         for ((cell, &width), &(_, align)) in cells.iter().zip(widths).zip(&self.columns) {
@@ -133,6 +153,22 @@ impl Table {
         }
         writeln!(out, "{}", line.trim_end())
     }
+}
+
+/// The text broken at blanks into lines of at most `width` terminal cells; a longer word has a line of its own.
+pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("it begins with one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.width() + 1 + word.width() <= width {
+            line.extend([" ", word]);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// The text in at most `width` terminal cells, its middle replaced by `…` if it is longer.
@@ -197,6 +233,16 @@ mod tests {
         let text = text(&sample(), Some(40));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("512 B  /home/me/…tion.py:88 forward"), "{text}");
+    }
+
+    #[test]
+    fn the_last_column_is_broken_at_blanks_where_that_was_asked_for() {
+        insta::assert_snapshot!(text(&sample().wrapped(), Some(40)), @r"
+            size  where
+        1.50 GiB  train.py:12 step
+           512 B  /home/me/…ls/attention.py:88
+                  forward
+        ");
     }
 
     #[test]

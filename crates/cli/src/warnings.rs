@@ -1,9 +1,9 @@
-//! What was odd in a snapshot, told to people and to programs.
+//! What was odd in a snapshot, told to people.
 
 use std::io::{self, Write as _};
 
+use highwater_analysis::Analysis;
 use highwater_snapshot::Warnings;
-use serde::Serialize;
 
 use crate::error::WARNING;
 use crate::printable::printable;
@@ -20,31 +20,11 @@ pub(crate) fn print(warnings: &Warnings) -> io::Result<()> {
     Ok(())
 }
 
-/// A warning as JSON.
-#[derive(Serialize)]
-pub(crate) struct WarningJson<'a> {
-    id: &'a str,
-    message: &'a str,
-    count: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entry: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    byte: Option<u64>,
-}
-
-/// All warnings, in order of first appearance.
-pub(crate) fn json(warnings: &Warnings) -> Vec<WarningJson<'_>> {
-    warnings
-        .iter()
-        .map(|warning| WarningJson {
-            id: warning.id,
-            message: &warning.message,
-            count: warning.count,
-            device: warning.first.device,
-            entry: warning.first.entry,
-            byte: warning.first.byte,
-        })
-        .collect()
+/// Prints the warnings of the reader, then those of the analysis.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_all(analysis: &Analysis<'_>) -> io::Result<()> {
+    print(&analysis.snapshot.warnings)?;
+    print(&analysis.warnings)
 }

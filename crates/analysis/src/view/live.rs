@@ -2,7 +2,7 @@
 
 use highwater_snapshot::{EntryId, StringId};
 
-use super::{FrameView, frames_from_site};
+use super::{FrameView, WarningView, frames_from_site, warnings};
 use crate::Analysis;
 use crate::device::DeviceAnalysis;
 use crate::lifetime::Lifetime;
@@ -16,6 +16,8 @@ pub struct LiveView<'a> {
     pub version: u32,
     /// Every active block, by device, then by address.
     pub blocks: Vec<BlockView<'a>>,
+    /// What was odd.
+    pub warnings: Vec<WarningView>,
 }
 
 /// One active block.
@@ -52,7 +54,7 @@ pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> 
         blocks.extend(device.live(after).map(|lifetime| block_view(analysis, device, lifetime, after)));
         blocks[start..].sort_by_key(|block: &BlockView<'_>| block.address);
     }
-    LiveView { format: "highwater-live", version: 1, blocks }
+    LiveView { format: "highwater-live", version: 1, blocks, warnings: warnings(analysis) }
 }
 
 fn block_view<'a>(

@@ -9,7 +9,7 @@ pub use live::{BlockView, LiveView, live};
 pub use report::{
     AtPeakView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView, IterationView,
     OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView, TorchView,
-    WarningView, report,
+    WarningView, report, warnings,
 };
 
 use highwater_snapshot::{FrameId, Snapshot};

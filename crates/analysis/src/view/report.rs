@@ -90,7 +90,17 @@ pub struct WarningView {
     pub entry: Option<u32>,
 }
 
+/// What was odd in the file, and then what does not fit together in it, each in order of first appearance.
+pub fn warnings(analysis: &Analysis<'_>) -> Vec<WarningView> {
+    WarningView::all(&analysis.snapshot.warnings).chain(WarningView::all(&analysis.warnings)).collect()
+}
+
 impl WarningView {
+    /// One for each kind, in order of first appearance.
+    pub fn all(warnings: &Warnings) -> impl Iterator<Item = Self> + '_ {
+        warnings.iter().map(Self::new)
+    }
+
     fn new(warning: &Warning) -> Self {
         Self {
             id: warning.id,
@@ -396,7 +406,6 @@ pub struct HostView {
 pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
     let snapshot = analysis.snapshot;
     let torch = torch_version(snapshot);
-    let warnings = |from: &Warnings| from.iter().map(WarningView::new).collect::<Vec<_>>();
     ReportView {
         format: "highwater-report",
         version: 1,
@@ -410,7 +419,7 @@ pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
         host: host_view(analysis),
         settings: SettingsView(&snapshot.settings.entries),
         torch: TorchView { version: torch.to_string(), known: torch.is_known() },
-        warnings: [warnings(&snapshot.warnings), warnings(&analysis.warnings)].concat(),
+        warnings: warnings(analysis),
         timings: None,
     }
 }

@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use highwater_analysis::StackClasses;
 
 use crate::error::Problem;
-use crate::export::moment::Moment;
 use crate::input::InputArgs;
+use crate::moment::Moment;
 use crate::output::OutputArgs;
 use crate::{export, warnings};
 
@@ -96,7 +96,6 @@ impl Args {
             Target::Speedscope => export::speedscope::write(out, &analysis, &devices, moment),
             _ => export::folded::write(out, &analysis, &devices, moment),
         })?;
-        warnings::print(&snapshot.warnings)?;
-        Ok(warnings::print(&analysis.warnings)?)
+        Ok(warnings::print_all(&analysis)?)
     }
 }

@@ -8,9 +8,9 @@ use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_snapshot::EntryId;
 
 use crate::args::Format;
-use crate::error::Problem;
 use crate::frames;
 use crate::input::InputArgs;
+use crate::moment::Moment;
 use crate::output::{Sink, to_stdout, write_json};
 use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
     /// The state after this entry: its number, `peak` or `end`
-    #[arg(long, value_name = "ENTRY", default_value = "peak", value_parser = parse_moment)]
+    #[arg(long, value_name = "ENTRY", default_value = "peak")]
     at: Moment,
     /// The state after the last entry that is not later than this time, in microseconds since the Unix epoch
     #[arg(long, value_name = "US", conflicts_with = "at")]
@@ -41,29 +41,6 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// A moment of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// After this entry.
-    Entry(u32),
-    /// After the entry with the highest requested bytes.
-    Peak,
-    /// After the last entry.
-    End,
-}
-
-fn parse_moment(text: &str) -> Result<Moment, String> {
-    match text {
-        "peak" => Ok(Moment::Peak),
-        "end" => Ok(Moment::End),
-        _ => text
-            .replace(['_', ','], "")
-            .parse()
-            .map(Moment::Entry)
-            .map_err(|_| "expected the number of an entry, `peak` or `end`".to_owned()),
-    }
-}
-
 /// Reads, analyses, lists.
 ///
 /// # Errors
@@ -72,38 +49,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
     let analysis = analyse_with(&snapshot, classes);
     let devices = args.input.devices(&snapshot);
-    let mut moments = Vec::new();
-    for device in analysis.devices.iter().filter(|device| devices.contains(&device.device)) {
-        moments.push((device.device, moment(args, device, devices.len())?));
+    if args.at_time.is_none() {
+        args.at.check(&analysis, &devices)?;
     }
+    let shown = analysis.devices.iter().filter(|device| devices.contains(&device.device));
+    let moments: Vec<_> = shown.map(|device| (device.device, moment(args, device))).collect();
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view::live(&analysis, &moments))),
         Format::Text => {
             to_stdout(|out| moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment)))?;
-            crate::warnings::print(&snapshot.warnings).context("cannot write to standard error")
+            crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }
 }
 
 /// The entry after which the state is wanted; `None` for the state before the first.
-fn moment(args: &Args, device: &DeviceAnalysis<'_>, devices: usize) -> anyhow::Result<Option<EntryId>> {
-    let last = device.entries.len().checked_sub(1).map(EntryId::from_index);
-    if let Some(time) = args.at_time {
-        return Ok(device.entries.ids().rev().find(|&id| device.entries.time_us(id).is_some_and(|t| t <= time)));
-    }
-    match args.at {
-        Moment::Peak => Ok(device.timeline.requested_peak().entry),
-        Moment::End => Ok(last),
-        Moment::Entry(entry) if (entry as usize) < device.entries.len() => Ok(Some(EntryId::new(entry))),
-        // Of several devices each has as many entries as it has: a shorter trace is at its end.
-        Moment::Entry(_) if devices > 1 => Ok(last),
-        Moment::Entry(entry) => {
-            let hint = match device.entries.len() {
-                0 => "it has none; `--at end` shows the state at the dump".to_owned(),
-                n => format!("its entries are 0 to {}", n - 1),
-            };
-            Err(Problem::new(format!("device {} has no entry {entry}", device.device)).hint(hint).into())
-        }
+fn moment(args: &Args, device: &DeviceAnalysis<'_>) -> Option<EntryId> {
+    match args.at_time {
+        Some(time) => device.entries.ids().rev().find(|&id| device.entries.time_us(id).is_some_and(|t| t <= time)),
+        None => args.at.entry(device),
     }
 }
 

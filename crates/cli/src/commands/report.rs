@@ -53,9 +53,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
     let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
     let read_secs = begun.elapsed().as_secs_f64();
-    let analysis = analyse_with(&snapshot, classes);
+    let mut analysis = analyse_with(&snapshot, classes);
+    analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
     let mut report = view::report(&analysis);
-    report.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
     let width = if args.output.is_terminal() { terminal_width() } else { None };

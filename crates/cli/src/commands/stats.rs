@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use highwater_analysis::stats::{Metric, Stat, Stats, stats};
+use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{StackClasses, analyse_with};
 
 use crate::args::Format;
@@ -39,12 +40,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .map(|device| (device.device, stats(&snapshot, device)))
         .collect();
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &StatsView::new(&shown))),
+        Format::Json => to_stdout(|out| write_json(out, &StatsView::new(&shown, view::warnings(&analysis)))),
         Format::Text => {
             to_stdout(|out| {
                 shown.iter().try_for_each(|(device, stats)| summary(out, *device, stats, args.abbreviated))
             })?;
-            crate::warnings::print(&snapshot.warnings).context("cannot write to standard error")
+            crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }
 }
@@ -55,6 +56,7 @@ struct StatsView {
     format: &'static str,
     version: u32,
     devices: Vec<DeviceStatsView>,
+    warnings: Vec<WarningView>,
 }
 
 #[derive(serde::Serialize)]
@@ -64,9 +66,9 @@ struct DeviceStatsView {
 }
 
 impl StatsView {
-    fn new(shown: &[(u32, Stats)]) -> Self {
+    fn new(shown: &[(u32, Stats)], warnings: Vec<WarningView>) -> Self {
         let devices = shown.iter().map(|(device, stats)| DeviceStatsView { device: *device, stats: flat(stats) });
-        Self { format: "highwater-stats", version: 1, devices: devices.collect() }
+        Self { format: "highwater-stats", version: 1, devices: devices.collect(), warnings }
     }
 }
 

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use highwater_analysis::Analysis;
 
-use super::moment::Moment;
 use crate::frames;
+use crate::moment::Moment;
 
 /// Writes a line for each stack that holds memory at the moment, largest first.
 ///

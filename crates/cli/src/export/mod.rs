@@ -3,5 +3,4 @@
 pub(crate) mod chrome_trace;
 pub(crate) mod csv;
 pub(crate) mod folded;
-pub(crate) mod moment;
 pub(crate) mod speedscope;

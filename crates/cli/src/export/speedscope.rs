@@ -9,7 +9,7 @@ use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_snapshot::Snapshot;
 use serde::Serialize;
 
-use super::moment::{Holding, Moment};
+use crate::moment::{Holding, Moment};
 use crate::output;
 
 #[derive(Serialize)]

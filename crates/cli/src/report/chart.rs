@@ -10,11 +10,19 @@ const HEIGHT: usize = 10;
 /// Cells of the labels left of it, with the axis.
 const LABEL: usize = 12;
 
+/// Cells before the labels.
+const INDENT: usize = 2;
+
+/// Cells of a line at most, also where no terminal sets a bound.
+const WIDEST: usize = 100;
+
+/// Between two parts of the legend.
+const GAP: &str = "   ";
+
 /// Columns of the picture when the terminal has `width` cells.
 pub(crate) fn columns(width: Option<usize>) -> usize {
     const NARROWEST: usize = 20;
-    const WIDEST: usize = 100;
-    (width.unwrap_or(WIDEST).min(WIDEST)).saturating_sub(LABEL + 2).max(NARROWEST)
+    (width.unwrap_or(WIDEST).min(WIDEST)).saturating_sub(LABEL + INDENT).max(NARROWEST)
 }
 
 /// What is drawn.
@@ -23,8 +31,6 @@ pub(crate) struct Chart<'a> {
     pub(crate) columns: &'a [Totals],
     /// What the device, or a limit, allows.
     pub(crate) capacity_bytes: Option<u64>,
-    /// Words for the line of the capacity.
-    pub(crate) capacity_label: &'a str,
     /// Entries of the whole trace.
     pub(crate) entries: usize,
     /// Marks below the axis: (entry, character), later ones win.
@@ -34,15 +40,22 @@ pub(crate) struct Chart<'a> {
 impl Chart<'_> {
     /// The picture, a line a row.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let highest = self.columns.iter().map(|t| t.requested_bytes.max(t.reserved_bytes)).max().unwrap_or(0);
-        // A capacity far above everything would press the curve flat: then it is only told.
-        let drawn_capacity = self.capacity_bytes.filter(|&capacity| capacity <= highest.saturating_mul(3));
-        let top = drawn_capacity.unwrap_or(0).max(highest).max(1);
+        let drawn_capacity = self.capacity_bytes.filter(|_| self.shows_capacity());
+        let top = drawn_capacity.unwrap_or(0).max(self.highest()).max(1);
         let mut lines: Vec<String> = (0..HEIGHT).rev().map(|row| self.row(row, top, drawn_capacity)).collect();
         lines.push(format!("{:>width$} └{}", units::size(0), "─".repeat(self.columns.len()), width = LABEL - 2));
         lines.push(self.mark_line());
         lines.push(self.axis_line());
         lines
+    }
+
+    /// Whether the capacity is a line of the picture: far above everything it would press the curve flat.
+    pub(crate) fn shows_capacity(&self) -> bool {
+        self.capacity_bytes.is_some_and(|capacity| capacity <= self.highest().saturating_mul(3))
+    }
+
+    fn highest(&self) -> u64 {
+        self.columns.iter().map(|totals| totals.requested_bytes.max(totals.reserved_bytes)).max().unwrap_or(0)
     }
 
     fn row(&self, row: usize, top: u64, capacity: Option<u64>) -> String {
@@ -64,8 +77,7 @@ impl Chart<'_> {
             _ => String::new(),
         };
         let tick = if label.is_empty() { '│' } else { '┤' };
-        let note = if Some(row) == capacity_row { format!(" {}", self.capacity_label) } else { String::new() };
-        format!("{label:>width$} {tick}{}{note}", cells.trim_end(), width = LABEL - 2)
+        format!("{label:>width$} {tick}{}", cells.trim_end(), width = LABEL - 2)
     }
 
     fn mark_line(&self) -> String {
@@ -86,6 +98,19 @@ impl Chart<'_> {
     }
 }
 
+/// The legend below a picture, on as many lines as a terminal of `width` cells needs.
+pub(crate) fn legend(parts: &[String], width: Option<usize>) -> Vec<String> {
+    let room = width.unwrap_or(WIDEST).saturating_sub(INDENT);
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut().filter(|line| line.chars().count() + GAP.len() + part.chars().count() <= room) {
+            Some(line) => line.extend([GAP, part]),
+            None => lines.push(format!("{:LABEL$}{part}", "")),
+        }
+    }
+    lines
+}
+
 /// How many eighths of a cell a value fills, of [`HEIGHT`] cells; something for anything above 0.
 fn eighths(bytes: u64, top: u64) -> usize {
     let cells = u128::from(bytes) * (HEIGHT as u128) * 8;
@@ -104,12 +129,11 @@ mod tests {
         let chart = Chart {
             columns: &columns,
             capacity_bytes: Some(32 << 20),
-            capacity_label: "capacity",
             entries: 200,
             marks: vec![(0, '|'), (100, '|'), (199, '▲')],
         };
         insta::assert_snapshot!(chart.lines().join("\n"), @r"
-        32.00 MiB ┤──────────────────── capacity
+        32.00 MiB ┤────────────────────
                   │
                   │
                   │                  ··
@@ -127,7 +151,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_nothing() {
-        let chart = Chart { columns: &[], capacity_bytes: None, capacity_label: "", entries: 0, marks: Vec::new() };
+        let chart = Chart { columns: &[], capacity_bytes: None, entries: 0, marks: Vec::new() };
         assert_eq!(chart.lines().len(), HEIGHT + 3);
     }
 }

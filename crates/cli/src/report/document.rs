@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::table::Table;
+use crate::table::{Table, broken};
 
 /// A report before it is written.
 #[derive(Debug, Default)]
@@ -57,7 +57,8 @@ impl Document {
         writeln!(out)?;
         wrapped(out, &self.lead, 0, width)?;
         for section in &self.sections {
-            writeln!(out, "\n{}", section.heading)?;
+            writeln!(out)?;
+            wrapped(out, &section.heading, 0, width)?;
             for item in &section.items {
                 match item {
                     Item::Line(line) => wrapped(out, line, 2, width)?,
@@ -112,24 +113,11 @@ pub(crate) fn escaped(text: &str) -> String {
 fn wrapped(out: &mut impl Write, text: &str, indent: usize, width: Option<usize>) -> io::Result<()> {
     const NARROWEST: usize = 40;
     let room = width.map_or(usize::MAX, |width| width.max(NARROWEST) - indent);
-    let mut line = String::new();
-    let mut cells = 0;
-    for word in text.split(' ') {
-        let word_cells = word.chars().count();
-        if cells > 0 && cells + 1 + word_cells > room {
-            writeln!(out, "{:indent$}{line}", "")?;
-            line.clear();
-            cells = 0;
-        }
-        if cells > 0 {
-            line.push(' ');
-            cells += 1;
-        }
-        line.push_str(word);
-        cells += word_cells;
+    for line in broken(text, room) {
+        let indent = if line.is_empty() { 0 } else { indent };
+        writeln!(out, "{:indent$}{line}", "")?;
     }
-    let indent = if line.is_empty() { 0 } else { indent };
-    writeln!(out, "{:indent$}{line}", "")
+    Ok(())
 }
 
 #[cfg(test)]

@@ -54,49 +54,64 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
         // The lead says the out-of-memory event already.
         for finding in device.findings.iter().filter(|finding| finding.id != "oom") {
             let severity = format!("{:?}", finding.severity).to_lowercase();
-            let change = finding.change.as_ref().map_or_else(String::new, |change| format!("; {change}"));
-            let text = format!("{severity}, device {}: {}: {}{change}", device.device, finding.title, finding.detail);
+            let parts = [Some(&finding.title), Some(&finding.detail), finding.change.as_ref()];
+            let sentences: Vec<_> = parts.into_iter().flatten().map(|part| sentence(part)).collect();
+            let text = format!("{severity}, device {}: {}", device.device, sentences.join(" "));
             section.line(format!("- {}", printable(&text)));
         }
     }
     (!section.items.is_empty()).then_some(section)
 }
 
+/// A fragment as a sentence of its own.
+fn sentence(fragment: &str) -> String {
+    let mut chars = fragment.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+}
+
 fn device_sections(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Vec<Section> {
-    let mut sections = vec![totals(analysis, device, options), live_at_peak(device, options)];
+    let mut sections = vec![totals(analysis, device, options)];
+    sections.extend(live_at_peak(analysis, device, options));
     sections.extend(iterations(device, options));
     sections.extend(growth(device, options));
-    sections.push(fragmentation(device));
+    sections.extend(fragmentation(analysis, device));
     sections.extend(out_of_memory(device, options));
     sections
 }
 
 fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Section {
     let mut section = Section::new(format!("Device {}", device.device));
-    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     let exact = |bytes: u64| format!("{} bytes", count(bytes));
     let mut row = |what: &str, bytes: u64, note: String| table.row([what.to_owned(), size(bytes), note]);
-    row(
-        "peak requested",
-        device.peak.requested_bytes,
-        format!("{}{}", exact(device.peak.requested_bytes), when(analysis, device)),
-    );
-    row("peak reserved", device.peak.reserved_bytes, exact(device.peak.reserved_bytes));
+    if has_history(analysis, device) {
+        row(
+            "peak requested",
+            device.peak.requested_bytes,
+            format!("{}{}", exact(device.peak.requested_bytes), when(analysis, device)),
+        );
+        row("peak reserved", device.peak.reserved_bytes, exact(device.peak.reserved_bytes));
+    }
     row("requested at the dump", device.end.requested_bytes, exact(device.end.requested_bytes));
     row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
     row("active at the dump", device.end.active_bytes, exact(device.end.active_bytes));
     row("reserved at the dump", device.end.reserved_bytes, exact(device.end.reserved_bytes));
     section.table(table);
-    if device.peak.allocated_bytes.is_none() && device.entries > 1 {
+    if device.peak.allocated_bytes.is_none() && has_history(analysis, device) {
         section.line(
             "The peaks of allocated and active bytes are not in a trace: it records requests, not the sizes of blocks.",
         );
     }
-    if device.entries > 1 {
+    if has_history(analysis, device) {
         section.line("");
         section.items.push(timeline(analysis, device, options));
     }
     section
+}
+
+/// Whether there is a peak to speak of: else the state at the dump is all that is known.
+fn has_history(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> bool {
+    analysis.device(device.device).is_some_and(highwater_analysis::DeviceAnalysis::has_history)
 }
 
 /// When the peak was, and during what.
@@ -122,21 +137,28 @@ fn timeline(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) 
     // A short trace is stretched: every entry gets the same number of columns.
     let widen = (wanted / envelope.len().max(1)).max(1);
     let columns: Vec<_> = envelope.into_iter().flat_map(|totals| std::iter::repeat_n(totals, widen)).collect();
-    let mut marks: Vec<(usize, char)> = device.iterations.iter().map(|i| (i.start_entry, '|')).collect();
+    // More marks than that are a line that tells nothing.
+    let shows_iterations = !device.iterations.is_empty() && device.iterations.len() * 2 <= columns.len();
+    let starts = device.iterations.iter().filter(|_| shows_iterations);
+    let mut marks: Vec<(usize, char)> = starts.map(|iteration| (iteration.start_entry, '|')).collect();
     marks.extend(device.at_peak.entry.map(|entry| (entry as usize, '▲')));
     marks.extend(device.oom.iter().map(|oom| (oom.entry as usize, '✗')));
     let (capacity_bytes, capacity_label) = capacity(analysed, options);
-    let chart =
-        Chart { columns: &columns, capacity_bytes, capacity_label: &capacity_label, entries: device.entries, marks };
-    let mut lines = chart.lines();
-    let mut legend = vec!["█ requested", "· reserved", "▲ peak"];
-    if !device.iterations.is_empty() {
-        legend.push("| iteration");
+    let chart = Chart { columns: &columns, capacity_bytes, entries: device.entries, marks };
+    let mut legend = vec!["█ requested".to_owned(), "· reserved".to_owned(), "▲ peak".to_owned()];
+    if shows_iterations {
+        legend.push("| iteration".to_owned());
     }
     if !device.oom.is_empty() {
-        legend.push("✗ out of memory");
+        legend.push("✗ out of memory".to_owned());
     }
-    lines.push(format!("{:12}{}", "", legend.join("   ")));
+    if chart.shows_capacity() {
+        legend.push(format!("─ {capacity_label}"));
+    } else if capacity_bytes.is_some() {
+        legend.push(format!("{capacity_label}, far above"));
+    }
+    let mut lines = chart.lines();
+    lines.extend(chart::legend(&legend, options.width));
     Item::Picture(lines)
 }
 
@@ -155,12 +177,16 @@ fn capacity(device: &highwater_analysis::DeviceAnalysis<'_>, options: Options) -
     }
 }
 
-fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Section {
+fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let sites = &device.at_peak.call_sites;
+    if sites.is_empty() {
+        return None;
+    }
+    let moment = if has_history(analysis, device) { "peak" } else { "dump" };
     let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
     let blocks = sites.iter().map(|site| site.count).fold(0, u64::saturating_add);
     let mut section = Section::new(format!(
-        "Device {}: live at the peak, by call site: {} in {}",
+        "Device {}: live at the {moment}, by call site: {} in {}",
         device.device,
         size(all),
         counted(blocks, "allocation", "allocations")
@@ -171,7 +197,8 @@ fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Section {
         ("count", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for site in sites.iter().take(options.top) {
         table.row([size(site.bytes), share(site.bytes, all), count(site.count), place(site)]);
     }
@@ -185,7 +212,7 @@ fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Section {
             sites.len()
         ));
     }
-    section
+    Some(section)
 }
 
 /// The line, and the line that called it where that is another file.
@@ -228,7 +255,8 @@ fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         ("at its end", Align::Right),
         ("peak of each phase", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     // The first ones warm up, the last ones show where it went.
     let head = options.top.div_ceil(2);
     let hidden = if rows.len() > options.top { head..rows.len() - (options.top - head) } else { 0..0 };
@@ -289,12 +317,15 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     Some(section)
 }
 
-fn fragmentation(device: &DeviceView<'_>) -> Section {
+fn fragmentation(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Section> {
+    if device.peak.reserved_bytes == 0 {
+        return None;
+    }
     let measured = &device.fragmentation;
     let mut section = Section::new(format!("Device {}: fragmentation", device.device));
-    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2);
+    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     let mut row = |bytes: u64, meaning: String| table.row([size(bytes), meaning]);
-    if device.entries > 1 {
+    if has_history(analysis, device) {
         row(
             measured.unused_at_peak_bytes,
             "reserved and not requested at the peak of requested bytes: rounding, and free blocks".to_owned(),
@@ -324,8 +355,11 @@ fn fragmentation(device: &DeviceView<'_>) -> Section {
         row(measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned());
     }
     section.table(table);
-    section
+    Some(section)
 }
+
+/// Callers of an out-of-memory request that are shown.
+const CALLERS: usize = 8;
 
 fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     if device.oom.is_empty() {
@@ -356,15 +390,18 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         ]);
     }
     section.table(table);
-    for frame in device.oom[0].frames.iter().skip(1).take(8) {
-        section.line(format!("  ← {}", frame_text(frame)));
-    }
     if device.oom.len() > options.top {
         section.line(format!(
             "… and {} more; `--top {}` shows all",
             count(device.oom.len() - options.top),
             device.oom.len()
         ));
+    }
+    let callers = device.oom[0].frames.iter().skip(1).take(CALLERS);
+    let callers: Vec<_> = callers.map(|frame| format!("  ← {}", frame_text(frame))).collect();
+    if !callers.is_empty() {
+        section.line(if device.oom.len() > 1 { "The first was called from:" } else { "Called from:" });
+        section.items.push(Item::Picture(callers));
     }
     Some(section)
 }

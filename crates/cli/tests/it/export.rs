@@ -187,7 +187,10 @@ fn the_moment_can_be_chosen() {
     assert_eq!(sum("peak"), memory_stats("linear_forward", "requested_bytes.all.peak"));
     assert_eq!(sum("end"), memory_stats("linear_forward", "requested_bytes.all.current"));
     assert_eq!(sum("1"), 2_000_000_000);
-    insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to folded --at 26"), @"error: `--at 26`: device 0 has 26 entries, counted from 0");
+    insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to folded --at 26"), @r"
+        error: there is no entry 26
+        hint: device 0 has entries 0 to 25
+    ");
     insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to csv --at 3"), @r"
         error: `--at` goes with `--to speedscope` and `--to folded` only
         hint: the other formats hold the whole trace

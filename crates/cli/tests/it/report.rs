@@ -27,7 +27,7 @@ fn a_small_report_reads_like_this() {
     insta::assert_snapshot!(stdout("report linear_forward.pickle.gz"), @r"
         linear_forward.pickle.gz: 26 trace entries of 1 device, 3.64 KiB of pickle protocol 4, torch 2.10 to 2.11
 
-        Device 0 peaked at 4.13 GiB requested at entry 14 of 26, in the forward phase of iteration 1, with 4.13 GiB reserved at most. The largest part, 1.89 GiB (46 %), was allocated at capture.py:133 linear_forward.
+        Device 0 peaked at 4.13 GiB requested at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.89 GiB (46 %), was allocated at capture.py:133 linear_forward.
 
         Device 0
           peak requested         4.13 GiB  4,434,803,008 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
@@ -168,6 +168,44 @@ fn devices_are_shown_each_for_itself() {
 }
 
 #[test]
+fn the_verdict_is_on_the_devices_that_are_shown() {
+    let verdict = |line: &str| json(line)["verdict"].as_str().unwrap().to_owned();
+    let all = verdict("report ../layouts/several_devices.pickle --format json");
+    assert!(all.starts_with("Device 2 ") && all.ends_with("2 more devices are below."), "{all}");
+    let one = verdict("report ../layouts/several_devices.pickle --format json --device 0");
+    assert!(one.starts_with("Device 0 ") && !one.contains("below"), "{one}");
+}
+
+#[test]
+fn a_state_without_history_is_no_peak() {
+    let text = stdout("report ../layouts/state_only.pickle");
+    assert!(text.contains("at the dump; no history was recorded.") && !text.contains("peak requested"), "{text}");
+    assert!(text.contains("Device 0: live at the dump, by call site"), "{text}");
+}
+
+#[test]
+fn what_was_there_before_the_recording_is_said_in_words() {
+    let text = stdout("report ../layouts/missing_keys.pickle");
+    assert!(text.contains("The largest part, 1.50 KiB (75 %), was allocated before the recording."), "{text}");
+    assert!(text.contains("; the first entry finds 1 allocation with 1.50 KiB requested, and 3.00 KiB reserved."));
+}
+
+#[test]
+fn every_command_warns_of_what_does_not_fit_together() {
+    for line in ["live", "stats"].map(|command| format!("{command} ../layouts/one_event.pickle")) {
+        assert!(run(&line).stderr.contains("allocations are gone at the dump"), "{line}");
+        assert_eq!(json(&format!("{line} --format json"))["warnings"][0]["id"], "missing-free");
+    }
+}
+
+#[test]
+fn a_moment_that_only_some_devices_have_is_the_end_of_the_others() {
+    let run = run("live ../layouts/several_devices.pickle --at 4");
+    assert!(run.stdout.contains("Device 0, after entry 4") && run.stdout.contains("Device 2, after entry 1"));
+    assert!(failure("live ../layouts/several_devices.pickle --at 99").contains("there is no entry 99"));
+}
+
+#[test]
 fn a_cut_file_is_reported_as_far_as_it_goes() {
     let mut whole = Vec::new();
     let packed = std::fs::File::open(recordings().join("leak_grows.pickle.gz")).unwrap();
@@ -212,8 +250,8 @@ fn live_blocks_are_those_of_the_moment() {
     let known: u64 = end["blocks"].as_array().unwrap().iter().map(|b| b["size_bytes"].as_u64().unwrap()).sum();
     assert_eq!(known, memory_stats("linear_forward", "active_bytes.all.current"));
     insta::assert_snapshot!(failure("live linear_forward.pickle.gz --at 99"), @"
-    error: device 0 has no entry 99
-    hint: its entries are 0 to 25
+    error: there is no entry 99
+    hint: device 0 has entries 0 to 25
     ");
     assert!(
         failure("live linear_forward.pickle.gz --at soon").contains("expected the number of an entry, `peak` or `end`")

@@ -1,11 +1,11 @@
 //! The map as JSON: `highwater-segments`, version 1.
 
+use highwater_analysis::view::WarningView;
 use highwater_snapshot::{BlockState, Segment, Snapshot};
 use serde::{Serialize, Serializer};
 
 use super::{DeviceMap, Usage};
 use crate::frames::Frames;
-use crate::warnings::{self, WarningJson};
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
@@ -14,7 +14,7 @@ pub(super) struct Document<'a> {
     devices: Vec<DeviceJson<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     host_segments: Vec<SegmentJson<'a>>,
-    warnings: Vec<WarningJson<'a>>,
+    warnings: Vec<WarningView>,
 }
 
 #[derive(Serialize)]
@@ -66,7 +66,7 @@ pub(super) fn document<'a>(snapshot: &'a Snapshot, maps: &[DeviceMap<'a>]) -> Do
         host_segments: host_segments
             .map(|segment| segment_json(snapshot, segment, Usage::of(snapshot.blocks_of(segment))))
             .collect(),
-        warnings: warnings::json(&snapshot.warnings),
+        warnings: WarningView::all(&snapshot.warnings).collect(),
     }
 }
 

@@ -1,23 +1,23 @@
 //! The entries as JSON: `highwater-trace`, version 1.
 
+use highwater_analysis::view::WarningView;
 use highwater_snapshot::{Action, PoolId, Warnings};
 use serde::{Serialize, Serializer};
 
 use super::Selected;
 use crate::frames::Frames;
-use crate::warnings::{self, WarningJson};
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     format: &'static str,
     version: u32,
     devices: &'a [Selected<'a>],
-    warnings: Vec<WarningJson<'a>>,
+    warnings: Vec<WarningView>,
 }
 
 /// The whole document.
 pub(super) fn document<'a>(traces: &'a [Selected<'a>], warnings: &'a Warnings) -> Document<'a> {
-    Document { format: "highwater-trace", version: 1, devices: traces, warnings: warnings::json(warnings) }
+    Document { format: "highwater-trace", version: 1, devices: traces, warnings: WarningView::all(warnings).collect() }
 }
 
 #[derive(Serialize)]

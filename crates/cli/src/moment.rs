@@ -8,7 +8,6 @@ use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_snapshot::{EntryId, StackId};
 
 use crate::error::Problem;
-use crate::units::counted;
 
 /// When to look at the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +28,11 @@ impl FromStr for Moment {
         match text {
             "peak" => Ok(Self::Peak),
             "end" => Ok(Self::End),
-            _ => text.parse().map(Self::After).map_err(|_| "expected the number of an entry, `peak` or `end`"),
+            _ => text
+                .replace(['_', ','], "")
+                .parse()
+                .map(Self::After)
+                .map_err(|_| "expected the number of an entry, `peak` or `end`"),
         }
     }
 }
@@ -45,28 +48,30 @@ pub(crate) struct Holding {
 }
 
 impl Moment {
-    /// Checks that every device has this moment.
+    /// Checks that a device has this moment.
     ///
     /// # Errors
-    /// If an entry is named that is not there.
+    /// If an entry is named that none of the devices has.
     pub(crate) fn check(self, analysis: &Analysis, devices: &[u32]) -> Result<(), Problem> {
         let Self::After(entry) = self else { return Ok(()) };
-        let short = devices
-            .iter()
-            .filter_map(|&device| analysis.device(device))
-            .find(|analysis| EntryId::new(entry).index() >= analysis.entries.len());
-        let Some(DeviceAnalysis { device, entries, .. }) = short else { return Ok(()) };
-        let found = counted(entries.len(), "entry", "entries");
-        let problem = Problem::new(format!("`--at {entry}`: device {device} has {found}, counted from 0"));
-        Err(if devices.len() > 1 { problem.hint("`--device N` looks at one device only") } else { problem })
+        let shown = || devices.iter().filter_map(|&device| analysis.device(device));
+        if shown().any(|device| EntryId::new(entry).index() < device.entries.len()) {
+            return Ok(());
+        }
+        let hints = shown().map(|device| match device.entries.len().checked_sub(1) {
+            Some(last) => format!("device {} has entries 0 to {last}", device.device),
+            None => format!("device {} has no entries; `--at end` shows the state at the dump", device.device),
+        });
+        Err(Problem::new(format!("there is no entry {entry}")).hint(hints.collect::<Vec<_>>().join("; ")))
     }
 
-    /// The entry after which this moment is; `None` before the first one.
+    /// The entry after which this moment is; `None` before the first one. Of several devices each has as many entries as
+    /// it has: a shorter trace is at its end.
     pub(crate) fn entry(self, device: &DeviceAnalysis) -> Option<EntryId> {
         match self {
             Self::Peak => device.timeline.requested_peak().entry,
             Self::End => device.entries.ids().next_back(),
-            Self::After(entry) => Some(EntryId::new(entry)),
+            Self::After(entry) => device.entries.ids().next_back().map(|last| last.min(EntryId::new(entry))),
         }
     }
 
