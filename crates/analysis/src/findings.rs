@@ -75,9 +75,9 @@ pub fn explain(oom: &OutOfMemory) -> String {
     let free = oom.device_free_bytes.map_or_else(String::new, size);
     match oom.cause {
         Cause::Limit => format!(
-            "{asked} was asked for with {reserved} reserved. The driver still had {free}, so what stopped it was a limit on \
-             this process (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), \
-             of less than {}",
+            "{asked} was asked for with {reserved} reserved, and a limit on this process, of less than {}, refused it: \
+             the device still had {free} free (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in \
+             the settings)",
             size(oom.totals.reserved_bytes.saturating_add(oom.segment_bytes))
         ),
         Cause::NeverFits => format!(
