@@ -151,7 +151,8 @@ fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
     let reserved = device.timeline.reserved_peak().bytes;
     let requested = device.timeline.requested_peak().bytes;
     let unused = reserved.saturating_sub(requested);
-    if unused < WORTH_A_WORD || unused / 5 < requested / 20 {
+    // Where the start was not recorded, more may have been requested before it.
+    if !device.recorded.from_start || unused < WORTH_A_WORD || unused / 5 < requested / 20 {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
@@ -161,7 +162,8 @@ fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
         severity: Severity::Warning,
         title: format!("{} more was reserved than was ever requested at once", size(unused)),
         detail: format!(
-            "the reserved peak is {}, the requested peak {}; the difference, {}, is rounding and free blocks",
+            "the reserved peak is {}, the requested peak {}; the difference, {} of what was reserved, went to rounding and \
+             free blocks",
             size(reserved),
             size(requested),
             percent(share)

@@ -4,6 +4,7 @@
 mod chart;
 mod document;
 mod sections;
+mod timeline;
 
 pub(crate) use document::escaped;
 pub(crate) use sections::{Options, document};

@@ -5,8 +5,8 @@ use highwater_analysis::units::{duration_us, percent};
 use highwater_analysis::view::{CallSiteView, DeviceView, FrameView, IterationView, ReportView, SettingView};
 use highwater_snapshot::Setting;
 
-use super::chart::{self, Chart};
 use super::document::{Document, Item, Section};
+use super::timeline;
 use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table};
@@ -104,7 +104,7 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
     }
     if has_history(analysis, device) {
         section.line("");
-        section.items.push(timeline(analysis, device, options));
+        section.items.extend(timeline::picture(analysis, device, options).map(Item::Picture));
     }
     section
 }
@@ -128,53 +128,6 @@ fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     format!(", {}", parts.join(", "))
-}
-
-fn timeline(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Item {
-    let Some(analysed) = analysis.device(device.device) else { return Item::Picture(Vec::new()) };
-    let wanted = chart::columns(options.width);
-    let envelope = analysed.timeline.envelope(wanted);
-    // A short trace is stretched: every entry gets the same number of columns.
-    let widen = (wanted / envelope.len().max(1)).max(1);
-    let columns: Vec<_> = envelope.into_iter().flat_map(|totals| std::iter::repeat_n(totals, widen)).collect();
-    // More marks than that are a line that tells nothing.
-    let shows_iterations = !device.iterations.is_empty() && device.iterations.len() * 2 <= columns.len();
-    let starts = device.iterations.iter().filter(|_| shows_iterations);
-    let mut marks: Vec<(usize, char)> = starts.map(|iteration| (iteration.start_entry, '|')).collect();
-    marks.extend(device.at_peak.entry.map(|entry| (entry as usize, '▲')));
-    marks.extend(device.oom.iter().map(|oom| (oom.entry as usize, '✗')));
-    let (capacity_bytes, capacity_label) = capacity(analysed, options);
-    let chart = Chart { columns: &columns, capacity_bytes, entries: device.entries, marks };
-    let mut legend = vec!["█ requested".to_owned(), "· reserved".to_owned(), "▲ peak".to_owned()];
-    if shows_iterations {
-        legend.push("| iteration".to_owned());
-    }
-    if !device.oom.is_empty() {
-        legend.push("✗ out of memory".to_owned());
-    }
-    if chart.shows_capacity() {
-        legend.push(format!("─ {capacity_label}"));
-    } else if capacity_bytes.is_some() {
-        legend.push(format!("{capacity_label}, far above"));
-    }
-    let mut lines = chart.lines();
-    lines.extend(chart::legend(&legend, options.width));
-    Item::Picture(lines)
-}
-
-/// The highest that could have been reserved, where somebody said so or an out-of-memory event shows it.
-fn capacity(device: &highwater_analysis::DeviceAnalysis<'_>, options: Options) -> (Option<u64>, String) {
-    use highwater_analysis::oom::Cause;
-    if let Some(bytes) = options.capacity_bytes {
-        return (Some(bytes), format!("capacity {}", size(bytes)));
-    }
-    let Some(oom) = device.oom.first() else { return (None, String::new()) };
-    if oom.cause == Cause::Limit {
-        let bytes = oom.totals.reserved_bytes.saturating_add(oom.segment_bytes);
-        (Some(bytes), format!("limit below {}", size(bytes)))
-    } else {
-        (oom.available_bytes(), oom.available_bytes().map_or_else(String::new, |b| format!("available {}", size(b))))
-    }
 }
 
 fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Option<Section> {
