@@ -51,7 +51,12 @@ pub(crate) struct StackPhases(Vec<Phase>);
 
 impl StackPhases {
     pub(crate) fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
-        Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(snapshot, sites, frames)).collect())
+        let roles: Vec<Role> = snapshot
+            .frames
+            .iter()
+            .map(|(_, frame)| Role::of(snapshot.text(frame.name), snapshot.text(frame.filename)))
+            .collect();
+        Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(frames, &roles, sites)).collect())
     }
 
     fn get(&self, stack: StackId) -> Option<Phase> {
@@ -59,39 +64,62 @@ impl StackPhases {
     }
 }
 
-fn phase_of(snapshot: &Snapshot, sites: &Sites, frames: &[FrameId]) -> Phase {
-    if is_optimizer(snapshot, sites, frames) {
-        return Phase::Optimizer;
-    }
-    let outermost = frames.iter().rev().map(|&frame| sites.owner(frame)).find(|owner| owner.is_python());
-    let runs_engine = |&id: &FrameId| {
-        let name = snapshot.text(snapshot.frames.get(id).name);
-        name == "_engine_run_backward" || name.contains("autograd::Engine::")
-    };
-    if matches!(outermost, None | Some(Owner::Torch)) || frames.iter().any(runs_engine) {
-        Phase::Backward
-    } else {
-        Phase::Forward
+/// What a frame says about the phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// PyTorch's clipping of gradients.
+    ClipsGradients,
+    /// PyTorch's optimizers.
+    Optimizer,
+    /// A module's call.
+    ModuleCall,
+    /// Autograd's engine.
+    Engine,
+    /// A function named `step`, such as that of an optimizer which is not PyTorch's.
+    Step,
+    Other,
+}
+
+impl Role {
+    fn of(name: &str, filename: &str) -> Self {
+        let file = filename.replace('\\', "/");
+        if file.contains("torch/nn/utils/clip_grad.py") {
+            Self::ClipsGradients
+        } else if file.contains("torch/optim/") && !file.contains("torch/optim/swa_utils.py") {
+            Self::Optimizer
+        } else if name == "_call_impl" && file.contains("torch/nn/modules/") {
+            Self::ModuleCall
+        } else if name == "_engine_run_backward" || name.contains("autograd::Engine::") {
+            Self::Engine
+        } else if name == "step" {
+            Self::Step
+        } else {
+            Self::Other
+        }
     }
 }
 
-fn is_optimizer(snapshot: &Snapshot, sites: &Sites, frames: &[FrameId]) -> bool {
+fn phase_of(frames: &[FrameId], roles: &[Role], sites: &Sites) -> Phase {
+    if is_optimizer(frames, roles, sites) {
+        return Phase::Optimizer;
+    }
+    let outermost = frames.iter().rev().map(|&frame| sites.owner(frame)).find(|owner| owner.is_python());
+    let runs_engine = frames.iter().any(|frame| roles[frame.index()] == Role::Engine);
+    if matches!(outermost, None | Some(Owner::Torch)) || runs_engine { Phase::Backward } else { Phase::Forward }
+}
+
+fn is_optimizer(frames: &[FrameId], roles: &[Role], sites: &Sites) -> bool {
     let mut called_by_optimizer: Option<FrameId> = None;
-    for &id in frames {
-        let frame = snapshot.frames.get(id);
-        let file = snapshot.text(frame.filename).replace('\\', "/");
-        if file.contains("torch/nn/utils/clip_grad.py") {
-            return true;
+    for &frame in frames {
+        match roles[frame.index()] {
+            Role::ClipsGradients => return true,
+            Role::Optimizer => {
+                return called_by_optimizer
+                    .is_none_or(|inner| sites.owner(inner) != Owner::User || roles[inner.index()] == Role::Step);
+            }
+            Role::ModuleCall => return false,
+            Role::Engine | Role::Step | Role::Other => called_by_optimizer = Some(frame),
         }
-        if file.contains("torch/optim/") && !file.contains("torch/optim/swa_utils.py") {
-            return called_by_optimizer.is_none_or(|inner| {
-                sites.owner(inner) != Owner::User || snapshot.text(snapshot.frames.get(inner).name) == "step"
-            });
-        }
-        if snapshot.text(frame.name) == "_call_impl" && file.contains("torch/nn/modules/") {
-            return false;
-        }
-        called_by_optimizer = Some(id);
     }
     false
 }
