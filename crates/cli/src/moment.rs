@@ -84,6 +84,7 @@ impl Moment {
         };
         match self.entry(device) {
             Some(entry) => format!("{when}, after entry {}", entry.get()),
+            None if device.entries.is_empty() => "at the dump".to_owned(),
             None => format!("{when}, before the first entry"),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn print(warnings: &Warnings) -> io::Result<()> {
 /// Prints the warnings of the reader, then those of the analysis.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_all(analysis: &Analysis<'_>) -> io::Result<()> {
     print(&analysis.snapshot.warnings)?;
     print(&analysis.warnings)

@@ -81,7 +81,11 @@ fn write_device(
     let Some(device) = analysis.device(device) else { return Ok(()) };
     let bytes = device.live(after).map(|l| l.requested_bytes).fold(0, u64::saturating_add);
     let blocks = device.live(after).count();
-    let at = after.map_or_else(|| "before the first entry".to_owned(), |e| format!("after entry {}", count(e.index())));
+    let at = match after {
+        Some(entry) => format!("after entry {}", count(entry.index())),
+        None if device.entries.is_empty() => "at the dump".to_owned(),
+        None => "before the first entry".to_owned(),
+    };
     writeln!(
         out,
         "Device {}, {at}: {} requested in {}",
