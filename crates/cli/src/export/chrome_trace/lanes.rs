@@ -1,5 +1,9 @@
 //! Slices of one lane must nest; threads that annotate at the same time do not.
 
+/// Lanes at most: a file could make as many as it has annotations, and each is looked at for each. What overlaps with that
+/// many others goes to the last one, where viewers draw it as well as they can.
+const MAX_LANES: usize = 128;
+
 /// The lanes so far: in each, the ends of the slices that are open, outermost first.
 #[derive(Default)]
 pub(super) struct Lanes {
@@ -24,19 +28,27 @@ impl Lanes {
             }
             open.last().is_none_or(|&outer| end <= outer)
         });
-        let number = fitting.unwrap_or_else(|| {
+        let is_new = fitting.is_none() && self.open_ends.len() < MAX_LANES;
+        if is_new {
             self.open_ends.push(Vec::new());
-            self.open_ends.len() - 1
-        });
+        }
+        let number = fitting.unwrap_or(self.open_ends.len() - 1);
         self.open_ends[number].push(end);
-        // As many lanes as slices overlap at once: a file of 2^32 of them is beyond the reader's limits.
-        Lane { number: u32::try_from(number).unwrap_or(u32::MAX), is_new: fitting.is_none() }
+        Lane { number: u32::try_from(number).expect("a few lanes"), is_new }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lanes_are_few_whatever_overlaps() {
+        let mut lanes = Lanes::default();
+        let placed: Vec<_> = (0..1000).map(|start| lanes.place(start, 10_000 + start)).collect();
+        assert_eq!(placed.iter().filter(|lane| lane.is_new).count(), MAX_LANES);
+        assert_eq!(placed.last(), Some(&Lane { number: 127, is_new: false }));
+    }
 
     #[test]
     fn slices_that_do_not_nest_get_lanes_of_their_own() {
