@@ -17,6 +17,10 @@ const MAX_KEPT_BYTES: usize = 8 << 20;
 /// Slots of the guess table; a real program has some hundred stacks.
 const GUESSES: usize = 1 << 14;
 
+/// Memo slots that may change their meaning before runs are no longer remembered: no writer changes any, and to forget
+/// takes time.
+const MAX_OVERWRITES: u64 = 16;
+
 pub(crate) struct Runs {
     bytes: Vec<u8>,
     known: Vec<Known>,
@@ -104,7 +108,7 @@ impl Runs {
 
     /// Keeps a run and its stack.
     pub(crate) fn keep(&mut self, run: &Run, bytes: &[u8], stack: StackId) {
-        if self.bytes.len() + bytes.len() > MAX_KEPT_BYTES {
+        if self.bytes.len() + bytes.len() > MAX_KEPT_BYTES || self.overwrites > MAX_OVERWRITES {
             return;
         }
         let start = self.bytes.len();
@@ -119,8 +123,15 @@ impl Runs {
     #[inline]
     pub(crate) fn check(&mut self, overwrites: u64) {
         if self.overwrites != overwrites {
-            *self = Self::new();
-            self.overwrites = overwrites;
+            self.forget(overwrites);
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self, overwrites: u64) {
+        self.overwrites = overwrites;
+        if !self.known.is_empty() {
+            *self = Self { overwrites, ..Self::new() };
         }
     }
 
@@ -134,5 +145,47 @@ impl Runs {
     fn slot(&self) -> usize {
         let mix = (self.last[0].wrapping_mul(0x9E37_79B1) ^ self.last[1]).wrapping_mul(0x85EB_CA6B);
         mix as usize >> 7 & (GUESSES - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `runs` says of these bytes, by guess or by look-up; a run that is new is kept as the stack `id`.
+    fn read(runs: &mut Runs, ahead: &[u8], id: u32) -> StackId {
+        if let Some((len, stack)) = runs.guess(ahead) {
+            assert_eq!(ahead[len - 1], op::APPENDS);
+            return stack;
+        }
+        let run = Runs::scan(ahead, |_| true).unwrap();
+        runs.find(&run, ahead).unwrap_or_else(|| {
+            runs.keep(&run, &ahead[..run.len], StackId::new(id));
+            StackId::new(id)
+        })
+    }
+
+    #[test]
+    fn runs_are_known_again_in_any_order() {
+        let texts: [&[u8]; 4] = [b"h\x01h\x02h\x03e..", b"h\x01h\x02h\x04e..", b"h\x01e..", b"j\x01\0\0\0h\x02e.."];
+        let mut runs = Runs::new();
+        let mut order: u32 = 1;
+        for round in 0..1000 {
+            order = order.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let which = if round < 4 { round } else { order >> 16 & 3 };
+            assert_eq!(read(&mut runs, texts[which as usize], which + 1), StackId::new(which + 1), "round {round}");
+        }
+        assert_eq!(runs.known.len(), 4);
+    }
+
+    #[test]
+    fn a_changed_slot_makes_it_forget_and_many_make_it_give_up() {
+        let mut runs = Runs::new();
+        for overwrites in 0..100 {
+            runs.check(overwrites);
+            assert!(runs.guess(b"h\x01e..").is_none());
+            read(&mut runs, b"h\x01e..", 1);
+            assert_eq!(runs.known.len(), usize::from(overwrites <= MAX_OVERWRITES));
+        }
     }
 }

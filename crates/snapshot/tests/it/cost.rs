@@ -190,6 +190,7 @@ const INPUTS: &[Input] = &[
     repeated!("JSON: one long list of floats", b"[", b"1e9,", b"1]"),
     repeated!("JSON: entries without content", b"[", b"{\"action\":1},", b"{}]"),
     repeated!("JSON: spaces", b"[", b" ", b"]"),
+    repeated!("a memo slot overwritten before each stack", FRAME, b"Nq\x010](h\x00e0", b"e."),
     repeated!("NUL behind the end", b"\x80\x04].", b"\0", b""),
 ];
 
