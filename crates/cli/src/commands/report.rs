@@ -51,8 +51,8 @@ pub(crate) struct Args {
 /// If the snapshot cannot be read or the report cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
-    let read_secs = begun.elapsed().as_secs_f64();
+    let (snapshot, (read_secs, classes)) =
+        args.input.read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::new(snapshot)))?;
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
     let mut report = view::report(&analysis);
