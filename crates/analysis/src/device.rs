@@ -21,8 +21,26 @@ pub struct Recorded {
     pub from_start: bool,
     /// The trace lost entries: its ring buffer wrapped, or the file was cut.
     pub truncated: bool,
-    /// Why, if not from the start.
+    /// The file was cut: what is missing are the newest entries.
+    pub is_cut: bool,
+    /// Why, if it does not hold the whole run.
     pub reason: Option<String>,
+}
+
+impl Recorded {
+    /// Whether it holds the run from its start to the dump: then every peak is the program's own.
+    pub fn is_whole(&self) -> bool {
+        self.from_start && !self.truncated
+    }
+
+    /// What the trace would not show, as a fragment; `None` if it is whole.
+    pub fn unseen(&self) -> Option<&'static str> {
+        match (self.is_cut, self.is_whole()) {
+            (true, _) => Some("the file is incomplete: a later peak would not be seen"),
+            (false, false) => Some("the recording may not hold the whole run: an earlier peak would not be seen"),
+            (false, true) => None,
+        }
+    }
 }
 
 /// The analysis of one device.
@@ -166,18 +184,18 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
     let start = timeline.start();
     let from_start = before.is_empty() && start.reserved_bytes == 0;
     if !leads_to_dump {
-        let reason = "the file is incomplete: the newest entries are missing".to_owned();
-        return Recorded { from_start, truncated: true, reason: Some(reason) };
+        let reason = "the newest entries are missing from the file".to_owned();
+        return Recorded { from_start, truncated: true, is_cut: true, reason: Some(reason) };
     }
     if from_start {
-        return Recorded { from_start, truncated: false, reason: None };
+        return Recorded { from_start, truncated: false, is_cut: false, reason: None };
     }
     let lost = before.iter().filter(|lifetime| lifetime.block().is_some() && has_frames(lifetime.stack)).count();
     let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
     let full = is_ring_size(entries.len());
     if !has_history(entries) {
         let reason = "only the state at the dump was recorded, no history".to_owned();
-        return Recorded { from_start, truncated: false, reason: Some(reason) };
+        return Recorded { from_start, truncated: false, is_cut: false, reason: Some(reason) };
     }
     let reserves = |action: &Action| matches!(*action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
     let (truncated, why) = if before.is_empty() && !entries.actions().iter().any(reserves) {
@@ -202,7 +220,7 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
         let allocations = counted(before.len(), "allocation", "allocations");
         format!("{allocations} with {} requested, and {held} reserved", size(start.requested_bytes))
     };
-    Recorded { from_start, truncated, reason: Some(format!("{why}; the first entry finds {found}")) }
+    Recorded { from_start, truncated, is_cut: false, reason: Some(format!("{why}; the first entry finds {found}")) }
 }
 
 /// Whether a number of entries looks like somebody's `max_entries`.

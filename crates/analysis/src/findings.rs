@@ -47,7 +47,7 @@ pub fn findings(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Fin
     findings.extend(growing(analysis, device));
     findings.extend(idle_cache(device));
     findings.extend(awaiting_free(analysis.snapshot, device));
-    findings.extend(unseen_start(device));
+    findings.extend(unseen(device));
     findings.extend(without_stacks(device));
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -151,8 +151,8 @@ fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
     let reserved = device.timeline.reserved_peak().bytes;
     let requested = device.timeline.requested_peak().bytes;
     let unused = reserved.saturating_sub(requested);
-    // Where the start was not recorded, more may have been requested before it.
-    if !device.recorded.from_start || unused < WORTH_A_WORD || unused / 5 < requested / 20 {
+    // What was not recorded may have requested more.
+    if !device.recorded.is_whole() || unused < WORTH_A_WORD || unused / 5 < requested / 20 {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
@@ -197,23 +197,22 @@ fn awaiting_free(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Option<Fin
     })
 }
 
-fn unseen_start(device: &DeviceAnalysis<'_>) -> Option<Finding> {
-    let reason = device.recorded.reason.as_ref()?;
+fn unseen(device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    let recorded = &device.recorded;
+    let title = recorded.unseen()?;
+    let change = if recorded.is_cut {
+        "copy the file again, or dump it again"
+    } else {
+        "call `torch.cuda.memory._record_memory_history(max_entries=…)` before the first allocation, with room for every \
+         entry"
+    };
     Some(Finding {
-        id: if device.recorded.truncated { "truncated" } else { "late-recording" },
+        id: if recorded.truncated { "truncated" } else { "late-recording" },
         severity: Severity::Info,
-        title: if device.has_history() {
-            "the recording may not hold the whole run: an earlier peak would not be seen".to_owned()
-        } else {
-            "peaks are not known".to_owned()
-        },
-        detail: reason.clone(),
+        title: if device.has_history() { title } else { "peaks are not known" }.to_owned(),
+        detail: recorded.reason.clone().unwrap_or_default(),
         saving_bytes: None,
-        change: Some(
-            "call `torch.cuda.memory._record_memory_history(max_entries=…)` before the first allocation, with room for \
-             every entry"
-                .to_owned(),
-        ),
+        change: Some(change.to_owned()),
     })
 }
 

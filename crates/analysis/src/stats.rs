@@ -68,7 +68,7 @@ pub struct Stats {
 pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Stats {
     let mut stats = Stats::default();
     at_dump(snapshot, device.device, &mut stats);
-    if device.recorded.from_start {
+    if device.recorded.is_whole() {
         let mut history = History::default();
         history.run(device.entries, snapshot.settings.max_split_bytes());
         history.fill(snapshot, &mut stats);

@@ -1,4 +1,4 @@
-//! The answer in one sentence.
+//! The answer first: one sentence, then what holds the most.
 
 use crate::Analysis;
 use crate::callsite::Site;
@@ -6,7 +6,9 @@ use crate::device::DeviceAnalysis;
 use crate::findings::{explain, place};
 use crate::units::{count, percent, size};
 
-/// One sentence on the device that matters most: one that ran out of memory, else the one with the highest peak.
+/// The answer for the device that matters most: one that ran out of memory, else the one with the highest peak.
+///
+/// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
     let worst = analysis.devices.iter().max_by_key(|device| {
         (!device.oom.is_empty(), device.timeline.requested_peak().bytes, std::cmp::Reverse(device.device))
@@ -48,11 +50,7 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
         ),
         None => "before the first recorded entry".to_owned(),
     };
-    let unseen = if device.recorded.from_start {
-        ""
-    } else {
-        " The recording may not hold the whole run: an earlier peak would not be seen."
-    };
+    let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
     format!(
         "Device {} peaked at {} requested {when}; its reserved memory peaked at {}.{unseen}{held}",
         device.device,
@@ -72,6 +70,12 @@ pub fn during(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, entry: highw
         Some(run) => format!(", in the {} phase of iteration {index}", run.phase.name()),
         None => format!(", in iteration {index}"),
     }
+}
+
+/// A fragment with the first letter of a sentence.
+pub fn capitalised(fragment: &str) -> String {
+    let mut chars = fragment.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
 /// A sentence on what holds the most, where something is known of it.

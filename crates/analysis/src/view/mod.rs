@@ -1,4 +1,4 @@
-//! Plain structures for a screen, a table or JSON: the only place where wire formats are defined.
+//! Plain structures for a screen, a table or JSON: the wire formats of what is analysed.
 //!
 //! Each format carries its name and an integer version. Names may be added; what is there stays.
 

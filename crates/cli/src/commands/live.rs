@@ -93,15 +93,14 @@ fn write_device(
         size(bytes),
         counted(blocks, "block", "blocks")
     )?;
-    let table = if args.blocks {
+    let (table, rows) = if args.blocks {
         block_table(analysis, device, after, args.top)
     } else {
         site_table(analysis, device, after, args.top)
     };
-    let width = terminal_width();
-    table.0.write(out, width)?;
-    if table.1 > args.top {
-        writeln!(out, "  … {} more; `--top {}` shows all", count(table.1 - args.top), table.1)?;
+    table.write(out, terminal_width())?;
+    if rows > args.top {
+        writeln!(out, "  … {} more; `--top {rows}` shows all", count(rows - args.top))?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use highwater_analysis::Analysis;
 use highwater_analysis::units::{duration_us, percent};
+use highwater_analysis::verdict::capitalised;
 use highwater_analysis::view::{CallSiteView, DeviceView, FrameView, IterationView, ReportView, SettingView};
 use highwater_snapshot::Setting;
 
@@ -55,18 +56,12 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
         for finding in device.findings.iter().filter(|finding| finding.id != "oom") {
             let severity = format!("{:?}", finding.severity).to_lowercase();
             let parts = [Some(&finding.title), Some(&finding.detail), finding.change.as_ref()];
-            let sentences: Vec<_> = parts.into_iter().flatten().map(|part| sentence(part)).collect();
+            let sentences: Vec<_> = parts.into_iter().flatten().map(|part| format!("{}.", capitalised(part))).collect();
             let text = format!("{severity}, device {}: {}", device.device, sentences.join(" "));
             section.line(format!("- {}", printable(&text)));
         }
     }
     (!section.items.is_empty()).then_some(section)
-}
-
-/// A fragment as a sentence of its own.
-fn sentence(fragment: &str) -> String {
-    let mut chars = fragment.chars();
-    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }
 
 fn device_sections(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Vec<Section> {

@@ -223,6 +223,14 @@ fn a_cut_file_is_reported_as_far_as_it_goes() {
     );
     assert!(device["entries"].as_u64().unwrap() > 100);
     assert_eq!(report["warnings"][0]["id"], "cut");
+    let verdict = report["verdict"].as_str().unwrap();
+    assert!(verdict.contains("The file is incomplete: a later peak would not be seen."), "{verdict}");
+    // Nothing that the rest of the trace might have changed is told.
+    let stats = run_with("stats - --format json", whole.clone());
+    let stats: serde_json::Value = serde_json::from_str(&stats.stdout).unwrap();
+    let stats = &stats["devices"][0]["stats"];
+    assert!(stats["num_ooms"].is_null() && stats["oversize_segments.peak"].is_null(), "{stats}");
+    assert!(stats["reserved_bytes.all.current"].is_u64(), "{stats}");
     whole.truncate(20);
     assert_eq!(run_with("report -", whole).code, 2);
 }
