@@ -1,6 +1,7 @@
 //! PyTorch's CUDA caching allocator, rebuilt as a deterministic state machine.
 
 pub mod settings;
+pub mod sizes;
 pub mod version;
 
 pub use settings::Settings;
