@@ -1,5 +1,6 @@
 //! PyTorch's CUDA caching allocator, rebuilt as a deterministic state machine.
 
+pub mod message;
 pub mod settings;
 pub mod sizes;
 pub mod version;
