@@ -4,7 +4,7 @@ use crate::allocator::{Allocator, Request};
 use crate::block::BlockId;
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::sizes::SMALL_SEGMENT;
+use crate::sizes::SMALL_SEGMENT_BYTES;
 use crate::trace::{Action, Observer};
 
 impl<D: Device, O: Observer> Allocator<D, O> {
@@ -52,8 +52,8 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     fn new_reservation(&mut self, request: &Request) -> Option<BlockId> {
         let small = self.pools[request.pool].small;
-        let page = if small { SMALL_SEGMENT } else { self.settings.large_segment_bytes };
-        let bytes = self.settings.reservation_bytes(self.device.total_bytes()).next_multiple_of(page);
+        let page = if small { SMALL_SEGMENT_BYTES } else { self.settings.large_segment_bytes };
+        let bytes = self.settings.reservation_bytes(self.device.total_bytes(), page);
         if bytes < request.size {
             return None;
         }

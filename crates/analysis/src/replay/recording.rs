@@ -124,7 +124,9 @@ impl<'a> Plan<'a> {
         let mut slots = vec![NO_SLOT; columns.actions.len()];
         for (slot, lifetime) in device.lifetimes.rows.iter().enumerate() {
             let named = [lifetime.alloc(), lifetime.free_requested(), lifetime.free_completed()];
-            for (entry, action) in named.into_iter().zip([Action::ALLOC, Action::FREE_REQUESTED, Action::FREE_COMPLETED]) {
+            for (entry, action) in
+                named.into_iter().zip([Action::ALLOC, Action::FREE_REQUESTED, Action::FREE_COMPLETED])
+            {
                 if let Some(entry) = entry
                     && columns.actions[entry.index()] == action
                 {
@@ -201,7 +203,8 @@ impl<'a> Replayer<'a> {
     fn new(plan: &'a Plan<'a>, settings: &Settings, limit: Option<u64>) -> Self {
         let columns = plan.columns;
         let cursor = Rc::new(RefCell::new(Cursor { next: columns.significant(0), ..Cursor::default() }));
-        let tape = Tape { columns, cursor: Rc::clone(&cursor), busy: std::collections::BTreeSet::new(), spare: 1 << 62 };
+        let tape =
+            Tape { columns, cursor: Rc::clone(&cursor), busy: std::collections::BTreeSet::new(), spare: 1 << 62 };
         let comparison = Comparison { columns, cursor: Rc::clone(&cursor) };
         let mut allocator = Allocator::new(tape, settings.clone(), comparison);
         // A limit or a full device shows in the recording itself: only the garbage collector needs to know one.

@@ -13,7 +13,7 @@ pub(super) struct Cursor {
     /// The next entry that has no counterpart yet.
     pub(super) next: usize,
     /// Completed frees behind `next` that have one: those of a batch complete in the order of a hash table.
-    ahead: BTreeSet<usize>,
+    pub(super) ahead: BTreeSet<usize>,
     /// The first thing that the allocator did and the recording did not, with the entry recorded there.
     pub(super) unexpected: Option<(usize, TraceEntry)>,
 }
@@ -102,8 +102,9 @@ impl Observer for Comparison<'_> {
             return;
         }
         if entry.action == Predicted::FreeCompleted {
-            let batch = (cursor.next..columns.actions.len())
-                .take_while(|&row| columns.actions[row] == Action::FREE_COMPLETED || !is_compared(columns.actions[row]));
+            let batch = (cursor.next..columns.actions.len()).take_while(|&row| {
+                columns.actions[row] == Action::FREE_COMPLETED || !is_compared(columns.actions[row])
+            });
             let found = batch.filter(|row| !cursor.ahead.contains(row)).find(|&row| columns.equals(row, &entry));
             if let Some(row) = found {
                 cursor.ahead.insert(row);
