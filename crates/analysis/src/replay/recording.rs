@@ -245,6 +245,9 @@ impl<'a> Replayer<'a> {
                 after
             };
         }
+        if self.fidelity.is_exact() {
+            self.fidelity.equal = self.fidelity.entries;
+        }
         let statistics = self.allocator.as_ref().map(|allocator| *allocator.statistics());
         Replay {
             program: self.program,
