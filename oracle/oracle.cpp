@@ -30,16 +30,18 @@
 
 namespace A = c10::cuda::CUDACachingAllocator;
 namespace D = c10::CachingDeviceAllocator;
-#if TORCH_MINOR < 9  // the trace types moved to c10/core in torch 2.9
-namespace T = c10::cuda::CUDACachingAllocator;
-using c10::cuda::MempoolId_t;
-#else
-namespace T = c10::CachingDeviceAllocator;
-using c10::MempoolId_t;
-#endif
-
 // TORCH_MINOR is x in torch 2.x, set by build.sh from the wheel's version.
 #if TORCH_MINOR < 9
+using c10::cuda::MempoolId_t;
+#else
+using c10::MempoolId_t;
+#endif
+#if TORCH_MINOR < 11  // where the trace types are
+namespace T = c10::cuda::CUDACachingAllocator;
+#else
+namespace T = c10::CachingDeviceAllocator;
+#endif
+#if TORCH_MINOR < 10  // 2.9 knows the newer name and does not heed it
 #define CONF_VARIABLE "PYTORCH_CUDA_ALLOC_CONF"
 #else
 #define CONF_VARIABLE "PYTORCH_ALLOC_CONF"
@@ -155,7 +157,7 @@ class Driver {
       case Op::pool_end: A::get()->endAllocateToPool(0, pool_id(r.pool)); break;
       case Op::pool_release: A::get()->releasePool(0, pool_id(r.pool)); break;
       case Op::memory_fraction: A::setMemoryFraction(std::stod(r.value), 0); break;
-#if TORCH_MINOR < 9
+#if TORCH_MINOR < 10
       case Op::set_config: A::setAllocatorSettings(r.value); break;
 #else
       case Op::set_config: c10::CachingAllocator::setAllocatorSettings(r.value); break;
@@ -170,14 +172,21 @@ class Driver {
     return static_cast<cudaStream_t>(fake_stream_handle(index < 0 ? 0 : index));
   }
   static void create_pool(const Request& r) {
-#if TORCH_MINOR >= 11
     A::createOrIncrefPool(0, pool_id(r.pool));
-    if (r.value.find("use_on_oom") != std::string::npos) A::setUseOnOOM(0, pool_id(r.pool), true);
-    if (r.value.find("no_split") != std::string::npos) A::setNoSplit(0, pool_id(r.pool));
+    if (r.value.find("use_on_oom") != std::string::npos) {
+#if TORCH_MINOR < 11
+      A::setUseOnOOM(0, pool_id(r.pool));
 #else
-    (void)r;
-    usage_error("pool_create needs torch 2.11 or newer");
+      A::setUseOnOOM(0, pool_id(r.pool), true);
 #endif
+    }
+    if (r.value.find("no_split") != std::string::npos) {
+#if TORCH_MINOR < 10
+      usage_error("no_split needs torch 2.10 or newer");
+#else
+      A::setNoSplit(0, pool_id(r.pool));
+#endif
+    }
   }
   std::vector<void*> live_;
 };
