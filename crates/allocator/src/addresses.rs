@@ -1,0 +1,196 @@
+//! Where the driver puts segments: rules to choose from, for PyTorch cannot know and its decisions may depend on it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// Slots of the random policy.
+const SLOT: u64 = 4 << 30;
+const SLOTS: u64 = 1 << 13;
+/// The span that descending addresses start from, in which the policies that ascend stay.
+const SPAN: u64 = 1 << 46;
+
+/// A rule for addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum AddressPolicy {
+    /// The lowest hole that is large enough, else the end.
+    #[default]
+    FirstFit,
+    /// Directly below the last one, never used again: nearest to what an H200 does.
+    Descending,
+    /// Directly above the last one, never used again.
+    Bump,
+    /// A free slot of 4 GiB drawn from this seed.
+    Random(u64),
+}
+
+/// A text that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an address policy: `first-fit`, `descending`, `bump` or `random:SEED`")]
+pub struct UnknownPolicy(String);
+
+impl FromStr for AddressPolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let unknown = || UnknownPolicy(text.to_owned());
+        match text {
+            "first-fit" => Ok(Self::FirstFit),
+            "descending" => Ok(Self::Descending),
+            "bump" => Ok(Self::Bump),
+            _ => {
+                let seed = text.strip_prefix("random:").ok_or_else(unknown)?;
+                Ok(Self::Random(seed.parse().map_err(|_| unknown())?))
+            }
+        }
+    }
+}
+
+impl fmt::Display for AddressPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FirstFit => f.write_str("first-fit"),
+            Self::Descending => f.write_str("descending"),
+            Self::Bump => f.write_str("bump"),
+            Self::Random(seed) => write!(f, "random:{seed}"),
+        }
+    }
+}
+
+/// A free range.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    address: u64,
+    bytes: u64,
+}
+
+/// The addresses of a device. Ranges are multiples of 2 MiB, and start at 0.
+#[derive(Clone, Debug)]
+pub(crate) struct AddressSpace {
+    policy: AddressPolicy,
+    /// The end of what ascending policies handed out.
+    end: u64,
+    /// Free ranges below the end, by address; none touches another.
+    holes: Vec<Hole>,
+    /// The lowest address that the descending policy handed out.
+    low: u64,
+    random: u64,
+    /// Slots in use.
+    slots: BTreeSet<u64>,
+}
+
+impl AddressSpace {
+    pub(crate) fn new(policy: AddressPolicy) -> Self {
+        let mut random = 88_172_645_463_325_252;
+        if let AddressPolicy::Random(seed) = policy {
+            random ^= seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+        Self { policy, end: 0, holes: Vec::new(), low: SPAN, random, slots: BTreeSet::new() }
+    }
+
+    pub(crate) fn get_segment(&mut self, bytes: u64) -> u64 {
+        match self.policy {
+            AddressPolicy::Random(_) if bytes <= SLOT => self.random_slot(),
+            _ => self.get_reservation(bytes),
+        }
+    }
+
+    pub(crate) fn get_reservation(&mut self, bytes: u64) -> u64 {
+        match self.policy {
+            AddressPolicy::FirstFit => self.first_fit(bytes),
+            AddressPolicy::Bump | AddressPolicy::Random(_) => self.bump(bytes),
+            AddressPolicy::Descending => {
+                self.low = self.low.wrapping_sub(bytes);
+                self.low
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, address: u64, bytes: u64) {
+        match self.policy {
+            AddressPolicy::FirstFit => self.add_hole(Hole { address, bytes }),
+            AddressPolicy::Random(_) => {
+                self.slots.remove(&address);
+            }
+            AddressPolicy::Descending | AddressPolicy::Bump => {}
+        }
+    }
+
+    fn bump(&mut self, bytes: u64) -> u64 {
+        let address = self.end;
+        self.end = self.end.wrapping_add(bytes);
+        address
+    }
+
+    fn first_fit(&mut self, bytes: u64) -> u64 {
+        let Some(index) = self.holes.iter().position(|hole| hole.bytes >= bytes) else {
+            return self.bump(bytes);
+        };
+        let hole = &mut self.holes[index];
+        let address = hole.address;
+        hole.address += bytes;
+        hole.bytes -= bytes;
+        if hole.bytes == 0 {
+            self.holes.remove(index);
+        }
+        address
+    }
+
+    fn add_hole(&mut self, hole: Hole) {
+        let mut index = self.holes.partition_point(|other| other.address < hole.address);
+        self.holes.insert(index, hole);
+        if index > 0 && self.holes[index - 1].address + self.holes[index - 1].bytes == hole.address {
+            self.holes[index - 1].bytes += hole.bytes;
+            self.holes.remove(index);
+            index -= 1;
+        }
+        let Hole { address, bytes } = self.holes[index];
+        if self.holes.get(index + 1).is_some_and(|next| address + bytes == next.address) {
+            self.holes[index].bytes += self.holes[index + 1].bytes;
+            self.holes.remove(index + 1);
+        }
+    }
+
+    /// Draws until a slot is free. There are more slots than a device has room for segments of half a slot.
+    fn random_slot(&mut self) -> u64 {
+        loop {
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            let address = SPAN + (self.random % SLOTS) * SLOT;
+            if self.slots.insert(address) {
+                return address;
+            }
+            if self.slots.len() as u64 >= SLOTS {
+                return self.bump(SLOT);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn first_fit_takes_the_lowest_hole_and_merges() {
+        let mut space = AddressSpace::new(AddressPolicy::FirstFit);
+        let addresses: Vec<u64> = (0..4).map(|_| space.get_segment(2 * MIB)).collect();
+        assert_eq!(addresses, [0, 2 * MIB, 4 * MIB, 6 * MIB]);
+        for address in [0, 4 * MIB, 2 * MIB] {
+            space.give_back(address, 2 * MIB);
+        }
+        assert_eq!(space.get_segment(8 * MIB), 8 * MIB, "no hole of this size");
+        assert_eq!(space.get_segment(6 * MIB), 0, "three holes became one");
+    }
+
+    #[test]
+    fn a_policy_reads_back_as_written() {
+        for text in ["first-fit", "descending", "bump", "random:7"] {
+            assert_eq!(text.parse::<AddressPolicy>().unwrap().to_string(), text);
+        }
+        insta::assert_snapshot!("random".parse::<AddressPolicy>().unwrap_err(), @"`random` is not an address policy: `first-fit`, `descending`, `bump` or `random:SEED`");
+    }
+}

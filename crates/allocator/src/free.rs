@@ -1,0 +1,181 @@
+//! Freeing: at once, or when other streams are done with the block.
+
+use std::collections::VecDeque;
+
+use crate::allocator::Allocator;
+use crate::block::{Block, BlockId};
+use crate::device::Device;
+use crate::trace::{Action, Observer};
+
+/// The hash by which PyTorch orders streams: that of device 0.
+///
+/// # Source
+/// PyTorch `c10/core/Stream.h`, `Stream::hash`.
+fn hash_of_stream(handle: u64) -> u64 {
+    const CUDA: u64 = 1 << 56;
+    const ID: u64 = (1 << 48) - 1;
+    CUDA | (handle & ID)
+}
+
+impl<D: Device, O: Observer> Allocator<D, O> {
+    /// `Tensor.record_stream`: the block is also used on `stream`, so its free waits for it.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 12.3.
+    pub fn record_stream(&mut self, block: BlockId, stream: u64) {
+        let row = self.streams.row(stream);
+        if row == self.blocks[block].stream {
+            return;
+        }
+        self.uses.entry(block).or_default().insert(hash_of_stream(stream), row);
+        self.blocks[block].has_uses = true;
+    }
+
+    /// Takes a block back. After this its id means nothing to the caller.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 12.1.
+    pub fn free(&mut self, id: BlockId) {
+        self.blocks[id].allocated = false;
+        let Block { size, requested, pool, has_uses, .. } = self.blocks[id];
+        let small = self.pools[pool as usize].small;
+        self.stats.free_requested(small, size, size >= self.settings.max_split_bytes);
+        self.record(Action::FreeRequested, id, requested);
+        if !has_uses {
+            self.complete_free(id);
+        } else if self.is_capture_running() {
+            self.deferred.push(id);
+        } else {
+            self.record_events(id);
+        }
+    }
+
+    /// One event on each stream that the block was used on.
+    fn record_events(&mut self, id: BlockId) {
+        self.blocks[id].has_uses = false;
+        for stream in self.uses.remove(&id).unwrap_or_default().values() {
+            let row = stream as usize;
+            if row >= self.events.len() {
+                self.events.resize_with(row + 1, VecDeque::new);
+            }
+            self.events[row].push_back(id);
+            self.waiting.insert(hash_of_stream(self.streams.handle(stream)), stream);
+            self.blocks[id].pending_events += 1;
+        }
+    }
+
+    fn record_deferred(&mut self) {
+        for id in std::mem::take(&mut self.deferred) {
+            self.record_events(id);
+        }
+    }
+
+    /// Completes the frees whose events are complete. A stream that is not done keeps its queue, and no other.
+    pub(crate) fn process_events(&mut self) {
+        self.record_deferred();
+        let mut slot = 0;
+        while let Some((at, hash, stream)) = self.waiting.taken_from(slot) {
+            slot = at;
+            if !self.device.is_done(self.streams.handle(stream)) {
+                slot += 1;
+                continue;
+            }
+            while let Some(id) = self.events[stream as usize].pop_front() {
+                self.complete_event(id);
+            }
+            // The next one may move into this slot.
+            self.waiting.remove(hash);
+        }
+    }
+
+    /// Waits for all events, or for those of one private pool's blocks.
+    pub(crate) fn synchronize(&mut self, only: Option<usize>) {
+        self.stats.num_sync_all_streams += 1;
+        self.record_deferred();
+        for stream in self.waiting.values() {
+            let queue = std::mem::take(&mut self.events[stream as usize]);
+            for id in queue {
+                let owner = self.pools[self.blocks[id].pool as usize].owner;
+                if only.is_none() || owner == only {
+                    self.complete_event(id);
+                } else {
+                    self.events[stream as usize].push_back(id);
+                }
+            }
+        }
+        if only.is_none() {
+            self.waiting.clear();
+        }
+    }
+
+    fn complete_event(&mut self, id: BlockId) {
+        self.blocks[id].pending_events -= 1;
+        if self.blocks[id].pending_events == 0 {
+            self.complete_free(id);
+        }
+    }
+
+    /// Puts a block back into its pool, merged with free neighbours.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 12.2; PyTorch `free_block`.
+    #[inline]
+    fn complete_free(&mut self, id: BlockId) {
+        let Block { size, requested, pool, prev, next, .. } = self.blocks[id];
+        let small = self.pools[pool as usize].small;
+        self.record(Action::FreeCompleted, id, requested);
+        let merged = [self.merge(id, prev), self.merge(id, next)];
+        self.insert(id);
+        if !self.is_expandable(id) {
+            self.count_splits(id, small, merged);
+        }
+        self.stats.free_completed(small, size, requested);
+    }
+
+    /// Only the balance of a free counts: its neighbours are gone, and it is there, if it still has others.
+    fn count_splits(&mut self, id: BlockId, small: bool, merged: [u64; 2]) {
+        let gone = merged.iter().filter(|&&bytes| bytes > 0).count() as u64;
+        let gone_bytes = merged[0] + merged[1];
+        let block = &self.blocks[id];
+        let (come, come_bytes) = if block.is_split() { (1, block.size) } else { (0, 0) };
+        let stats = &mut self.stats;
+        for (metric, come, gone) in
+            [(&mut stats.inactive_split, come, gone), (&mut stats.inactive_split_bytes, come_bytes, gone_bytes)]
+        {
+            if come > gone {
+                metric.increase(small, come - gone);
+            } else if gone > come {
+                metric.decrease(small, gone - come);
+            }
+        }
+    }
+
+    /// Takes a neighbour into `id`, which survives; the bytes gained.
+    #[inline]
+    pub(crate) fn merge(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
+        if neighbour == BlockId::NONE {
+            return 0;
+        }
+        let other = self.blocks[neighbour];
+        if !other.is_idle() || other.mapped != self.blocks[id].mapped {
+            return 0;
+        }
+        self.remove(neighbour);
+        let block = &mut self.blocks[id];
+        block.size += other.size;
+        if block.prev == neighbour {
+            block.address = other.address;
+            block.prev = other.prev;
+            if let Some(prev) = other.prev.exists() {
+                self.blocks[prev].next = id;
+            }
+        } else {
+            block.next = other.next;
+            if let Some(next) = other.next.exists() {
+                self.blocks[next].prev = id;
+            }
+        }
+        self.blocks.remove(neighbour);
+        other.size
+    }
+}

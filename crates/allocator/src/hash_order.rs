@@ -1,0 +1,154 @@
+//! The order in which PyTorch visits private pools and streams: that of its hash tables.
+
+/// Robin hood hashing is given up, and the table enlarged, at this distance from the home slot.
+const MIN_DISTANCE: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot<T> {
+    /// Slots from where its hash would have it.
+    distance: usize,
+    hash: u64,
+    value: T,
+}
+
+/// Values in the iteration order of `ska::flat_hash_map`, by hashes that no two share.
+///
+/// Which pool is released first decides where later segments lie, so the table is rebuilt slot by slot: Fibonacci
+/// hashing, robin hood insertion, a load of at most one half, backward shift on removal.
+///
+/// # Source
+/// `spec/caching-allocator.md` section 10; PyTorch `c10/util/flat_hash_map.h`.
+#[derive(Clone, Debug)]
+pub(crate) struct HashOrder<T> {
+    buckets: usize,
+    count: usize,
+    /// There are `max_distance` slots more than buckets.
+    slots: Vec<Option<Slot<T>>>,
+}
+
+impl<T> Default for HashOrder<T> {
+    fn default() -> Self {
+        Self { buckets: 0, count: 0, slots: Vec::new() }
+    }
+}
+
+impl<T: Copy> HashOrder<T> {
+    /// The values in the order of the slots.
+    pub(crate) fn values(&self) -> Vec<T> {
+        self.slots.iter().flatten().map(|slot| slot.value).collect()
+    }
+
+    /// The first slot from `at` on that is taken, with its hash and value.
+    pub(crate) fn taken_from(&self, at: usize) -> Option<(usize, u64, T)> {
+        let mut slots = self.slots.iter().enumerate().skip(at);
+        slots.find_map(|(at, slot)| slot.map(|slot| (at, slot.hash, slot.value)))
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        self.position(hash).is_some()
+    }
+
+    fn position(&self, hash: u64) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.is_some_and(|slot| slot.hash == hash))
+    }
+
+    pub(crate) fn insert(&mut self, hash: u64, value: T) {
+        if self.contains(hash) {
+            return;
+        }
+        if self.buckets == 0 {
+            self.rehash(4);
+        }
+        let (mut at, mut distance) = (self.home(hash), 0);
+        while self.slots[at].is_some_and(|other| other.distance >= distance) {
+            (at, distance) = (at + 1, distance + 1);
+        }
+        if distance == self.max_distance() || 2 * (self.count + 1) > self.buckets {
+            self.rehash(2 * self.buckets);
+            return self.insert(hash, value);
+        }
+        let mut carried = Slot { distance, hash, value };
+        loop {
+            match &mut self.slots[at] {
+                empty @ None => {
+                    *empty = Some(carried);
+                    self.count += 1;
+                    return;
+                }
+                Some(richer) if richer.distance < carried.distance => std::mem::swap(richer, &mut carried),
+                Some(_) => {}
+            }
+            at += 1;
+            carried.distance += 1;
+            if carried.distance == self.max_distance() {
+                self.rehash(2 * self.buckets);
+                return self.insert(carried.hash, carried.value);
+            }
+        }
+    }
+
+    /// Takes a value out. Those behind it move up, so the next one may be in its slot.
+    pub(crate) fn remove(&mut self, hash: u64) {
+        let Some(mut at) = self.position(hash) else {
+            return;
+        };
+        self.slots[at] = None;
+        self.count -= 1;
+        while let Some(&Some(next)) = self.slots.get(at + 1)
+            && next.distance > 0
+        {
+            self.slots[at] = Some(Slot { distance: next.distance - 1, ..next });
+            self.slots[at + 1] = None;
+            at += 1;
+        }
+    }
+
+    /// Takes all values out; the room stays, and with it the order of what comes.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(None);
+        self.count = 0;
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        const FIBONACCI: u64 = 11_400_714_819_323_198_485;
+        let slot = hash.wrapping_mul(FIBONACCI) >> (64 - self.buckets.ilog2());
+        usize::try_from(slot).expect("fewer slots than addresses")
+    }
+
+    fn max_distance(&self) -> usize {
+        MIN_DISTANCE.max(self.buckets.ilog2() as usize)
+    }
+
+    fn rehash(&mut self, buckets: usize) {
+        let max_distance = MIN_DISTANCE.max(buckets.ilog2() as usize);
+        let slots = std::mem::replace(&mut self.slots, vec![None; buckets + max_distance]);
+        self.buckets = buckets;
+        self.count = 0;
+        for slot in slots.into_iter().flatten() {
+            self.insert(slot.hash, slot.value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_in_the_order_of_their_slots() {
+        let mut order = HashOrder::default();
+        for id in [1, 2, 3, 2] {
+            order.insert(id, id);
+        }
+        assert_eq!(order.values(), [2, 1, 3]);
+        assert_eq!(order.taken_from(0), Some((0, 2, 2)));
+        order.remove(1);
+        order.remove(7);
+        assert_eq!(order.values(), [2, 3]);
+    }
+}

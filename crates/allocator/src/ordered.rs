@@ -1,0 +1,168 @@
+//! Blocks in an order: what PyTorch keeps in a `std::set`, for one stream.
+
+use crate::block::BlockId;
+
+/// Entries a chunk holds before it is cut in two: a move of half of it costs less than a cache miss.
+const CHUNK: usize = 64;
+
+/// Where a block stands among others: first by the one number, then by the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) u64, pub(crate) u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    block: BlockId,
+}
+
+/// A place in [`OrderedBlocks`], lost with the next change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    chunk: usize,
+    index: usize,
+}
+
+/// A set of blocks by ascending key.
+///
+/// A list of short sorted runs: a search is two binary searches over adjacent memory, a change moves at most one run.
+/// A run is empty only if it is the only one: its room is kept for the next block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OrderedBlocks {
+    chunks: Vec<Vec<Entry>>,
+}
+
+impl OrderedBlocks {
+    /// The first block whose key is not less than `key`.
+    #[inline]
+    pub(crate) fn lower_bound(&self, key: Key) -> Position {
+        let chunk = match self.chunks.len() {
+            0 => return Position { chunk: 0, index: 0 },
+            1 => 0,
+            _ => self.chunks.partition_point(|chunk| chunk[chunk.len() - 1].key < key),
+        };
+        let index = self.chunks.get(chunk).map_or(0, |entries| entries.partition_point(|entry| entry.key < key));
+        self.settled(Position { chunk, index })
+    }
+
+    /// The block at a position; `None` past the last.
+    #[inline]
+    pub(crate) fn get(&self, at: Position) -> Option<BlockId> {
+        Some(self.chunks.get(at.chunk)?.get(at.index)?.block)
+    }
+
+    /// The position after this one.
+    #[inline]
+    pub(crate) fn next(&self, at: Position) -> Position {
+        self.settled(Position { index: at.index + 1, ..at })
+    }
+
+    /// The position before this one, if it is not the first.
+    pub(crate) fn previous(&self, at: Position) -> Option<Position> {
+        if at.index > 0 {
+            return Some(Position { index: at.index - 1, ..at });
+        }
+        let chunk = at.chunk.checked_sub(1)?;
+        let index = self.chunks[chunk].len().checked_sub(1)?;
+        Some(Position { chunk, index })
+    }
+
+    /// A position past the end of a run is the start of the next one.
+    #[inline]
+    fn settled(&self, at: Position) -> Position {
+        match self.chunks.get(at.chunk) {
+            Some(entries) if at.index >= entries.len() => Position { chunk: at.chunk + 1, index: 0 },
+            _ => at,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, key: Key, block: BlockId) {
+        let entry = Entry { key, block };
+        let last = self.chunks.len().saturating_sub(1);
+        let chunk = match self.chunks.len() {
+            0 => {
+                self.chunks.push(Vec::with_capacity(CHUNK));
+                0
+            }
+            1 => 0,
+            _ => self.chunks.partition_point(|chunk| chunk[chunk.len() - 1].key < key).min(last),
+        };
+        let entries = &mut self.chunks[chunk];
+        let index = entries.partition_point(|entry| entry.key < key);
+        entries.insert(index, entry);
+        if entries.len() == CHUNK {
+            let mut upper = Vec::with_capacity(CHUNK);
+            upper.extend(entries.drain(CHUNK / 2..));
+            self.chunks.insert(chunk + 1, upper);
+        }
+    }
+
+    /// Takes a block out, if it is there under this key.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: Key, block: BlockId) {
+        let mut at = self.lower_bound(key);
+        // Keys are unique but in files that contradict themselves.
+        while let Some(found) = self.get(at) {
+            if found == block {
+                self.remove_at(at);
+                return;
+            }
+            at = self.next(at);
+        }
+    }
+
+    /// Takes out the block at a position.
+    #[inline]
+    pub(crate) fn remove_at(&mut self, at: Position) {
+        let entries = &mut self.chunks[at.chunk];
+        entries.remove(at.index);
+        if entries.is_empty() && self.chunks.len() > 1 {
+            self.chunks.remove(at.chunk);
+        }
+    }
+
+    /// The blocks, by ascending key.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = BlockId> + '_ {
+        self.chunks.iter().flatten().map(|entry| entry.block)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.iter().all(Vec::is_empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_sorted_set(steps in prop::collection::vec((any::<bool>(), 0u64..400), 0..600)) {
+            let (mut blocks, mut naive) = (OrderedBlocks::default(), BTreeSet::new());
+            for (add, number) in steps {
+                let (key, block) = (Key(number / 7, number), BlockId::from_index(number as usize));
+                if add && naive.insert(key) {
+                    blocks.insert(key, block);
+                } else if !add {
+                    naive.remove(&key);
+                    blocks.remove(key, block);
+                }
+                let sought = Key(number / 5, 0);
+                let found = blocks.lower_bound(sought);
+                let after: Vec<u64> = naive.range(sought..).map(|key| key.1).collect();
+                let before: Vec<u64> = naive.range(..sought).rev().map(|key| key.1).collect();
+                let forwards = std::iter::successors(Some(found), |&at| Some(blocks.next(at)));
+                let backwards = std::iter::successors(blocks.previous(found), |&at| blocks.previous(at));
+                let number = |at| blocks.get(at).map(|block| block.index() as u64);
+                prop_assert_eq!(forwards.map_while(number).collect::<Vec<_>>(), after);
+                prop_assert_eq!(backwards.map_while(number).collect::<Vec<_>>(), before);
+                prop_assert_eq!(blocks.is_empty(), naive.is_empty());
+            }
+            prop_assert_eq!(blocks.iter().map(|b| b.index() as u64).collect::<Vec<_>>(), naive.iter().map(|k| k.1).collect::<Vec<_>>());
+        }
+    }
+}

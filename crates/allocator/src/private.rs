@@ -1,0 +1,185 @@
+//! Private pools: of CUDA graphs and of `torch.cuda.MemPool`.
+
+use crate::allocator::{Allocator, Request, Route};
+use crate::block::BlockId;
+use crate::device::Device;
+use crate::failure::{Failure, Undefined};
+use crate::pool::{BlockPool, PrivatePool};
+use crate::sizes::SMALL_MAX;
+use crate::trace::Observer;
+
+/// How a private pool differs from others.
+///
+/// # Source
+/// `spec/caching-allocator.md` sections 14.3 and 14.4.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolFlags {
+    /// Its cached blocks serve requests of the default pool before those fail.
+    pub use_on_oom: bool,
+    /// Its blocks are whole segments.
+    pub no_split: bool,
+}
+
+impl<D: Device, O: Observer> Allocator<D, O> {
+    /// Creates a pool, if there is none of this id, and counts as one use of it.
+    ///
+    /// # Errors
+    /// [`Undefined::PoolWithoutUses`] if its last use has ended.
+    pub fn create_pool(&mut self, id: u64, flags: PoolFlags) -> Result<(), Failure> {
+        let row = self.use_pool(id)?;
+        self.private[row].no_split |= flags.no_split;
+        if flags.use_on_oom {
+            self.on_oom.insert(id, id);
+        }
+        Ok(())
+    }
+
+    /// From here on requests of `stream`, or of any, go to a pool, which is created if there is none of this id.
+    /// Counts as one use of it.
+    ///
+    /// # Errors
+    /// [`Undefined::PoolWithoutUses`] if its last use has ended.
+    pub fn begin_pool(&mut self, id: u64, stream: Option<u64>) -> Result<(), Failure> {
+        self.use_pool(id)?;
+        self.routes.push(Route { pool: id, stream });
+        Ok(())
+    }
+
+    /// Ends what [`Allocator::begin_pool`] began; the pool lives on.
+    pub fn end_pool(&mut self, id: u64) {
+        self.routes.retain(|route| route.pool != id);
+    }
+
+    /// Drops one use of a pool: at none left, its cached memory can be released.
+    ///
+    /// # Errors
+    /// [`Undefined::NoSuchPool`], [`Undefined::PoolWithoutUses`].
+    pub fn release_pool_use(&mut self, id: u64) -> Result<(), Failure> {
+        let Some(&row) = self.private_rows.get(&id) else {
+            return Self::undefined(Undefined::NoSuchPool);
+        };
+        let Some(uses) = self.private[row].uses.checked_sub(1) else {
+            return Self::undefined(Undefined::PoolWithoutUses);
+        };
+        self.private[row].uses = uses;
+        if uses == 0 {
+            self.freeable.insert(id, id);
+        }
+        Ok(())
+    }
+
+    /// Returns the cached memory of one pool, if it has no uses.
+    ///
+    /// # Errors
+    /// [`Undefined::EmptiedUnderOpenPool`] in torch up to 2.11.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 10.
+    pub fn empty_cache_of(&mut self, id: u64) -> Result<(), Failure> {
+        if !self.freeable.contains(id) {
+            return Ok(());
+        }
+        if self.is_capture_running() {
+            return Self::undefined(Undefined::EmptiedUnderOpenPool);
+        }
+        self.synchronize(self.private_rows.get(&id).copied());
+        self.release_private(id)
+    }
+
+    /// Says whether a stream capture of a CUDA graph is running.
+    pub fn set_capturing(&mut self, capturing: bool) {
+        self.capturing = capturing;
+    }
+
+    /// Whether pending frees, retries and `empty_cache` have to wait.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 14.1.
+    #[inline]
+    pub(crate) fn is_capture_running(&self) -> bool {
+        self.capturing || (self.rules.open_pool_is_capture && !self.routes.is_empty())
+    }
+
+    fn use_pool(&mut self, id: u64) -> Result<usize, Failure> {
+        if let Some(&row) = self.private_rows.get(&id) {
+            if self.private[row].uses == 0 {
+                return Self::undefined(Undefined::PoolWithoutUses);
+            }
+            self.private[row].uses += 1;
+            return Ok(row);
+        }
+        let row = self.private.len();
+        let small = self.pools.len();
+        self.pools.push(BlockPool::new(true, Some(row)));
+        self.pools.push(BlockPool::new(false, Some(row)));
+        let pool = PrivatePool { id, uses: 1, driver_allocations: 0, no_split: false, small, large: small + 1 };
+        self.private.push(pool);
+        self.private_rows.insert(id, row);
+        Ok(row)
+    }
+
+    /// The row of the pool for a request.
+    #[inline]
+    pub(crate) fn route(&self, stream: u64, size: u64) -> usize {
+        if self.routes.is_empty() {
+            return Self::default_pool(size);
+        }
+        let matches = |route: &&Route| route.stream.is_none_or(|only| only == stream);
+        let route = if self.rules.first_route_wins {
+            self.routes.iter().find(matches)
+        } else {
+            self.routes.iter().rev().find(matches)
+        };
+        match route.and_then(|route| self.private_rows.get(&route.pool)) {
+            Some(&row) if size <= SMALL_MAX => self.private[row].small,
+            Some(&row) => self.private[row].large,
+            None => Self::default_pool(size),
+        }
+    }
+
+    /// The id of the pool of a row; 0 is the default one.
+    #[inline]
+    pub(crate) fn pool_id(&self, pool: usize) -> u64 {
+        self.pools[pool].owner.map_or(0, |row| self.private[row].id)
+    }
+
+    /// A cached block of a pool that opted in, for a request that would otherwise fail.
+    pub(crate) fn take_from_opted_in(&mut self, request: &mut Request) -> Result<Option<BlockId>, Failure> {
+        for id in self.on_oom.values() {
+            // PyTorch enters the pool and leaves it again.
+            let row = self.use_pool(id)?;
+            let private = &self.private[row];
+            let pool = if self.pools[request.pool].small { private.small } else { private.large };
+            let block = self.take_free(&Request { pool, expandable: false, ..*request });
+            self.release_pool_use(id)?;
+            if block.is_some() {
+                request.expandable = false;
+                return Ok(block);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Releases what a pool without uses has cached, and the pool with its last segment.
+    pub(crate) fn release_private(&mut self, id: u64) -> Result<(), Failure> {
+        let Some(&row) = self.private_rows.get(&id) else {
+            return Ok(());
+        };
+        let PrivatePool { small, large, .. } = self.private[row];
+        self.release_pool(small)?;
+        self.release_pool(large)?;
+        if self.private[row].driver_allocations == 0 {
+            // With expandable segments that can be while blocks are in use: those stay, and so do the pool's rows.
+            self.freeable.remove(id);
+            self.private_rows.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Free blocks of all private pools: an amount of the out-of-memory message.
+    pub(crate) fn private_free_bytes(&self) -> u64 {
+        let pools = self.private_rows.values().flat_map(|&row| [self.private[row].small, self.private[row].large]);
+        let free = pools.flat_map(|pool| self.pools[pool].all_free(self.streams.sorted()));
+        free.map(|id| self.blocks[id].size).sum()
+    }
+}
