@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use highwater_allocator::program::{self, AddressPolicy, Options, Program};
+use highwater_allocator::program::{self, Options, Program};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -41,7 +41,7 @@ impl Case {
             conf: self.text("conf").to_owned(),
             capacity_bytes: self.number("capacity_mib") << 20,
             outside_bytes: 0,
-            addresses: self.text("va").parse::<AddressPolicy>().expect("a known policy"),
+            addresses: self.text("va").parse().expect("a known policy"),
             stop_on_oom: false,
         };
         let run = match program::run(program, &options) {
