@@ -6,7 +6,8 @@ PYTHON ?= python3
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: build demo test bench fuzz tools formatting scripts recipes licences lints docs doctests tests
+.PHONY: build demo test bench fuzz oracle fuzz-allocator tools formatting scripts recipes licences lints docs doctests \
+	tests
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing two minutes of processor time, on two idle cores half of
@@ -36,10 +37,11 @@ scripts:
 	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates testdata
 	$(PYTHON) benches/gen_snapshot.py --selftest
 
-# The recipe of the made-up files still makes the same bytes.
+# The recipes of the made-up files still make the same bytes.
 recipes:
 	$(PYTHON) testdata/recipes/make_layouts.py target/layouts
 	diff -r --exclude=README.md target/layouts testdata/layouts
+	$(PYTHON) testdata/recipes/allocator_goldens.py --check
 
 licences:
 ifdef DENY
@@ -75,3 +77,19 @@ TARGET ?= snapshot
 fuzz:
 	fuzz/seed.sh
 	$(CARGO) fuzz run $(TARGET) --sanitizer none -- -max_len=200000 -rss_limit_mb=4096 -timeout=20 -max_total_time=600
+
+# PyTorch's own allocator on a made-up device, from released wheels: see oracle/README.md. 2 GB to download, once.
+ORACLES ?= 2.8.0 2.11.0 2.15.0
+oracle: $(ORACLES:%=target/oracle/%/oracle)
+
+target/oracle/%/oracle: $(wildcard oracle/*.sh oracle/*.c oracle/*.h oracle/*.cpp oracle/cuda_shim/*)
+	ls target/wheels/torch-$*-*.whl >/dev/null 2>&1 || $(PYTHON) -m pip download torch==$* --no-deps --only-binary :all: \
+		--python-version 3.12 --platform manylinux_2_28_x86_64 --dest target/wheels
+	PYTHON=$(PYTHON) oracle/build.sh target/wheels/torch-$*-*.whl target/oracle/$*
+
+# Random programs through these and through our allocator, every byte compared: `make fuzz-allocator SECONDS=60`. What
+# can be set beside: crates/allocator/tests/differential/main.rs. Not part of `make test`: what it finds becomes a test.
+SECONDS ?= 600
+fuzz-allocator: oracle
+	HIGHWATER_ORACLE=$(CURDIR)/target/oracle HIGHWATER_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked \
+		--package highwater-allocator --test differential every_program -- --nocapture
