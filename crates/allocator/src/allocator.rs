@@ -280,7 +280,8 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         if requested >= TOO_LARGE_BYTES {
             return Err(Failure::TooLarge { requested_bytes: requested });
         }
-        if !(self.waiting.is_empty() && self.deferred.is_empty()) && !self.is_capture_running() {
+        let has_pending = !self.waiting.is_empty() || !self.deferred.is_empty();
+        if has_pending && !self.is_capture_running() {
             self.process_events();
         }
         let size = self.settings.round(requested);
@@ -457,7 +458,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             self.stats.num_oom_rejections += 1;
             return Err(Failure::Rejected { segment_bytes: request.segment_bytes });
         }
-        let block = if request.expandable { self.grow(request)? } else { self.new_segment(request) };
+        let block = if request.expandable { self.grow(request) } else { self.new_segment(request) };
         if block.is_some()
             && let Some(owner) = self.pools[request.pool].owner
         {

@@ -14,7 +14,7 @@ pub enum Step {
         /// Bytes as asked for.
         bytes: u64,
         /// Row of [`Program::streams`].
-        stream: u16,
+        stream: u32,
         /// The private pool; 0 is the default one.
         pool: u16,
     },
@@ -25,7 +25,7 @@ pub enum Step {
         /// Bytes.
         bytes: u64,
         /// Row of [`Program::streams`].
-        stream: u16,
+        stream: u32,
         /// The private pool; 0 is the default one.
         pool: u16,
     },

@@ -70,8 +70,9 @@ pub fn replay(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Setti
 /// The comparison parts where the collector ran too early (the limit is too low) or not when it should have (too
 /// high), so a search by halves finds one if there is one.
 fn with_limit(plan: &Plan<'_>, settings: &Settings, without: Replay) -> Replay {
-    let (mut low, mut high) = (0, 2 * plan.peak_reserved_bytes.max(1 << 30));
-    high = (high as f64 / settings.garbage_collection_threshold.clamp(0.01, 1.0)) as u64;
+    // No limit above this lets the collector run: the threshold is a part of it.
+    const LOWEST_THRESHOLD: u64 = 100;
+    let (mut low, mut high) = (0, LOWEST_THRESHOLD * plan.peak_reserved_bytes.max(1 << 30));
     let mut best = without;
     while high - low > 1 {
         let limit = low + (high - low) / 2;
@@ -109,10 +110,9 @@ struct Plan<'a> {
     columns: Columns<'a>,
     /// The slot whose block an `alloc`, `free_requested` or `free_completed` entry is about.
     slots: Vec<u32>,
-    /// Whether the free of a slot completes at once.
     pools: Pools<'a>,
-    /// Private pools in the order of their numbers, which start at 1.
-    private: Vec<PoolId>,
+    /// How many private pools there are: they are numbered from 1.
+    private_pools: u16,
     device: &'a DeviceAnalysis<'a>,
     handles: &'a [u64],
     peak_reserved_bytes: u64,
@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
             columns,
             slots,
             pools: Pools::new(snapshot, device),
-            private: (1..snapshot.pools.len()).map(PoolId::from_index).collect(),
+            private_pools: u16::try_from(snapshot.pools.len().saturating_sub(1)).unwrap_or(u16::MAX),
             device,
             handles: &snapshot.streams,
             peak_reserved_bytes: device.timeline.reserved_peak().bytes,
@@ -148,6 +148,14 @@ impl<'a> Plan<'a> {
     /// The entry after `row` that the allocator made.
     fn next(&self, row: usize) -> usize {
         self.columns.significant(row + 1)
+    }
+
+    /// The number of the pool that a request went to: 0 is the default one.
+    fn pool(&self, row: usize) -> u16 {
+        match self.pools.of(row, self.columns.addresses[row]) {
+            PoolId::DEFAULT | PoolId::MISSING => 0,
+            pool => u16::try_from(pool.get()).unwrap_or(0),
+        }
     }
 
     /// Whether the free requested at `row` completes at once.
@@ -210,9 +218,9 @@ impl<'a> Replayer<'a> {
         // A limit or a full device shows in the recording itself: only the garbage collector needs to know one.
         allocator.set_limit_bytes(limit);
         let compared = columns.actions.iter().filter(|&&action| is_compared(action)).count();
-        for pool in 1..=plan.private.len() {
+        for pool in 1..=plan.private_pools {
             // Fails for pools without uses only.
-            let _ = allocator.create_pool(pool as u64, PoolFlags::default());
+            let _ = allocator.create_pool(u64::from(pool), PoolFlags::default());
         }
         Self {
             plan,
@@ -226,7 +234,7 @@ impl<'a> Replayer<'a> {
                 steps: Vec::with_capacity(columns.actions.len() * 2 / 3),
                 slots: plan.device.lifetimes.rows.len(),
                 streams: plan.handles.to_vec(),
-                pools: u16::try_from(plan.private.len()).unwrap_or(u16::MAX),
+                pools: plan.private_pools,
             },
             fidelity: Fidelity { entries: compared as u64, equal: 0, first_difference: None },
         }
@@ -260,7 +268,7 @@ impl<'a> Replayer<'a> {
     /// What was there before the first entry: the program holds it, and where it lies is the recording's.
     fn begin(&mut self) {
         for (slot, lifetime) in self.plan.device.lifetimes.at_start().iter().enumerate() {
-            let stream = self.stream_row(lifetime.stream.index());
+            let stream = lifetime.stream.get();
             let (slot, bytes) = (number(slot), lifetime.requested_bytes);
             self.program.steps.push(Step::Alloc { slot, entry: u32::MAX, bytes, stream, pool: 0 });
         }
@@ -269,10 +277,6 @@ impl<'a> Replayer<'a> {
             let note = "the recording does not begin with the program: what the allocator held before is not known";
             self.part(self.columns.significant(0), None, note.to_owned());
         }
-    }
-
-    fn stream_row(&self, row: usize) -> u16 {
-        u16::try_from(row).unwrap_or(u16::MAX)
     }
 
     /// A free, and its completion if that follows at once; the entry to go on with.
@@ -429,11 +433,8 @@ impl<'a> Replayer<'a> {
     /// Asks for what the entry asked for; the failure that is not a recorded one.
     fn request(&mut self, row: usize) -> Option<Failure> {
         let allocator = self.allocator.as_mut()?;
-        let Columns { actions, addresses, sizes, .. } = self.columns;
-        let pool = match self.plan.pools.of(row, addresses[row]) {
-            PoolId::DEFAULT | PoolId::MISSING => 0,
-            pool => u64::from(pool.get()),
-        };
+        let Columns { actions, sizes, .. } = self.columns;
+        let pool = u64::from(self.plan.pool(row));
         let stream = self.columns.handle(row);
         if pool > 0 {
             let _ = allocator.begin_pool(pool, None);
@@ -513,11 +514,8 @@ impl<'a> Replayer<'a> {
         }
         if let Some(row) = group.request {
             let (entry, bytes) = (number(row), self.columns.sizes[row]);
-            let stream = u16::try_from(self.plan.device.entries.streams()[row].index()).unwrap_or(u16::MAX);
-            let pool = match self.plan.pools.of(row, self.columns.addresses[row]) {
-                PoolId::DEFAULT | PoolId::MISSING => 0,
-                pool => u16::try_from(pool.get()).unwrap_or(u16::MAX),
-            };
+            let stream = self.plan.device.entries.streams()[row].get();
+            let pool = self.plan.pool(row);
             steps.push(if self.columns.actions[row] == Action::OOM {
                 Step::Attempt { entry, bytes, stream, pool }
             } else {
