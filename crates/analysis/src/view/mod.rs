@@ -7,7 +7,7 @@ mod report;
 
 pub use live::{BlockView, LiveView, live};
 pub use report::{
-    AtPeakView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView, IterationView,
+    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView, IterationView,
     OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView, TorchView,
     WarningView, report, warnings,
 };
