@@ -10,9 +10,10 @@ use crate::units::{count, percent, size};
 ///
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
-    let worst = analysis.devices.iter().max_by_key(|device| {
-        (!device.oom.is_empty(), device.peak().bytes, std::cmp::Reverse(device.device))
-    });
+    let worst = analysis
+        .devices
+        .iter()
+        .max_by_key(|device| (!device.oom.is_empty(), device.peak().bytes, std::cmp::Reverse(device.device)));
     let Some(device) = worst else {
         return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
     };

@@ -1,7 +1,7 @@
 //! The memory before the first entry: what was reserved, and which blocks were in use.
 
 use highwater_allocator::sizes::SMALL_SEGMENT_BYTES;
-use highwater_snapshot::SegmentType;
+use highwater_snapshot::{PoolId, SegmentType};
 
 use super::follow::{Follower, Observer};
 use super::map::{Doubt, Kind, Splitting};
@@ -54,7 +54,7 @@ impl<O: Observer> Follower<'_, O> {
         if known.is_none() {
             let slack = self.rules.slack(kind.is_expandable, kind.splitting, rounded).min(room - size);
             if slack > 0 && kind.splitting != Splitting::Never {
-                self.map.doubt(id, Doubt { bytes: slack, row });
+                self.map.doubt(id, Doubt { bytes: slack, row, pool: PoolId::MISSING });
             }
         }
         self.hold(row, id);
@@ -104,7 +104,7 @@ impl<O: Observer> Follower<'_, O> {
         Kind {
             is_expandable: source.is_expandable,
             is_small,
-            splitting: self.rules.splitting(source.pool, None),
+            splitting: self.rules.splitting(source.pool),
             stream: source.stream,
             pool: source.pool,
         }

@@ -2,7 +2,7 @@
 
 use highwater_allocator::Settings;
 use highwater_allocator::sizes::{SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES};
-use highwater_snapshot::{Action, BlockState, EntryTable, Place, Segment, Snapshot, Warnings};
+use highwater_snapshot::{Action, BlockState, EntryTable, Place, PoolId, Segment, Snapshot, Warnings};
 
 use super::BlockSizes;
 use super::map::{Doubt, Kind, Map, PieceId, Splitting};
@@ -45,11 +45,8 @@ impl Observer for () {}
 
 /// The size of each block.
 pub(crate) fn follow<O: Observer>(recording: &Recording<'_>, observer: &mut O, warnings: &mut Warnings) -> BlockSizes {
-    let segments: Vec<&Segment> = if recording.leads_to_dump {
-        recording.snapshot.segments_of(recording.device).collect()
-    } else {
-        Vec::new()
-    };
+    let segments: Vec<&Segment> =
+        if recording.leads_to_dump { recording.snapshot.segments_of(recording.device).collect() } else { Vec::new() };
     let rules = Rules::new(recording.snapshot, recording.entries, &segments, recording.settings);
     let mut follower = Follower::new(recording, rules, observer);
     follower.begin(recording.segments_before);
@@ -59,10 +56,9 @@ pub(crate) fn follow<O: Observer>(recording: &Recording<'_>, observer: &mut O, w
     }
     let sizes = follower.finish();
     if sizes.contradictions > 0 {
-        let place = sizes.first_contradiction.map_or_else(
-            || Place::device(recording.device),
-            |entry| Place::entry(recording.device, entry),
-        );
+        let place = sizes
+            .first_contradiction
+            .map_or_else(|| Place::device(recording.device), |entry| Place::entry(recording.device, entry));
         warnings.add_times(
             "block-sizes",
             "blocks do not lie where the last settings and the entries put them (settings changed meanwhile, or entries \
@@ -147,8 +143,18 @@ impl<'a, O: Observer> Follower<'a, O> {
                 if let Some(doubt) = doubt {
                     self.settle(doubt);
                 }
-                self.cut(row, id, rounded, known);
-                id
+                match known.filter(|&known| known > self.map[id].size) {
+                    None => {
+                        self.cut(row, id, rounded, known);
+                        id
+                    }
+                    Some(known) => {
+                        // There was no room for it here.
+                        self.map.release(id);
+                        self.contradict(Some(row));
+                        self.stray(lifetime, known)
+                    }
+                }
             }
             None => {
                 self.contradict(Some(row));
@@ -167,7 +173,7 @@ impl<'a, O: Observer> Follower<'a, O> {
         let piece = self.map[id];
         let cut = self.rules.cut(&piece, rounded);
         let size = match known {
-            Some(known) => known.min(piece.size),
+            Some(known) => known,
             None if cut == Cut::Whole => piece.size,
             None => rounded,
         };
@@ -175,7 +181,7 @@ impl<'a, O: Observer> Follower<'a, O> {
             && known.is_none_or(|known| match cut {
                 Cut::ToSize => known == rounded,
                 Cut::Whole => known == piece.size,
-                Cut::Unknown => known == rounded || known == piece.size,
+                Cut::Unknown | Cut::UnknownPool => known == rounded || known == piece.size,
             });
         if !agrees {
             self.contradict(Some(row));
@@ -183,8 +189,9 @@ impl<'a, O: Observer> Follower<'a, O> {
         let (was_split, counts) = (piece.is_split(), !piece.kind.is_expandable);
         if size < piece.size {
             self.map.split(id, size);
-            if cut == Cut::Unknown && known.is_none() {
-                self.map.doubt(id, Doubt { bytes: u64::MAX, row: self.rows[row] });
+            let pool = if cut == Cut::UnknownPool { piece.kind.pool } else { PoolId::MISSING };
+            if matches!(cut, Cut::Unknown | Cut::UnknownPool) && known.is_none() {
+                self.map.doubt(id, Doubt { bytes: u64::MAX, row: self.rows[row], pool });
             }
             if counts && was_split {
                 self.observer.splits(piece.kind.is_small, 0, 0_i64.saturating_sub_unsigned(size));
@@ -250,9 +257,10 @@ impl<'a, O: Observer> Follower<'a, O> {
         // The neighbours are gone, the whole of them is there if it has others: only the balance counts.
         let gone: i64 = merged.neighbours.iter().map(|&bytes| i64::from(bytes > 0)).sum();
         let come = i64::from(merged.split_bytes > 0);
-        let bytes = merged.neighbours.iter().fold(0_i64.saturating_add_unsigned(merged.split_bytes), |sum, &bytes| {
-            sum.saturating_sub_unsigned(bytes)
-        });
+        let bytes = merged
+            .neighbours
+            .iter()
+            .fold(0_i64.saturating_add_unsigned(merged.split_bytes), |sum, &bytes| sum.saturating_sub_unsigned(bytes));
         self.observer.splits(kind.is_small, come - gone, bytes);
     }
 
@@ -271,12 +279,13 @@ impl<'a, O: Observer> Follower<'a, O> {
 
     fn reserve(&mut self, row: usize, address: u64, bytes: u64) {
         let source = Source::of_entry(self.recording.entries, row);
+        let pool = self.rules.pool(source.pool, number(row));
         let kind = Kind {
             is_expandable: source.is_expandable,
             is_small: bytes == SMALL_SEGMENT_BYTES,
-            splitting: self.rules.splitting(source.pool, Some(number(row))),
+            splitting: self.rules.splitting(pool),
             stream: source.stream,
-            pool: source.pool,
+            pool,
         };
         self.map.add_memory(address, bytes, kind);
         self.observer.reserved(kind.is_small, bytes, !kind.is_expandable);
@@ -284,8 +293,7 @@ impl<'a, O: Observer> Follower<'a, O> {
 
     fn release(&mut self, row: usize, action: Action, address: u64, bytes: u64) {
         let is_segment = action == Action::SEGMENT_FREE;
-        let piece =
-            if is_segment { self.map.remove_segment(address, bytes) } else { self.map.unmap(address, bytes) };
+        let piece = if is_segment { self.map.remove_segment(address, bytes) } else { self.map.unmap(address, bytes) };
         if piece.is_none() {
             self.contradict(Some(row));
         }
@@ -322,6 +330,9 @@ impl<'a, O: Observer> Follower<'a, O> {
     /// What was in doubt about a block turns out: it has these bytes more than was said so far.
     fn settle(&mut self, doubt: Doubt) {
         if doubt.bytes == 0 {
+            if doubt.pool != PoolId::MISSING {
+                self.rules.see_cut(doubt.pool);
+            }
             return;
         }
         let lifetime = &self.recording.lifetimes.rows[doubt.row as usize];
@@ -366,6 +377,9 @@ impl<'a, O: Observer> Follower<'a, O> {
         let rows = &self.recording.lifetimes.rows;
         let actions = self.recording.entries.actions();
         for doubt in self.doubts {
+            if doubt.pool != PoolId::MISSING && self.rules.seen(doubt.pool) == Splitting::Always {
+                continue;
+            }
             let lifetime = &rows[doubt.row as usize];
             let entries = [lifetime.alloc(), lifetime.free_requested(), lifetime.free_completed()];
             let own = [Action::ALLOC, Action::FREE_REQUESTED, Action::FREE_COMPLETED];

@@ -102,6 +102,8 @@ pub(super) struct Doubt {
     pub(super) bytes: u64,
     /// The lifetime of the block.
     pub(super) row: u32,
+    /// The user pool that the doubt is about; else [`PoolId::MISSING`].
+    pub(super) pool: PoolId,
 }
 
 /// All memory of a device.
@@ -176,7 +178,9 @@ impl Map {
         piece.awaits_free = false;
         let Piece { address, kind, .. } = *piece;
         self.free.insert(address, id);
-        if kind.is_expandable && let Some(around) = &mut self.around {
+        if kind.is_expandable
+            && let Some(around) = &mut self.around
+        {
             around.insert(address, id);
         }
     }
@@ -186,7 +190,9 @@ impl Map {
     fn remove_free(&mut self, id: PieceId) {
         let Piece { address, kind, .. } = self[id];
         self.free.remove(&address);
-        if kind.is_expandable && let Some(around) = &mut self.around {
+        if kind.is_expandable
+            && let Some(around) = &mut self.around
+        {
             around.remove(&address);
         }
     }
@@ -332,7 +338,9 @@ impl Map {
     #[inline]
     pub(super) fn take(&mut self, address: u64) -> Option<(PieceId, Option<Doubt>)> {
         let Some(id) = self.free.remove(&address) else { return self.take_in_doubt(address) };
-        if self[id].kind.is_expandable && let Some(around) = &mut self.around {
+        if self[id].kind.is_expandable
+            && let Some(around) = &mut self.around
+        {
             around.remove(&address);
         }
         self.at(id).state = State::Held;

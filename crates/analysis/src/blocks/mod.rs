@@ -17,7 +17,6 @@ pub(crate) use follow::{Observer, Recording, follow};
 
 use crate::lifetime::Lifetime;
 use crate::replay::recorded_settings;
-use crate::torch_version::torch_version;
 use crate::units::{count, counted};
 
 /// How far the sizes of blocks are known.
@@ -94,7 +93,9 @@ impl BlockSizes {
             ),
             Knowledge::Estimate => {
                 let times = counted(self.contradictions, "block does", "blocks do");
-                let first = self.first_contradiction.map_or_else(String::new, |entry| format!(", first at entry {}", count(entry)));
+                let first = self
+                    .first_contradiction
+                    .map_or_else(String::new, |entry| format!(", first at entry {}", count(entry)));
                 Some(format!("{times} not lie where the last settings and the entries put them{first}"))
             }
         }
@@ -136,9 +137,8 @@ fn named_by(lifetime: &Lifetime) -> Option<EntryId> {
     lifetime.alloc().or(lifetime.free_requested()).or(lifetime.free_completed())
 }
 
-/// The settings by which a recording is followed: those recorded last, as the newest version that may have written the
-/// file reads them. Sizes are the same in all.
+/// The settings by which a recording is followed: those recorded last, as the newest version reads them, which knows
+/// every key. What versions read differently in a string, a file records as values.
 pub(crate) fn followed_settings(snapshot: &Snapshot) -> Settings {
-    let version = torch_version(snapshot).rules().first().copied().unwrap_or(TorchVersion::NEWEST);
-    recorded_settings(snapshot, version)
+    recorded_settings(snapshot, TorchVersion::NEWEST)
 }

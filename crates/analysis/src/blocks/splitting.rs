@@ -14,8 +14,10 @@ pub(super) enum Cut {
     ToSize,
     /// The request gets all of it.
     Whole,
-    /// One or the other.
+    /// One or the other: expandable segments may have been on or off.
     Unknown,
+    /// One or the other: nothing tells whether the pool cuts its blocks.
+    UnknownPool,
 }
 
 /// The rules of a recording.
@@ -113,15 +115,16 @@ impl<'a> Rules<'a> {
     #[inline]
     pub(super) fn cut(&self, piece: &Piece, rounded: u64) -> Cut {
         let kind = piece.kind;
-        if piece.size <= rounded || kind.splitting == Splitting::Never {
+        let splitting = if kind.splitting == Splitting::Unknown { self.seen(kind.pool) } else { kind.splitting };
+        if piece.size <= rounded || splitting == Splitting::Never {
             return Cut::Whole;
         }
         let cuts = self.cuts_by_size(kind.is_expandable, rounded, piece.size);
         if self.sometimes_expandable && !cuts && !kind.is_expandable && self.cuts_by_size(true, rounded, piece.size) {
             return Cut::Unknown;
         }
-        match (cuts, kind.splitting) {
-            (true, Splitting::Unknown) => Cut::Unknown,
+        match (cuts, splitting) {
+            (true, Splitting::Unknown) => Cut::UnknownPool,
             (true, _) => Cut::ToSize,
             (false, _) => Cut::Whole,
         }
@@ -140,16 +143,26 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether the pool of a segment cuts its blocks.
-    ///
-    /// `pool` is what the file says of the segment; `row` the entry that reserved it.
-    pub(super) fn splitting(&self, pool: PoolId, row: Option<u32>) -> Splitting {
-        let reserved_by = || row.and_then(|row| self.reserved_by.get(&row)).copied();
-        let pool = if pool == PoolId::MISSING { reserved_by().unwrap_or(pool) } else { pool };
-        if self.is_user_pool(pool) {
-            self.pools.get(&pool).copied().unwrap_or(Splitting::Unknown)
-        } else {
-            Splitting::Always
+    /// The pool of the memory that an entry reserved: what the entry says, or else what the dump tells.
+    pub(super) fn pool(&self, recorded: PoolId, row: u32) -> PoolId {
+        if recorded != PoolId::MISSING {
+            return recorded;
         }
+        self.reserved_by.get(&row).copied().unwrap_or(recorded)
+    }
+
+    /// Whether a pool cuts its blocks.
+    pub(super) fn splitting(&self, pool: PoolId) -> Splitting {
+        if self.is_user_pool(pool) { self.seen(pool) } else { Splitting::Always }
+    }
+
+    /// What was seen of a user pool so far.
+    pub(super) fn seen(&self, pool: PoolId) -> Splitting {
+        self.pools.get(&pool).copied().unwrap_or(Splitting::Unknown)
+    }
+
+    /// A block of this pool was cut.
+    pub(super) fn see_cut(&mut self, pool: PoolId) {
+        self.pools.entry(pool).or_insert(Splitting::Always);
     }
 }

@@ -7,9 +7,9 @@ mod report;
 
 pub use live::{BlockView, LiveView, live};
 pub use report::{
-    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView, IterationView,
-    OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView, TorchView,
-    WarningView, report, warnings,
+    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
+    IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView,
+    TorchView, WarningView, report, warnings,
 };
 
 use highwater_snapshot::{FrameId, Snapshot};

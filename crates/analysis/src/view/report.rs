@@ -3,6 +3,7 @@
 use highwater_snapshot::{BlockState, EntryId, Setting, StringId, Warning, Warnings};
 
 use super::{FrameView, frames_from_site};
+use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::device::DeviceAnalysis;
 use crate::findings::{Finding, explain, findings};
@@ -10,10 +11,9 @@ use crate::fragmentation::Fragmentation;
 use crate::growth::Growth;
 use crate::iteration::Iteration;
 use crate::oom::OutOfMemory;
+use crate::timeline::{Peak, Timeline, Totals};
 use crate::torch_version::torch_version;
 use crate::verdict::verdict;
-use crate::Analysis;
-use crate::timeline::{Peak, Timeline, Totals};
 
 /// The whole report.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -213,12 +213,8 @@ pub struct PeakView {
 
 impl PeakView {
     fn new(timeline: &Timeline<'_>) -> Self {
-        let [requested, allocated, active, reserved] = [
-            timeline.requested_peak(),
-            timeline.allocated_peak(),
-            timeline.active_peak(),
-            timeline.reserved_peak(),
-        ];
+        let [requested, allocated, active, reserved] =
+            [timeline.requested_peak(), timeline.allocated_peak(), timeline.active_peak(), timeline.reserved_peak()];
         let entry = |peak: Peak| peak.entry.map(EntryId::get);
         Self {
             requested_bytes: requested.bytes,

@@ -126,8 +126,9 @@ mod tests {
 
     #[test]
     fn bars_rise_to_the_peak_and_the_capacity_is_a_line() {
-        let columns: Vec<_> =
-            (0..20).map(|i| Totals { allocated_bytes: i << 20, reserved_bytes: (i + 2) << 20, ..Totals::default() }).collect();
+        let columns: Vec<_> = (0..20)
+            .map(|i| Totals { allocated_bytes: i << 20, reserved_bytes: (i + 2) << 20, ..Totals::default() })
+            .collect();
         let chart = Chart {
             columns: &columns,
             by: Total::Allocated,

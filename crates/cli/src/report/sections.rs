@@ -84,7 +84,8 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
     let mut row = |what: &str, bytes: u64, note: String| table.row([what.to_owned(), size(bytes), note]);
     if has_history(analysis, device) {
         let peak = &device.peak;
-        let at_peak = |total: Total| if total.key() == device.at_peak.by { when(analysis, device) } else { String::new() };
+        let at_peak =
+            |total: Total| if total.key() == device.at_peak.by { when(analysis, device) } else { String::new() };
         let between = |least: u64, most: Option<u64>| match most {
             Some(most) => format!("at least {}, at most {}", exact(least), exact(most)),
             None => exact(least),
