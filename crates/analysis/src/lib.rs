@@ -12,7 +12,7 @@
 //! # Design constraints
 //!
 //! - Pure functions: no file, no clock, no printing. The same snapshot gives the same answer.
-//! - Exact, or marked: a number that a snapshot cannot tell is absent, not estimated.
+//! - Exact, or marked: a number that a snapshot cannot tell is absent, or comes with its bounds and the reason.
 //! - Devices are never summed: each has its own [`DeviceAnalysis`].
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 

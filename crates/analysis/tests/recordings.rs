@@ -198,7 +198,7 @@ fn linear_forward_reads_as_its_arithmetic_says() {
     assert_eq!(device.iterations.rows.len(), 3);
     let report = report(&analysis);
     let sites = &report.devices[0].at_peak.call_sites;
-    let found: Vec<_> = sites.iter().map(|site| (line(site), site.bytes, site.count)).collect();
+    let found: Vec<_> = sites.iter().map(|site| (line(site), site.requested_bytes, site.count)).collect();
     let [outputs, weights, inputs] = found[..] else { panic!("{found:?}") };
     assert_eq!(outputs.1, 2 * output + workspaces);
     assert_eq!(weights.1, model);

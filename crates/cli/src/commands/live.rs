@@ -89,11 +89,11 @@ fn write_device(
     };
     writeln!(
         out,
-        "Device {}, {at}: {} requested in {} of {}",
+        "Device {}, {at}: {} requested, {} active in {}",
         device.device,
         size(bytes),
-        counted(blocks, "block", "blocks"),
-        size(active)
+        size(active),
+        counted(blocks, "block", "blocks")
     )?;
     let (table, rows) = if args.blocks {
         block_table(analysis, device, after, args.top)
