@@ -12,6 +12,9 @@ impl<O: Observer> Follower<'_, O> {
     /// Lays out what was there before the first entry.
     ///
     /// A block of which only the free was recorded may be larger than its rounded request, if what follows it is free.
+    ///
+    /// # Source
+    /// `spec/snapshot-format.md` section 13.2.
     pub(super) fn begin(&mut self, runs: &[ReservedRun]) {
         let lifetimes = self.recording.lifetimes.at_start();
         let mut rows: Vec<u32> = (0..number(lifetimes.len())).collect();

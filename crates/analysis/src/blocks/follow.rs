@@ -26,6 +26,9 @@ pub(crate) struct Recording<'a> {
 /// Is told of each change, as PyTorch counts it.
 ///
 /// `small` is the small pool, private ones included.
+///
+/// # Source
+/// `spec/caching-allocator.md` section 18.
 pub(crate) trait Observer {
     /// A block of `size` bytes was handed out.
     fn handed_out(&mut self, _small: bool, _size: u64, _requested: u64) {}

@@ -224,6 +224,9 @@ impl Map {
     }
 
     /// Maps memory into an expandable segment.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 13.3.
     fn map(&mut self, address: u64, bytes: u64, kind: Kind) {
         let end = address + bytes;
         let id = self.add(address, bytes, kind, State::Held);
@@ -261,7 +264,11 @@ impl Map {
         edges.get(&address).copied().filter(|&edge| self[edge].kind.continues(kind))
     }
 
-    /// Unmaps memory of an expandable segment; `None` if it is not part of one free block.
+    /// Unmaps memory of an expandable segment: what is left of the free block at either end stays free. `None` if it is
+    /// not part of one free block.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 13.4.
     pub(super) fn unmap(&mut self, address: u64, bytes: u64) -> Option<Piece> {
         let end = address.saturating_add(bytes);
         let (_, &id) = self.around.as_ref()?.range(..=address).next_back()?;
@@ -439,6 +446,9 @@ impl Map {
     }
 
     /// Frees a block: it becomes one with its free neighbours.
+    ///
+    /// # Source
+    /// `spec/caching-allocator.md` section 12.2.
     #[inline]
     pub(super) fn release(&mut self, id: PieceId) -> Merged {
         let Piece { prev, next, state, .. } = self[id];

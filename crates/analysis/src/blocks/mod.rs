@@ -44,6 +44,22 @@ impl Knowledge {
 /// The size of every block of a recording.
 ///
 /// Kept for each entry about a block: 8 bytes an entry.
+///
+/// # Examples
+/// ```
+/// use highwater_analysis::blocks::Knowledge;
+/// use highwater_snapshot::Snapshot;
+///
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
+/// let snapshot = Snapshot::open(path)?;
+/// let device = &highwater_analysis::analyse(&snapshot).devices[0];
+/// assert_eq!(device.blocks().knowledge(), Knowledge::Exact);
+///
+/// // 200,000 bytes were asked for, in the small pool: the next multiple of 512 was handed out.
+/// let bias = device.lifetimes.rows.iter().find(|lifetime| lifetime.requested_bytes == 200_000).expect("the bias");
+/// assert_eq!(device.blocks().of(bias, &snapshot), 200_192);
+/// # Ok::<(), highwater_snapshot::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BlockSizes {
     /// Of the block that an `alloc`, `free_requested` or `free_completed` entry is about; 0 for other entries, and for
