@@ -8,13 +8,17 @@ use crate::block::{Block, BlockId, Blocks};
 use crate::device::Device;
 use crate::failure::{Failure, OutOfMemory, Undefined};
 use crate::hash_order::HashOrder;
+use crate::message;
 use crate::ordered::{Key, Position};
 use crate::pool::{BlockPool, DEFAULT_LARGE, DEFAULT_SMALL, PrivatePool, by_address};
 use crate::settings::Settings;
-use crate::sizes::{MIN_BLOCK, SMALL_MAX, TOO_LARGE};
+use crate::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES};
 use crate::stats::Statistics;
 use crate::trace::{Action, Observer, TraceEntry};
 use crate::version::{Rules, Tie};
+
+/// Requests from here on are refused at once.
+const TOO_LARGE_BYTES: u64 = 1 << 60;
 
 /// One run of addresses: a segment of `cudaMalloc`, or the reservation of an expandable one.
 #[derive(Clone, Copy, Debug)]
@@ -273,10 +277,11 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         if requested == 0 {
             return Ok(None);
         }
-        if requested >= TOO_LARGE {
+        if requested >= TOO_LARGE_BYTES {
             return Err(Failure::TooLarge { requested_bytes: requested });
         }
-        if !(self.waiting.is_empty() && self.deferred.is_empty()) && !self.is_capture_running() {
+        let has_pending = !self.waiting.is_empty() || !self.deferred.is_empty();
+        if has_pending && !self.is_capture_running() {
             self.process_events();
         }
         let size = self.settings.round(requested);
@@ -392,6 +397,31 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         Err(Failure::OutOfMemory(self.out_of_memory(request, requested)))
     }
 
+    /// The message that PyTorch prints for a failed request, as where NVML is missing: without other processes.
+    pub fn message(&self, failure: &OutOfMemory) -> message::OutOfMemory {
+        let page = if failure.rounded_bytes <= SMALL_MAX_BYTES {
+            SMALL_SEGMENT_BYTES
+        } else {
+            self.settings.large_segment_bytes
+        };
+        message::OutOfMemory {
+            segment_bytes: failure.segment_bytes,
+            total_bytes: failure.device_total_bytes,
+            free_bytes: failure.device_free_bytes,
+            limit_bytes: failure.limit_bytes,
+            allocated_bytes: failure.allocated_bytes,
+            reserved_bytes: failure.reserved_bytes,
+            private_free_bytes: failure.private_free_bytes,
+            expandable_segments: self.settings.expandable_segments,
+            exceeded_reserve_bytes: self.settings.exceeded_reserve(
+                failure.rounded_bytes,
+                failure.device_total_bytes,
+                page,
+            ),
+            ..message::OutOfMemory::new(self.settings.version)
+        }
+    }
+
     fn out_of_memory(&mut self, request: &Request, requested: u64) -> OutOfMemory {
         self.stats.num_ooms += 1;
         let device_free_bytes = self.device.free_bytes();
@@ -428,7 +458,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             self.stats.num_oom_rejections += 1;
             return Err(Failure::Rejected { segment_bytes: request.segment_bytes });
         }
-        let block = if request.expandable { self.grow(request)? } else { self.new_segment(request) };
+        let block = if request.expandable { self.grow(request) } else { self.new_segment(request) };
         if block.is_some()
             && let Some(owner) = self.pools[request.pool].owner
         {
@@ -542,9 +572,9 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         let rest = block.size - request.size;
         if pool.small || request.expandable {
-            rest >= MIN_BLOCK
+            rest >= MIN_BLOCK_BYTES
         } else {
-            request.size < self.settings.max_split_bytes && rest > SMALL_MAX
+            request.size < self.settings.max_split_bytes && rest > SMALL_MAX_BYTES
         }
     }
 
@@ -564,7 +594,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             Tie::Block => u64::from(block.counter),
             Tie::Segment => {
                 let segment = &self.segments[block.segment as usize];
-                let place = u32::try_from((block.address - segment.address) / MIN_BLOCK).unwrap_or(u32::MAX);
+                let place = u32::try_from((block.address - segment.address) / MIN_BLOCK_BYTES).unwrap_or(u32::MAX);
                 u64::from(segment.counter) << 32 | u64::from(place)
             }
         };
@@ -625,7 +655,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// The row of the default pool for a rounded size.
     #[inline]
     pub(crate) fn default_pool(size: u64) -> usize {
-        if size <= SMALL_MAX { DEFAULT_SMALL } else { DEFAULT_LARGE }
+        if size <= SMALL_MAX_BYTES { DEFAULT_SMALL } else { DEFAULT_LARGE }
     }
 
     pub(crate) fn undefined<T>(reason: Undefined) -> Result<T, Failure> {

@@ -26,6 +26,7 @@ impl BlockId {
 /// # Source
 /// `spec/caching-allocator.md` section 2; PyTorch `struct Block`.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Block {
     /// First byte.
     pub(crate) address: u64,

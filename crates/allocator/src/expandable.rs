@@ -3,8 +3,7 @@
 use crate::allocator::{Allocator, Request};
 use crate::block::BlockId;
 use crate::device::Device;
-use crate::failure::Failure;
-use crate::sizes::SMALL_SEGMENT;
+use crate::sizes::SMALL_SEGMENT_BYTES;
 use crate::trace::{Action, Observer};
 
 impl<D: Device, O: Observer> Allocator<D, O> {
@@ -12,24 +11,22 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     ///
     /// # Source
     /// `spec/caching-allocator.md` sections 13.1 to 13.3.
-    pub(crate) fn grow(&mut self, request: &Request) -> Result<Option<BlockId>, Failure> {
-        let Some(mut block) = self.choose_unmapped(request) else {
-            return Ok(None);
-        };
+    pub(crate) fn grow(&mut self, request: &Request) -> Option<BlockId> {
+        let mut block = self.choose_unmapped(request)?;
         if !self.blocks[block].mapped && !self.map(block, self.blocks[block].size.min(request.size)) {
-            return Ok(None);
+            return None;
         }
         while self.blocks[block].size < request.size {
             let tail = self.blocks[block].next;
             let missing = request.size - self.blocks[block].size;
             if !self.map(tail, missing.min(self.blocks[tail].size)) {
                 // What this request mapped before stays, as free memory.
-                return Ok(None);
+                return None;
             }
             block = tail;
         }
         self.remove(block);
-        Ok(Some(block))
+        Some(block)
     }
 
     /// Where a run of free and unmapped blocks is long enough; a new reservation if nowhere.
@@ -52,8 +49,8 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     fn new_reservation(&mut self, request: &Request) -> Option<BlockId> {
         let small = self.pools[request.pool].small;
-        let page = if small { SMALL_SEGMENT } else { self.settings.large_segment_bytes };
-        let bytes = self.settings.reservation_bytes(self.device.total_bytes()).next_multiple_of(page);
+        let page = if small { SMALL_SEGMENT_BYTES } else { self.settings.large_segment_bytes };
+        let bytes = self.settings.reservation_bytes(self.device.total_bytes(), page);
         if bytes < request.size {
             return None;
         }

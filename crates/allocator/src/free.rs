@@ -50,6 +50,13 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
     }
 
+    /// Completes the frees whose events are complete, as the next request would.
+    pub fn poll_events(&mut self) {
+        if !self.is_capture_running() {
+            self.process_events();
+        }
+    }
+
     /// One event on each stream that the block was used on.
     fn record_events(&mut self, id: BlockId) {
         self.blocks[id].has_uses = false;

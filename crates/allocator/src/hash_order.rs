@@ -146,7 +146,7 @@ mod tests {
             order.insert(id, id);
         }
         assert_eq!(order.values(), [2, 1, 3]);
-        assert_eq!(order.taken_from(0), Some((0, 2, 2)));
+        assert_eq!(order.taken_from(0), Some((1, 2, 2)));
         order.remove(1);
         order.remove(7);
         assert_eq!(order.values(), [2, 3]);

@@ -5,7 +5,7 @@ use crate::block::BlockId;
 use crate::device::Device;
 use crate::failure::{Failure, Undefined};
 use crate::pool::{BlockPool, PrivatePool};
-use crate::sizes::SMALL_MAX;
+use crate::sizes::SMALL_MAX_BYTES;
 use crate::trace::Observer;
 
 /// How a private pool differs from others.
@@ -131,7 +131,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             self.routes.iter().rev().find(matches)
         };
         match route.and_then(|route| self.private_rows.get(&route.pool)) {
-            Some(&row) if size <= SMALL_MAX => self.private[row].small,
+            Some(&row) if size <= SMALL_MAX_BYTES => self.private[row].small,
             Some(&row) => self.private[row].large,
             None => Self::default_pool(size),
         }

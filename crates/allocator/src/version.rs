@@ -31,11 +31,12 @@ impl TorchVersion {
             },
             limit_is_rounded: self >= Self::v2(13),
             full_fraction_limits: self < Self::v2(10),
-            first_route_wins: self < Self::v2(11),
-            open_pool_is_capture: self < Self::v2(12),
+            first_route_wins: self < Self::v2(10),
+            open_pool_is_capture: self < Self::v2(13),
             fixed_non_split_rounding: self < Self::v2(6),
             parse_keeps_non_split_rounding: self < Self::v2(11),
-            list_rest_overwrites_last: self < Self::v2(11),
+            list_rest_overwrites_last: self < Self::v2(10),
+            strict_conf: self < Self::v2(10),
         }
     }
 }
@@ -102,6 +103,8 @@ pub(crate) struct Rules {
     pub(crate) parse_keeps_non_split_rounding: bool,
     /// `>` in a list of divisions overwrites the last named entry (17.4).
     pub(crate) list_rest_overwrites_last: bool,
+    /// The separators of a settings string matter, and its integers are of 32 bits (17.2).
+    pub(crate) strict_conf: bool,
 }
 
 #[cfg(test)]

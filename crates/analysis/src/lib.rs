@@ -28,6 +28,7 @@ pub mod lifetime;
 pub mod oom;
 pub mod phase;
 mod repetition;
+pub mod replay;
 pub mod scope;
 pub mod stats;
 pub mod timeline;
