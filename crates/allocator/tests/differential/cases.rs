@@ -406,9 +406,8 @@ fn pools(draw: &mut Draw, torch: TorchVersion, p: &mut Draft, ops: usize) {
             let id = p.alloc(1, 0);
             p.free(id);
         }
-        if draw.in_a_thousand(800) {
-            p.empty_cache(None);
-        }
+        // Pools without uses and without blocks are gone after this, and their numbers can be used again.
+        p.empty_cache(None);
         if draw.in_a_thousand(50) {
             p.snapshot();
         }

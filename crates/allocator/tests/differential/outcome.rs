@@ -124,6 +124,7 @@ pub(crate) enum Verdict {
     Equal,
     /// PyTorch fails. Whether we say so as well is not compared: we need not follow it there.
     TorchFails {
+        how: String,
         as_do_we: bool,
     },
     /// What differs first.
@@ -134,7 +135,7 @@ pub(crate) fn compare(kind: &str, torch: &Outcome, ours: &Outcome) -> Verdict {
     match (torch, ours) {
         // Nothing but refused settings can fail there.
         (Err(error), Ok(_)) if kind == "settings" => Verdict::Differs(format!("torch fails, we do not: {error}")),
-        (Err(_), ours) => Verdict::TorchFails { as_do_we: ours.is_err() },
+        (Err(how), ours) => Verdict::TorchFails { how: how.clone(), as_do_we: ours.is_err() },
         (Ok(_), Err(error)) => Verdict::Differs(format!("we fail, torch does not: {error}")),
         (Ok(torch), Ok(ours)) => {
             let first = OUTPUTS.iter().zip(torch.iter().zip(ours)).find_map(|(name, (torch, ours))| {
