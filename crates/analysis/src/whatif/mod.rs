@@ -1,5 +1,15 @@
 //! What would have been: a recorded program under other settings, with less memory, or without what cost it memory.
 
+pub mod cards;
+pub mod empty_cache;
+pub mod fit;
+pub mod largest;
+pub mod live;
+mod parallel;
 pub mod run;
+pub mod study;
+pub mod waterfall;
 
+pub use fit::Fit;
 pub use run::{Machine, Outcome, Run, run};
+pub use study::{Case, Confidence, Memory, Study};

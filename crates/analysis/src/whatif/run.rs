@@ -90,13 +90,7 @@ impl Run {
 
 /// Runs a program.
 pub fn run(program: &Program, machine: &Machine) -> Run {
-    let mut runner = Runner::new(program, machine);
-    for step in &program.steps {
-        if runner.step(step).is_err() {
-            break;
-        }
-    }
-    runner.finish()
+    Runner::new(program, machine).run()
 }
 
 /// The program is over.
@@ -133,19 +127,28 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// Runs the whole program.
+    pub(super) fn run(mut self) -> Run {
+        let program = self.program;
+        for step in &program.steps {
+            if self.step(step).is_err() {
+                break;
+            }
+        }
+        self.finish()
+    }
+
     /// Takes one step; an error ends the run.
     #[inline]
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Ended> {
         match *step {
-            Step::Alloc { slot, entry, bytes, stream, pool } => {
-                match self.request(bytes, stream, pool) {
-                    Ok(block) => self.held[slot as usize] = block,
-                    Err(failure) => {
-                        self.fail(entry, failure);
-                        return Err(Ended);
-                    }
+            Step::Alloc { slot, entry, bytes, stream, pool } => match self.request(bytes, stream, pool) {
+                Ok(block) => self.held[slot as usize] = block,
+                Err(failure) => {
+                    self.fail(entry, failure);
+                    return Err(Ended);
                 }
-            }
+            },
             Step::Attempt { entry, bytes, stream, pool } => match self.request(bytes, stream, pool) {
                 Ok(block) => {
                     self.spared.get_or_insert(EntryId::new(entry));
