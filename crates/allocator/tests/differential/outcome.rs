@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use highwater_allocator::TorchVersion;
 use highwater_allocator::program::{self, Options, Program};
 
+use crate::books;
 use crate::cases::Case;
 use crate::draft;
 
@@ -76,8 +77,11 @@ impl Oracle {
             return Err(format!("it refuses the settings or crashes, {ended}"));
         }
         let outputs = [events, blocks, stats].map(|path| fs::read_to_string(path).expect("the oracle wrote it"));
-        let has_errors = !outputs[2].lines().any(|line| line.starts_with("errors,all,0,"));
-        if has_errors { Err("it reports an error of its own".to_owned()) } else { Ok(outputs) }
+        if !outputs[2].lines().any(|line| line.starts_with("errors,all,0,")) {
+            return Err("it reports an error of its own".to_owned());
+        }
+        books::check(case, &outputs).map_err(|error| format!("its books do not agree, {error}"))?;
+        Ok(outputs)
     }
 }
 
