@@ -7,7 +7,9 @@ pub mod largest;
 pub mod live;
 mod parallel;
 pub mod run;
+pub mod sites;
 pub mod study;
+pub mod verdict;
 pub mod waterfall;
 
 pub use fit::Fit;
