@@ -91,6 +91,8 @@ pub struct Allocator<D, O = ()> {
     pub(crate) last_counter: u32,
     /// `max_split_size` when the allocator was made: the statistic does not follow later settings.
     pub(crate) max_split_at_start: u64,
+    /// Not PyTorch's rule: see [`Allocator::split_always`].
+    pub(crate) splits_always: bool,
     // Pending frees (`free.rs`).
     /// Streams that blocks were used on, by block.
     pub(crate) uses: FxHashMap<BlockId, HashOrder<u32>>,
@@ -178,6 +180,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             used_bytes: 0,
             last_counter: 0,
             max_split_at_start: settings.max_split_bytes,
+            splits_always: false,
             uses: FxHashMap::default(),
             events: Vec::new(),
             waiting: HashOrder::default(),
@@ -253,6 +256,18 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// Limits what may be held to this many bytes, as [`Allocator::set_memory_fraction`] would.
     pub fn set_limit_bytes(&mut self, limit_bytes: Option<u64>) {
         self.limit_bytes = limit_bytes;
+    }
+
+    /// From here on every block is as small as its request allows: not what PyTorch does, but what its thrift with
+    /// splits costs can be told by it.
+    pub fn split_always(&mut self) {
+        self.splits_always = true;
+    }
+
+    /// The largest free block of the default large pool, on any stream.
+    pub fn largest_free_bytes(&self) -> u64 {
+        let largest = self.pools[DEFAULT_LARGE].largest_free();
+        largest.map(|block| self.blocks[block].size).max().unwrap_or(0)
     }
 
     /// First byte of a block.
@@ -571,7 +586,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             return false;
         }
         let rest = block.size - request.size;
-        if pool.small || request.expandable {
+        if pool.small || request.expandable || self.splits_always {
             rest >= MIN_BLOCK_BYTES
         } else {
             request.size < self.settings.max_split_bytes && rest > SMALL_MAX_BYTES

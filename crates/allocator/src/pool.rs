@@ -38,6 +38,11 @@ impl BlockPool {
         of_stream(&mut self.unmapped, stream)
     }
 
+    /// The largest free block of each stream.
+    pub(crate) fn largest_free(&self) -> impl Iterator<Item = BlockId> {
+        self.free.iter().filter_map(|blocks| blocks.iter().next_back())
+    }
+
     /// The free blocks, stream after stream in the order of `streams`.
     pub(crate) fn all_free(&self, streams: &[u32]) -> Vec<BlockId> {
         let sets = streams.iter().filter_map(|&stream| self.free.get(stream as usize));
