@@ -396,11 +396,26 @@ impl<'a> Replayer<'a> {
             (None, true) => vec![Cause::EmptyCache],
             (Some(_), false) if group.done_before.is_empty() || !(fails || group.reserves) => vec![Cause::Request],
             (Some(_), false) => vec![Cause::Request, Cause::RequestThatWaited],
-            // Nothing was reserved after the release, so it made no room: somebody else released.
-            (Some(_), true) if !fails && !group.reserves => vec![Cause::EmptyCache, Cause::Request],
+            // Nothing was reserved after the release, so it made no room; or there was room without it.
+            (Some(_), true) if !fails && (!group.reserves || self.had_room(group)) => {
+                vec![Cause::EmptyCache, Cause::Request]
+            }
             (Some(_), true) if group.done_before.is_empty() => vec![Cause::Request, Cause::EmptyCache],
             (Some(_), true) => vec![Cause::Request, Cause::RequestThatWaited, Cause::EmptyCache],
         }
+    }
+
+    /// Whether the allocator held more at another time than it held before this group and reserved in it: then the
+    /// driver would not have refused, and nothing had to be released. The garbage collector releases all the same.
+    fn had_room(&self, group: &Group) -> bool {
+        let Some(allocator) = &self.allocator else {
+            return false;
+        };
+        let rows = group.rows.clone().filter(|&row| is_reservation(self.columns.actions[row]));
+        let reserved: u64 = rows.map(|row| self.columns.sizes[row]).sum();
+        let held = allocator.statistics().reserved_bytes.all().current;
+        allocator.settings().garbage_collection_threshold == 0.0
+            && held.saturating_add(reserved) <= self.plan.peak_reserved_bytes
     }
 
     /// Tries the causes in turn; the first that explains the group, or the first of all.
