@@ -47,9 +47,13 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         self.new_reservation(request)
     }
 
+    /// The unit of mapping.
+    pub(crate) fn page_bytes(&self, small: bool) -> u64 {
+        if small { SMALL_SEGMENT_BYTES } else { self.settings.large_segment_bytes }
+    }
+
     fn new_reservation(&mut self, request: &Request) -> Option<BlockId> {
-        let small = self.pools[request.pool].small;
-        let page = if small { SMALL_SEGMENT_BYTES } else { self.settings.large_segment_bytes };
+        let page = self.page_bytes(self.pools[request.pool].small);
         let bytes = self.settings.reservation_bytes(self.device.total_bytes(), page);
         if bytes < request.size {
             return None;

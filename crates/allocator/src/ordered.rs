@@ -142,10 +142,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_as_a_sorted_set(steps in prop::collection::vec((any::<bool>(), 0u64..400), 0..600)) {
+        fn it_behaves_as_a_sorted_set(steps in prop::collection::vec((any::<bool>(), 0u32..400), 0..600)) {
             let (mut blocks, mut naive) = (OrderedBlocks::default(), BTreeSet::new());
-            for (add, number) in steps {
-                let (key, block) = (Key(number / 7, number), BlockId::from_index(number as usize));
+            for (add, row) in steps {
+                let number = u64::from(row);
+                let (key, block) = (Key(number / 7, number), BlockId::from_index(row as usize));
                 if add && naive.insert(key) {
                     blocks.insert(key, block);
                 } else if !add {

@@ -276,7 +276,7 @@ pub struct LargestView {
     pub allocatable_bytes: Option<u64>,
 }
 
-impl<'a> SimulateView<'a> {
+impl SimulateView<'_> {
     /// A document without runs.
     pub fn new(study: &Study, chosen_by: &'static str) -> Self {
         Self {

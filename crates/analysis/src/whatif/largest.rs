@@ -25,7 +25,7 @@ impl Study {
         let mut runner = Runner::new(&self.program, &machine);
         let stretch = self.program.steps.len().div_ceil(samples.max(1)).max(1);
         let mut least: Vec<Largest> = Vec::with_capacity(samples);
-        for steps in self.program.steps.chunks(stretch) {
+        for steps in runner.steps().chunks(stretch) {
             let mut of_stretch: Option<Largest> = None;
             for step in steps {
                 let ended = runner.step(step).is_err();

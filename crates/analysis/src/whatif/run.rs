@@ -21,6 +21,8 @@ pub struct Machine {
     pub outside_bytes: u64,
     /// Where the driver puts segments.
     pub addresses: AddressPolicy,
+    /// Which of the program's layouts it begins with, if it begins amid a run.
+    pub layout: usize,
 }
 
 /// Memory that no program here fills.
@@ -30,7 +32,7 @@ impl Machine {
     /// A device without end.
     pub fn ample(settings: Settings) -> Self {
         let addresses = AddressPolicy::Descending;
-        Self { settings, limit_bytes: None, total_bytes: AMPLE_BYTES, outside_bytes: 0, addresses }
+        Self { settings, limit_bytes: None, total_bytes: AMPLE_BYTES, outside_bytes: 0, addresses, layout: 0 }
     }
 }
 
@@ -117,20 +119,29 @@ impl<'a> Runner<'a> {
             // Fails for pools without uses only.
             let _ = allocator.create_pool(u64::from(pool), PoolFlags::default());
         }
-        Self {
-            program,
-            allocator,
-            held: vec![None; program.slots],
-            outcome: Outcome::Fits,
-            spared: None,
-            message: None,
+        let mut held = vec![None; program.slots];
+        if let Some(layout) = program.layouts.get(machine.layout) {
+            allocator.device_mut().claim(layout.reserved_bytes());
+            for (segment, slots) in layout.segments.iter().zip(&layout.slots) {
+                for (block, slot) in allocator.adopt_segment(segment).into_iter().zip(slots) {
+                    if let Some(slot) = *slot {
+                        held[slot as usize] = block;
+                    }
+                }
+            }
         }
+        Self { program, allocator, held, outcome: Outcome::Fits, spared: None, message: None }
+    }
+
+    /// The steps to take: what was there before the recording is there already, if it is known where.
+    pub(super) fn steps(&self) -> &'a [Step] {
+        let from = if self.program.layouts.is_empty() { 0 } else { self.program.before_recording };
+        &self.program.steps[from..]
     }
 
     /// Runs the whole program.
     pub(super) fn run(mut self) -> Run {
-        let program = self.program;
-        for step in &program.steps {
+        for step in self.steps() {
             if self.step(step).is_err() {
                 break;
             }

@@ -99,7 +99,7 @@ impl Study {
         let machine = machine(settings, Memory::Ample, AddressPolicy::Descending);
         let highest = run(&self.program, &machine).peak_reserved_bytes();
         let mut runner = Runner::new(&self.program, &machine);
-        for step in &self.program.steps {
+        for step in runner.steps() {
             if runner.step(step).is_err() || runner.allocator.statistics().reserved_bytes.all().current == highest {
                 break;
             }

@@ -9,7 +9,7 @@ use super::parallel;
 use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::device::DeviceAnalysis;
 use crate::replay::{Fidelity, Program, recorded_settings, replay};
-use crate::units::counted;
+use crate::units::count;
 
 /// The orders in which the driver may hand out addresses; the first is nearest to what an H200 does, and gives the
 /// numbers that are shown.
@@ -128,9 +128,14 @@ impl Study {
         run(&self.program, &machine(settings, memory, addresses))
     }
 
-    /// A run under each order of addresses.
+    /// A run under each order of addresses, from each layout that the recording may have begun with.
     pub fn case(&self, settings: &Settings, memory: Memory) -> Case {
-        let runs = parallel::map(&ADDRESS_ORDERS, |order| self.run(settings, memory, order.clone()));
+        let layouts = 0..self.program.layouts.len().max(1);
+        let variants: Vec<(usize, &AddressPolicy)> =
+            layouts.flat_map(|layout| ADDRESS_ORDERS.iter().map(move |order| (layout, order))).collect();
+        let runs = parallel::map(&variants, |&(layout, order)| {
+            run(&self.program, &Machine { layout, ..machine(settings, memory, order.clone()) })
+        });
         self.judge(settings, runs)
     }
 
@@ -174,7 +179,7 @@ impl Study {
             return Some(format!("PyTorch itself would fail here: {reason}"));
         }
         if let Some(entry) = run.spared {
-            let entry = crate::units::count(entry.index());
+            let entry = count(entry.index());
             return Some(format!(
                 "the request of entry {entry} failed in the recording and does not here: what the program would have \
                  done next is not recorded"
@@ -191,21 +196,25 @@ pub(super) fn machine(settings: &Settings, memory: Memory, addresses: AddressPol
         Memory::Limit(bytes) => (Some(bytes), AMPLE_BYTES.max(bytes), 0),
         Memory::Card { total_bytes, outside_bytes } => (None, total_bytes, outside_bytes),
     };
-    Machine { settings: settings.clone(), limit_bytes, total_bytes, outside_bytes, addresses }
+    Machine { settings: settings.clone(), limit_bytes, total_bytes, outside_bytes, addresses, layout: 0 }
 }
 
 /// Why a program may not be what ran.
 fn premise(device: &DeviceAnalysis<'_>, fidelity: &Fidelity) -> Option<String> {
-    if !device.recorded.is_whole() {
-        let why = device.recorded.reason.as_deref().unwrap_or("the recording does not hold the whole run");
-        return Some(format!("{why}; where that lay is not known"));
+    if let Some(difference) = &fidelity.first_difference {
+        let (equal, entries) = (units_count(fidelity.equal), units_count(fidelity.entries));
+        return Some(format!(
+            "the rules explain {equal} of {entries} entries and then part from the recording: {}",
+            difference.note
+        ));
     }
-    let difference = fidelity.first_difference.as_ref()?;
-    let equal = usize::try_from(fidelity.equal).unwrap_or(usize::MAX);
-    Some(format!(
-        "the rules explain {} of {} and then part from the recording: {}",
-        counted(equal, "entry", "entries"),
-        crate::units::count(usize::try_from(fidelity.entries).unwrap_or(usize::MAX)),
-        difference.note
-    ))
+    if device.recorded.is_whole() {
+        return None;
+    }
+    let why = device.recorded.reason.as_deref().unwrap_or("the recording does not hold the whole run");
+    Some(format!("{why}; the settings are taken to change with the first entry"))
+}
+
+fn units_count(number: u64) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX))
 }

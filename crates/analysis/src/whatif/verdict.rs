@@ -79,6 +79,19 @@ struct Capacity {
     less_than: u64,
 }
 
+impl Capacity {
+    fn at_failure(device: &DeviceAnalysis<'_>) -> Option<Self> {
+        let event = device.oom.first()?;
+        let held = device.timeline.reserved_peak().bytes;
+        let less_than = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
+        let at_least = match (event.cause, event.available_bytes()) {
+            (Cause::Limit, _) | (_, None) => held,
+            (_, Some(available)) => available.max(held).min(less_than.saturating_sub(1)),
+        };
+        Some(Self { at_least, less_than })
+    }
+}
+
 impl Study {
     /// Settings under which the program holds much more than it did.
     pub fn alarms(&self, table: &[Fit]) -> Vec<Alarm> {
@@ -97,7 +110,7 @@ impl Study {
 
     /// The answer to the user's question: whether a setting would have saved this run, or how little it could do with.
     pub fn verdict(&self, device: &DeviceAnalysis<'_>, table: &[Fit]) -> Verdict {
-        match self.capacity_at_failure(device) {
+        match Capacity::at_failure(device) {
             Some(capacity) => self.verdict_on_failure(&capacity, table),
             None => self.verdict_on_need(table),
         }
@@ -113,17 +126,6 @@ impl Study {
             entry: self.live.entry,
             live_bytes: self.live.bytes,
         }
-    }
-
-    fn capacity_at_failure(&self, device: &DeviceAnalysis<'_>) -> Option<Capacity> {
-        let event = device.oom.first()?;
-        let held = device.timeline.reserved_peak().bytes;
-        let less_than = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
-        let at_least = match (event.cause, event.available_bytes()) {
-            (Cause::Limit, _) | (_, None) => held,
-            (_, Some(available)) => available.max(held).min(less_than - 1),
-        };
-        Some(Capacity { at_least, less_than })
     }
 
     fn verdict_on_failure(&self, capacity: &Capacity, table: &[Fit]) -> Verdict {
