@@ -59,7 +59,6 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             pool,
             stream: self.streams.row(segment.stream),
             size: 0,
-            segment_bytes: 0,
             expandable: segment.is_expandable,
         };
         let bytes = segment.pieces.iter().map(|piece| piece.size_bytes).sum();
