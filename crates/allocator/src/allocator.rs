@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::{Block, BlockId, Blocks};
 use crate::device::Device;
@@ -88,6 +88,8 @@ pub struct Allocator<D, O = ()> {
     // Pending frees (`free.rs`).
     /// Streams that blocks were used on, by block.
     pub(crate) uses: FxHashMap<BlockId, HashOrder<u32>>,
+    /// Of these the ones of a capture, by block.
+    pub(crate) captured_uses: FxHashMap<BlockId, Vec<u64>>,
     /// Recorded events by row of streams, the oldest first.
     pub(crate) events: Vec<VecDeque<BlockId>>,
     /// The rows with events, in the order in which PyTorch looks at them.
@@ -100,6 +102,8 @@ pub struct Allocator<D, O = ()> {
     pub(crate) private_rows: FxHashMap<u64, usize>,
     /// Which requests go to which pool, the oldest first.
     pub(crate) routes: Vec<Route>,
+    /// Pools that were made of this kind, those among them that are deleted.
+    pub(crate) no_split: FxHashSet<u64>,
     pub(crate) freeable: HashOrder<u64>,
     pub(crate) on_oom: HashOrder<u64>,
     pub(crate) capturing: bool,
@@ -174,12 +178,14 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             max_split_at_start: settings.max_split_bytes,
             splits_always: false,
             uses: FxHashMap::default(),
+            captured_uses: FxHashMap::default(),
             events: Vec::new(),
             waiting: HashOrder::default(),
             deferred: Vec::new(),
             private: Vec::new(),
             private_rows: FxHashMap::default(),
             routes: Vec::new(),
+            no_split: FxHashSet::default(),
             freeable: HashOrder::default(),
             on_oom: HashOrder::default(),
             capturing: false,
@@ -196,9 +202,9 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         &self.stats
     }
 
-    /// `max_split_size` of the statistics: as it was at the start; `None` is unlimited.
-    pub fn max_split_size_statistic(&self) -> Option<u64> {
-        (self.max_split_at_start != crate::settings::UNLIMITED).then_some(self.max_split_at_start)
+    /// `max_split_size` of the statistics: as it was at the start, and signed as PyTorch has it, so -1 is unlimited.
+    pub fn max_split_size_statistic(&self) -> i64 {
+        self.max_split_at_start.cast_signed()
     }
 
     /// As `torch.cuda.reset_peak_memory_stats()`.
@@ -235,14 +241,20 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     ///
     /// # Source
     /// `spec/caching-allocator.md` section 15.1.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn set_memory_fraction(&mut self, fraction: f64) {
-        self.limit_bytes = if fraction >= 1.0 && !self.rules.full_fraction_limits {
-            None
-        } else {
-            let bytes = fraction * self.device.total_bytes() as f64;
-            Some(if self.rules.limit_is_rounded { bytes.round() } else { bytes.trunc() } as u64)
-        };
+        let is_limit = fraction < 1.0 || self.rules.full_fraction_limits;
+        self.limit_bytes = is_limit.then(|| self.part_of_device(fraction));
+    }
+
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn part_of_device(&self, fraction: f64) -> u64 {
+        let bytes = fraction * self.device.total_bytes() as f64;
+        (if self.rules.limit_is_rounded { bytes.round() } else { bytes.trunc() }) as u64
+    }
+
+    /// What `throw_on_cudamalloc_oom` compares with: the fraction of the settings, whatever was set since.
+    fn configured_limit_bytes(&self) -> u64 {
+        self.part_of_device(self.settings.per_process_memory_fraction.unwrap_or(1.0))
     }
 
     /// Limits what may be held to this many bytes, as [`Allocator::set_memory_fraction`] would.
@@ -460,7 +472,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         if self.limit_bytes.is_some_and(|limit| after > limit) {
             return Ok(None);
         }
-        if self.settings.throw_on_cudamalloc_oom && after > self.limit_bytes.unwrap_or(self.device.total_bytes()) {
+        if self.settings.throw_on_cudamalloc_oom && after > self.configured_limit_bytes() {
             self.stats.num_oom_rejections += 1;
             return Err(Failure::Rejected { segment_bytes });
         }

@@ -40,6 +40,9 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         self.uses.entry(block).or_default().insert(hash_of_stream(stream), row);
         self.blocks[block].has_uses = true;
+        if self.is_capture_running() {
+            self.captured_uses.entry(block).or_default().push(hash_of_stream(stream));
+        }
     }
 
     /// Takes a block back. After this its id means nothing to the caller.
@@ -71,6 +74,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// One event on each stream that the block was used on.
     fn record_events(&mut self, id: BlockId) {
         self.blocks[id].has_uses = false;
+        self.captured_uses.remove(&id);
         for stream in self.uses.remove(&id).unwrap_or_default().values() {
             let row = stream as usize;
             if row >= self.events.len() {
@@ -84,7 +88,17 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     fn record_deferred(&mut self) {
         for id in std::mem::take(&mut self.deferred) {
+            // What streams did during the capture is done when it ends: only earlier uses are waited for.
+            let captured = self.captured_uses.remove(&id).unwrap_or_default();
+            if let Some(uses) = self.uses.get_mut(&id) {
+                for stream in captured {
+                    uses.remove(stream);
+                }
+            }
             self.record_events(id);
+            if self.blocks[id].pending_events == 0 {
+                self.complete_free(id);
+            }
         }
     }
 

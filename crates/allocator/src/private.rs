@@ -27,9 +27,11 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// [`Undefined::PoolWithoutUses`] if its last use has ended.
     pub fn create_pool(&mut self, id: u64, flags: PoolFlags) -> Result<(), Failure> {
         let row = self.use_pool(id)?;
-        let PrivatePool { small, large, .. } = self.private[row];
-        for half in [small, large] {
-            self.pools[half].no_split |= flags.no_split;
+        if flags.no_split {
+            self.no_split.insert(id);
+            let PrivatePool { small, large, .. } = self.private[row];
+            self.pools[small].no_split = true;
+            self.pools[large].no_split = true;
         }
         if flags.use_on_oom {
             self.on_oom.insert(id, id);
@@ -113,8 +115,11 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         let row = self.private.len();
         let small = self.pools.len();
-        self.pools.push(BlockPool::new(true, Some(row)));
-        self.pools.push(BlockPool::new(false, Some(row)));
+        for is_small in [true, false] {
+            let mut half = BlockPool::new(is_small, Some(row));
+            half.no_split = self.rules.no_split_outlives_pool && self.no_split.contains(&id);
+            self.pools.push(half);
+        }
         let pool = PrivatePool { id, uses: 1, driver_allocations: 0, small, large: small + 1 };
         self.private.push(pool);
         self.private_rows.insert(id, row);
