@@ -55,10 +55,11 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     fn new_reservation(&mut self, request: &Request) -> Option<BlockId> {
         let page = self.page_bytes(self.pools[request.pool].small);
         let bytes = self.settings.reservation_bytes(self.device.total_bytes(), page);
+        let address = self.device.reserve(bytes)?;
         if bytes < request.size && self.rules.returns_short_reservations {
+            self.device.release(address, bytes);
             return None;
         }
-        let address = self.device.reserve(bytes)?;
         let block = self.add_segment(request, address, bytes, page);
         self.insert(block);
         // One that is too short stays, and serves smaller requests.
