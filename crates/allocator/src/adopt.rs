@@ -55,13 +55,8 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             Some(&row) => self.private[row].large,
             None => Self::default_pool(if segment.is_small { 0 } else { u64::MAX }),
         };
-        let request = Request {
-            pool,
-            stream: self.streams.row(segment.stream),
-            size: 0,
-            segment_bytes: 0,
-            expandable: segment.is_expandable,
-        };
+        let request =
+            Request { pool, stream: self.streams.row(segment.stream), size: 0, expandable: segment.is_expandable };
         let bytes = segment.pieces.iter().map(|piece| piece.size_bytes).sum();
         let page = if segment.is_expandable { self.page_bytes(segment.is_small) } else { 0 };
         let head = self.add_segment(&request, segment.address, bytes, page);

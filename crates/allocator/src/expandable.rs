@@ -55,13 +55,14 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     fn new_reservation(&mut self, request: &Request) -> Option<BlockId> {
         let page = self.page_bytes(self.pools[request.pool].small);
         let bytes = self.settings.reservation_bytes(self.device.total_bytes(), page);
-        if bytes < request.size {
+        if bytes < request.size && self.rules.returns_short_reservations {
             return None;
         }
         let address = self.device.reserve(bytes)?;
         let block = self.add_segment(request, address, bytes, page);
         self.insert(block);
-        Some(block)
+        // One that is too short stays, and serves smaller requests.
+        (bytes >= request.size).then_some(block)
     }
 
     /// Maps the first `bytes` of an unmapped block, in whole pages, and merges it with free neighbours; whether there

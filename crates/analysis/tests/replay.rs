@@ -42,7 +42,7 @@ fn every_recording_replays_to_its_last_entry() {
         let replay = replayed(&snapshot, &recorded_settings(&snapshot, TORCH));
         assert_eq!(replay.fidelity.first_difference, None, "{}", path.display());
         assert_eq!(replay.fidelity.equal, replay.fidelity.entries, "{}", path.display());
-        let kept = snapshot.traces.iter().flat_map(|trace| trace.actions());
+        let kept = snapshot.traces.iter().flat_map(highwater_snapshot::EntryTable::actions);
         let expected = kept.filter(|&&action| action != Action::SNAPSHOT).count();
         assert_eq!(replay.fidelity.entries, expected as u64, "{}", path.display());
     }

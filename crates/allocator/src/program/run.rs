@@ -60,8 +60,8 @@ pub struct Run {
     pub block_maps: Vec<(usize, Vec<MappedSegment>)>,
     /// The statistics at the end.
     pub statistics: Statistics,
-    /// `max_split_size` of the statistics; `None` is unlimited.
-    pub max_split_bytes: Option<u64>,
+    /// `max_split_size` of the statistics; -1 is unlimited.
+    pub max_split_size: i64,
 }
 
 /// A program that cannot be run to its end.
@@ -115,10 +115,10 @@ pub fn run(program: &Program, options: &Options) -> Result<Run, RunError> {
     runner.take_block_map(program.ops.len());
     let Runner { mut allocator, block_maps, .. } = runner;
     let statistics = *allocator.statistics();
-    let max_split_bytes = allocator.max_split_size_statistic();
+    let max_split_size = allocator.max_split_size_statistic();
     let mut events = std::mem::take(&mut allocator.observer_mut().events);
     sort_batches(&mut events);
-    Ok(Run { events, block_maps, statistics, max_split_bytes })
+    Ok(Run { events, block_maps, statistics, max_split_size })
 }
 
 /// Runs a program for its statistics alone.

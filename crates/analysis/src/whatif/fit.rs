@@ -60,12 +60,11 @@ pub struct Fit {
 }
 
 impl Study {
-    /// The fit table: a row for the recording's own settings and one for each candidate, side by side on all cores.
+    /// The fit table: a row for each of the settings, side by side on all cores.
     ///
     /// `done` is called as each row is finished.
-    pub fn fit_table(&self, done: &(impl Fn() + Sync)) -> Vec<Fit> {
-        let candidates = self.candidates();
-        parallel::map(&candidates, |(conf, settings)| {
+    pub fn fit_table(&self, rows: &[(String, Settings)], done: &(impl Fn() + Sync)) -> Vec<Fit> {
+        parallel::map(rows, |(conf, settings)| {
             let fit = self.fit(conf, settings);
             done();
             fit
