@@ -95,6 +95,8 @@ PROGRAMS = {
         *("alloc,4,10485760,0", "set_config,,,,,per_process_memory_fraction:0.22", "alloc,5,10485760,0"),
     ),
     "found5_negative_split": rows("alloc,1,100000,0"),
+    # 0.7 of 700 MiB is 490 MiB less a fraction of a byte.
+    "found6_rejected_truncated": rows("memory_fraction,,,,,1.0", "alloc,1,513802240,0"),
 }
 
 REFERENCES = ("2.8.0", "2.11.0", "2.15.0")
@@ -128,13 +130,14 @@ def some_cases():
 
 
 def found_cases():
-    ample = {"mib": 700}
+    device = {"mib": 700}
     return [
-        ("found1_short_reservation", EXPANDABLE, ample),
-        ("found2_captured_use", "", ample),
-        ("found3_no_split_again", "", ample),
-        ("found4_rejected", "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.2", ample),
-        ("found5_negative_split", split(-5), ample),
+        ("found1_short_reservation", EXPANDABLE, device),
+        ("found2_captured_use", "", device),
+        ("found3_no_split_again", "", device),
+        ("found4_rejected", "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.2", device),
+        ("found5_negative_split", split(-5), device),
+        ("found6_rejected_truncated", "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.7", device),
     ]
 
 
