@@ -158,6 +158,12 @@ impl Streams {
     }
 }
 
+/// Bytes without their fraction.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a device's memory")]
+fn whole(bytes: f64) -> u64 {
+    bytes as u64
+}
+
 impl<D: Device, O: Observer> Allocator<D, O> {
     /// An allocator that holds nothing.
     pub fn new(device: D, settings: Settings, observer: O) -> Self {
@@ -243,18 +249,18 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// `spec/caching-allocator.md` section 15.1.
     pub fn set_memory_fraction(&mut self, fraction: f64) {
         let is_limit = fraction < 1.0 || self.rules.full_fraction_limits;
-        self.limit_bytes = is_limit.then(|| self.part_of_device(fraction));
+        let bytes = self.part_of_device(fraction);
+        self.limit_bytes = is_limit.then_some(whole(if self.rules.limit_is_rounded { bytes.round() } else { bytes }));
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn part_of_device(&self, fraction: f64) -> u64 {
-        let bytes = fraction * self.device.total_bytes() as f64;
-        (if self.rules.limit_is_rounded { bytes.round() } else { bytes.trunc() }) as u64
+    #[expect(clippy::cast_precision_loss, reason = "as PyTorch computes it")]
+    fn part_of_device(&self, fraction: f64) -> f64 {
+        fraction * self.device.total_bytes() as f64
     }
 
     /// What `throw_on_cudamalloc_oom` compares with: the fraction of the settings, whatever was set since.
     fn configured_limit_bytes(&self) -> u64 {
-        self.part_of_device(self.settings.per_process_memory_fraction.unwrap_or(1.0))
+        whole(self.part_of_device(self.settings.per_process_memory_fraction.unwrap_or(1.0)))
     }
 
     /// Limits what may be held to this many bytes, as [`Allocator::set_memory_fraction`] would.
