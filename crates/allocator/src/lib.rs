@@ -33,7 +33,7 @@ mod trace;
 mod version;
 mod virtual_device;
 
-pub use addresses::{AddressPolicy, UnknownPolicy};
+pub use addresses::{AddressPolicy, ScriptedRange, UnknownPolicy};
 pub use allocator::Allocator;
 pub use block::BlockId;
 pub use block_map::{BlockState, MappedBlock, MappedSegment};

@@ -44,6 +44,11 @@ impl VirtualDevice {
         }
     }
 
+    /// How many ranges went elsewhere because an [`AddressPolicy::Script`] did not have them.
+    pub fn unscripted_ranges(&self) -> u64 {
+        self.addresses.unscripted()
+    }
+
     fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.free_bytes();
         if fits {
