@@ -9,7 +9,9 @@ mod program;
 mod recording;
 mod settings;
 mod tape;
+mod version;
 
 pub use program::{Program, Step};
 pub use recording::{Difference, Fidelity, Replay, replay};
 pub use settings::recorded_settings;
+pub use version::{Choice, ChosenBy, choose};
