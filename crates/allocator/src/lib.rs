@@ -34,7 +34,7 @@ mod trace;
 mod version;
 mod virtual_device;
 
-pub use addresses::{AddressPolicy, UnknownPolicy};
+pub use addresses::{AddressPolicy, ScriptedRange, UnknownPolicy};
 pub use adopt::{AdoptedPiece, AdoptedSegment, AdoptedState};
 pub use allocator::Allocator;
 pub use block::BlockId;

@@ -49,6 +49,11 @@ impl VirtualDevice {
         self.used_bytes += bytes.min(self.free_bytes());
     }
 
+    /// How many ranges went elsewhere because an [`AddressPolicy::Script`] did not have them.
+    pub fn unscripted_ranges(&self) -> u64 {
+        self.addresses.unscripted()
+    }
+
     fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.free_bytes();
         if fits {

@@ -10,8 +10,10 @@ mod program;
 mod recording;
 mod settings;
 mod tape;
+mod version;
 
 pub use layout::Layout;
 pub use program::{Program, Step};
 pub use recording::{Difference, Fidelity, Replay, replay};
 pub use settings::recorded_settings;
+pub use version::{Choice, ChosenBy, choose};

@@ -55,7 +55,7 @@ pub struct SimulateView<'a> {
 pub struct RulesView {
     /// The version.
     pub version: String,
-    /// How it was chosen: `flag`, `file` or `replay`.
+    /// How it was chosen: `request`, `keys` (of the file) or `replay`.
     pub chosen_by: &'static str,
 }
 

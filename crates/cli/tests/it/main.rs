@@ -5,4 +5,5 @@ mod manners;
 mod report;
 mod run;
 mod segments;
+mod simulate;
 mod trace;
