@@ -1,0 +1,3 @@
+//! What if: answers about memory that was not handed out the way it was.
+
+pub mod packing;
