@@ -4,7 +4,8 @@ use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
 use highwater_snapshot::Snapshot;
 
-use super::live::{LiveBytes, live_bytes};
+use super::live::{LiveBytes, intervals, live_bytes};
+use super::packing::{Effort, Packing, pack};
 use super::parallel;
 use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::device::DeviceAnalysis;
@@ -132,6 +133,12 @@ impl Study {
         let mut settings = Settings::new(self.torch);
         settings.parse(conf)?;
         Ok(settings)
+    }
+
+    /// The best placement found that knows the whole program in advance; `None` if it is too large to look for one.
+    pub fn packing(&self) -> Option<Packing> {
+        let intervals = intervals(&self.program);
+        pack(&intervals, Effort::for_blocks(intervals.len()))
     }
 
     /// One run.

@@ -9,10 +9,10 @@ use highwater_allocator::Settings;
 use highwater_allocator::settings::Backend;
 use highwater_analysis::replay::{Choice, choose};
 use highwater_analysis::view::{
-    AlarmView, BarView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, VerdictView,
+    AlarmView, BarView, BoundView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, VerdictView,
 };
 use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES};
-use highwater_analysis::whatif::{Memory, Study};
+use highwater_analysis::whatif::{Memory, Outcome, Study};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -123,6 +123,7 @@ fn answer<'a>(
     cards: &[Card],
 ) -> SimulateView<'a> {
     let mut view = SimulateView::new(study, chosen_by);
+    view.bound = BoundView::new(study, study.packing().as_ref());
     let limits = args.capacity.iter().map(|&bytes| (Memory::Limit(bytes), None));
     let mut memories: Vec<(Memory, Option<&str>)> =
         limits.chain(cards.iter().map(|card| (card.memory, Some(card.name.as_str())))).collect();
@@ -133,7 +134,9 @@ fn answer<'a>(
     for (conf, settings) in confs {
         for &(memory, card) in &memories {
             let case = study.case(settings, memory);
-            view.runs.push(RunView::new(analysis, study, conf, memory, card, &case));
+            let fails = matches!(case.run.outcome, Outcome::OutOfMemory { .. });
+            let pinned = fails.then(|| study.pinned(settings, memory, device, &analysis.sites)).flatten();
+            view.runs.push(RunView::new(analysis, study, conf, memory, card, &case, pinned.as_ref()));
         }
     }
     if asks_for_memory {
@@ -146,6 +149,12 @@ fn answer<'a>(
     view.fit = table.iter().map(|fit| FitView::new(study, fit)).collect();
     if args.conf.is_empty() {
         let own = &study.recorded;
+        if let Some(memory) = study.memory_at_failure(device) {
+            let case = study.case(own, memory);
+            let pinned = study.pinned(own, memory, device, &analysis.sites);
+            let conf = &study.recorded_conf;
+            view.runs.push(RunView::new(analysis, study, conf, memory, None, &case, pinned.as_ref()));
+        }
         view.verdict = Some(VerdictView::new(&study.verdict(device, &table)));
         view.alarms = study.alarms(&table).iter().map(AlarmView::new).collect();
         view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use highwater_analysis::view::{FitView, RunView, SimulateView, SiteView};
+use highwater_analysis::view::{FitView, PinningView, RunView, SimulateView, SiteView};
 use highwater_analysis::whatif::Study;
 
 use crate::frames;
@@ -138,10 +138,11 @@ fn write_bound(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> 
 /// The runs that were asked for.
 fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     let is_only_the_recording = view.verdict.is_some();
-    if is_only_the_recording {
+    let shown = || view.runs.iter().filter(|run| !is_only_the_recording || run.oom.is_some());
+    if shown().next().is_none() {
         return Ok(());
     }
-    heading(out, "Runs")?;
+    heading(out, if is_only_the_recording { "The failure, run again with the memory there was" } else { "Runs" })?;
     let mut table = Table::new([
         ("capacity", Align::Right),
         ("outcome", Align::Left),
@@ -151,7 +152,7 @@ fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
         ("settings", Align::Left),
     ])
     .indented(2);
-    for run in &view.runs {
+    for run in shown() {
         table.row([
             run_capacity(run),
             outcome(run),
@@ -160,23 +161,37 @@ fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
             number(run.num_alloc_retries),
             settings(&run.conf),
         ]);
-        if let Some(failure) = &run.oom
-            && let Some(frame) = failure.frames.first()
-        {
-            table.below(format!("  at {}", frames::short_of(frame.filename, frame.name, frame.line)));
+        if let Some(failure) = &run.oom {
+            if let Some(frame) = failure.frames.first() {
+                table.below(format!("  at {}", frames::short_of(frame.filename, frame.name, frame.line)));
+            }
+            if let Some(pinning) = &failure.pinning {
+                table.below(format!("  {}", in_the_way(pinning)));
+            }
         }
         if let Some(reason) = run.reason.as_ref().filter(|_| view.premise.is_none() || run.oom_entry.is_none()) {
             table.below(format!("  {}: {}", run.confidence, printable(reason)));
         }
     }
     table.write(out, terminal_width())?;
-    match view.runs.iter().find_map(|run| run.oom.as_ref()?.message.as_ref()) {
+    match shown().find_map(|run| run.oom.as_ref()?.message.as_ref()) {
         Some(message) => {
             heading(out, "PyTorch would have said, of the first that fails")?;
             paragraph(out, message)
         }
         None => Ok(()),
     }
+}
+
+/// What stood in the way of a request, in a sentence.
+fn in_the_way(pinning: &PinningView<'_>) -> String {
+    let blocks = counted(pinning.count, "block", "blocks");
+    let way = if pinning.in_place { "in their place" } else { "as whole segments would have gone back to the driver" };
+    let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
+    let most = pinning.call_sites.first().and_then(|site| site.frames.first()).map_or_else(String::new, |frame| {
+        format!(", most of them from {}", frames::short_of(frame.filename, frame.name, frame.line))
+    });
+    format!("without {blocks} of {}{fewest} it would have been served, {way}{most}", size(pinning.bytes))
 }
 
 fn run_capacity(run: &RunView<'_>) -> String {
