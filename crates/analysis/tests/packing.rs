@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use highwater_analysis::analyse;
 use highwater_analysis::whatif::packing::{Effort, Interval, Packing, pack};
+use highwater_snapshot::Snapshot;
 use proptest::prelude::*;
 
 fn packed(intervals: &[Interval], attempts: u32) -> Packing {
@@ -180,4 +182,49 @@ fn a_hole_that_foresight_avoids_is_not_made() {
     let intervals = intervals.map(|(start, end, bytes)| Interval { start, end, bytes });
     assert_eq!(packed(&intervals, 0).packed_bytes, 3584);
     assert_eq!(packed(&intervals, 1).packed_bytes, 2560);
+}
+
+/// The blocks of a recording, with sizes rounded as they are by default.
+fn recorded(name: &str) -> Vec<Interval> {
+    let path = format!("{}/../../testdata/recordings/{name}.pickle.gz", env!("CARGO_MANIFEST_DIR"));
+    let snapshot = Snapshot::open(path).expect("the recording reads");
+    let analysis = analyse(&snapshot);
+    let lifetimes = analysis.devices.iter().flat_map(|device| &device.lifetimes.rows);
+    lifetimes
+        .map(|lifetime| Interval {
+            // One later than its entry: before the first entry is a time of its own.
+            start: lifetime.alloc().map_or(0, |entry| entry.get() + 1),
+            end: lifetime.free_completed().map_or(u32::MAX, |entry| entry.get() + 1),
+            bytes: lifetime.requested_bytes.max(1).next_multiple_of(512),
+        })
+        .collect()
+}
+
+const PROVEN: [&str; 12] = [
+    "annotated",
+    "cuda_graph_pools",
+    "fsdp2_qwen05b_rank2",
+    "gpt2_cpp_stacks",
+    "gpt2_late_recording",
+    "gpt2_truncated_history",
+    "leak_grows",
+    "linear_forward",
+    "multi_stream",
+    "oom_gpt2_8gib",
+    "qwen_train_b16",
+    "resnet50_expandable",
+];
+
+/// With how many thousandths above the bound at most.
+const CLOSE: [(&str, u64); 2] = [("gpt2_compiled", 1), ("fuzz_expandable", 3)];
+
+#[test]
+fn recordings_fit_in_what_is_live_at_their_peak_or_nearly() {
+    for (name, thousandths) in PROVEN.map(|name| (name, 0)).into_iter().chain(CLOSE) {
+        let intervals = recorded(name);
+        let packing = pack(&intervals, Effort::for_blocks(intervals.len())).expect("few bytes");
+        check(&intervals, &packing);
+        let (packed, live) = (packing.packed_bytes, packing.live_bytes);
+        assert!(packed <= live + live / 1000 * thousandths, "{name}: {packed} of {live}");
+    }
 }

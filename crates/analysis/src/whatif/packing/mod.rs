@@ -44,8 +44,8 @@ pub struct Effort {
 impl Effort {
     /// A second or so where no answer meets the bound, a few for a million blocks: the more there are, the fewer attempts.
     pub fn for_blocks(count: usize) -> Self {
-        let attempts = 200_000 / count.max(1);
-        Self { attempts: u32::try_from(attempts).unwrap_or(u32::MAX).clamp(2, 100) }
+        let attempts = 300_000 / count.max(1);
+        Self { attempts: u32::try_from(attempts).unwrap_or(u32::MAX).clamp(2, 50) }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Request {
     /// Bytes of the block, rounded as the allocator rounds them.
     pub size_bytes: u64,
     /// Bytes of the segment that the allocator would ask the driver for. A limit counts these even where fewer or more
-    /// bytes are mapped (PyTorch 2.15, `alloc_block` in `CUDACachingAllocator.cpp`; seen on the real allocator).
+    /// bytes are mapped (PyTorch 2.15, `alloc_block` in `CUDACachingAllocator.cpp`).
     pub segment_bytes: u64,
     /// Bytes of a page, if its memory is mapped page by page (`expandable_segments`); `None` if a segment is allocated.
     pub page_bytes: Option<u64>,
