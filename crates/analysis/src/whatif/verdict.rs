@@ -156,8 +156,10 @@ impl Study {
             }
             None => {
                 let text = format!(
-                    "none of the settings tried would have saved this run: it needs {live} at once, and there were {}",
-                    size(capacity.at_least)
+                    "none of the settings tried would surely have saved this run: it needs {live} at once, and there was \
+                     at least {} and less than {}",
+                    size(capacity.at_least),
+                    size(capacity.less_than)
                 );
                 Verdict { capacity_bytes: Some(capacity.at_least), ..self.blank(Kind::NotSaved, text) }
             }

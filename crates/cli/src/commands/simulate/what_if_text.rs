@@ -85,7 +85,7 @@ fn write_fit(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     let sizes: Vec<String> = first.cards.iter().map(|card| card.gigabytes.to_string()).collect();
     let cards = format!("cards that do, of {} GB", sizes.join(" "));
     let mut table = Table::new([
-        ("", Align::Right),
+        ("capacity", Align::Right),
         ("over live", Align::Right),
         ("retries", Align::Right),
         ("unlimited", Align::Right),
