@@ -12,6 +12,7 @@
 //! - Where PyTorch itself would break, it says so ([`Failure::Undefined`]) and stops.
 
 mod addresses;
+mod adopt;
 mod allocator;
 mod block;
 mod block_map;
@@ -34,6 +35,7 @@ mod version;
 mod virtual_device;
 
 pub use addresses::{AddressPolicy, ScriptedRange, UnknownPolicy};
+pub use adopt::{AdoptedPiece, AdoptedSegment, AdoptedState};
 pub use allocator::Allocator;
 pub use block::BlockId;
 pub use block_map::{BlockState, MappedBlock, MappedSegment};

@@ -53,6 +53,8 @@ impl TorchVersion {
             parse_keeps_non_split_rounding: self < Self::v2(11),
             list_rest_overwrites_last: self < Self::v2(10),
             strict_conf: self < Self::v2(10),
+            no_split_outlives_pool: self < Self::v2(14),
+            returns_short_reservations: self >= Self::v2(15),
         }
     }
 }
@@ -121,6 +123,10 @@ pub(crate) struct Rules {
     pub(crate) list_rest_overwrites_last: bool,
     /// The separators of a settings string matter, and its integers are of 32 bits (17.2).
     pub(crate) strict_conf: bool,
+    /// A pool that is deleted and made anew is `no_split` as before (14.3).
+    pub(crate) no_split_outlives_pool: bool,
+    /// An expandable reservation that is too short for its request is given back (13.1).
+    pub(crate) returns_short_reservations: bool,
 }
 
 impl Rules {

@@ -49,6 +49,11 @@ impl VirtualDevice {
         self.addresses.unscripted()
     }
 
+    /// Counts memory that an allocator holds from the start, as far as there is so much.
+    pub fn claim(&mut self, bytes: u64) {
+        self.used_bytes += bytes.min(self.free_bytes());
+    }
+
     fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.free_bytes();
         if fits {
@@ -77,7 +82,7 @@ impl Device for VirtualDevice {
     }
 
     fn free(&mut self, address: u64, bytes: u64) {
-        self.used_bytes -= in_units(bytes);
+        self.used_bytes = self.used_bytes.saturating_sub(in_units(bytes));
         self.addresses.give_back(address, in_units(bytes));
     }
 
@@ -94,7 +99,7 @@ impl Device for VirtualDevice {
     }
 
     fn unmap(&mut self, _: u64, bytes: u64) {
-        self.used_bytes -= bytes;
+        self.used_bytes = self.used_bytes.saturating_sub(bytes);
     }
 
     fn is_done(&mut self, stream: u64) -> bool {

@@ -61,8 +61,8 @@ pub struct Run {
     pub block_maps: Vec<(usize, Vec<MappedSegment>)>,
     /// The statistics at the end.
     pub statistics: Statistics,
-    /// `max_split_size` of the statistics; `None` is unlimited.
-    pub max_split_bytes: Option<u64>,
+    /// `max_split_size` of the statistics; -1 is unlimited.
+    pub max_split_size: i64,
     /// The first request that failed.
     pub first_failure: Option<FailedRequest>,
     /// Ranges that an [`AddressPolicy::Script`] did not have.
@@ -142,11 +142,11 @@ pub fn run(program: &Program, options: &Options) -> Result<Run, RunError> {
     runner.take_block_map(program.ops.len());
     let Runner { mut allocator, block_maps, first_failure, .. } = runner;
     let statistics = *allocator.statistics();
-    let max_split_bytes = allocator.max_split_size_statistic();
+    let max_split_size = allocator.max_split_size_statistic();
     let unscripted_ranges = allocator.device().unscripted_ranges();
     let mut events = std::mem::take(&mut allocator.observer_mut().events);
     sort_batches(&mut events);
-    Ok(Run { events, block_maps, statistics, max_split_bytes, first_failure, unscripted_ranges })
+    Ok(Run { events, block_maps, statistics, max_split_size, first_failure, unscripted_ranges })
 }
 
 /// Runs a program without writing down its trace and its block maps.

@@ -4,6 +4,7 @@
 //! allocator decided (where a block lies, when a segment is reserved, mapped or released). [`Replay`] takes the former
 //! as a [`Program`], lets the allocator of `highwater-allocator` decide the latter anew, and compares entry by entry.
 
+mod layout;
 mod pools;
 mod program;
 mod recording;
@@ -11,6 +12,7 @@ mod settings;
 mod tape;
 mod version;
 
+pub use layout::Layout;
 pub use program::{Program, Step};
 pub use recording::{Difference, Fidelity, Replay, replay};
 pub use settings::recorded_settings;

@@ -16,6 +16,8 @@ pub(super) struct Cursor {
     pub(super) ahead: BTreeSet<usize>,
     /// The first thing that the allocator did and the recording did not, with the entry recorded there.
     pub(super) unexpected: Option<(usize, TraceEntry)>,
+    /// What happens came before the recording.
+    pub(super) muted: bool,
 }
 
 /// The columns that are compared.
@@ -90,7 +92,7 @@ pub(super) struct Comparison<'a> {
 impl Observer for Comparison<'_> {
     fn record(&mut self, entry: TraceEntry) {
         let cursor = &mut *self.cursor.borrow_mut();
-        if cursor.unexpected.is_some() {
+        if cursor.muted || cursor.unexpected.is_some() {
             return;
         }
         let columns = &self.columns;
