@@ -38,7 +38,7 @@ pub use addresses::{AddressPolicy, ScriptedRange, UnknownPolicy};
 pub use adopt::{AdoptedPiece, AdoptedSegment, AdoptedState};
 pub use allocator::Allocator;
 pub use block::BlockId;
-pub use block_map::{BlockState, MappedBlock, MappedSegment};
+pub use block_map::{BlockState, MappedBlock, MappedSegment, Region};
 pub use device::Device;
 pub use failure::{Failure, OutOfMemory, Undefined};
 pub use private::PoolFlags;

@@ -44,14 +44,14 @@ impl VirtualDevice {
         }
     }
 
-    /// How many ranges went elsewhere because an [`AddressPolicy::Script`] did not have them.
-    pub fn unscripted_ranges(&self) -> u64 {
-        self.addresses.unscripted()
-    }
-
     /// Counts memory that an allocator holds from the start, as far as there is so much.
     pub fn claim(&mut self, bytes: u64) {
         self.used_bytes += bytes.min(self.free_bytes());
+    }
+
+    /// How many ranges went elsewhere because an [`AddressPolicy::Script`] did not have them.
+    pub fn unscripted_ranges(&self) -> u64 {
+        self.addresses.unscripted()
     }
 
     fn take(&mut self, bytes: u64) -> bool {

@@ -15,7 +15,7 @@ pub use report::{
 
 pub use simulate::{
     AlarmView, BarView, BoundView, CardView, DifferenceView, EmptyCacheView, FailureView, FidelityView, FitView,
-    LargestView, PredictedView, RulesView, RunView, SimulateView, SiteView, VerdictView,
+    LargestView, PinningSiteView, PinningView, PredictedView, RulesView, RunView, SimulateView, SiteView, VerdictView,
 };
 
 use highwater_snapshot::{FrameId, Snapshot};

@@ -4,10 +4,13 @@ use highwater_snapshot::{EntryId, StackId};
 
 use super::{FrameView, frames_from_site};
 use crate::Analysis;
+use crate::callsite::SiteTotal;
 use crate::replay::{Difference, Fidelity};
 use crate::whatif::empty_cache::EmptyCache;
 use crate::whatif::fit::CardFit;
 use crate::whatif::largest::Largest;
+use crate::whatif::packing::Packing;
+use crate::whatif::pinned::Pinned;
 use crate::whatif::sites::SiteSaving;
 use crate::whatif::verdict::{Alarm, Verdict};
 use crate::whatif::waterfall::Bar;
@@ -55,7 +58,7 @@ pub struct SimulateView<'a> {
 pub struct RulesView {
     /// The version.
     pub version: String,
-    /// How it was chosen: `flag`, `file` or `replay`.
+    /// How it was chosen: `request`, `keys` (of the file) or `replay`.
     pub chosen_by: &'static str,
 }
 
@@ -144,7 +147,36 @@ pub struct FailureView<'a> {
     pub reserved_bytes: u64,
     /// What PyTorch would have printed.
     pub message: Option<String>,
+    /// The fewest live blocks without which it would have been served; absent if none would have helped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinning: Option<PinningView<'a>>,
     /// The stack of the request.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// The fewest live blocks that stood in the way of a request.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PinningView<'a> {
+    /// How many.
+    pub count: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whether the request would have taken their place; else memory would have gone back to the driver.
+    pub in_place: bool,
+    /// Whether certainly no fewer do.
+    pub is_smallest: bool,
+    /// By call site, the largest first.
+    pub call_sites: Vec<PinningSiteView<'a>>,
+}
+
+/// A call site of such blocks.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PinningSiteView<'a> {
+    /// Bytes as asked for.
+    pub requested_bytes: u64,
+    /// How many blocks.
+    pub count: u64,
+    /// The stack, the site first.
     pub frames: Vec<FrameView<'a>>,
 }
 
@@ -286,11 +318,7 @@ impl SimulateView<'_> {
             torch: RulesView { version: study.torch.to_string(), chosen_by },
             fidelity: FidelityView::new(&study.fidelity),
             premise: study.premise.clone(),
-            bound: BoundView {
-                live_bytes: study.live.bytes,
-                live_entry: study.live.entry.map(EntryId::get),
-                ..BoundView::default()
-            },
+            bound: BoundView::new(study, None),
             ..Self::default()
         }
     }
@@ -328,6 +356,7 @@ impl<'a> RunView<'a> {
         memory: Memory,
         card: Option<&str>,
         case: &Case,
+        pinned: Option<&Pinned>,
     ) -> Self {
         let run = &case.run;
         let (oom_entry, oom) = match &run.outcome {
@@ -340,6 +369,7 @@ impl<'a> RunView<'a> {
                     allocated_bytes: failure.allocated_bytes,
                     reserved_bytes: failure.reserved_bytes,
                     message: run.message.clone(),
+                    pinning: pinned.map(|pinned| PinningView::new(analysis, pinned)),
                     frames: entry.map(|entry| frames_of_entry(analysis, study.device, entry)).unwrap_or_default(),
                 };
                 (entry.map(EntryId::get), Some(failure))
@@ -368,6 +398,36 @@ fn frames_of_entry<'a>(analysis: &Analysis<'a>, device: u32, entry: EntryId) -> 
     let entries = analysis.device(device).map(|device| device.entries);
     let stack = entries.map_or(StackId::MISSING, |entries| entries.stacks()[entry.index()]);
     frames_from_site(analysis, analysis.sites.site(stack), stack)
+}
+
+impl<'a> PinningView<'a> {
+    fn new(analysis: &Analysis<'a>, pinned: &Pinned) -> Self {
+        let site = |total: &SiteTotal| PinningSiteView {
+            requested_bytes: total.bytes,
+            count: total.count,
+            frames: frames_from_site(analysis, total.site, total.stack),
+        };
+        Self {
+            count: pinned.blocks,
+            bytes: pinned.bytes,
+            in_place: pinned.in_place,
+            is_smallest: pinned.is_smallest,
+            call_sites: pinned.sites.iter().map(site).collect(),
+        }
+    }
+}
+
+impl BoundView {
+    /// What no setting can go below, with what a placement needs.
+    pub fn new(study: &Study, packing: Option<&Packing>) -> Self {
+        let packed_bytes = packing.map_or(0, |packing| packing.packed_bytes);
+        Self {
+            live_bytes: study.live.bytes,
+            live_entry: study.live.entry.map(EntryId::get),
+            packed_bytes,
+            proven_optimal: packed_bytes == study.live.bytes,
+        }
+    }
 }
 
 impl FitView {

@@ -81,7 +81,7 @@ impl Study {
             let settings = if row == 0 { Ok(self.recorded.clone()) } else { self.settings(&conf) };
             // A candidate that this version does not know is not one.
             if let Ok(settings) = settings
-                && !seen.iter().any(|other| same_rules(other, &settings))
+                && !seen.iter().any(|other| other.decides_like(&settings))
             {
                 seen.push(settings.clone());
                 rows.push((conf, settings));
@@ -165,14 +165,4 @@ fn largest_failure(from: u64, to: u64, fits: &impl Fn(u64) -> bool) -> Option<u6
         last = capacity;
         (is_new && !fits(capacity)).then_some(capacity)
     })
-}
-
-/// Whether two settings decide the same.
-fn same_rules(a: &Settings, b: &Settings) -> bool {
-    a.max_split_bytes == b.max_split_bytes
-        && a.large_segment_bytes == b.large_segment_bytes
-        && a.max_non_split_rounding_bytes == b.max_non_split_rounding_bytes
-        && a.garbage_collection_threshold.to_bits() == b.garbage_collection_threshold.to_bits()
-        && a.roundup_power2_divisions == b.roundup_power2_divisions
-        && a.expandable_segments == b.expandable_segments
 }

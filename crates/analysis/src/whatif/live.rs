@@ -3,6 +3,7 @@
 use highwater_allocator::sizes::MIN_BLOCK_BYTES;
 use highwater_snapshot::EntryId;
 
+use super::packing::Interval;
 use crate::replay::{Program, Step};
 
 /// The largest amount that a program holds at once, each request rounded up to 512 bytes: a lower bound for every
@@ -55,4 +56,26 @@ pub fn live_bytes(program: &Program) -> LiveBytes {
         }
     }
     most
+}
+/// When each block is held, in steps of the program: to be packed as tightly as can be.
+pub fn intervals(program: &Program) -> Vec<Interval> {
+    let mut intervals: Vec<Interval> = Vec::with_capacity(program.steps.len() / 2);
+    let mut rows = vec![usize::MAX; program.slots];
+    for (at, step) in program.steps.iter().enumerate() {
+        let at = crate::lifetime::number(at);
+        match *step {
+            Step::Alloc { slot, bytes, .. } => {
+                rows[slot as usize] = intervals.len();
+                intervals.push(Interval { start: at, end: u32::MAX, bytes: rounded(bytes) });
+            }
+            Step::Attempt { bytes, .. } => intervals.push(Interval { start: at, end: at + 1, bytes: rounded(bytes) }),
+            Step::Free { slot } | Step::FreeLater { slot, .. } => {
+                if let Some(interval) = intervals.get_mut(rows[slot as usize]) {
+                    interval.end = at;
+                }
+            }
+            Step::Done { .. } | Step::EmptyCache { .. } => {}
+        }
+    }
+    intervals
 }

@@ -139,6 +139,11 @@ impl<'a> Runner<'a> {
         &self.program.steps[from..]
     }
 
+    /// How it goes so far.
+    pub(super) fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
     /// Runs the whole program.
     pub(super) fn run(mut self) -> Run {
         for step in self.steps() {

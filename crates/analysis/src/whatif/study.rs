@@ -4,11 +4,12 @@ use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
 use highwater_snapshot::Snapshot;
 
-use super::live::{LiveBytes, live_bytes};
+use super::live::{LiveBytes, intervals, live_bytes};
+use super::packing::{Effort, Packing, pack};
 use super::parallel;
 use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::device::DeviceAnalysis;
-use crate::replay::{Fidelity, Program, recorded_settings, replay};
+use crate::replay::{Fidelity, Program, Replay, recorded_settings, replay};
 use crate::units::count;
 
 /// The orders in which the driver may hand out addresses; the first is nearest to what an H200 does, and gives the
@@ -106,6 +107,17 @@ impl Study {
     pub fn new(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, torch: TorchVersion) -> Self {
         let recorded = recorded_settings(snapshot, torch);
         let replay = replay(snapshot, device, &recorded);
+        Self::of_replay(snapshot, device, torch, recorded, replay)
+    }
+
+    /// The same, of a recording that is replayed already.
+    pub fn of_replay(
+        snapshot: &Snapshot,
+        device: &DeviceAnalysis<'_>,
+        torch: TorchVersion,
+        recorded: Settings,
+        replay: Replay,
+    ) -> Self {
         let premise = premise(device, &replay.fidelity);
         let live = live_bytes(&replay.program);
         let (program, fidelity) = (replay.program, replay.fidelity);
@@ -121,6 +133,12 @@ impl Study {
         let mut settings = Settings::new(self.torch);
         settings.parse(conf)?;
         Ok(settings)
+    }
+
+    /// The best placement found that knows the whole program in advance; `None` if it is too large to look for one.
+    pub fn packing(&self) -> Option<Packing> {
+        let intervals = intervals(&self.program);
+        pack(&intervals, Effort::for_blocks(intervals.len()))
     }
 
     /// One run.

@@ -184,6 +184,12 @@ impl Study {
         }
     }
 
+    /// The memory that there was when a recorded request failed, as far as it is certain: under a limit that was, in a
+    /// run, exactly what the allocator could hold.
+    pub fn memory_at_failure(&self, device: &DeviceAnalysis<'_>) -> Option<Memory> {
+        Capacity::at_failure(device).map(|capacity| Memory::Limit(capacity.at_least))
+    }
+
     /// What can be said of a capacity before anything is run: more is live than it holds.
     pub fn is_impossible(&self, memory: Memory) -> bool {
         memory.capacity_bytes().is_some_and(|capacity| self.live.bytes > capacity)

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     pub(super) torch: Option<TorchVersion>,
     /// Only this device
     #[arg(long, value_name = "N", conflicts_with = "requests")]
-    device: Option<u32>,
+    pub(super) device: Option<u32>,
     /// Strip the directories from all paths in the snapshot
     #[arg(long, conflicts_with = "requests")]
     redact: bool,

@@ -5,12 +5,12 @@ mod program_file;
 mod requests;
 mod requests_view;
 mod verify;
+mod what_if;
+mod what_if_text;
 
 use std::process::ExitCode;
 
 pub(crate) use args::Args;
-
-use crate::error::Problem;
 
 /// What `format` says in the JSON of every mode.
 const FORMAT: &str = "highwater-simulate";
@@ -25,8 +25,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.requests.file {
         Some(program) => requests::run(args, program).map(|()| ExitCode::SUCCESS),
         None if args.verify => verify::run(args),
-        None => Err(Problem::new("`highwater simulate FILE` does not simulate other settings yet")
-            .hint("`--verify` replays the recorded ones, `--requests` runs a request program")
-            .into()),
+        None => what_if::run(args),
     }
 }

@@ -53,7 +53,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
 }
 
-fn check_backend(input: &InputArgs, snapshot: &Snapshot) -> Result<(), Problem> {
+/// The word of the JSON document.
+pub(super) const fn chosen_by(by: ChosenBy) -> &'static str {
+    match by {
+        ChosenBy::Request => "request",
+        ChosenBy::Keys => "keys",
+        ChosenBy::Replay => "replay",
+    }
+}
+
+/// Refuses what PyTorch's own allocator did not serve.
+///
+/// # Errors
+/// Says what can be known of it.
+pub(super) fn check_backend(input: &InputArgs, snapshot: &Snapshot) -> Result<(), Problem> {
     let settings = recorded_settings(snapshot, highwater_allocator::TorchVersion::NEWEST);
     if settings.backend == Backend::CudaMallocAsync {
         return Err(Problem::new(format!("{} was recorded with `backend:cudaMallocAsync`", input.name()))
@@ -136,11 +149,7 @@ impl<'a> Document<'a> {
         };
         let torch = TorchView {
             version: choice.torch.to_string(),
-            chosen_by: match choice.by {
-                ChosenBy::Request => "flag",
-                ChosenBy::Keys => "file",
-                ChosenBy::Replay => "replay",
-            },
+            chosen_by: chosen_by(choice.by),
             keys: torch_version(snapshot).to_string(),
         };
         let warnings = view::warnings(analysis);
