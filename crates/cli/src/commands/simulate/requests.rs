@@ -1,13 +1,12 @@
 //! `highwater simulate --requests`: a request program on one device or on several.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::Context as _;
 use highwater_allocator::program::{self, Options, Run, RunError, Summary};
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
+use highwater_analysis::whatif::parallel;
 
 use super::Args;
 use super::program_file::{ProgramFile, address_policy};
@@ -58,7 +57,7 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
         }
         let runs = machines.iter().zip(&summaries);
         let runs = runs.map(|(machine, runs)| RunView::new(machine, &runs[0], &runs[1..], &program)).collect();
-        let chosen_by = if args.torch.is_some() { "request" } else { "default" };
+        let chosen_by = if args.torch.is_some() { "flag" } else { "default" };
         let torch = TorchView { version: torch(args).to_string(), chosen_by };
         let addresses = policy.unwrap_or_default().to_string();
         let document = Document::new(short_name(file), &program, torch, addresses, runs, &warnings);
@@ -150,34 +149,15 @@ fn summaries(
     policy: Option<&AddressPolicy>,
 ) -> Result<Vec<Vec<Summary>>, (usize, RunError)> {
     let policies = policy.map_or(&PLAUSIBLE[..], std::slice::from_ref);
-    let outcomes = in_parallel(machines.len() * policies.len(), |job| {
-        let (machine, policy) = (job / policies.len(), &policies[job % policies.len()]);
+    let jobs: Vec<_> =
+        (0..machines.len()).flat_map(|machine| policies.iter().map(move |policy| (machine, policy))).collect();
+    let outcomes = parallel::map(&jobs, |&(machine, policy)| {
         let options = Options { addresses: policy.clone(), ..machines[machine].clone() };
         program::summarise(&program.program, &options).map_err(|error| (machine, error))
     });
     let mut outcomes = outcomes.into_iter();
     let of_machine = |_| outcomes.by_ref().take(policies.len()).collect::<Result<Vec<_>, _>>();
     machines.iter().map(of_machine).collect()
-}
-
-/// What `job` gives for 0, 1, … `jobs` - 1, on all cores.
-fn in_parallel<T: Send>(jobs: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|&index| index < jobs);
-        taken.map(|index| (index, job(index))).collect::<Vec<_>>()
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(jobs);
-    let mut results: Vec<(usize, T)> = thread::scope(|scope| {
-        let handles: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-        let mut results = work();
-        for handle in handles {
-            results.extend(handle.join().expect("a run does not panic"));
-        }
-        results
-    });
-    results.sort_unstable_by_key(|&(index, _)| index);
-    results.into_iter().map(|(_, result)| result).collect()
 }
 
 fn write_files(args: &Args, run: &Run) -> anyhow::Result<()> {

@@ -151,7 +151,7 @@ fn spread(all: &[Figures]) -> String {
 #[derive(Debug, Serialize)]
 pub(super) struct TorchView {
     pub(super) version: String,
-    /// `request`, or `default`, which is the newest version whose rules are known.
+    /// `flag`, or `default`, which is the newest version whose rules are known.
     pub(super) chosen_by: &'static str,
 }
 

@@ -92,7 +92,7 @@ struct Document<'a> {
 struct TorchView {
     /// Whose rules were replayed.
     version: String,
-    /// `request`, `keys` or `replay`.
+    /// `flag`, `file` or `replay`.
     chosen_by: &'static str,
     /// The versions that write such a file.
     keys: String,
@@ -130,7 +130,9 @@ struct DifferenceView<'a> {
 #[derive(Clone, Serialize)]
 struct EntryView<'a> {
     action: &'a str,
-    address: u64,
+    /// Absent for an `oom`, which is about none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<u64>,
     size_bytes: u64,
     stream: u64,
 }
@@ -164,7 +166,7 @@ impl<'a> Document<'a> {
         let TorchView { version, chosen_by, keys } = &self.torch;
         match *chosen_by {
             "replay" => writeln!(out, "The file's keys are those of torch {keys}; of these, {version} agrees most."),
-            "keys" if version != keys && self.fidelity.first_difference.is_some() => {
+            "file" if keys.contains(" to ") && self.fidelity.first_difference.is_some() => {
                 writeln!(out, "The file's keys are those of torch {keys}, whose rules are the same.")
             }
             _ => Ok(()),
@@ -235,7 +237,7 @@ impl DifferenceView<'_> {
                 table.row([
                     name.to_owned(),
                     printable(action).into_owned(),
-                    format!("{address:#x}"),
+                    address.map(|address| format!("{address:#x}")).unwrap_or_default(),
                     count(*size_bytes),
                     stream.to_string(),
                 ]);
@@ -250,6 +252,7 @@ impl DifferenceView<'_> {
 impl EntryView<'_> {
     fn predicted(entry: &TraceEntry) -> Self {
         let TraceEntry { action, address, bytes, stream, .. } = *entry;
+        let address = (action != highwater_allocator::Action::OutOfMemory).then_some(address);
         Self { action: action.name(), address, size_bytes: bytes, stream }
     }
 }
@@ -258,7 +261,7 @@ fn recorded<'a>(snapshot: &'a Snapshot, device: &DeviceAnalysis<'_>, entry: Entr
     let entry = (entry.index() < device.entries.len()).then(|| device.entries.get(entry))?;
     Some(EntryView {
         action: snapshot.action_name(entry.action),
-        address: entry.address,
+        address: (entry.action != highwater_snapshot::Action::OOM).then_some(entry.address),
         size_bytes: entry.size_bytes,
         stream: snapshot.stream_handle(entry.stream),
     })
