@@ -6,7 +6,7 @@ pub mod fit;
 pub mod largest;
 pub mod live;
 pub mod packing;
-mod parallel;
+pub mod parallel;
 pub mod pinned;
 pub mod pinning;
 pub mod run;

@@ -235,7 +235,6 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
         ("simulate --requests x.csv --verify", "cannot be used with"),
         ("simulate --requests x.csv --va sideways", "`script:FILE`"),
         ("simulate --requests x.csv --torch 1.13", "`1.13` is not a version of torch from 2.1 to 2.15"),
-        ("simulate linear_forward.pickle.gz", "`--verify` replays the recorded ones"),
     ] {
         let said = failure(line);
         assert!(said.contains(part), "{line}: {said}");
@@ -315,11 +314,16 @@ fn a_difference_is_shown_and_fails_the_check() {
         {"action": "oom", "addr": 0, "size": 1048576, "stream": 0, "device_free": 0}]]}"#;
     let gone = run_with("simulate - --verify --torch 2.11", snapshot);
     assert_eq!(gone.code, 1);
-    insta::assert_snapshot!(gone.stdout, @"");
+    insta::assert_snapshot!(gone.stdout, @"
+    device 0: 0 of 2 entries equal (torch 2.11's rules); the first that differs is entry 0
+                action          address  bytes  stream
+      recorded  free_requested  0x1000     512       0
+      the recording does not begin with the program, and what the allocator held is not known
+    ");
     let document = run_with("simulate - --verify --torch 2.11 --format json", snapshot);
     assert_eq!(document.code, 1);
     let document: Value = serde_json::from_str(&document.stdout).unwrap();
-    insta::assert_snapshot!(document["fidelity"], @"");
+    insta::assert_snapshot!(document["fidelity"], @r#"{"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording does not begin with the program, and what the allocator held is not known","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}"#);
 }
 
 #[test]

@@ -56,8 +56,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The word of the JSON document.
 pub(super) const fn chosen_by(by: ChosenBy) -> &'static str {
     match by {
-        ChosenBy::Request => "request",
-        ChosenBy::Keys => "keys",
+        ChosenBy::Request => "flag",
+        ChosenBy::Keys => "file",
         ChosenBy::Replay => "replay",
     }
 }
