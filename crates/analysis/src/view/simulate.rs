@@ -1,5 +1,6 @@
 //! `highwater-simulate`: what would have been.
 
+use highwater_allocator::TorchVersion;
 use highwater_snapshot::{EntryId, StackId};
 
 use super::{FrameView, frames_from_site};
@@ -58,6 +59,8 @@ pub struct SimulateView<'a> {
 pub struct RulesView {
     /// The version.
     pub version: String,
+    /// The version whose rules explain the recording, which gives the program.
+    pub replayed: String,
     /// How it was chosen: `request`, `keys` (of the file) or `replay`.
     pub chosen_by: &'static str,
 }
@@ -310,12 +313,12 @@ pub struct LargestView {
 
 impl SimulateView<'_> {
     /// A document without runs.
-    pub fn new(study: &Study, chosen_by: &'static str) -> Self {
+    pub fn new(study: &Study, replayed: TorchVersion, chosen_by: &'static str) -> Self {
         Self {
             format: "highwater-simulate",
             version: 1,
             device: study.device,
-            torch: RulesView { version: study.torch.to_string(), chosen_by },
+            torch: RulesView { version: study.torch.to_string(), replayed: replayed.to_string(), chosen_by },
             fidelity: FidelityView::new(&study.fidelity),
             premise: study.premise.clone(),
             bound: BoundView::new(study, None),

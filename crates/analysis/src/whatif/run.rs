@@ -6,7 +6,7 @@ use highwater_allocator::{
 };
 use highwater_snapshot::EntryId;
 
-use crate::replay::{Program, Step};
+use crate::replay::{Layout, Program, Step};
 
 /// What a program runs on.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,13 @@ pub struct Machine {
 pub const AMPLE_BYTES: u64 = 1 << 41;
 
 impl Machine {
+    /// Whether what an allocator held before the recording could have been held here: if not, the program begins anew,
+    /// with the blocks that it had then.
+    fn has_room_for(&self, layout: &Layout) -> bool {
+        let device = self.total_bytes.saturating_sub(self.outside_bytes);
+        layout.reserved_bytes() <= self.limit_bytes.unwrap_or(u64::MAX).min(device)
+    }
+
     /// A device without end.
     pub fn ample(settings: Settings) -> Self {
         let addresses = AddressPolicy::Descending;
@@ -101,6 +108,8 @@ pub(super) struct Ended;
 /// A program on its way.
 pub(super) struct Runner<'a> {
     program: &'a Program,
+    /// What was there before the recording lies where it lay.
+    begins_amid: bool,
     pub(super) allocator: Allocator<VirtualDevice>,
     pub(super) held: Vec<Option<BlockId>>,
     outcome: Outcome,
@@ -120,7 +129,8 @@ impl<'a> Runner<'a> {
             let _ = allocator.create_pool(u64::from(pool), PoolFlags::default());
         }
         let mut held = vec![None; program.slots];
-        if let Some(layout) = program.layouts.get(machine.layout) {
+        let layout = program.layouts.get(machine.layout).filter(|layout| machine.has_room_for(layout));
+        if let Some(layout) = layout {
             allocator.device_mut().claim(layout.reserved_bytes());
             for (segment, slots) in layout.segments.iter().zip(&layout.slots) {
                 for (block, slot) in allocator.adopt_segment(segment).into_iter().zip(slots) {
@@ -130,12 +140,13 @@ impl<'a> Runner<'a> {
                 }
             }
         }
-        Self { program, allocator, held, outcome: Outcome::Fits, spared: None, message: None }
+        let begins_amid = layout.is_some();
+        Self { program, begins_amid, allocator, held, outcome: Outcome::Fits, spared: None, message: None }
     }
 
     /// The steps to take: what was there before the recording is there already, if it is known where.
     pub(super) fn steps(&self) -> &'a [Step] {
-        let from = if self.program.layouts.is_empty() { 0 } else { self.program.before_recording };
+        let from = if self.begins_amid { self.program.before_recording } else { 0 };
         &self.program.steps[from..]
     }
 

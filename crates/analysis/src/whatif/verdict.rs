@@ -77,18 +77,30 @@ struct Capacity {
     at_least: u64,
     /// It was refused this much.
     less_than: u64,
+    /// A limit refused it, or what refused it is not known; else the device itself.
+    is_limit: bool,
 }
 
 impl Capacity {
     fn at_failure(device: &DeviceAnalysis<'_>) -> Option<Self> {
         let event = device.oom.first()?;
         let held = device.timeline.reserved_peak().bytes;
-        let less_than = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
-        let at_least = match (event.cause, event.available_bytes()) {
-            (Cause::Limit, _) | (_, None) => held,
-            (_, Some(available)) => available.max(held).min(less_than.saturating_sub(1)),
-        };
-        Some(Self { at_least, less_than })
+        let refused = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
+        Some(match (event.cause, event.available_bytes()) {
+            (Cause::Limit, _) | (_, None) => Self { at_least: held.min(refused), less_than: refused, is_limit: true },
+            (_, Some(available)) => {
+                Self { at_least: available, less_than: available.saturating_add(1), is_limit: false }
+            }
+        })
+    }
+
+    /// In words that follow "there was".
+    fn described(&self) -> String {
+        if self.is_limit {
+            format!("at least {} and less than {}", size(self.at_least), size(self.less_than))
+        } else {
+            size(self.at_least)
+        }
     }
 }
 
@@ -133,8 +145,8 @@ impl Study {
         if self.live.bytes >= capacity.less_than {
             let at = self.live.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry.index())));
             let text = format!(
-                "no allocator setting can fix this:{at} the program needs {live} at once, and there was less than {}",
-                size(capacity.less_than)
+                "no allocator setting can fix this:{at} the program needs {live} at once, and there was {}",
+                capacity.described()
             );
             return Verdict { capacity_bytes: Some(capacity.less_than), ..self.blank(Kind::Impossible, text) };
         }
@@ -156,8 +168,8 @@ impl Study {
             }
             None => {
                 let text = format!(
-                    "none of the settings tried would have saved this run: it needs {live} at once, and there were {}",
-                    size(capacity.at_least)
+                    "none of the settings tried would surely have saved this run: it needs {live} at once, and there was {}",
+                    capacity.described()
                 );
                 Verdict { capacity_bytes: Some(capacity.at_least), ..self.blank(Kind::NotSaved, text) }
             }
@@ -187,7 +199,10 @@ impl Study {
     /// The memory that there was when a recorded request failed, as far as it is certain: under a limit that was, in a
     /// run, exactly what the allocator could hold.
     pub fn memory_at_failure(&self, device: &DeviceAnalysis<'_>) -> Option<Memory> {
-        Capacity::at_failure(device).map(|capacity| Memory::Limit(capacity.at_least))
+        Capacity::at_failure(device).map(|capacity| match capacity {
+            Capacity { at_least, is_limit: true, .. } => Memory::Limit(at_least),
+            Capacity { at_least, .. } => Memory::Card { total_bytes: at_least, outside_bytes: 0 },
+        })
     }
 
     /// What can be said of a capacity before anything is run: more is live than it holds.

@@ -7,3 +7,4 @@ mod run;
 mod segments;
 mod simulate;
 mod trace;
+mod what_if;

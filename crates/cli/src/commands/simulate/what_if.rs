@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use highwater_allocator::Settings;
 use highwater_allocator::settings::Backend;
-use highwater_analysis::replay::{Choice, choose};
+use highwater_analysis::replay::{Choice, ChosenBy, choose, recorded_settings};
 use highwater_analysis::view::{
     AlarmView, BarView, BoundView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, VerdictView,
 };
@@ -36,16 +36,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let analysis = analyse_with(&snapshot, classes);
     let device = busiest(&analysis, args.device)?;
     super::verify::check_backend(&input, &snapshot)?;
-    let choice = match args.torch {
-        Some(torch) => Choice::asked(&snapshot, &[device], torch),
-        None => choose(&snapshot, &[device]),
+    // The program is taken out under the rules that explain the recording best, whosever rules the runs are under.
+    let choice = choose(&snapshot, &[device]);
+    let (torch, chosen_by) = match args.torch {
+        Some(torch) => (torch, ChosenBy::Request),
+        None => (choice.torch, choice.by),
     };
-    let Choice { torch, by, settings, mut replays } = choice;
     let cards = args.card.iter().map(|text| card(text)).collect::<Result<Vec<_>, _>>()?;
+    let Choice { torch: replayed, mut replays, .. } = choice;
     let replay = replays.pop().context("a device has a replay")?;
-    let study = Study::of_replay(&snapshot, device, torch, settings, replay);
+    let study = Study::of_replay(&snapshot, device, torch, recorded_settings(&snapshot, torch), replay);
     let confs = confs(args, &study)?;
-    let view = answer(args, &analysis, device, &study, super::verify::chosen_by(by), &confs, &cards);
+    let view = answer(
+        args,
+        &analysis,
+        device,
+        &study,
+        SimulateView::new(&study, replayed, super::verify::chosen_by(chosen_by)),
+        &confs,
+        &cards,
+    );
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view))?,
         Format::Text => {
@@ -118,11 +128,10 @@ fn answer<'a>(
     analysis: &Analysis<'a>,
     device: &DeviceAnalysis<'a>,
     study: &Study,
-    chosen_by: &'static str,
+    mut view: SimulateView<'a>,
     confs: &[Conf],
     cards: &[Card],
 ) -> SimulateView<'a> {
-    let mut view = SimulateView::new(study, chosen_by);
     view.bound = BoundView::new(study, study.packing().as_ref());
     let limits = args.capacity.iter().map(|&bytes| (Memory::Limit(bytes), None));
     let mut memories: Vec<(Memory, Option<&str>)> =

@@ -50,9 +50,11 @@ fn replayed(view: &SimulateView<'_>, study: &Study) -> String {
     let (equal, entries) = (number(view.fidelity.equal), number(view.fidelity.entries));
     let version = &view.torch.version;
     if view.fidelity.first_difference.is_none() {
-        format!("{requests}; under the rules of torch {version} all {entries} entries come out as recorded")
+        let of = &view.torch.replayed;
+        let runs = if of == version { String::new() } else { format!("; the runs are under those of torch {version}") };
+        format!("{requests}; under the rules of torch {of} all {entries} entries come out as recorded{runs}")
     } else {
-        format!("{requests}; the rules of torch {version} explain {equal} of {entries} entries")
+        format!("{requests}; the rules of torch {} explain {equal} of {entries} entries", view.torch.replayed)
     }
 }
 
@@ -85,7 +87,7 @@ fn write_fit(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     let sizes: Vec<String> = first.cards.iter().map(|card| card.gigabytes.to_string()).collect();
     let cards = format!("cards that do, of {} GB", sizes.join(" "));
     let mut table = Table::new([
-        ("", Align::Right),
+        ("capacity", Align::Right),
         ("over live", Align::Right),
         ("retries", Align::Right),
         ("unlimited", Align::Right),
@@ -189,7 +191,8 @@ fn in_the_way(pinning: &PinningView<'_>) -> String {
     let way = if pinning.in_place { "in their place" } else { "as whole segments would have gone back to the driver" };
     let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
     let most = pinning.call_sites.first().and_then(|site| site.frames.first()).map_or_else(String::new, |frame| {
-        format!(", most of them from {}", frames::short_of(frame.filename, frame.name, frame.line))
+        let from = if pinning.call_sites.len() == 1 { "from" } else { "most of their bytes from" };
+        format!(", {from} {}", frames::short_of(frame.filename, frame.name, frame.line))
     });
     format!("without {blocks} of {}{fewest} it would have been served, {way}{most}", size(pinning.bytes))
 }
