@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::tape::END_OF_ADDRESSES;
 use crate::device::DeviceAnalysis;
+use crate::initial::ReservedRun;
 use crate::lifetime::{Lifetime, number};
 
 /// Segments as they were, and the slots of their blocks.
@@ -44,13 +45,23 @@ enum Extreme {
 /// A block's size is known if it is still there at the dump. Of others the request is known, and that what lies up to
 /// the next block in use is either its own or free.
 pub(super) fn layouts(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Vec<Layout> {
-    if device.recorded.from_start || device.segments_before.is_empty() {
+    if device.recorded.from_start || device.segments_before.is_empty() || !is_on_a_device(&device.segments_before) {
         return Vec::new();
     }
     let ranges = ranges(snapshot, device);
     let build = |extreme| Builder { snapshot, device, settings, extreme }.layout(&ranges);
     let (smallest, largest) = (build(Extreme::Smallest), build(Extreme::Largest));
     if smallest == largest { vec![smallest] } else { vec![smallest, largest] }
+}
+
+/// Above every address, and every sum of bytes, of a device.
+const BEYOND_DEVICES: u64 = 1 << 62;
+
+/// Whether runs of memory lie where a device can have them: a file can say anything.
+fn is_on_a_device(runs: &[ReservedRun]) -> bool {
+    let end = |run: &ReservedRun| run.address.checked_add(run.bytes).filter(|&end| end < BEYOND_DEVICES);
+    let total = runs.iter().try_fold(0, |total: u64, run| end(run).and_then(|_| total.checked_add(run.bytes)));
+    total.is_some_and(|total| total < BEYOND_DEVICES)
 }
 
 /// A run of memory before the first entry.

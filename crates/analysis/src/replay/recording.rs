@@ -230,7 +230,7 @@ impl<'a> Replayer<'a> {
         let cursor = Rc::new(RefCell::new(Cursor { next: columns.significant(0), ..Cursor::default() }));
         let tape =
             Tape { columns, cursor: Rc::clone(&cursor), busy: std::collections::BTreeSet::new(), spare: 1 << 62 };
-        let comparison = Comparison { columns, cursor: Rc::clone(&cursor) };
+        let comparison = Comparison::new(columns, Rc::clone(&cursor));
         let mut allocator = Allocator::new(tape, settings.clone(), comparison);
         // A limit or a full device shows in the recording itself: only the garbage collector needs to know one.
         allocator.set_limit_bytes(limit);
