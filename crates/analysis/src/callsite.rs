@@ -83,36 +83,43 @@ fn site_of(frames: &[FrameId], owners: &[Owner]) -> Site {
 }
 
 /// Bytes by call site.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteTotal {
     /// The site.
     pub site: Site,
-    /// Sum of requested bytes.
+    /// Sum of the bytes that are told: of blocks, or as asked for.
     pub bytes: u64,
+    /// Sum of requested bytes.
+    pub requested_bytes: u64,
     /// Number of allocations.
     pub count: u64,
     /// The stack with the most bytes among those of the site.
     pub stack: StackId,
 }
 
-/// Sums (stack, site, bytes) by site, largest first.
-pub fn totals(rows: impl Iterator<Item = (StackId, Site, u64)>) -> Vec<SiteTotal> {
-    let mut by_stack: FxHashMap<(Site, StackId), (u64, u64)> = FxHashMap::default();
-    for (stack, site, bytes) in rows {
-        let (sum, count) = by_stack.entry((site, stack)).or_default();
-        *sum = sum.saturating_add(bytes);
-        *count += 1;
+impl SiteTotal {
+    /// Adds another; the stack stays.
+    fn add(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.requested_bytes = self.requested_bytes.saturating_add(other.requested_bytes);
+        self.count += other.count;
     }
-    let mut stacks: Vec<_> = by_stack.into_iter().collect();
-    stacks.sort_unstable_by_key(|&((site, stack), (bytes, _))| (site, std::cmp::Reverse(bytes), stack));
+}
+
+/// Sums (stack, site, bytes, requested bytes) by site, most bytes first.
+pub fn totals(rows: impl Iterator<Item = (StackId, Site, u64, u64)>) -> Vec<SiteTotal> {
+    let mut by_stack: FxHashMap<(Site, StackId), SiteTotal> = FxHashMap::default();
+    for (stack, site, bytes, requested_bytes) in rows {
+        let one = SiteTotal { site, bytes, requested_bytes, count: 1, stack };
+        by_stack.entry((site, stack)).and_modify(|sum| sum.add(&one)).or_insert(one);
+    }
+    let mut stacks: Vec<SiteTotal> = by_stack.into_values().collect();
+    stacks.sort_unstable_by_key(|total| (total.site, std::cmp::Reverse(total.bytes), total.stack));
     let mut sites: Vec<SiteTotal> = Vec::new();
-    for ((site, stack), (bytes, count)) in stacks {
-        match sites.last_mut().filter(|last| last.site == site) {
-            Some(last) => {
-                last.bytes = last.bytes.saturating_add(bytes);
-                last.count += count;
-            }
-            None => sites.push(SiteTotal { site, bytes, count, stack }),
+    for total in stacks {
+        match sites.last_mut().filter(|last| last.site == total.site) {
+            Some(last) => last.add(&total),
+            None => sites.push(total),
         }
     }
     sites.sort_by_key(|total| (std::cmp::Reverse(total.bytes), total.site));

@@ -1,7 +1,9 @@
 //! All that is known of one device.
 
+use highwater_allocator::Settings;
 use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, StringId, Warnings};
 
+use crate::blocks::{BlockSizes, Knowledge, Recording, follow};
 use crate::callsite::{Site, SiteTotal, Sites, totals};
 use crate::fragmentation::{Fragmentation, fragmentation};
 use crate::growth::{Growth, growth};
@@ -11,7 +13,7 @@ use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, pair};
 use crate::oom::{OutOfMemory, events};
 use crate::phase::StackPhases;
 use crate::scope::{Scope, scopes};
-use crate::timeline::Timeline;
+use crate::timeline::{Peak, Timeline, Total, Totals};
 use crate::units::{count, counted, size};
 
 /// How much of the program's life the trace holds.
@@ -56,6 +58,8 @@ pub struct DeviceAnalysis<'a> {
     pub end: EndTotals,
     /// The totals at every entry.
     pub timeline: Timeline<'a>,
+    /// The total that peaks are told by: allocated bytes, or requested bytes where blocks' sizes are estimates.
+    pub by: Total,
     /// Every use of an address.
     pub lifetimes: Lifetimes,
     /// Memory from the driver before the first entry.
@@ -76,6 +80,7 @@ impl<'a> DeviceAnalysis<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         device: u32,
+        settings: &Settings,
         sites: &Sites,
         stacks: &StackPhases,
         warnings: &mut Warnings,
@@ -86,23 +91,36 @@ impl<'a> DeviceAnalysis<'a> {
         let last = FinalBlocks { segments: &segments, blocks: &snapshot.blocks };
         let lifetimes = pair(entries, leads_to_dump.then_some(&last), device, warnings);
         let end = snapshot.end_totals(device);
-        let timeline = Timeline::new(entries, &lifetimes, leads_to_dump.then_some(end.reserved_bytes));
+        let segments_before =
+            if leads_to_dump { segments_before(entries, &segments, device, warnings) } else { Vec::new() };
+        let recording = Recording {
+            snapshot,
+            device,
+            entries,
+            lifetimes: &lifetimes,
+            segments_before: &segments_before,
+            settings,
+            leads_to_dump,
+        };
+        let blocks = follow(&recording, &mut (), warnings);
+        let by = if blocks.knowledge() == Knowledge::Estimate { Total::Requested } else { Total::Allocated };
+        let end_reserved = leads_to_dump.then_some(end.reserved_bytes);
+        let timeline = Timeline::new(snapshot, entries, &lifetimes, blocks, end_reserved);
         if leads_to_dump {
             check_end(&timeline, end, device, warnings);
         }
-        let segments_before =
-            if leads_to_dump { segments_before(entries, &segments, device, warnings) } else { Vec::new() };
         let recorded = recorded(entries, &lifetimes, &timeline, leads_to_dump);
         let scopes = scopes(snapshot, device, entries);
-        let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks, recorded.from_start);
+        let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks, recorded.from_start, by);
         let growth = growth(&lifetimes, &iterations, sites);
-        let oom = events(entries, &timeline);
+        let oom = events(entries, &timeline, settings);
         Self {
             device,
             entries,
             recorded,
             end,
             timeline,
+            by,
             lifetimes,
             segments_before,
             scopes,
@@ -126,6 +144,35 @@ impl<'a> DeviceAnalysis<'a> {
         })
     }
 
+    /// The sizes of its blocks.
+    pub fn blocks(&self) -> &BlockSizes {
+        self.timeline.blocks()
+    }
+
+    /// The peak that the report speaks of: see [`by`](Self::by).
+    pub fn peak(&self) -> Peak {
+        if self.by == Total::Requested { self.timeline.requested_peak() } else { self.timeline.allocated_peak() }
+    }
+
+    /// The totals after an entry; before the first one for `None`.
+    pub fn totals(&self, after: Option<highwater_snapshot::EntryId>) -> Totals {
+        after.map_or(self.timeline.start(), |entry| self.timeline.after(entry))
+    }
+
+    /// What counts at a moment in the total that the report goes by, with its bytes: of allocated bytes, not what awaits
+    /// its free.
+    pub fn counted(
+        &self,
+        after: Option<highwater_snapshot::EntryId>,
+        snapshot: &Snapshot,
+    ) -> impl Iterator<Item = (&Lifetime, u64)> {
+        self.live(after).filter_map(move |lifetime| match self.by {
+            Total::Requested => Some((lifetime, lifetime.requested_bytes)),
+            _ if lifetime.awaits_free(after) => None,
+            _ => Some((lifetime, self.blocks().of(lifetime, snapshot))),
+        })
+    }
+
     /// What stands for a lifetime's stack.
     pub fn site(&self, lifetime: &Lifetime, sites: &Sites) -> Site {
         if lifetime.is_live_at_start() && !has_frames(lifetime.stack) {
@@ -135,9 +182,19 @@ impl<'a> DeviceAnalysis<'a> {
         }
     }
 
-    /// What is active after an entry, by call site, largest first.
+    /// What is active after an entry, by call site, most requested bytes first.
     pub fn live_by_site(&self, after: Option<highwater_snapshot::EntryId>, sites: &Sites) -> Vec<SiteTotal> {
-        totals(self.live(after).map(|l| (l.stack, self.site(l, sites), l.requested_bytes)))
+        totals(self.live(after).map(|l| (l.stack, self.site(l, sites), l.requested_bytes, l.requested_bytes)))
+    }
+
+    /// What [counts](Self::counted) at a moment, by call site, largest first.
+    pub fn counted_by_site(
+        &self,
+        after: Option<highwater_snapshot::EntryId>,
+        snapshot: &Snapshot,
+        sites: &Sites,
+    ) -> Vec<SiteTotal> {
+        totals(self.counted(after, snapshot).map(|(l, bytes)| (l.stack, self.site(l, sites), bytes, l.requested_bytes)))
     }
 
     /// The category that the file itself gives a lifetime, if any.

@@ -70,7 +70,7 @@ fn out_of_memory(device: &DeviceAnalysis<'_>, first: &OutOfMemory) -> Finding {
 pub fn explain(oom: &OutOfMemory) -> String {
     let asked = size(oom.requested_bytes);
     let reserved = size(oom.totals.reserved_bytes);
-    let requested = size(oom.totals.requested_bytes);
+    let active = size(oom.totals.active_bytes);
     let unused = size(oom.unused_bytes());
     let free = oom.device_free_bytes.map_or_else(String::new, size);
     match oom.cause {
@@ -86,17 +86,17 @@ pub fn explain(oom: &OutOfMemory) -> String {
             size(oom.available_bytes().unwrap_or(0))
         ),
         Cause::Fragmentation => format!(
-            "{asked} was asked for; {free} was free on the device, and up to {unused} of the {reserved} reserved was \
-             not in use, but in no piece that could be handed out"
+            "{asked} was asked for; {free} was free on the device, and {unused} of the {reserved} reserved was not in use, \
+             but in no piece that could be handed out"
         ),
         Cause::Full if oom.unused_bytes() == 0 => {
             format!("{asked} was asked for with all of the {reserved} reserved in use, and {free} free on the device")
         }
         Cause::Full => format!(
-            "{asked} was asked for with {requested} in use; {free} was free on the device, and at most {unused} of the \
-             {reserved} reserved was not in use"
+            "{asked} was asked for with {active} in use; {free} was free on the device, and {unused} of the {reserved} \
+             reserved was not in use"
         ),
-        Cause::Unknown => format!("{asked} was asked for with {requested} in use and {reserved} reserved"),
+        Cause::Unknown => format!("{asked} was asked for with {active} in use and {reserved} reserved"),
     }
 }
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use crate::phase::{self, PhaseRun, StackPhases};
 use crate::repetition;
 use crate::scope::Scope;
-use crate::timeline::{Timeline, Totals};
+use crate::timeline::{Timeline, Total, Totals};
 
 /// How iterations were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Iteration {
     pub is_complete: bool,
     /// The highest totals in it.
     pub peak: Totals,
-    /// The entry of the highest requested bytes.
+    /// The entry of the highest bytes of the total that the report goes by.
     pub peak_entry: Option<EntryId>,
     /// The totals at its end.
     pub end: Totals,
@@ -70,6 +70,7 @@ pub(crate) fn iterations(
     scopes: &[Scope],
     stacks: &StackPhases,
     from_start: bool,
+    by: Total,
 ) -> Iterations {
     let optimizer = OptimizerScopes::new(snapshot, scopes, entries);
     let stepped = optimizer.iterations(entries, from_start);
@@ -80,7 +81,7 @@ pub(crate) fn iterations(
         (IterationSource::OptimizerSteps, stepped)
     };
     let rows = ranges.into_iter().map(|(range, is_complete)| {
-        let (peak, peak_entry) = timeline.peak_in(range.clone());
+        let (peak, peak_entry) = timeline.peak_in(range.clone(), by);
         let last = range.end.saturating_sub(1).max(range.start);
         let end = if range.is_empty() { timeline.start() } else { timeline.after(EntryId::from_index(last)) };
         let own = optimizer.steps_in(&range);

@@ -4,7 +4,7 @@
 //! let snapshot = highwater_snapshot::Snapshot::open("run.pickle")?;
 //! let analysis = highwater_analysis::analyse(&snapshot);
 //! for device in &analysis.devices {
-//!     println!("device {}: {} bytes requested at the peak", device.device, device.timeline.requested_peak().bytes);
+//!     println!("device {}: {} bytes allocated at the peak", device.device, device.timeline.allocated_peak().bytes);
 //! }
 //! # Ok::<(), highwater_snapshot::Error>(())
 //! ```
@@ -12,10 +12,11 @@
 //! # Design constraints
 //!
 //! - Pure functions: no file, no clock, no printing. The same snapshot gives the same answer.
-//! - Exact, or marked: a number that a snapshot cannot tell is absent, not estimated.
+//! - Exact, or marked: a number that a snapshot cannot tell is absent, or comes with its bounds and the reason.
 //! - Devices are never summed: each has its own [`DeviceAnalysis`].
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 
+pub mod blocks;
 pub mod callsite;
 pub mod device;
 pub mod findings;
@@ -29,6 +30,7 @@ pub mod oom;
 pub mod phase;
 mod repetition;
 pub mod replay;
+mod retries;
 pub mod scope;
 pub mod stats;
 pub mod timeline;
@@ -87,10 +89,11 @@ pub fn analyse(snapshot: &Snapshot) -> Analysis<'_> {
 pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> {
     let StackClasses { sites, phases } = classes;
     let mut warnings = Warnings::default();
+    let settings = blocks::followed_settings(snapshot);
     let devices = snapshot
         .devices()
         .into_iter()
-        .map(|device| DeviceAnalysis::new(snapshot, device, &sites, &phases, &mut warnings))
+        .map(|device| DeviceAnalysis::new(snapshot, device, &settings, &sites, &phases, &mut warnings))
         .collect();
     Analysis { snapshot, devices, sites, warnings }
 }

@@ -68,6 +68,11 @@ impl Lifetime {
         self.alloc == NEVER && self.requested_before
     }
 
+    /// Whether it is freed by its owner and not yet returned to its pool after `entry`, or before the first for `None`.
+    pub fn awaits_free(&self, after: Option<EntryId>) -> bool {
+        after.map_or_else(|| self.awaits_free_at_start(), |entry| self.awaits_free_after(entry))
+    }
+
     /// Whether after `entry` it is freed by its owner and not yet returned to its pool.
     pub fn awaits_free_after(&self, entry: EntryId) -> bool {
         self.is_live_after(entry) && (self.requested_before || self.free_requested <= entry.get())

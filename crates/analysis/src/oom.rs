@@ -1,5 +1,6 @@
 //! Out-of-memory events of a trace: what was asked for, what was there.
 
+use highwater_allocator::Settings;
 use highwater_snapshot::{Action, EntryId, EntryTable, StackId};
 
 use crate::timeline::{Timeline, Totals};
@@ -44,14 +45,14 @@ impl OutOfMemory {
         self.device_free_bytes.map(|free| free.saturating_add(self.totals.reserved_bytes))
     }
 
-    /// Reserved and not asked for: an upper bound of what was free in the cache, for rounding is in it.
+    /// Reserved and in no active block: free in the cache. The most, where the sizes of blocks have bounds.
     pub fn unused_bytes(&self) -> u64 {
-        self.totals.reserved_bytes.saturating_sub(self.totals.requested_bytes)
+        self.totals.reserved_bytes.saturating_sub(self.totals.active_bytes)
     }
 }
 
 /// The events of a trace, in order.
-pub(crate) fn events(entries: &EntryTable, timeline: &Timeline<'_>) -> Vec<OutOfMemory> {
+pub(crate) fn events(entries: &EntryTable, timeline: &Timeline<'_>, settings: &Settings) -> Vec<OutOfMemory> {
     let rows = entries.actions().iter().enumerate().filter(|(_, action)| **action == Action::OOM);
     rows.map(|(row, _)| {
         let entry = EntryId::from_index(row);
@@ -59,7 +60,7 @@ pub(crate) fn events(entries: &EntryTable, timeline: &Timeline<'_>) -> Vec<OutOf
         let mut event = OutOfMemory {
             entry,
             requested_bytes,
-            segment_bytes: segment_bytes(requested_bytes),
+            segment_bytes: settings.segment_bytes(requested_bytes),
             device_free_bytes: entries.device_free_bytes(entry),
             totals: timeline.after(entry),
             stack: entries.stacks()[row],
@@ -83,23 +84,5 @@ fn cause(event: &OutOfMemory) -> Cause {
         Cause::Fragmentation
     } else {
         Cause::Full
-    }
-}
-
-/// The segment that a rounded request needs, under default settings.
-///
-/// # Source
-/// `spec/caching-allocator.md` section 4.
-fn segment_bytes(rounded: u64) -> u64 {
-    const SMALL_MAX: u64 = 1 << 20;
-    const SMALL_SEGMENT: u64 = 2 << 20;
-    const MIN_LARGE: u64 = 10 << 20;
-    const LARGE_SEGMENT: u64 = 20 << 20;
-    if rounded <= SMALL_MAX {
-        SMALL_SEGMENT
-    } else if rounded < MIN_LARGE {
-        LARGE_SEGMENT
-    } else {
-        rounded.next_multiple_of(SMALL_SEGMENT)
     }
 }

@@ -1,10 +1,10 @@
 //! The table of `torch.cuda.memory_summary()`, from a file: what a snapshot can tell of it.
 
-use std::collections::BTreeSet;
+use highwater_snapshot::{Block, BlockState, Segment, SegmentType, Snapshot, Warnings};
 
-use highwater_snapshot::{Action, Block, BlockState, EntryTable, Segment, SegmentType, Snapshot};
-
+use crate::blocks::{Knowledge, Observer, Recording, follow, followed_settings};
 use crate::device::DeviceAnalysis;
+use crate::retries::alloc_retries;
 
 /// One metric of one pool: `None` where the snapshot cannot tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,17 +38,17 @@ pub struct Metric {
 pub struct Stats {
     /// `num_ooms`.
     pub num_ooms: Option<u64>,
-    /// `num_alloc_retries`: a snapshot does not tell.
+    /// `num_alloc_retries`: known where a replay is exact and leaves no doubt.
     pub num_alloc_retries: Option<u64>,
-    /// Allocated memory. Its history needs the blocks' sizes, which a trace does not record.
+    /// Allocated memory.
     pub allocated_bytes: Metric,
-    /// Active memory, likewise.
+    /// Active memory.
     pub active_bytes: Metric,
     /// Requested memory.
     pub requested_bytes: Metric,
     /// GPU reserved memory.
     pub reserved_bytes: Metric,
-    /// Non-releasable memory. Its history needs the allocator's decisions.
+    /// Non-releasable memory.
     pub inactive_split_bytes: Metric,
     /// Allocations.
     pub allocation: Metric,
@@ -69,23 +69,24 @@ pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Stats {
     let mut stats = Stats::default();
     at_dump(snapshot, device.device, &mut stats);
     if device.recorded.is_whole() {
-        let mut history = History::default();
-        history.run(device.entries, snapshot.settings.max_split_bytes());
-        history.fill(snapshot, &mut stats);
+        let settings = followed_settings(snapshot);
+        let mut history = History { max_split_bytes: settings.max_split_bytes, ..History::default() };
+        let recording = Recording {
+            snapshot,
+            device: device.device,
+            entries: device.entries,
+            lifetimes: &device.lifetimes,
+            segments_before: &device.segments_before,
+            settings: &settings,
+            leads_to_dump: true,
+        };
+        // What is odd was said when the device was analysed.
+        let blocks = follow(&recording, &mut history, &mut Warnings::default());
+        history.num_ooms = device.oom.len() as u64;
+        history.fill(snapshot, blocks.knowledge() == Knowledge::Exact, &mut stats);
+        stats.num_alloc_retries = alloc_retries(snapshot, device);
     }
     stats
-}
-
-/// Whether a request goes to the small pool: rounding keeps sizes on their side of this border, whatever the settings.
-fn is_small(requested_bytes: u64) -> bool {
-    const SMALL_MAX: u64 = 1 << 20;
-    requested_bytes <= SMALL_MAX
-}
-
-/// Whether memory from the driver is the small pool's: it takes 2 MiB at a time, the large pool more than 10.
-fn is_small_segment(bytes: u64) -> bool {
-    const SMALL_SEGMENT: u64 = 2 << 20;
-    bytes == SMALL_SEGMENT
 }
 
 /// The column of current values, from the segments.
@@ -216,87 +217,101 @@ impl RunningMetric {
 /// The columns peak, allocated and freed, from a trace that was recorded from the start.
 #[derive(Default)]
 struct History {
+    max_split_bytes: u64,
+    allocated_bytes: RunningMetric,
+    active_bytes: RunningMetric,
     requested_bytes: RunningMetric,
     reserved_bytes: RunningMetric,
+    inactive_split_bytes: RunningMetric,
     allocation: RunningMetric,
     active: RunningMetric,
     segment: RunningMetric,
+    inactive_split: RunningMetric,
+    oversize_allocations: Running,
     oversize_segments: Running,
     num_ooms: u64,
-    /// Where small pages are mapped, by address: an unmapping of many pages does not tell whose they are.
-    small_pages: BTreeSet<u64>,
 }
 
-impl History {
-    fn run(&mut self, entries: &EntryTable, max_split_bytes: Option<u64>) {
-        let is_oversize = |bytes: u64| max_split_bytes.is_some_and(|max| bytes >= max);
-        let columns = entries.actions().iter().zip(entries.addresses()).zip(entries.sizes_bytes());
-        for ((&action, &address), &size) in columns {
-            let small = is_small(size);
-            match action {
-                Action::ALLOC => {
-                    self.requested_bytes.up(small, size);
-                    self.allocation.up(small, 1);
-                    self.active.up(small, 1);
-                }
-                Action::FREE_REQUESTED => self.allocation.down(small, 1),
-                Action::FREE_COMPLETED => {
-                    self.requested_bytes.down(small, size);
-                    self.active.down(small, 1);
-                }
-                Action::SEGMENT_ALLOC => {
-                    self.reserved_bytes.up(is_small_segment(size), size);
-                    self.segment.up(is_small_segment(size), 1);
-                    if is_oversize(size) {
-                        self.oversize_segments.up(1);
-                    }
-                }
-                Action::SEGMENT_FREE => {
-                    self.reserved_bytes.down(is_small_segment(size), size);
-                    self.segment.down(is_small_segment(size), 1);
-                    if is_oversize(size) {
-                        self.oversize_segments.down(1);
-                    }
-                }
-                Action::SEGMENT_MAP => {
-                    if is_small_segment(size) {
-                        self.small_pages.insert(address);
-                    }
-                    self.reserved_bytes.up(is_small_segment(size), size);
-                }
-                Action::SEGMENT_UNMAP => {
-                    let small = self.small_pages.remove(&address);
-                    for page in self.small_pages_in(address, size) {
-                        self.small_pages.remove(&page);
-                    }
-                    self.reserved_bytes.down(small, size);
-                }
-                Action::OOM => self.num_ooms += 1,
-                _ => {}
+impl Observer for History {
+    fn handed_out(&mut self, small: bool, size: u64, requested: u64) {
+        self.allocation.up(small, 1);
+        self.allocated_bytes.up(small, size);
+        self.active.up(small, 1);
+        self.active_bytes.up(small, size);
+        self.requested_bytes.up(small, requested);
+        if size >= self.max_split_bytes {
+            self.oversize_allocations.up(1);
+        }
+    }
+
+    fn free_requested(&mut self, small: bool, size: u64) {
+        self.allocation.down(small, 1);
+        self.allocated_bytes.down(small, size);
+        if size >= self.max_split_bytes {
+            self.oversize_allocations.down(1);
+        }
+    }
+
+    fn free_completed(&mut self, small: bool, size: u64, requested: u64) {
+        self.active.down(small, 1);
+        self.active_bytes.down(small, size);
+        self.requested_bytes.down(small, requested);
+    }
+
+    fn reserved(&mut self, small: bool, bytes: u64, is_segment: bool) {
+        self.reserved_bytes.up(small, bytes);
+        if is_segment {
+            self.segment.up(small, 1);
+            if bytes >= self.max_split_bytes {
+                self.oversize_segments.up(1);
             }
         }
     }
 
-    fn small_pages_in(&self, address: u64, size: u64) -> Vec<u64> {
-        self.small_pages.range(address..address.saturating_add(size)).copied().collect()
+    fn released(&mut self, small: bool, bytes: u64, is_segment: bool) {
+        self.reserved_bytes.down(small, bytes);
+        if is_segment {
+            self.segment.down(small, 1);
+            if bytes >= self.max_split_bytes {
+                self.oversize_segments.down(1);
+            }
+        }
     }
 
-    fn fill(&self, snapshot: &Snapshot, stats: &mut Stats) {
+    fn splits(&mut self, small: bool, blocks: i64, bytes: i64) {
+        for (metric, change) in [(&mut self.inactive_split, blocks), (&mut self.inactive_split_bytes, bytes)] {
+            if change > 0 {
+                metric.up(small, change.unsigned_abs());
+            } else if change < 0 {
+                metric.down(small, change.unsigned_abs());
+            }
+        }
+    }
+}
+
+impl History {
+    /// `sizes_are_exact`: those of blocks.
+    fn fill(&self, snapshot: &Snapshot, sizes_are_exact: bool, stats: &mut Stats) {
         stats.num_ooms = Some(self.num_ooms);
         self.requested_bytes.fill(&mut stats.requested_bytes);
         self.reserved_bytes.fill(&mut stats.reserved_bytes);
         self.allocation.fill(&mut stats.allocation);
         self.active.fill(&mut stats.active);
         self.segment.fill(&mut stats.segment);
-        let never = Stat { current: Some(0), peak: Some(0), allocated: Some(0), freed: Some(0) };
-        match snapshot.settings.get("max_split_size") {
-            // Whether a block is oversize needs its rounded size.
-            Some(_) if snapshot.settings.max_split_bytes().is_some() => {
-                self.oversize_segments.fill(&mut stats.oversize_segments);
-                stats.oversize_segments.current = Some(self.oversize_segments.current);
+        if sizes_are_exact {
+            self.allocated_bytes.fill(&mut stats.allocated_bytes);
+            self.active_bytes.fill(&mut stats.active_bytes);
+            self.inactive_split.fill(&mut stats.inactive_split);
+            self.inactive_split_bytes.fill(&mut stats.inactive_split_bytes);
+        }
+        // A file without this setting does not say what is oversize.
+        if snapshot.settings.get("max_split_size").is_some() {
+            stats.oversize_segments.current = Some(self.oversize_segments.current);
+            self.oversize_segments.fill(&mut stats.oversize_segments);
+            if sizes_are_exact {
+                stats.oversize_allocations.current = Some(self.oversize_allocations.current);
+                self.oversize_allocations.fill(&mut stats.oversize_allocations);
             }
-            Some(_) => (stats.oversize_allocations, stats.oversize_segments) = (never, never),
-            None => {}
         }
     }
 }

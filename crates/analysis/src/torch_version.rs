@@ -12,6 +12,17 @@ pub struct TorchVersion {
 }
 
 impl TorchVersion {
+    /// The versions of the span whose allocator is known, the newest first; the nearest one where there is none.
+    pub fn rules(&self) -> Vec<highwater_allocator::TorchVersion> {
+        use highwater_allocator::TorchVersion as Known;
+        let oldest = self.at_least.parse().unwrap_or(Known::OLDEST);
+        let newest = self.at_most.map_or(Known::NEWEST, |version| version.parse().unwrap_or(Known::OLDEST));
+        let mut span: Vec<Known> =
+            (0..=u16::MAX).map(Known::v2).take_while(|&v| v <= newest).filter(|&v| v >= oldest).collect();
+        span.reverse();
+        span
+    }
+
     /// Whether the file tells one version.
     pub fn is_known(&self) -> bool {
         self.at_most == Some(self.at_least)

@@ -10,9 +10,10 @@ use crate::units::{count, percent, size};
 ///
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
-    let worst = analysis.devices.iter().max_by_key(|device| {
-        (!device.oom.is_empty(), device.timeline.requested_peak().bytes, std::cmp::Reverse(device.device))
-    });
+    let worst = analysis
+        .devices
+        .iter()
+        .max_by_key(|device| (!device.oom.is_empty(), device.peak().bytes, std::cmp::Reverse(device.device)));
     let Some(device) = worst else {
         return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
     };
@@ -31,17 +32,17 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
 }
 
 fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
-    let requested = device.timeline.requested_peak();
-    let held = largest_site(analysis, device, requested.entry);
+    let peak = device.peak();
+    let held = largest_site(analysis, device, peak.entry);
     if !device.has_history() {
         return format!(
-            "Device {} holds {} requested and {} reserved at the dump; no history was recorded.{held}",
+            "Device {} holds {} allocated and {} reserved at the dump; no history was recorded.{held}",
             device.device,
-            size(device.end.requested_bytes),
+            size(device.end.allocated_bytes),
             size(device.end.reserved_bytes)
         );
     }
-    let when = match requested.entry {
+    let when = match peak.entry {
         Some(entry) => format!(
             "at entry {} of {}{}",
             count(entry.get()),
@@ -51,10 +52,13 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
         None => "before the first recorded entry".to_owned(),
     };
     let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
+    // Where the sizes of blocks have bounds, the least of them is true for sure.
+    let bound = if peak.at_most_bytes > peak.bytes { "no less than " } else { "" };
     format!(
-        "Device {} peaked at {} requested {when}; its reserved memory peaked at {}.{unseen}{held}",
+        "Device {} peaked at {bound}{} {} {when}; its reserved memory peaked at {}.{unseen}{held}",
         device.device,
-        size(requested.bytes),
+        size(peak.bytes),
+        device.by.word(),
         size(device.timeline.reserved_peak().bytes),
     )
 }
@@ -84,7 +88,7 @@ fn largest_site(
     device: &DeviceAnalysis<'_>,
     after: Option<highwater_snapshot::EntryId>,
 ) -> String {
-    let sites = device.live_by_site(after, &analysis.sites);
+    let sites = device.counted_by_site(after, analysis.snapshot, &analysis.sites);
     let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
     let Some(first) = sites.first().filter(|_| all > 0) else { return String::new() };
     let made = match first.site {

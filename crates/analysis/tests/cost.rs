@@ -151,6 +151,23 @@ fn frees_that_complete_in_another_order_are_replayed_quickly() {
 }
 
 #[test]
+fn blocks_that_no_memory_holds_are_followed_quickly() {
+    const BLOCKS: u64 = 200_000;
+    let mut built = Builder::new();
+    // Memory with a hole before each block, which is in use where the recording does not say: none can be placed.
+    for block in 0..BLOCKS {
+        built.entry(Action::SEGMENT_MAP, 3 * block * PAGE, PAGE, StackId::EMPTY);
+        built.entry(Action::ALLOC, 3 * block * PAGE + 512, 512, StackId::EMPTY);
+    }
+    for block in (0..BLOCKS).rev() {
+        built.entry(Action::FREE_COMPLETED, 3 * block * PAGE + 512, 512, StackId::EMPTY);
+        built.entry(Action::SEGMENT_UNMAP, 3 * block * PAGE + 4096, PAGE - 4096, StackId::EMPTY);
+    }
+    let odd = built.is_quick(|analysis| analysis.devices[0].blocks().contradictions());
+    assert!(odd >= BLOCKS, "{odd}");
+}
+
+#[test]
 fn many_devices_are_told_apart_quickly() {
     const DEVICES: u32 = 100_000;
     // As many as PyTorch can tell apart.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_analysis::analyse;
+use highwater_analysis::lifetime::Lifetime;
 use highwater_snapshot::{
     Action, Block, BlockState, Entry, EntryId, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
     StringId,
@@ -176,7 +177,8 @@ proptest! {
             prop_assert!(kept.is_empty() && before.segments.is_empty());
             return Ok(());
         };
-        prop_assert!(analysis.warnings.is_empty(), "{:?}", analysis.warnings);
+        // The simple allocator cuts memory into slots, PyTorch's to size.
+        prop_assert!(analysis.warnings.iter().all(|warning| warning.id == "block-sizes"), "{:?}", analysis.warnings);
 
         // Before the first entry.
         prop_assert_eq!(device.timeline.start().requested_bytes, before.requested());
@@ -233,8 +235,12 @@ proptest! {
         let analysis = analyse(&snapshot);
         let device = &analysis.devices[0];
         for id in entries.ids() {
-            let live: u64 = device.live(Some(id)).map(|l| l.requested_bytes).sum();
-            prop_assert_eq!(device.timeline.after(id).requested_bytes, live);
+            let (after, size) = (Some(id), |l: &Lifetime| device.blocks().of(l, &snapshot));
+            let totals = device.timeline.after(id);
+            prop_assert_eq!(totals.requested_bytes, device.live(after).map(|l| l.requested_bytes).sum::<u64>());
+            prop_assert_eq!(totals.active_bytes, device.live(after).map(size).sum::<u64>());
+            let owned = device.live(after).filter(|l| !l.awaits_free(after));
+            prop_assert_eq!(totals.allocated_bytes, owned.map(size).sum::<u64>());
         }
         let report = highwater_analysis::view::report(&analysis);
         prop_assert!(serde_json::to_string(&report).is_ok());

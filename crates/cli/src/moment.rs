@@ -12,7 +12,7 @@ use crate::error::Problem;
 /// When to look at the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// When the most bytes were requested.
+    /// When the most bytes were allocated.
     #[default]
     Peak,
     /// At the dump.
@@ -69,7 +69,7 @@ impl Moment {
     /// it has: a shorter trace is at its end.
     pub(crate) fn entry(self, device: &DeviceAnalysis) -> Option<EntryId> {
         match self {
-            Self::Peak => device.timeline.requested_peak().entry,
+            Self::Peak => device.peak().entry,
             Self::End => device.entries.ids().next_back(),
             Self::After(entry) => device.entries.ids().next_back().map(|last| last.min(EntryId::new(entry))),
         }

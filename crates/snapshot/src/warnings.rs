@@ -90,16 +90,22 @@ impl Warnings {
     /// Notes one case.
     #[cold]
     pub fn add(&mut self, id: &'static str, message: impl Into<String>, place: Place) {
+        self.add_times(id, message, place, 1);
+    }
+
+    /// Notes `count` cases, the first of them at `place`.
+    #[cold]
+    pub fn add_times(&mut self, id: &'static str, message: impl Into<String>, place: Place, count: u64) {
         let message = message.into();
         if let Some(row) = self.rows.iter_mut().find(|row| row.id == id && row.message == message) {
-            row.count += 1;
+            row.count = row.count.saturating_add(count);
         } else if self.rows.len() < MAX_DISTINCT {
-            self.rows.push(Warning { id, message, count: 1, first: place });
+            self.rows.push(Warning { id, message, count, first: place });
         } else {
             let rest = &mut self.rows[MAX_DISTINCT - 1];
             rest.id = "more";
             "there are more kinds of oddities than are listed".clone_into(&mut rest.message);
-            rest.count += 1;
+            rest.count = rest.count.saturating_add(count);
         }
     }
 

@@ -29,8 +29,11 @@ pub struct BlockView<'a> {
     pub address: u64,
     /// Bytes as asked for.
     pub requested_bytes: u64,
-    /// Bytes as rounded: known for blocks that are still there at the dump.
-    pub size_bytes: Option<u64>,
+    /// Bytes of the block: the least, where two sizes are possible.
+    pub size_bytes: u64,
+    /// The most that those may be, where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes_at_most: Option<u64>,
     /// The raw stream handle.
     pub stream: u64,
     /// The pool's id; null where the file does not say.
@@ -65,12 +68,15 @@ fn block_view<'a>(
 ) -> BlockView<'a> {
     let snapshot = analysis.snapshot;
     let category = device.category(lifetime).map_or("unknown", |id: StringId| snapshot.text(id));
-    let awaits = after.map_or_else(|| lifetime.awaits_free_at_start(), |entry| lifetime.awaits_free_after(entry));
+    let awaits = lifetime.awaits_free(after);
+    let size_bytes = device.blocks().of(lifetime, snapshot);
+    let doubt = device.blocks().doubt(lifetime);
     BlockView {
         device: device.device,
         address: lifetime.address,
         requested_bytes: lifetime.requested_bytes,
-        size_bytes: lifetime.block().map(|row| snapshot.blocks[row].size_bytes),
+        size_bytes,
+        size_bytes_at_most: (doubt > 0).then(|| size_bytes.saturating_add(doubt)),
         stream: snapshot.stream_handle(lifetime.stream),
         pool: (lifetime.pool != highwater_snapshot::PoolId::MISSING).then(|| snapshot.pool_id(lifetime.pool)),
         state: if awaits { "active_awaiting_free" } else { "active_allocated" },

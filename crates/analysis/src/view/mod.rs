@@ -8,9 +8,9 @@ mod simulate;
 
 pub use live::{BlockView, LiveView, live};
 pub use report::{
-    AtPeakView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView, IterationView,
-    OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView, TorchView,
-    WarningView, report, warnings,
+    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
+    IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView,
+    TorchView, WarningView, report, warnings,
 };
 
 pub use simulate::{

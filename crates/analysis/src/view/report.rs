@@ -1,8 +1,9 @@
 //! `highwater-report`.
 
-use highwater_snapshot::{BlockState, Setting, StringId, Warning, Warnings};
+use highwater_snapshot::{BlockState, EntryId, Setting, StringId, Warning, Warnings};
 
 use super::{FrameView, frames_from_site};
+use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::device::DeviceAnalysis;
 use crate::findings::{Finding, explain, findings};
@@ -10,9 +11,9 @@ use crate::fragmentation::Fragmentation;
 use crate::growth::Growth;
 use crate::iteration::Iteration;
 use crate::oom::OutOfMemory;
+use crate::timeline::{Peak, Timeline, Totals};
 use crate::torch_version::torch_version;
 use crate::verdict::verdict;
-use crate::{Analysis, timeline::Totals};
 
 /// The whole report.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -154,7 +155,9 @@ pub struct DeviceView<'a> {
     pub end: highwater_snapshot::EndTotals,
     /// The maximum of each total over the recording.
     pub peak: PeakView,
-    /// The moment of the largest requested bytes.
+    /// How far allocated and active bytes are known.
+    pub block_sizes: BlockSizesView,
+    /// The moment of the largest allocated bytes.
     pub at_peak: AtPeakView<'a>,
     /// Free memory at the dump.
     pub fragmentation: FragmentationView,
@@ -181,17 +184,73 @@ pub struct RecordedView {
     pub reason: Option<String>,
 }
 
-/// Peaks. Those of allocated and active bytes need the blocks' sizes, which a trace does not record: they are null.
+/// The maximum of each total over the recording, and the entry after which it is first reached (null: before the first).
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct PeakView {
     /// Asked for.
     pub requested_bytes: u64,
-    /// In blocks that tensors own.
-    pub allocated_bytes: Option<u64>,
-    /// Allocated, and awaiting free.
-    pub active_bytes: Option<u64>,
+    /// In blocks that tensors own. The least that it may be, where [`BlockSizesView::known`] is `bounds`.
+    pub allocated_bytes: u64,
+    /// Allocated, and awaiting free. The least, likewise.
+    pub active_bytes: u64,
     /// Held from the driver.
     pub reserved_bytes: u64,
+    /// The most that the allocated bytes may be, where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes_at_most: Option<u64>,
+    /// The most that the active bytes may be, where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_bytes_at_most: Option<u64>,
+    /// Where the requested bytes are highest.
+    pub requested_entry: Option<u32>,
+    /// Where the allocated bytes are highest.
+    pub allocated_entry: Option<u32>,
+    /// Where the active bytes are highest.
+    pub active_entry: Option<u32>,
+    /// Where the reserved bytes are highest.
+    pub reserved_entry: Option<u32>,
+}
+
+impl PeakView {
+    fn new(timeline: &Timeline<'_>) -> Self {
+        let [requested, allocated, active, reserved] =
+            [timeline.requested_peak(), timeline.allocated_peak(), timeline.active_peak(), timeline.reserved_peak()];
+        let entry = |peak: Peak| peak.entry.map(EntryId::get);
+        Self {
+            requested_bytes: requested.bytes,
+            allocated_bytes: allocated.bytes,
+            active_bytes: active.bytes,
+            reserved_bytes: reserved.bytes,
+            allocated_bytes_at_most: more(allocated.bytes, allocated.at_most_bytes),
+            active_bytes_at_most: more(active.bytes, active.at_most_bytes),
+            requested_entry: entry(requested),
+            allocated_entry: entry(allocated),
+            active_entry: entry(active),
+            reserved_entry: entry(reserved),
+        }
+    }
+}
+
+/// The upper bound of a number, where it is another one.
+fn more(least: u64, most: u64) -> Option<u64> {
+    (most != least).then_some(most)
+}
+
+/// How far the sizes of blocks are known, on which allocated and active bytes rest.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct BlockSizesView {
+    /// `exact`, `bounds` or `estimate`.
+    pub known: &'static str,
+    /// Why they are not exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl BlockSizesView {
+    fn new(device: &DeviceAnalysis<'_>) -> Self {
+        let blocks = device.blocks();
+        Self { known: blocks.knowledge().name(), reason: blocks.reason() }
+    }
 }
 
 /// What was there at the peak.
@@ -209,15 +268,21 @@ pub struct AtPeakView<'a> {
     pub phase: Option<&'static str>,
     /// The annotated scopes around it, outermost first.
     pub scopes: Vec<&'a str>,
+    /// Requested bytes at that moment.
+    pub requested_bytes: u64,
+    /// Allocated bytes at that moment.
+    pub allocated_bytes: u64,
+    /// Active bytes at that moment.
+    pub active_bytes: u64,
     /// Reserved bytes at that moment.
     pub reserved_bytes: u64,
-    /// Requested bytes by category: the file's own categories where it has them, else all unknown.
+    /// Bytes by category, of the total named by `by`: the file's own categories where it has them, else all unknown.
     pub categories: CategoriesView,
-    /// Requested bytes by call site, largest first.
+    /// Bytes by call site, of the total named by `by`, largest first.
     pub call_sites: Vec<CallSiteView<'a>>,
 }
 
-/// Requested bytes by category.
+/// Bytes by category.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct CategoriesView {
     /// Weights and buffers of the model.
@@ -257,8 +322,10 @@ impl CategoriesView {
 /// Allocations of one call site.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct CallSiteView<'a> {
-    /// Requested bytes.
+    /// Bytes of the total named by [`AtPeakView::by`]: of allocated bytes, those of the blocks.
     pub bytes: u64,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
     /// Allocations.
     pub count: u64,
     /// The words for it where there is no frame.
@@ -289,12 +356,16 @@ pub struct FragmentationView {
     pub private_pool_free_bytes: u64,
     /// Free bytes on other streams than the main one.
     pub other_streams_free_bytes: u64,
-    /// Reserved less requested bytes, at the peak of the requested bytes.
+    /// Reserved less requested bytes, at the peak: the free and the rounding bytes of that moment.
     pub unused_at_peak_bytes: u64,
+    /// Reserved and in no active block, at the peak.
+    pub free_at_peak_bytes: u64,
+    /// Active bytes beyond what was asked for, at the peak.
+    pub rounding_at_peak_bytes: u64,
 }
 
 impl FragmentationView {
-    fn new(measured: &Fragmentation, unused_at_peak_bytes: u64) -> Self {
+    fn new(measured: &Fragmentation, peak: &Totals) -> Self {
         Self {
             free_bytes: measured.free_bytes,
             free_share: measured.free_share(),
@@ -305,7 +376,9 @@ impl FragmentationView {
             rounding_bytes: measured.rounding_bytes,
             private_pool_free_bytes: measured.private_pool_free_bytes,
             other_streams_free_bytes: measured.other_streams_free_bytes,
-            unused_at_peak_bytes,
+            unused_at_peak_bytes: peak.reserved_bytes.saturating_sub(peak.requested_bytes),
+            free_at_peak_bytes: peak.reserved_bytes.saturating_sub(peak.active_bytes),
+            rounding_at_peak_bytes: peak.active_bytes.saturating_sub(peak.requested_bytes),
         }
     }
 }
@@ -321,14 +394,20 @@ pub struct IterationView {
     pub complete: bool,
     /// The highest requested bytes.
     pub peak_requested_bytes: u64,
-    /// The entry of that.
+    /// The entry of the highest bytes of the total named by [`AtPeakView::by`].
     pub peak_entry: Option<u32>,
-    /// The highest allocated bytes: null until block sizes are known.
-    pub peak_allocated_bytes: Option<u64>,
+    /// The highest allocated bytes.
+    pub peak_allocated_bytes: u64,
+    /// The most that those may be, where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_allocated_bytes_at_most: Option<u64>,
     /// Requested bytes at its end.
     pub end_requested_bytes: u64,
-    /// Allocated bytes at its end: null until block sizes are known.
-    pub end_allocated_bytes: Option<u64>,
+    /// Allocated bytes at its end.
+    pub end_allocated_bytes: u64,
+    /// The most that those may be, where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_allocated_bytes_at_most: Option<u64>,
     /// The highest reserved bytes.
     pub peak_reserved_bytes: u64,
     /// Its phases, in order.
@@ -346,6 +425,8 @@ pub struct PhaseView {
     pub end_entry: usize,
     /// The highest requested bytes.
     pub peak_requested_bytes: u64,
+    /// The highest allocated bytes.
+    pub peak_allocated_bytes: u64,
 }
 
 /// What iterations leave behind at one call site.
@@ -377,12 +458,16 @@ pub struct OomView<'a> {
     pub time_us: Option<i64>,
     /// The request, rounded.
     pub requested_bytes: u64,
-    /// What the driver was asked for, under default settings.
+    /// What the driver was asked for.
     pub segment_bytes: u64,
     /// What the driver had.
     pub device_free_bytes: Option<u64>,
     /// In use at that moment.
     pub live_requested_bytes: u64,
+    /// In blocks that tensors own, at that moment.
+    pub allocated_bytes: u64,
+    /// In active blocks at that moment.
+    pub active_bytes: u64,
     /// Reserved at that moment.
     pub reserved_bytes: u64,
     /// Why it failed, in words.
@@ -425,9 +510,6 @@ pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
 }
 
 fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> DeviceView<'a> {
-    let at_peak = at_peak(analysis, device);
-    let requested_bytes = device.timeline.requested_peak().bytes;
-    let unused_at_peak = at_peak.reserved_bytes.saturating_sub(requested_bytes);
     DeviceView {
         device: device.device,
         entries: device.entries.len(),
@@ -438,14 +520,10 @@ fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> Devi
         },
         start: device.timeline.start(),
         end: device.end,
-        peak: PeakView {
-            requested_bytes,
-            allocated_bytes: None,
-            active_bytes: None,
-            reserved_bytes: device.timeline.reserved_peak().bytes,
-        },
-        at_peak,
-        fragmentation: FragmentationView::new(&device.fragmentation, unused_at_peak),
+        peak: PeakView::new(&device.timeline),
+        block_sizes: BlockSizesView::new(device),
+        at_peak: at_peak(analysis, device),
+        fragmentation: FragmentationView::new(&device.fragmentation, &device.totals(device.peak().entry)),
         iterations_by: device.iterations.source.name(),
         iterations: device.iterations.rows.iter().map(|iteration| iteration_view(device, iteration)).collect(),
         growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
@@ -455,30 +533,34 @@ fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> Devi
 }
 
 fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakView<'a> {
-    let entry = device.timeline.requested_peak().entry;
+    let entry = device.peak().entry;
+    let totals = device.totals(entry);
     let iteration = entry.and_then(|entry| device.iterations.containing(entry));
     let phase = entry.zip(iteration).and_then(|(entry, iteration)| {
         let phases = &device.iterations.rows[iteration].phases;
         phases.iter().find(|run| run.entries.contains(&entry.index())).map(|run| run.phase.name())
     });
     let mut categories = CategoriesView::default();
-    for lifetime in device.live(entry) {
+    for (lifetime, bytes) in device.counted(entry, analysis.snapshot) {
         let name = device.category(lifetime).unwrap_or(StringId::MISSING);
         let field = categories.field(analysis.snapshot.text(name));
-        *field = field.saturating_add(lifetime.requested_bytes);
+        *field = field.saturating_add(bytes);
     }
     let scopes = entry.map(|entry| device.scopes_at(entry).map(|scope| analysis.snapshot.text(scope.name)).collect());
     AtPeakView {
-        by: "requested_bytes",
-        entry: entry.map(highwater_snapshot::EntryId::get),
+        by: device.by.key(),
+        entry: entry.map(EntryId::get),
         time_us: entry.and_then(|entry| device.entries.time_us(entry)),
         iteration,
         phase,
         scopes: scopes.unwrap_or_default(),
-        reserved_bytes: entry.map_or(device.timeline.start(), |entry| device.timeline.after(entry)).reserved_bytes,
+        requested_bytes: totals.requested_bytes,
+        allocated_bytes: totals.allocated_bytes,
+        active_bytes: totals.active_bytes,
+        reserved_bytes: totals.reserved_bytes,
         categories,
         call_sites: device
-            .live_by_site(entry, &analysis.sites)
+            .counted_by_site(entry, analysis.snapshot, &analysis.sites)
             .iter()
             .map(|total| call_site_view(analysis, total))
             .collect(),
@@ -488,6 +570,7 @@ fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakVi
 fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> CallSiteView<'a> {
     CallSiteView {
         bytes: total.bytes,
+        requested_bytes: total.requested_bytes,
         count: total.count,
         label: total.site.label(),
         frames: frames_from_site(analysis, total.site, total.stack),
@@ -500,19 +583,25 @@ fn iteration_view(device: &DeviceAnalysis<'_>, iteration: &Iteration) -> Iterati
         end_entry: iteration.entries.end.saturating_sub(1),
         complete: iteration.is_complete,
         peak_requested_bytes: iteration.peak.requested_bytes,
-        peak_entry: iteration.peak_entry.map(highwater_snapshot::EntryId::get),
-        peak_allocated_bytes: None,
+        peak_entry: iteration.peak_entry.map(EntryId::get),
+        peak_allocated_bytes: iteration.peak.allocated_bytes,
+        peak_allocated_bytes_at_most: more(iteration.peak.allocated_bytes, iteration.peak.allocated_at_most_bytes()),
         end_requested_bytes: iteration.end.requested_bytes,
-        end_allocated_bytes: None,
+        end_allocated_bytes: iteration.end.allocated_bytes,
+        end_allocated_bytes_at_most: more(iteration.end.allocated_bytes, iteration.end.allocated_at_most_bytes()),
         peak_reserved_bytes: iteration.peak.reserved_bytes,
         phases: iteration
             .phases
             .iter()
-            .map(|run| PhaseView {
-                name: run.phase.name(),
-                start_entry: run.entries.start,
-                end_entry: run.entries.end.saturating_sub(1),
-                peak_requested_bytes: device.timeline.peak_in(run.entries.clone()).0.requested_bytes,
+            .map(|run| {
+                let (peak, _) = device.timeline.peak_in(run.entries.clone(), device.by);
+                PhaseView {
+                    name: run.phase.name(),
+                    start_entry: run.entries.start,
+                    end_entry: run.entries.end.saturating_sub(1),
+                    peak_requested_bytes: peak.requested_bytes,
+                    peak_allocated_bytes: peak.allocated_bytes,
+                }
             })
             .collect(),
     }
@@ -538,6 +627,8 @@ fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutO
         segment_bytes: oom.segment_bytes,
         device_free_bytes: oom.device_free_bytes,
         live_requested_bytes: oom.totals.requested_bytes,
+        allocated_bytes: oom.totals.allocated_bytes,
+        active_bytes: oom.totals.active_bytes,
         reserved_bytes: oom.totals.reserved_bytes,
         explanation: explain(oom),
         frames: frames_from_site(analysis, analysis.sites.site(oom.stack), oom.stack),

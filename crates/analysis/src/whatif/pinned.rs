@@ -108,6 +108,6 @@ fn summary(found: &Pinning, device: &DeviceAnalysis<'_>, sites: &Sites) -> Pinne
         bytes: found.bytes,
         in_place: matches!(found.way, Way::Window { .. }),
         is_smallest: found.is_smallest,
-        sites: totals(lifetimes.map(|l| (l.stack, device.site(l, sites), l.requested_bytes))),
+        sites: totals(lifetimes.map(|l| (l.stack, device.site(l, sites), l.requested_bytes, l.requested_bytes))),
     }
 }

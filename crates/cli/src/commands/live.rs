@@ -80,6 +80,7 @@ fn write_device(
     use std::io::Write as _;
     let Some(device) = analysis.device(device) else { return Ok(()) };
     let bytes = device.live(after).map(|l| l.requested_bytes).fold(0, u64::saturating_add);
+    let active = device.totals(after).active_bytes;
     let blocks = device.live(after).count();
     let at = match after {
         Some(entry) => format!("after entry {}", count(entry.index())),
@@ -88,9 +89,10 @@ fn write_device(
     };
     writeln!(
         out,
-        "Device {}, {at}: {} requested in {}",
+        "Device {}, {at}: {} requested, {} active in {}",
         device.device,
         size(bytes),
+        size(active),
         counted(blocks, "block", "blocks")
     )?;
     let (table, rows) = if args.blocks {
@@ -139,6 +141,7 @@ fn block_table(
     blocks.sort_by_key(|block| (std::cmp::Reverse(block.requested_bytes), block.address));
     let mut table = Table::new([
         ("requested", Align::Right),
+        ("block", Align::Right),
         ("address", Align::Left),
         ("stream", Align::Right),
         ("state", Align::Left),
@@ -147,9 +150,10 @@ fn block_table(
     ])
     .indented(2);
     for block in blocks.iter().take(top) {
-        let awaits = after.map_or_else(|| block.awaits_free_at_start(), |entry| block.awaits_free_after(entry));
+        let awaits = block.awaits_free(after);
         table.row([
             size(block.requested_bytes),
+            size(device.blocks().of(block, analysis.snapshot)),
             format!("0x{:x}", block.address),
             analysis.snapshot.stream_handle(block.stream).to_string(),
             if awaits { "awaiting free" } else { "allocated" }.to_owned(),

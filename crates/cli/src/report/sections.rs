@@ -1,9 +1,12 @@
 //! What the report says, in the order in which a person in trouble asks.
 
 use highwater_analysis::Analysis;
+use highwater_analysis::timeline::Total;
 use highwater_analysis::units::{duration_us, percent};
 use highwater_analysis::verdict::capitalised;
-use highwater_analysis::view::{CallSiteView, DeviceView, FrameView, IterationView, ReportView, SettingView};
+use highwater_analysis::view::{
+    CallSiteView, DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView,
+};
 use highwater_snapshot::Setting;
 
 use super::document::{Document, Item, Section};
@@ -80,22 +83,32 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
     let exact = |bytes: u64| format!("{} bytes", count(bytes));
     let mut row = |what: &str, bytes: u64, note: String| table.row([what.to_owned(), size(bytes), note]);
     if has_history(analysis, device) {
-        row(
-            "peak requested",
-            device.peak.requested_bytes,
-            format!("{}{}", exact(device.peak.requested_bytes), when(analysis, device)),
-        );
-        row("peak reserved", device.peak.reserved_bytes, exact(device.peak.reserved_bytes));
+        let peak = &device.peak;
+        let at_peak =
+            |total: Total| if total.key() == device.at_peak.by { when(analysis, device) } else { String::new() };
+        let between = |least: u64, most: Option<u64>| match most {
+            Some(most) => format!("at least {}, at most {}", exact(least), exact(most)),
+            None => exact(least),
+        };
+        let allocated = between(peak.allocated_bytes, peak.allocated_bytes_at_most);
+        let active = between(peak.active_bytes, peak.active_bytes_at_most);
+        row("peak allocated", peak.allocated_bytes, format!("{allocated}{}", at_peak(Total::Allocated)));
+        if peak.active_bytes != peak.allocated_bytes || peak.active_bytes_at_most != peak.allocated_bytes_at_most {
+            row("peak active", peak.active_bytes, active);
+        }
+        let requested = exact(peak.requested_bytes);
+        row("peak requested", peak.requested_bytes, format!("{requested}{}", at_peak(Total::Requested)));
+        row("peak reserved", peak.reserved_bytes, exact(peak.reserved_bytes));
+    }
+    row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
+    if device.end.active_bytes != device.end.allocated_bytes {
+        row("active at the dump", device.end.active_bytes, exact(device.end.active_bytes));
     }
     row("requested at the dump", device.end.requested_bytes, exact(device.end.requested_bytes));
-    row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
-    row("active at the dump", device.end.active_bytes, exact(device.end.active_bytes));
     row("reserved at the dump", device.end.reserved_bytes, exact(device.end.reserved_bytes));
     section.table(table);
-    if device.peak.allocated_bytes.is_none() && has_history(analysis, device) {
-        section.line(
-            "The peaks of allocated and active bytes are not in a trace: it records requests, not the sizes of blocks.",
-        );
+    if let Some(reason) = device.block_sizes.reason.as_ref().filter(|_| has_history(analysis, device)) {
+        section.line(format!("Allocated and active bytes are not exact: {reason}."));
     }
     if has_history(analysis, device) {
         section.line("");
@@ -107,6 +120,11 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
 /// Whether there is a peak to speak of: else the state at the dump is all that is known.
 fn has_history(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> bool {
     analysis.device(device.device).is_some_and(highwater_analysis::DeviceAnalysis::has_history)
+}
+
+/// The total that the report goes by.
+fn by(device: &DeviceView<'_>) -> Total {
+    if device.at_peak.by == Total::Requested.key() { Total::Requested } else { Total::Allocated }
 }
 
 /// When the peak was, and during what.
@@ -140,7 +158,7 @@ fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Optio
         counted(blocks, "allocation", "allocations")
     ));
     let mut table = Table::new([
-        ("requested", Align::Right),
+        (by(device).word(), Align::Right),
         ("share", Align::Right),
         ("count", Align::Right),
         ("where", Align::Left),
@@ -190,6 +208,8 @@ fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
+    let by = by(device);
+    let either = |allocated, requested| size(if by == Total::Allocated { allocated } else { requested });
     let mut section = Section::new(format!(
         "Device {}: {}, by {}",
         device.device,
@@ -199,7 +219,7 @@ fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let mut table = Table::new([
         ("", Align::Right),
         ("entries", Align::Right),
-        ("peak requested", Align::Right),
+        (if by == Total::Allocated { "peak allocated" } else { "peak requested" }, Align::Right),
         ("at its end", Align::Right),
         ("peak of each phase", Align::Left),
     ])
@@ -213,9 +233,9 @@ fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         table.row([
             i.to_string(),
             format!("{}–{}", count(iteration.start_entry), count(iteration.end_entry)),
-            size(iteration.peak_requested_bytes),
-            size(iteration.end_requested_bytes),
-            format!("{}{mark}", phases(iteration)),
+            either(iteration.peak_allocated_bytes, iteration.peak_requested_bytes),
+            either(iteration.end_allocated_bytes, iteration.end_requested_bytes),
+            format!("{}{mark}", phases(iteration, by)),
         ]);
         if i + 1 == hidden.start {
             table.below(format!("… {} more", count(hidden.len())));
@@ -225,11 +245,15 @@ fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     Some(section)
 }
 
-fn phases(iteration: &IterationView) -> String {
+fn phases(iteration: &IterationView, by: Total) -> String {
     const SHOWN: usize = 6;
     let phases = &iteration.phases;
+    let bytes = |phase: &PhaseView| match by {
+        Total::Allocated => phase.peak_allocated_bytes,
+        _ => phase.peak_requested_bytes,
+    };
     let mut parts: Vec<_> =
-        phases.iter().take(SHOWN).map(|phase| format!("{} {}", phase.name, size(phase.peak_requested_bytes))).collect();
+        phases.iter().take(SHOWN).map(|phase| format!("{} {}", phase.name, size(bytes(phase)))).collect();
     if phases.len() > SHOWN {
         parts.push(format!("… {} more", phases.len() - SHOWN));
     }
@@ -274,10 +298,8 @@ fn fragmentation(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Sec
     let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     let mut row = |bytes: u64, meaning: String| table.row([size(bytes), meaning]);
     if has_history(analysis, device) {
-        row(
-            measured.unused_at_peak_bytes,
-            "reserved and not requested at the peak of requested bytes: rounding, and free blocks".to_owned(),
-        );
+        row(measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned());
+        row(measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned());
     }
     let part = |share: Option<f64>| share.map_or_else(String::new, |share| format!(" ({})", percent(share)));
     row(measured.free_bytes, format!("free at the dump: reserved and in no active block{}", part(measured.free_share)));
@@ -292,7 +314,7 @@ fn fragmentation(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Sec
     let outside =
         measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
     row(measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default()));
-    row(measured.rounding_bytes, "active beyond what was requested: the allocator's rounding".to_owned());
+    row(measured.rounding_bytes, "active beyond what was requested, at the dump: the allocator's rounding".to_owned());
     if measured.private_pool_free_bytes > 0 {
         row(
             measured.private_pool_free_bytes,
@@ -331,7 +353,7 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         table.row([
             count(oom.entry),
             size(oom.requested_bytes),
-            size(oom.live_requested_bytes),
+            size(oom.active_bytes),
             size(oom.reserved_bytes),
             oom.device_free_bytes.map_or_else(|| "-".to_owned(), size),
             oom.frames.first().map_or_else(|| "(no stack)".to_owned(), frame_text),

@@ -23,8 +23,8 @@ pub(super) fn picture(analysis: &Analysis<'_>, device: &DeviceView<'_>, options:
     marks.extend(device.at_peak.entry.map(|entry| (entry as usize, '▲')));
     marks.extend(device.oom.iter().map(|oom| (oom.entry as usize, '✗')));
     let (capacity_bytes, capacity_label) = capacity(analysed, options);
-    let chart = Chart { columns: &columns, capacity_bytes, entries: device.entries, marks };
-    let mut legend = vec!["█ requested".to_owned(), "· reserved".to_owned(), "▲ peak".to_owned()];
+    let chart = Chart { columns: &columns, by: analysed.by, capacity_bytes, entries: device.entries, marks };
+    let mut legend = vec![format!("█ {}", analysed.by.word()), "· reserved".to_owned(), "▲ peak".to_owned()];
     if shows_iterations {
         legend.push("| iteration".to_owned());
     }

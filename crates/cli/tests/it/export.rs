@@ -81,7 +81,7 @@ fn chrome_trace_counters_end_as_memory_stats_does() {
     for recording in COMPLETE.into_iter().chain(["gpt2_late_recording", "gpt2_truncated_history"]) {
         let trace = json(&format!("export {recording}.pickle.gz --to chrome-trace"));
         let last = counters(&trace, 0);
-        for key in ["requested_bytes", "reserved_bytes"] {
+        for key in ["requested_bytes", "allocated_bytes", "reserved_bytes"] {
             assert_eq!(last[key], memory_stats(recording, &format!("{key}.all.current")), "{recording} {key}");
         }
     }
@@ -92,7 +92,7 @@ fn chrome_trace_peaks_as_memory_stats_does() {
     for recording in COMPLETE {
         let trace = json(&format!("export {recording}.pickle.gz --to chrome-trace"));
         let events = trace["traceEvents"].as_array().unwrap();
-        for key in ["requested_bytes", "reserved_bytes"] {
+        for key in ["requested_bytes", "allocated_bytes", "reserved_bytes"] {
             let values =
                 events.iter().filter(|event| event["name"] == key).map(|event| event["args"]["bytes"].as_u64());
             let peak = memory_stats(recording, &format!("{key}.all.peak"));

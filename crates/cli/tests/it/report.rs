@@ -27,20 +27,19 @@ fn a_small_report_reads_like_this() {
     insta::assert_snapshot!(stdout("report linear_forward.pickle.gz"), @r"
         linear_forward.pickle.gz: 26 trace entries of 1 device, 3.64 KiB of pickle protocol 4, torch 2.10 to 2.11
 
-        Device 0 peaked at 4.13 GiB requested at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.89 GiB (46 %), was allocated at capture.py:133 linear_forward.
+        Device 0 peaked at 4.13 GiB allocated at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.90 GiB (46 %), was allocated at capture.py:133 linear_forward.
 
         Device 0
-          peak requested         4.13 GiB  4,434,803,008 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
+          peak allocated         4.13 GiB  4,436,169,216 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
+          peak requested         4.13 GiB  4,434,803,008 bytes
           peak reserved          4.13 GiB  4,439,670,784 bytes
-          requested at the dump  3.01 GiB  3,234,803,008 bytes
           allocated at the dump  3.01 GiB  3,235,827,712 bytes
-          active at the dump     3.01 GiB  3,235,827,712 bytes
+          requested at the dump  3.01 GiB  3,234,803,008 bytes
           reserved at the dump   4.13 GiB  4,439,670,784 bytes
-          The peaks of allocated and active bytes are not in a trace: it records requests, not the sizes of blocks.
 
-            4.13 GiB ┤                                       ···██████▅▅▅▅▅▅······██████▅▅▅▅▅▅······
-                     │                                          ████████████      ████████████
-                     │                  ···▂▂▂▂▂▂▃▃▃▃▃▃▃▃▃▆▆▆▆▆▆████████████▃▃▃▆▆▆████████████▃▃▃▃▃▃
+            4.13 GiB ┤                                       ···███▅▅▅▅▅▅·········███▅▅▅▅▅▅·········
+                     │                                          █████████         █████████
+                     │                  ···▂▂▂▂▂▂▃▃▃▃▃▃▃▃▃▆▆▆▆▆▆█████████▃▃▃▃▃▃▆▆▆█████████▃▃▃▃▃▃▃▃▃
                      │                     █████████████████████████████████████████████████████████
                      │                     █████████████████████████████████████████████████████████
             2.07 GiB ┤···▅▅▅▅▅▅▅▅▅▅▅▅███████████████████████████████████████████████████████████████
@@ -51,27 +50,28 @@ fn a_small_report_reads_like_this() {
                  0 B └──────────────────────────────────────────────────────────────────────────────
                                      |                    |     ▲              |
                       0                                                                     entry 25
-                      █ requested   · reserved   ▲ peak   | iteration
+                      █ allocated   · reserved   ▲ peak   | iteration
 
         Device 0: live at the peak, by call site: 4.13 GiB in 8 allocations
-           requested  share  count  where
-            1.89 GiB   46 %      4  capture.py:133 linear_forward
+           allocated  share  count  where
+            1.90 GiB   46 %      4  capture.py:133 linear_forward
             1.86 GiB   45 %      2  capture.py:130 linear_forward
           381.47 MiB  9.0 %      2  capture.py:132 linear_forward
 
         Device 0: 3 iterations, by repetition in the trace
-             entries  peak requested  at its end  peak of each phase
+             entries  peak allocated  at its end  peak of each phase
           0     5–11        3.01 GiB    3.01 GiB  forward 3.01 GiB
           1    12–18        4.13 GiB    3.01 GiB  forward 4.13 GiB
           2    19–25        4.13 GiB    3.01 GiB  forward 4.13 GiB
 
         Device 0: fragmentation
-             4.64 MiB  reserved and not requested at the peak of requested bytes: rounding, and free blocks
+             3.34 MiB  free at the peak: reserved and in no active block
+             1.30 MiB  active beyond what was requested, at the peak
              1.12 GiB  free at the dump: reserved and in no active block (27 %)
              1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
              2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
            954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
-          1000.69 KiB  active beyond what was requested: the allocator's rounding
+          1000.69 KiB  active beyond what was requested, at the dump: the allocator's rounding
 
         Allocator settings
           PYTORCH_CUDA_ALLOC_CONF is not set
@@ -99,23 +99,33 @@ fn the_json_keeps_its_contract() {
         ("/end/reserved_bytes", "reserved_bytes.all.current"),
         ("/end/inactive_split_bytes", "inactive_split_bytes.all.current"),
         ("/peak/requested_bytes", "requested_bytes.all.peak"),
+        ("/peak/allocated_bytes", "allocated_bytes.all.peak"),
+        ("/peak/active_bytes", "active_bytes.all.peak"),
         ("/peak/reserved_bytes", "reserved_bytes.all.peak"),
     ] {
         assert_eq!(device.pointer(path).unwrap().as_u64(), Some(memory_stats("qwen_train_b16", key)), "{path}");
     }
-    assert!(device["peak"]["allocated_bytes"].is_null() && device["peak"]["active_bytes"].is_null());
+    assert_eq!(device["block_sizes"], serde_json::json!({"known": "exact"}));
+    assert!(device["peak"].get("allocated_bytes_at_most").is_none(), "an exact number needs no bounds");
+    assert_eq!(device["peak"]["allocated_entry"], device["at_peak"]["entry"]);
     assert_eq!(device["recorded"]["from_start"], true);
     let at_peak = &device["at_peak"];
-    assert_eq!(at_peak["by"], "requested_bytes");
+    assert_eq!(at_peak["by"], "allocated_bytes");
+    assert_eq!(at_peak["allocated_bytes"], device["peak"]["allocated_bytes"]);
     assert!(at_peak["time_us"].is_i64() && at_peak["entry"].is_u64());
     let sites = at_peak["call_sites"].as_array().unwrap();
     let bytes: u64 = sites.iter().map(|site| site["bytes"].as_u64().unwrap()).sum();
-    assert_eq!(Some(bytes), device["peak"]["requested_bytes"].as_u64(), "the call sites add up to the peak");
+    assert_eq!(Some(bytes), device["peak"]["allocated_bytes"].as_u64(), "the call sites add up to the peak");
     let categories = at_peak["categories"].as_object().unwrap();
     assert_eq!(categories.len(), 8);
     assert_eq!(categories["unknown"].as_u64(), Some(bytes), "nothing is categorised unless the file does");
+    let asked: u64 = sites.iter().map(|site| site["requested_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(Some(asked), at_peak["requested_bytes"].as_u64(), "nothing awaits its free here");
     let iterations = device["iterations"].as_array().unwrap();
     assert_eq!(iterations.len(), 3);
+    let highest = iterations.iter().map(|iteration| iteration["peak_allocated_bytes"].as_u64()).max().unwrap();
+    assert_eq!(highest, device["peak"]["allocated_bytes"].as_u64());
+    assert!(iterations[2]["end_allocated_bytes"].is_u64());
     let phases: Vec<_> = iterations[2]["phases"].as_array().unwrap().iter().map(|p| p["name"].clone()).collect();
     assert_eq!(phases, ["forward", "backward", "optimizer"]);
 }
@@ -181,7 +191,7 @@ fn a_state_without_history_is_no_peak() {
     let text = stdout("report ../layouts/state_only.pickle");
     assert!(text.contains("at the dump; no history was recorded.") && !text.contains("peak requested"), "{text}");
     assert!(text.contains("Device 0: live at the dump, by call site"), "{text}");
-    assert!(stdout("live ../layouts/no_traces.pickle").starts_with("Device 0, at the dump: 1004 B requested"));
+    assert!(stdout("live ../layouts/no_traces.pickle").starts_with("Device 0, at the dump: 1004 B requested, "));
 }
 
 #[test]
@@ -238,7 +248,7 @@ fn a_cut_file_is_reported_as_far_as_it_goes() {
 #[test]
 fn live_blocks_are_those_of_the_moment() {
     insta::assert_snapshot!(stdout("live linear_forward.pickle.gz --at peak"), @r"
-        Device 0, after entry 14: 4.13 GiB requested in 8 blocks
+        Device 0, after entry 14: 4.13 GiB requested, 4.13 GiB active in 8 blocks
            requested  share  count  where
             1.89 GiB   46 %      4  capture.py:133 linear_forward
             1.86 GiB   45 %      2  capture.py:130 linear_forward
@@ -274,6 +284,25 @@ fn blocks_that_await_their_free_are_live() {
     assert!(states.contains(&"active_awaiting_free".into()), "{states:?}");
 }
 
+/// Recordings that began late, or whose ring wrapped.
+const PARTIAL: [&str; 2] = ["gpt2_late_recording", "gpt2_truncated_history"];
+
+#[test]
+fn bounds_are_said_to_be_bounds() {
+    let report = json("report gpt2_truncated_history.pickle.gz --format json");
+    let device = &report["devices"][0];
+    let [least, most] = ["allocated_bytes", "allocated_bytes_at_most"].map(|key| device["peak"][key].as_u64().unwrap());
+    assert!(least < most, "{least} to {most}");
+    assert_eq!(device["block_sizes"]["known"], "bounds");
+    let text = stdout("report gpt2_truncated_history.pickle.gz");
+    for said in ["Device 0 peaked at no less than ", " bytes, at most ", "Allocated and active bytes are not exact: "] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let live = json("live gpt2_truncated_history.pickle.gz --at 0 --format json");
+    let doubtful = |block: &&serde_json::Value| block.get("size_bytes_at_most").is_some();
+    assert!(live["blocks"].as_array().unwrap().iter().filter(doubtful).count() > 0);
+}
+
 #[test]
 fn stats_are_the_cells_of_memory_summary_or_a_dash() {
     let mut cells = 0;
@@ -287,13 +316,14 @@ fn stats_are_the_cells_of_memory_summary_or_a_dash() {
             assert_eq!(got.len(), want.len(), "{name}: {got}");
             for (got, want) in got.split('|').zip(want.split('|')) {
                 let (got, want) = (got.trim(), want.trim());
-                let unknown = got == "-" || got.ends_with(": -");
+                // Where what a replay shows has two readings, or the recording is not whole.
+                let unknown = got.ends_with(": -") || (got == "-" && PARTIAL.contains(&name));
                 assert!(unknown || got == want, "{name}: `{got}`, PyTorch says `{want}`");
                 cells += usize::from(!unknown);
             }
         }
     }
-    assert!(cells > 2000, "{cells}");
+    assert!(cells > 3000, "{cells}");
 }
 
 #[test]

@@ -143,6 +143,9 @@ fn write_totals<W: Write>(
     if before.is_none_or(|before| before.requested_bytes != totals.requested_bytes) {
         events.counter("requested_bytes", pid, ts, totals.requested_bytes)?;
     }
+    if before.is_none_or(|before| before.allocated_bytes != totals.allocated_bytes) {
+        events.counter("allocated_bytes", pid, ts, totals.allocated_bytes)?;
+    }
     if before.is_none_or(|before| before.reserved_bytes != totals.reserved_bytes) {
         events.counter("reserved_bytes", pid, ts, totals.reserved_bytes)?;
     }
