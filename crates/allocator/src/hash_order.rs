@@ -168,7 +168,9 @@ mod tests {
             assert!(order.contains(hash));
         }
         let (gone, kept): (Vec<u64>, Vec<u64>) = hashes.iter().partition(|&&hash| hash % 3 == 0);
-        gone.iter().for_each(|&hash| order.remove(hash));
+        for &hash in &gone {
+            order.remove(hash);
+        }
         assert!(gone.iter().all(|&hash| !order.contains(hash)));
         assert!(kept.iter().all(|&hash| order.contains(hash)));
         assert_eq!(order.values().len(), kept.len());

@@ -61,7 +61,7 @@ pub struct RulesView {
     pub version: String,
     /// The version whose rules explain the recording, which gives the program.
     pub replayed: String,
-    /// How it was chosen: `request`, `keys` (of the file) or `replay`.
+    /// How it was chosen: `flag`, `file` (by its keys) or `replay`.
     pub chosen_by: &'static str,
 }
 
