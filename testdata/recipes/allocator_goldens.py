@@ -122,6 +122,8 @@ def some_cases():
         ("fuzz6_fraction", conf(collection(0.8), split(128)), 1.3),
         ("train11_streams", "", 1.0),
         ("classes13_large", divisions("[2:4,8:2,>:8]"), 1.25),
+        ("classes14_settings", "", 1.2),
+        ("limits15", "", {"mib": 700}),
         ("limits15", collection(0.5), {"mib": 700}),
         ("lifecycle17_pools_streams", "", 1.1),
         ("lifecycle18_flags", "", 1.1),

@@ -113,7 +113,7 @@ fn every_case_of_torch_2_15_is_equal() {
 
 #[test]
 fn every_case_of_the_versions_between_is_equal() {
-    for (torch, cases) in [("2.9.0", 15), ("2.10.0", 15), ("2.12.0", 19), ("2.13.0", 19), ("2.14.0", 19)] {
+    for (torch, cases) in [("2.9.0", 17), ("2.10.0", 17), ("2.12.0", 21), ("2.13.0", 21), ("2.14.0", 21)] {
         every_case_is_equal(torch, cases);
     }
 }

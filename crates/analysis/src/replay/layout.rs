@@ -5,6 +5,7 @@ use highwater_allocator::{AdoptedPiece, AdoptedSegment, AdoptedState, Settings};
 use highwater_snapshot::{Action, PoolId, SegmentType, Snapshot, StreamId};
 use rustc_hash::FxHashMap;
 
+use super::tape::END_OF_ADDRESSES;
 use crate::device::DeviceAnalysis;
 use crate::initial::ReservedRun;
 use crate::lifetime::{Lifetime, number};
@@ -107,7 +108,8 @@ fn ranges(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Vec<Range> {
             is_expandable: segment.map_or(unmapped, |segment| segment.is_expandable),
         }
     });
-    before.filter(|range| range.bytes > 0).collect()
+    let is_possible = |range: &Range| range.bytes > 0 && range.address.saturating_add(range.bytes) < END_OF_ADDRESSES;
+    before.filter(is_possible).collect()
 }
 
 struct Builder<'a> {

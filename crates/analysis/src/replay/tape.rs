@@ -168,12 +168,15 @@ pub(super) struct Tape<'a> {
 /// Larger than any device: the recording itself says when memory was short.
 const TOTAL_BYTES: u64 = 1 << 41;
 
+/// No driver hands out addresses from here on; a file that names one contradicts itself.
+pub(super) const END_OF_ADDRESSES: u64 = 1 << 62;
+
 impl Tape<'_> {
     /// The recorded address, if the recording goes on with this action.
     fn granted(&self, action: Action) -> Option<u64> {
         let next = self.cursor.borrow().next;
         let is_next = self.columns.actions.get(next) == Some(&action);
-        is_next.then(|| self.columns.addresses[next])
+        is_next.then(|| self.columns.addresses[next]).filter(|&address| address < END_OF_ADDRESSES)
     }
 }
 

@@ -323,9 +323,7 @@ fn a_difference_is_shown_and_fails_the_check() {
     let document = run_with("simulate - --verify --torch 2.11 --format json", snapshot);
     assert_eq!(document.code, 1);
     let document: Value = serde_json::from_str(&document.stdout).unwrap();
-    insta::assert_snapshot!(document["fidelity"], @r#"
-    {"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording does not begin with the program, and what the allocator held is not known","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}
-    "#);
+    insta::assert_snapshot!(document["fidelity"], @r#"{"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording does not begin with the program, and what the allocator held is not known","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}"#);
 }
 
 #[test]
