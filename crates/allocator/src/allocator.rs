@@ -12,7 +12,7 @@ use crate::message;
 use crate::ordered::{Key, Position};
 use crate::pool::{BlockPool, DEFAULT_LARGE, DEFAULT_SMALL, PrivatePool, by_address};
 use crate::settings::Settings;
-use crate::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES};
+use crate::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES};
 use crate::stats::Statistics;
 use crate::trace::{Action, Observer, TraceEntry};
 use crate::version::{Rules, Tie};
@@ -422,11 +422,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     /// The message that PyTorch prints for a failed request, as where NVML is missing: without other processes.
     pub fn message(&self, failure: &OutOfMemory) -> message::OutOfMemory {
-        let page = if failure.rounded_bytes <= SMALL_MAX_BYTES {
-            SMALL_SEGMENT_BYTES
-        } else {
-            self.settings.large_segment_bytes
-        };
+        let page = self.page_bytes(failure.rounded_bytes <= SMALL_MAX_BYTES);
         message::OutOfMemory {
             segment_bytes: failure.segment_bytes,
             total_bytes: failure.device_total_bytes,
@@ -545,10 +541,10 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         if self.rules.tie == Tie::Block { self.next_counter() } else { self.blocks[of].counter }
     }
 
-    /// A block made from a part of `of`.
+    /// A block made from a part of `of`, which is still to be linked.
     pub(crate) fn piece_of(&mut self, of: BlockId, address: u64, size: u64) -> BlockId {
         let counter = self.piece_counter(of);
-        let piece = Block { address, size, counter, prev: BlockId::NONE, next: BlockId::NONE, ..self.blocks[of] };
+        let piece = Block { address, size, counter, ..self.blocks[of] };
         self.blocks.add(piece)
     }
 

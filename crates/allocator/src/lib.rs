@@ -30,6 +30,8 @@ mod release;
 pub mod settings;
 pub mod sizes;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod version;
 mod virtual_device;
