@@ -96,7 +96,7 @@ fn dump(run: &Run, settings: &Settings, conf: &str, names_pools: bool) -> Snapsh
         };
         snapshot.segments.push(row);
     }
-    let max_split = run.max_split_bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap());
+    let max_split = run.max_split_size;
     let divisions = settings.roundup_power2_divisions.iter().enumerate();
     let divisions = divisions.map(|(k, &by)| ((1_u64 << k).to_string(), Setting::Int(by.try_into().unwrap())));
     snapshot.settings.entries = vec![
