@@ -201,7 +201,10 @@ fn follow(torch: &str) -> Seen {
         assert_eq!(read, confs.len(), "{name}: settings that PyTorch takes");
         let snapshot = dump(&run, &settings, confs[confs.len() - 1], torch == "2.15.0");
         let analysis = analyse(&snapshot);
-        let [device] = &analysis.devices[..] else { panic!("{name}: one device") };
+        let [device] = &analysis.devices[..] else {
+            assert_eq!(run.statistics.allocation.all().allocated, 0, "{name}: one device, unless nothing was allocated");
+            continue;
+        };
         let peaks = !program.ops.contains(&Op::ResetPeak);
         let splits = !program.ops.iter().any(|op| matches!(op, Op::RecordStream { .. }));
         let (allocated, active) = (device.timeline.allocated_peak(), device.timeline.active_peak());
@@ -234,17 +237,17 @@ fn follow(torch: &str) -> Seen {
 
 #[test]
 fn what_torch_2_8_did_is_followed_to_the_byte() {
-    assert_eq!(follow("2.8.0"), Seen { exact: 75, bounds: 4, estimate: 2 });
+    assert_eq!(follow("2.8.0"), Seen { exact: 78, bounds: 4, estimate: 2 });
 }
 
 #[test]
 fn what_torch_2_11_did_is_followed_to_the_byte() {
-    assert_eq!(follow("2.11.0"), Seen { exact: 83, bounds: 6, estimate: 2 });
+    assert_eq!(follow("2.11.0"), Seen { exact: 87, bounds: 6, estimate: 2 });
 }
 
 #[test]
 fn what_torch_2_15_did_is_followed_to_the_byte() {
-    assert_eq!(follow("2.15.0"), Seen { exact: 83, bounds: 6, estimate: 2 });
+    assert_eq!(follow("2.15.0"), Seen { exact: 88, bounds: 6, estimate: 2 });
 }
 
 fn recording(name: &str) -> Snapshot {
