@@ -202,7 +202,11 @@ fn follow(torch: &str) -> Seen {
         let snapshot = dump(&run, &settings, confs[confs.len() - 1], torch == "2.15.0");
         let analysis = analyse(&snapshot);
         let [device] = &analysis.devices[..] else {
-            assert_eq!(run.statistics.allocation.all().allocated, 0, "{name}: one device, unless nothing was allocated");
+            assert_eq!(
+                run.statistics.allocation.all().allocated,
+                0,
+                "{name}: one device, unless nothing was allocated"
+            );
             continue;
         };
         let peaks = !program.ops.contains(&Op::ResetPeak);
