@@ -19,7 +19,6 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- made by benches/run.py: begin -->", "<!-- made by benches/run.py: end -->"
 SIZES = [10_000, 100_000, 1_000_000]
 LARGE = 10_000_000
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -216,11 +215,13 @@ def generated(results, runs, load):
     return "\n\n".join(parts)
 
 
-def write_page(page, text):
-    old = page.read_text() if page.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
-    before, rest = old.split(BEGIN)
-    _, after = rest.split(END)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+def write_page(page, script, text):
+    """Replaces what stands between the two comments of a script."""
+    begin, end = (f"<!-- made by {script}: {word} -->" for word in ("begin", "end"))
+    old = page.read_text() if page.exists() else f"# Benchmarks\n\n{begin}\n{end}\n"
+    before, rest = old.split(begin)
+    _, after = rest.split(end)
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def main():
@@ -235,7 +236,7 @@ def main():
     load = os.getloadavg()[0]
     sizes = SIZES + [LARGE] * args.large
     results = [measure(args.binary, snapshot_file(args.cache, size), args.runs) for size in sizes]
-    write_page(args.page, generated(results, args.runs, load))
+    write_page(args.page, "benches/run.py", generated(results, args.runs, load))
 
 
 if __name__ == "__main__":

@@ -212,6 +212,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *statu
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *status) {
   return cudaStreamIsCapturing(s, status); /* further outputs are read only while capturing */
 }
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t s, cudaStreamCaptureStatus *status) {
+  return cudaStreamIsCapturing(s, status);
+}
 cudaError_t cudaStreamQuery(cudaStream_t s) { (void)s; return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) { (void)s; return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags) {
@@ -310,6 +313,7 @@ UNSUPPORTED(cudaDeviceCanAccessPeer) UNSUPPORTED(cudaDeviceEnablePeerAccess)
 UNSUPPORTED(cudaDeviceGetDefaultMemPool)
 UNSUPPORTED(cudaDeviceGetGraphMemAttribute) UNSUPPORTED(cudaDeviceSetGraphMemAttribute)
 UNSUPPORTED(cudaFreeAsync) UNSUPPORTED(cudaMallocAsync) UNSUPPORTED(cudaGraphNodeGetDependencies)
+UNSUPPORTED(cudaGraphAddEmptyNode) UNSUPPORTED(cudaGraphNodeGetType) UNSUPPORTED(cudaStreamUpdateCaptureDependencies)
 UNSUPPORTED(cudaIpcCloseMemHandle) UNSUPPORTED(cudaIpcGetMemHandle) UNSUPPORTED(cudaIpcOpenMemHandle)
 UNSUPPORTED(cudaMemPoolGetAttribute) UNSUPPORTED(cudaMemPoolSetAccess) UNSUPPORTED(cudaMemPoolSetAttribute)
 UNSUPPORTED(cudaMemPoolTrimTo) UNSUPPORTED(cudaMemcpy) UNSUPPORTED(cudaMemcpyPeerAsync)

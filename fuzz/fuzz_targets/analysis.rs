@@ -1,8 +1,11 @@
-//! Whatever the reader makes of any bytes, the analysis does not panic on it, and its totals are those of what is live.
+//! Whatever the reader makes of any bytes, neither the analysis nor a replay of it panics, and totals are those of what
+//! is live.
 
 #![no_main]
 
-use highwater_analysis::{analyse, stats, view};
+use highwater_allocator::{AddressPolicy, TorchVersion};
+use highwater_analysis::whatif::{Memory, Study};
+use highwater_analysis::{DeviceAnalysis, analyse, stats, view};
 use highwater_snapshot::Snapshot;
 use libfuzzer_sys::fuzz_target;
 
@@ -13,10 +16,25 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = view::report(&analysis);
         for device in &analysis.devices {
             let _ = stats::stats(&snapshot, device);
-            let sizes = device.live(device.peak().entry).map(|lifetime| device.blocks().of(lifetime, &snapshot));
-            let active = sizes.fold(0_u64, u64::saturating_add);
-            let told = device.totals(device.peak().entry).active_bytes;
-            assert!(told == active || active > i64::MAX.unsigned_abs(), "{told} active, {active} of what is live");
+            check_active(&snapshot, device);
+            for torch in [TorchVersion::v2(11), TorchVersion::NEWEST] {
+                let study = Study::new(&snapshot, device, torch);
+                assert!(study.fidelity.equal <= study.fidelity.entries);
+                for memory in [Memory::Ample, Memory::Limit(64 << 20)] {
+                    let run = study.run(&study.recorded, memory, AddressPolicy::FirstFit);
+                    assert!(run.peak_allocated_bytes() <= run.peak_reserved_bytes());
+                }
+                study.pinned(&study.recorded, Memory::Limit(64 << 20), device, &analysis.sites);
+                study.packing();
+            }
         }
     }
 });
+
+/// At the peak, active bytes are those of the blocks that are live.
+fn check_active(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) {
+    let sizes = device.live(device.peak().entry).map(|lifetime| device.blocks().of(lifetime, snapshot));
+    let live = sizes.fold(0_u64, u64::saturating_add);
+    let told = device.totals(device.peak().entry).active_bytes;
+    assert!(told == live || live > i64::MAX.unsigned_abs(), "{told} active, {live} of what is live");
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes ../allocator, what PyTorch's own allocator did with request programs; what is in it: its README.
 
-    allocator_goldens.py ORACLE... [--out DIR]   runs every case on each oracle (`make oracle`): half a minute
+    allocator_goldens.py ORACLE... [--out DIR]   runs the cases on each oracle (`make oracle`): half a minute
     allocator_goldens.py --check                 only looks whether the stored programs are what the generators make
 
 Every case runs twice as it is and then with address-space randomisation left on: once, or eight times for programs with
@@ -20,7 +20,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from request_programs import MIB, classes, fuzz, lifecycle, limits, train
+from request_programs import MIB, Program, classes, fuzz, lifecycle, limits, train
 
 EXPANDABLE = "expandable_segments:True"
 ROUND_LIST = "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]"
@@ -51,6 +51,13 @@ def conf(*parts):
     return ",".join(parts)
 
 
+def rows(*texts):
+    """A program from its rows."""
+    program = Program()
+    program.rows = list(texts)
+    return program
+
+
 SETTINGS = (conf(split(32), rounding(60)), split(32), conf(split(32), divisions("[2:4,8:2,>:8]")), split(32))
 
 # The seeds from 12 on aim at single rules, found by changing one rule of a simulator at a time and looking for programs
@@ -74,10 +81,69 @@ PROGRAMS = {
     "lifecycle16": lifecycle(16, numbers=12, stride=1),
     "lifecycle17_pools_streams": lifecycle(17, streams=3, events=True, numbers=12, stride=1),
     "lifecycle18_flags": lifecycle(18, streams=2, flags=True, numbers=12, stride=1),
+    # What `make fuzz-allocator` found, as short as it made it.
+    "found1_short_reservation": rows("alloc,1,4503599627370496,2", "alloc,2,78469,3"),
+    "found2_captured_use": rows(
+        *("alloc,1,3082065,1", "events_ready,,,,,0", "pool_begin,,,,3", "record_stream,1,,0", "free,1"),
+        *("pool_end,,,,3", "alloc,2,2097152,1"),
+    ),
+    "found3_no_split_again": rows(
+        *("pool_create,,,,1,no_split", "pool_release,,,,1", "empty_cache,,,,1", "pool_begin,,,,1", "alloc,1,4609,0"),
+    ),
+    "found4_rejected": rows(
+        *("memory_fraction,,,,,1.0", "alloc,1,31457280,0", "alloc,2,73400320,0", "alloc,3,35651584,0"),
+        *("alloc,4,10485760,0", "set_config,,,,,per_process_memory_fraction:0.22", "alloc,5,10485760,0"),
+    ),
+    "found5_negative_split": rows("alloc,1,100000,0"),
+    # 0.7 of 700 MiB is 490 MiB less a fraction of a byte.
+    "found6_rejected_truncated": rows("memory_fraction,,,,,1.0", "alloc,1,513802240,0"),
 }
 
+REFERENCES = ("2.8.0", "2.11.0", "2.15.0")
 
-def cases():
+
+def cases(torch):
+    """What is run on a version: every case on some, and of these a few on those between."""
+    found = all_cases() if torch in REFERENCES else some_cases()
+    # Before 2.11 pools with flags follow other rules, and nothing needs them.
+    has_flags = int(torch.split(".")[1]) >= 11
+    return [case for case in found if has_flags or "\npool_create" not in PROGRAMS[case[0]].text()]
+
+
+def some_cases():
+    return [
+        ("fuzz1", "", 0.9),
+        ("fuzz1", EXPANDABLE, 0.9),
+        ("fuzz2_large", split(128), 1.15),
+        ("fuzz2_large", conf(EXPANDABLE, split(128)), 1.15),
+        ("fuzz3_streams", "", 1.0),
+        ("fuzz4_pools", "", 1.3),
+        ("fuzz5_pools_streams", EXPANDABLE, 1.5),
+        ("fuzz6_fraction", conf(collection(0.8), split(128)), 1.3),
+        ("train11_streams", "", 1.0),
+        ("classes13_large", divisions("[2:4,8:2,>:8]"), 1.25),
+        ("classes14_settings", "", 1.2),
+        ("limits15", "", {"mib": 700}),
+        ("limits15", collection(0.5), {"mib": 700}),
+        ("lifecycle17_pools_streams", "", 1.1),
+        ("lifecycle18_flags", "", 1.1),
+        *found_cases(),
+    ]
+
+
+def found_cases():
+    device = {"mib": 700}
+    return [
+        ("found1_short_reservation", EXPANDABLE, device),
+        ("found2_captured_use", "", device),
+        ("found3_no_split_again", "", device),
+        ("found4_rejected", "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.2", device),
+        ("found5_negative_split", split(-5), device),
+        ("found6_rejected_truncated", "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.7", device),
+    ]
+
+
+def all_cases():
     """(program, settings, binding): capacity = binding * peak of live requested bytes; 0 is ample, {"mib": N} is N."""
 
     def of(program, settings, *bindings):
@@ -128,7 +194,7 @@ def cases():
         found += of("limits15", settings, {"mib": 700})
     for program in ("lifecycle16", "lifecycle17_pools_streams", "lifecycle18_flags"):
         found += of(program, "", 0, 1.1)
-    return found
+    return found + found_cases()
 
 
 def case_name(program, settings, binding):
@@ -141,6 +207,8 @@ def case_name(program, settings, binding):
         ("garbage_collection_threshold:", "gc"),
         ("large_segment_size_mb:", "lseg"),
         ("max_non_split_rounding_mb:", "nonsplit"),
+        ("throw_on_cudamalloc_oom:True", "throw"),
+        ("per_process_memory_fraction:", "fraction"),
     ):
         settings = settings.replace(long, short)
     if "[" in settings:
@@ -209,7 +277,8 @@ def check(out):
 
 def make(oracles, out):
     versions = [(oracle.parent / "VERSION").read_text().strip() for oracle in oracles]
-    names = [case_name(*case) for case in cases()]
+    oracles, versions = zip(*sorted(zip(oracles, versions), key=lambda pair: int(pair[1].split(".")[1])))
+    names = [case_name(*case) for case in all_cases()]
     assert len(set(names)) == len(names), "two cases of one name"
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, program in PROGRAMS.items():
@@ -224,7 +293,7 @@ def make(oracles, out):
             return head, result(str(oracle), f"{folder}/{program}.csv", settings, capacity)
 
         index = []
-        for head, found in pool.map(entry, [(o, case) for o in zip(oracles, versions) for case in cases()]):
+        for head, found in pool.map(entry, [(o, case) for o in zip(oracles, versions) for case in cases(o[1])]):
             if isinstance(found, str):
                 print(f"torch {head['torch']}, {head['case']}: {found}")
             else:

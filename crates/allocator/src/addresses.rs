@@ -1,14 +1,20 @@
 //! Where the driver puts segments: rules to choose from, for PyTorch cannot know and its decisions may depend on it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
+
+use rustc_hash::FxHashMap;
 
 /// Slots of the random policy.
 const SLOT: u64 = 4 << 30;
 const SLOTS: u64 = 1 << 13;
 /// The span that descending addresses start from, in which the policies that ascend stay.
 const SPAN: u64 = 1 << 46;
+/// Where the ranges begin that a script does not have.
+const BESIDE_SCRIPT: u64 = 1 << 44;
+/// Under which size a script keeps its reservations.
+const RESERVATION: u64 = 1;
 
 /// A rule for addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -22,6 +28,18 @@ pub enum AddressPolicy {
     Bump,
     /// A free slot of 4 GiB drawn from this seed.
     Random(u64),
+    /// Addresses that a driver once gave: a segment takes the first unused range of its size, a reservation the first of
+    /// 0 bytes. What the script lacks goes to the lowest hole, from 2^44 on.
+    Script(Vec<ScriptedRange>),
+}
+
+/// Where a driver once put a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptedRange {
+    /// Of a segment, a multiple of 2 MiB; 0 stands for a reservation of whatever size.
+    pub bytes: u64,
+    /// First byte.
+    pub address: u64,
 }
 
 /// A text that names no policy.
@@ -53,6 +71,7 @@ impl fmt::Display for AddressPolicy {
             Self::Descending => f.write_str("descending"),
             Self::Bump => f.write_str("bump"),
             Self::Random(seed) => write!(f, "random:{seed}"),
+            Self::Script(_) => f.write_str("script"),
         }
     }
 }
@@ -64,10 +83,20 @@ struct Hole {
     bytes: u64,
 }
 
+/// A policy without what only one of them needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    FirstFit,
+    Descending,
+    Bump,
+    Random,
+    Script,
+}
+
 /// The addresses of a device. Ranges are multiples of 2 MiB, and start at 0.
 #[derive(Clone, Debug)]
 pub(crate) struct AddressSpace {
-    policy: AddressPolicy,
+    rule: Rule,
     /// The end of what ascending policies handed out.
     end: u64,
     /// Free ranges below the end, by address; none touches another.
@@ -77,43 +106,87 @@ pub(crate) struct AddressSpace {
     random: u64,
     /// Slots in use.
     slots: BTreeSet<u64>,
+    /// Unused addresses of a script by size, in its order.
+    script: FxHashMap<u64, VecDeque<u64>>,
+    /// Ranges that the script did not have.
+    unscripted: u64,
 }
 
 impl AddressSpace {
     pub(crate) fn new(policy: AddressPolicy) -> Self {
-        let mut random = 88_172_645_463_325_252;
-        if let AddressPolicy::Random(seed) = policy {
-            random ^= seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        }
-        Self { policy, end: 0, holes: Vec::new(), low: SPAN, random, slots: BTreeSet::new() }
+        let mut space = Self {
+            rule: Rule::FirstFit,
+            end: 0,
+            holes: Vec::new(),
+            low: SPAN,
+            random: 88_172_645_463_325_252,
+            slots: BTreeSet::new(),
+            script: FxHashMap::default(),
+            unscripted: 0,
+        };
+        space.rule = match policy {
+            AddressPolicy::FirstFit => Rule::FirstFit,
+            AddressPolicy::Descending => Rule::Descending,
+            AddressPolicy::Bump => Rule::Bump,
+            AddressPolicy::Random(seed) => {
+                space.random ^= seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                Rule::Random
+            }
+            AddressPolicy::Script(ranges) => {
+                for ScriptedRange { bytes, address } in ranges {
+                    space.script.entry(bytes.max(RESERVATION)).or_default().push_back(address);
+                }
+                space.end = BESIDE_SCRIPT;
+                Rule::Script
+            }
+        };
+        space
+    }
+
+    /// How many ranges a script did not have.
+    pub(crate) fn unscripted(&self) -> u64 {
+        self.unscripted
     }
 
     pub(crate) fn get_segment(&mut self, bytes: u64) -> u64 {
-        match self.policy {
-            AddressPolicy::Random(_) if bytes <= SLOT => self.random_slot(),
+        match self.rule {
+            Rule::Random if bytes <= SLOT => self.random_slot(),
+            Rule::Script => self.scripted(bytes, bytes),
             _ => self.get_reservation(bytes),
         }
     }
 
     pub(crate) fn get_reservation(&mut self, bytes: u64) -> u64 {
-        match self.policy {
-            AddressPolicy::FirstFit => self.first_fit(bytes),
-            AddressPolicy::Bump | AddressPolicy::Random(_) => self.bump(bytes),
-            AddressPolicy::Descending => {
+        match self.rule {
+            Rule::FirstFit => self.first_fit(bytes),
+            Rule::Bump | Rule::Random => self.bump(bytes),
+            Rule::Descending => {
                 self.low = self.low.wrapping_sub(bytes);
                 self.low
             }
+            Rule::Script => self.scripted(RESERVATION, bytes),
         }
     }
 
     pub(crate) fn give_back(&mut self, address: u64, bytes: u64) {
-        match self.policy {
-            AddressPolicy::FirstFit => self.add_hole(Hole { address, bytes }),
-            AddressPolicy::Random(_) => {
+        match self.rule {
+            Rule::FirstFit => self.add_hole(Hole { address, bytes }),
+            Rule::Random => {
                 self.slots.remove(&address);
             }
-            AddressPolicy::Descending | AddressPolicy::Bump => {}
+            // A scripted address is not reused: the script says what comes next.
+            Rule::Script if (BESIDE_SCRIPT..self.end).contains(&address) => self.add_hole(Hole { address, bytes }),
+            Rule::Script | Rule::Descending | Rule::Bump => {}
         }
+    }
+
+    /// The next address under a script's `size`, else a hole for `bytes`.
+    fn scripted(&mut self, size: u64, bytes: u64) -> u64 {
+        if let Some(address) = self.script.get_mut(&size).and_then(VecDeque::pop_front) {
+            return address;
+        }
+        self.unscripted += 1;
+        self.first_fit(bytes)
     }
 
     fn bump(&mut self, bytes: u64) -> u64 {
@@ -184,6 +257,23 @@ mod tests {
         }
         assert_eq!(space.get_segment(8 * MIB), 8 * MIB, "no hole of this size");
         assert_eq!(space.get_segment(6 * MIB), 0, "three holes became one");
+    }
+
+    #[test]
+    fn a_script_is_followed_by_size_and_what_it_lacks_goes_elsewhere() {
+        let rows = [(2, 70), (0, 90), (4, 50), (2, 10)];
+        let ranges = rows.map(|(bytes, address)| ScriptedRange { bytes: bytes * MIB, address: address * MIB });
+        let mut space = AddressSpace::new(AddressPolicy::Script(ranges.into()));
+        assert_eq!(space.get_segment(2 * MIB), 70 * MIB);
+        assert_eq!(space.get_segment(4 * MIB), 50 * MIB);
+        space.give_back(70 * MIB, 2 * MIB);
+        assert_eq!(space.get_segment(2 * MIB), 10 * MIB, "the next row, not the hole");
+        assert_eq!(space.get_reservation(600 * MIB), 90 * MIB, "a reservation of any size");
+        assert_eq!(space.unscripted(), 0);
+        assert_eq!(space.get_segment(2 * MIB), BESIDE_SCRIPT);
+        space.give_back(BESIDE_SCRIPT, 2 * MIB);
+        assert_eq!(space.get_reservation(2 * MIB), BESIDE_SCRIPT, "here holes are used again");
+        assert_eq!(space.unscripted(), 2);
     }
 
     #[test]

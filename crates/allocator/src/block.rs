@@ -30,7 +30,7 @@ impl BlockId {
 pub(crate) struct Block {
     /// First byte.
     pub(crate) address: u64,
-    /// Bytes.
+    /// Bytes; 0 where the row stands for no block.
     pub(crate) size: u64,
     /// Bytes as asked for, of an active block.
     pub(crate) requested: u64,
@@ -54,8 +54,8 @@ pub(crate) struct Block {
     pub(crate) mapped: bool,
     /// Used on other streams since it was handed out.
     pub(crate) has_uses: bool,
-    /// The row stands for a block.
-    pub(crate) alive: bool,
+    /// Of an expandable segment.
+    pub(crate) expandable: bool,
 }
 
 impl Block {
@@ -96,8 +96,23 @@ impl Blocks {
     }
 
     pub(crate) fn remove(&mut self, id: BlockId) {
-        self.rows[id.index()].alive = false;
+        self.rows[id.index()].size = 0;
         self.vacant.push(id);
+    }
+
+    /// Cuts bytes off the front of a block: a block like it of their own.
+    #[inline]
+    pub(crate) fn cut_front(&mut self, id: BlockId, size: u64, counter: u32) -> BlockId {
+        let whole = self[id];
+        let front = self.add(Block { size, counter, next: id, ..whole });
+        let rest = &mut self[id];
+        rest.address += size;
+        rest.size -= size;
+        rest.prev = front;
+        if let Some(prev) = whole.prev.exists() {
+            self[prev].next = front;
+        }
+        front
     }
 
     /// Links `id`, new, in front of `other`.
@@ -120,7 +135,7 @@ impl Blocks {
 
     /// Every block, in no order that means anything.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
-        let rows = self.rows.iter().enumerate().filter(|(_, block)| block.alive);
+        let rows = self.rows.iter().enumerate().filter(|(_, block)| block.size > 0);
         rows.map(|(index, block)| (BlockId::from_index(index), block))
     }
 }

@@ -48,7 +48,47 @@ pub struct MappedSegment {
     pub blocks: Vec<MappedBlock>,
 }
 
+/// A whole segment, or the whole reservation of an expandable one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The stream.
+    pub stream: u64,
+    /// The private pool; 0 is the default one.
+    pub pool: u64,
+    /// Of the large pool.
+    pub is_large: bool,
+    /// The unit of mapping of an expandable one.
+    pub page_bytes: Option<u64>,
+    /// Its parts by address, without a gap; the state is `None` where no memory is mapped.
+    pub parts: Vec<(MappedBlock, Option<BlockState>)>,
+}
+
 impl<D: Device, O: Observer> Allocator<D, O> {
+    /// Everything that is reserved, by address, parts without memory included.
+    pub fn regions(&self) -> Vec<Region> {
+        let heads = self.blocks.iter().filter(|(_, block)| block.prev == BlockId::NONE);
+        let mut regions: Vec<Region> = heads.map(|(head, _)| self.region(head)).collect();
+        regions.sort_unstable_by_key(|region| region.parts[0].0.address);
+        regions
+    }
+
+    fn region(&self, head: BlockId) -> Region {
+        let run = std::iter::successors(Some(head), |&at| self.blocks[at].next.exists());
+        let part = |at: BlockId| {
+            let block = mapped_block(&self.blocks[at]);
+            (block, self.blocks[at].mapped.then_some(block.state))
+        };
+        let Block { stream, pool, segment, .. } = self.blocks[head];
+        let page = self.segments[segment as usize].page;
+        Region {
+            stream: self.streams.handle(stream),
+            pool: self.pool_id(pool as usize),
+            is_large: !self.pools[pool as usize].small,
+            page_bytes: (page > 0).then_some(page),
+            parts: run.map(part).collect(),
+        }
+    }
+
     /// The segments by address.
     pub fn block_map(&self) -> Vec<MappedSegment> {
         let is_mapped = |id: BlockId| id.exists().is_some_and(|id| self.blocks[id].mapped);

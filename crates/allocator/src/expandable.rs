@@ -47,17 +47,23 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         self.new_reservation(request)
     }
 
+    /// The unit of mapping.
+    pub(crate) fn page_bytes(&self, small: bool) -> u64 {
+        if small { SMALL_SEGMENT_BYTES } else { self.settings.large_segment_bytes }
+    }
+
     fn new_reservation(&mut self, request: &Request) -> Option<BlockId> {
-        let small = self.pools[request.pool].small;
-        let page = if small { SMALL_SEGMENT_BYTES } else { self.settings.large_segment_bytes };
+        let page = self.page_bytes(self.pools[request.pool].small);
         let bytes = self.settings.reservation_bytes(self.device.total_bytes(), page);
-        if bytes < request.size {
+        let address = self.device.reserve(bytes)?;
+        if bytes < request.size && self.rules.returns_short_reservations {
+            self.device.release(address, bytes);
             return None;
         }
-        let address = self.device.reserve(bytes)?;
         let block = self.add_segment(request, address, bytes, page);
         self.insert(block);
-        Some(block)
+        // One that is too short stays, and serves smaller requests.
+        (bytes >= request.size).then_some(block)
     }
 
     /// Maps the first `bytes` of an unmapped block, in whole pages, and merges it with free neighbours; whether there

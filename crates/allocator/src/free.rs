@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use crate::allocator::Allocator;
 use crate::block::{Block, BlockId};
 use crate::device::Device;
+use crate::ordered::Key;
+use crate::pool::by_address;
 use crate::trace::{Action, Observer};
 
 /// The hash by which PyTorch orders streams: that of device 0.
@@ -15,6 +17,15 @@ fn hash_of_stream(handle: u64) -> u64 {
     const CUDA: u64 = 1 << 56;
     const ID: u64 = (1 << 48) - 1;
     CUDA | (handle & ID)
+}
+
+/// A block that was taken into another.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    id: BlockId,
+    /// Under which it still stands among the blocks of its pool.
+    key: Key,
+    size: u64,
 }
 
 impl<D: Device, O: Observer> Allocator<D, O> {
@@ -29,6 +40,9 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         self.uses.entry(block).or_default().insert(hash_of_stream(stream), row);
         self.blocks[block].has_uses = true;
+        if self.is_capture_running() {
+            self.captured_uses.entry(block).or_default().push(hash_of_stream(stream));
+        }
     }
 
     /// Takes a block back. After this its id means nothing to the caller.
@@ -60,6 +74,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// One event on each stream that the block was used on.
     fn record_events(&mut self, id: BlockId) {
         self.blocks[id].has_uses = false;
+        self.captured_uses.remove(&id);
         for stream in self.uses.remove(&id).unwrap_or_default().values() {
             let row = stream as usize;
             if row >= self.events.len() {
@@ -73,7 +88,17 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     fn record_deferred(&mut self) {
         for id in std::mem::take(&mut self.deferred) {
+            // What streams did during the capture is done when it ends: only earlier uses are waited for.
+            let captured = self.captured_uses.remove(&id).unwrap_or_default();
+            if let Some(uses) = self.uses.get_mut(&id) {
+                for stream in captured {
+                    uses.remove(stream);
+                }
+            }
             self.record_events(id);
+            if self.blocks[id].pending_events == 0 {
+                self.complete_free(id);
+            }
         }
     }
 
@@ -131,10 +156,21 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         let Block { size, requested, pool, prev, next, .. } = self.blocks[id];
         let small = self.pools[pool as usize].small;
         self.record(Action::FreeCompleted, id, requested);
-        let merged = [self.merge(id, prev), self.merge(id, next)];
-        self.insert(id);
+        let (before, after) = (self.absorb(id, prev), self.absorb(id, next));
+        let stream = self.blocks[id].stream;
+        let free = self.pools[pool as usize].free(stream);
+        // It takes the place of a neighbour that was free, which spares a removal and an insertion.
+        let at = match (before, after) {
+            (None, None) => None,
+            (Some(gone), None) | (None, Some(gone)) => free.find(gone.key, gone.id),
+            (Some(gone), Some(other)) => {
+                free.remove(gone.key, gone.id);
+                free.find(other.key, other.id)
+            }
+        };
+        self.put_free(id, at);
         if !self.is_expandable(id) {
-            self.count_splits(id, small, merged);
+            self.count_splits(id, small, [before, after].map(|gone| gone.map_or(0, |gone| gone.size)));
         }
         self.stats.free_completed(small, size, requested);
     }
@@ -149,40 +185,52 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         for (metric, come, gone) in
             [(&mut stats.inactive_split, come, gone), (&mut stats.inactive_split_bytes, come_bytes, gone_bytes)]
         {
-            if come > gone {
-                metric.increase(small, come - gone);
-            } else if gone > come {
-                metric.decrease(small, gone - come);
+            // Either is 0. To look which would be a branch that nobody foresees.
+            metric.increase(small, come.saturating_sub(gone));
+            metric.decrease(small, gone.saturating_sub(come));
+        }
+    }
+
+    /// Takes a neighbour into `id`, which is in no set, if it can.
+    pub(crate) fn merge(&mut self, id: BlockId, neighbour: BlockId) {
+        if let Some(gone) = self.absorb(id, neighbour) {
+            let Block { mapped, pool, stream, .. } = self.blocks[id];
+            let pool = &mut self.pools[pool as usize];
+            if mapped {
+                pool.free(stream).remove(gone.key, gone.id);
+            } else {
+                pool.unmapped(stream).remove(gone.key, gone.id);
             }
         }
     }
 
-    /// Takes a neighbour into `id`, which survives; the bytes gained.
+    /// Takes a neighbour into `id`, if it can: the neighbour is then gone, but for the set in which it stands.
     #[inline]
-    pub(crate) fn merge(&mut self, id: BlockId, neighbour: BlockId) -> u64 {
-        if neighbour == BlockId::NONE {
-            return 0;
-        }
-        let other = self.blocks[neighbour];
-        if !other.is_idle() || other.mapped != self.blocks[id].mapped {
-            return 0;
-        }
-        self.remove(neighbour);
+    fn absorb(&mut self, id: BlockId, neighbour: BlockId) -> Option<Gone> {
+        let other = &self.blocks[neighbour.exists()?];
+        let can_merge = other.is_idle() && other.mapped == self.blocks[id].mapped;
+        can_merge.then(|| self.take_in(id, neighbour))
+    }
+
+    fn take_in(&mut self, id: BlockId, neighbour: BlockId) -> Gone {
+        let other = &self.blocks[neighbour];
+        let key = if other.mapped { self.key(other) } else { by_address(other.address) };
+        let Block { address, size, prev, next, .. } = *other;
         let block = &mut self.blocks[id];
-        block.size += other.size;
+        block.size += size;
         if block.prev == neighbour {
-            block.address = other.address;
-            block.prev = other.prev;
-            if let Some(prev) = other.prev.exists() {
+            block.address = address;
+            block.prev = prev;
+            if let Some(prev) = prev.exists() {
                 self.blocks[prev].next = id;
             }
         } else {
-            block.next = other.next;
-            if let Some(next) = other.next.exists() {
+            block.next = next;
+            if let Some(next) = next.exists() {
                 self.blocks[next].prev = id;
             }
         }
         self.blocks.remove(neighbour);
-        other.size
+        Gone { id: neighbour, key, size }
     }
 }

@@ -53,8 +53,14 @@ impl<T: Copy> HashOrder<T> {
         self.position(hash).is_some()
     }
 
+    /// Looked for where it would be put: no slot between its home and its own is empty.
     fn position(&self, hash: u64) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.is_some_and(|slot| slot.hash == hash))
+        if self.is_empty() {
+            return None;
+        }
+        let home = self.home(hash);
+        let near = self.slots[home..].iter().take_while(|slot| slot.is_some()).take(self.max_distance());
+        near.flatten().position(|slot| slot.hash == hash).map(|distance| home + distance)
     }
 
     pub(crate) fn insert(&mut self, hash: u64, value: T) {
@@ -150,5 +156,23 @@ mod tests {
         order.remove(1);
         order.remove(7);
         assert_eq!(order.values(), [2, 3]);
+    }
+
+    #[test]
+    fn what_was_put_in_is_found_until_it_is_taken_out() {
+        let mut order = HashOrder::default();
+        let hashes: Vec<u64> = (1..3000).map(|i| i * 0x1000 + i % 7).collect();
+        for &hash in &hashes {
+            assert!(!order.contains(hash));
+            order.insert(hash, hash);
+            assert!(order.contains(hash));
+        }
+        let (gone, kept): (Vec<u64>, Vec<u64>) = hashes.iter().partition(|&&hash| hash % 3 == 0);
+        for &hash in &gone {
+            order.remove(hash);
+        }
+        assert!(gone.iter().all(|&hash| !order.contains(hash)));
+        assert!(kept.iter().all(|&hash| order.contains(hash)));
+        assert_eq!(order.values().len(), kept.len());
     }
 }

@@ -12,6 +12,7 @@
 //! - Where PyTorch itself would break, it says so ([`Failure::Undefined`]) and stops.
 
 mod addresses;
+mod adopt;
 mod allocator;
 mod block;
 mod block_map;
@@ -29,14 +30,17 @@ mod release;
 pub mod settings;
 pub mod sizes;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod version;
 mod virtual_device;
 
-pub use addresses::{AddressPolicy, UnknownPolicy};
+pub use addresses::{AddressPolicy, ScriptedRange, UnknownPolicy};
+pub use adopt::{AdoptedPiece, AdoptedSegment, AdoptedState};
 pub use allocator::Allocator;
 pub use block::BlockId;
-pub use block_map::{BlockState, MappedBlock, MappedSegment};
+pub use block_map::{BlockState, MappedBlock, MappedSegment, Region};
 pub use device::Device;
 pub use failure::{Failure, OutOfMemory, Undefined};
 pub use private::PoolFlags;

@@ -14,6 +14,8 @@ pub(crate) struct BlockPool {
     pub(crate) small: bool,
     /// Row of the private pool it belongs to; `None` for the default pool.
     pub(crate) owner: Option<usize>,
+    /// Its blocks are whole segments.
+    pub(crate) no_split: bool,
     /// Searches so far, counted while the garbage collector is on.
     pub(crate) searches: u64,
     /// Free blocks by size, for each row of streams.
@@ -24,7 +26,7 @@ pub(crate) struct BlockPool {
 
 impl BlockPool {
     pub(crate) fn new(small: bool, owner: Option<usize>) -> Self {
-        Self { small, owner, searches: 0, free: Vec::new(), unmapped: Vec::new() }
+        Self { small, owner, no_split: false, searches: 0, free: Vec::new(), unmapped: Vec::new() }
     }
 
     /// The free blocks of a stream.
@@ -36,6 +38,11 @@ impl BlockPool {
     /// The unmapped parts of a stream.
     pub(crate) fn unmapped(&mut self, stream: u32) -> &mut OrderedBlocks {
         of_stream(&mut self.unmapped, stream)
+    }
+
+    /// The largest free block of each stream.
+    pub(crate) fn largest_free(&self) -> impl Iterator<Item = BlockId> {
+        self.free.iter().filter_map(|blocks| blocks.iter().next_back())
     }
 
     /// The free blocks, stream after stream in the order of `streams`.
@@ -70,8 +77,6 @@ pub(crate) struct PrivatePool {
     pub(crate) uses: u64,
     /// Calls that took memory from the driver less those that returned some: at none, a released pool is deleted.
     pub(crate) driver_allocations: i64,
-    /// Blocks are whole segments.
-    pub(crate) no_split: bool,
     /// Rows of its halves.
     pub(crate) small: usize,
     pub(crate) large: usize,

@@ -27,7 +27,12 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// [`Undefined::PoolWithoutUses`] if its last use has ended.
     pub fn create_pool(&mut self, id: u64, flags: PoolFlags) -> Result<(), Failure> {
         let row = self.use_pool(id)?;
-        self.private[row].no_split |= flags.no_split;
+        if flags.no_split {
+            self.no_split.insert(id);
+            let PrivatePool { small, large, .. } = self.private[row];
+            self.pools[small].no_split = true;
+            self.pools[large].no_split = true;
+        }
         if flags.use_on_oom {
             self.on_oom.insert(id, id);
         }
@@ -110,9 +115,12 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         let row = self.private.len();
         let small = self.pools.len();
-        self.pools.push(BlockPool::new(true, Some(row)));
-        self.pools.push(BlockPool::new(false, Some(row)));
-        let pool = PrivatePool { id, uses: 1, driver_allocations: 0, no_split: false, small, large: small + 1 };
+        for is_small in [true, false] {
+            let mut half = BlockPool::new(is_small, Some(row));
+            half.no_split = self.rules.no_split_outlives_pool && self.no_split.contains(&id);
+            self.pools.push(half);
+        }
+        let pool = PrivatePool { id, uses: 1, driver_allocations: 0, small, large: small + 1 };
         self.private.push(pool);
         self.private_rows.insert(id, row);
         Ok(row)
@@ -150,11 +158,12 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             let row = self.use_pool(id)?;
             let private = &self.private[row];
             let pool = if self.pools[request.pool].small { private.small } else { private.large };
-            let block = self.take_free(&Request { pool, expandable: false, ..*request });
+            let found = self.find_free(&Request { pool, expandable: false, ..*request });
             self.release_pool_use(id)?;
-            if block.is_some() {
+            if let Some((block, at)) = found {
+                self.pools[pool].free(request.stream).remove_at(at);
                 request.expandable = false;
-                return Ok(block);
+                return Ok(Some(block));
             }
         }
         Ok(None)

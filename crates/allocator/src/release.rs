@@ -4,7 +4,6 @@ use crate::allocator::{Allocator, Request};
 use crate::block::BlockId;
 use crate::device::Device;
 use crate::failure::{Failure, Undefined};
-use crate::ordered::Key;
 use crate::pool::{DEFAULT_LARGE, DEFAULT_SMALL};
 use crate::settings::UNLIMITED;
 use crate::trace::{Action, Observer};
@@ -86,7 +85,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         let wanted = request.size.max(max_split);
         let free = self.pools[request.pool].free(request.stream);
-        let found = free.lower_bound(Key(wanted, 0));
+        let found = free.at_least(wanted);
         if let Some(block) = free.get(found)
             && !self.is_expandable(block)
         {

@@ -167,6 +167,17 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether an allocator decides alike under both: the versions' rules are the same, and so is every value.
+    pub fn decides_like(&self, other: &Self) -> bool {
+        let alike = Self {
+            version: other.version,
+            backend_is_fixed: other.backend_is_fixed,
+            remarks: other.remarks.clone(),
+            ..self.clone()
+        };
+        self.version.has_rules_of(other.version) && alike == *other
+    }
+
     /// What to tell about the string parsed last.
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks

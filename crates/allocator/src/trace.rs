@@ -58,12 +58,17 @@ pub struct TraceEntry {
 
 /// Sees each entry as it is made.
 pub trait Observer {
+    /// Whether it looks at them; where it does not, they are not made.
+    const LOOKS: bool = true;
+
     /// Called once for each entry, in order.
     fn record(&mut self, entry: TraceEntry);
 }
 
 /// Nobody looks.
 impl Observer for () {
+    const LOOKS: bool = false;
+
     #[inline]
     fn record(&mut self, _: TraceEntry) {}
 }

@@ -16,9 +16,25 @@ impl TorchVersion {
     /// The newest version whose rules are known.
     pub const NEWEST: Self = Self { major: 2, minor: 15 };
 
+    /// Every version whose rules are known, from the oldest.
+    pub fn all() -> impl DoubleEndedIterator<Item = Self> {
+        (Self::OLDEST.minor..=Self::NEWEST.minor).map(Self::v2)
+    }
+
     /// Version 2.`minor`.
     pub const fn v2(minor: u16) -> Self {
         Self { major: 2, minor }
+    }
+
+    /// Whether the allocators of both versions decide alike, given the same settings; how they read settings may differ.
+    ///
+    /// ```
+    /// use highwater_allocator::TorchVersion;
+    /// assert!(TorchVersion::v2(10).has_rules_of(TorchVersion::v2(11)));
+    /// assert!(!TorchVersion::v2(11).has_rules_of(TorchVersion::v2(12)));
+    /// ```
+    pub fn has_rules_of(self, other: Self) -> bool {
+        self.rules().once_settings_are_read() == other.rules().once_settings_are_read()
     }
 
     /// The rules of this version.
@@ -37,6 +53,8 @@ impl TorchVersion {
             parse_keeps_non_split_rounding: self < Self::v2(11),
             list_rest_overwrites_last: self < Self::v2(10),
             strict_conf: self < Self::v2(10),
+            no_split_outlives_pool: self < Self::v2(14),
+            returns_short_reservations: self >= Self::v2(15),
         }
     }
 }
@@ -84,7 +102,7 @@ pub(crate) enum Tie {
 ///
 /// # Source
 /// `spec/caching-allocator.md` section 21.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a difference between two releases")]
 pub(crate) struct Rules {
     /// Section 2.1.
@@ -105,6 +123,17 @@ pub(crate) struct Rules {
     pub(crate) list_rest_overwrites_last: bool,
     /// The separators of a settings string matter, and its integers are of 32 bits (17.2).
     pub(crate) strict_conf: bool,
+    /// A pool that is deleted and made anew is `no_split` as before (14.3).
+    pub(crate) no_split_outlives_pool: bool,
+    /// An expandable reservation that is too short for its request is given back (13.1).
+    pub(crate) returns_short_reservations: bool,
+}
+
+impl Rules {
+    /// These rules, with those for reading settings put alike.
+    fn once_settings_are_read(self) -> Self {
+        Self { parse_keeps_non_split_rounding: false, list_rest_overwrites_last: false, strict_conf: false, ..self }
+    }
 }
 
 #[cfg(test)]

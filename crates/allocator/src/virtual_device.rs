@@ -44,6 +44,16 @@ impl VirtualDevice {
         }
     }
 
+    /// Counts memory that an allocator holds from the start, as far as there is so much.
+    pub fn claim(&mut self, bytes: u64) {
+        self.used_bytes += bytes.min(self.free_bytes());
+    }
+
+    /// How many ranges went elsewhere because an [`AddressPolicy::Script`] did not have them.
+    pub fn unscripted_ranges(&self) -> u64 {
+        self.addresses.unscripted()
+    }
+
     fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.free_bytes();
         if fits {
@@ -72,7 +82,7 @@ impl Device for VirtualDevice {
     }
 
     fn free(&mut self, address: u64, bytes: u64) {
-        self.used_bytes -= in_units(bytes);
+        self.used_bytes = self.used_bytes.saturating_sub(in_units(bytes));
         self.addresses.give_back(address, in_units(bytes));
     }
 
@@ -89,7 +99,7 @@ impl Device for VirtualDevice {
     }
 
     fn unmap(&mut self, _: u64, bytes: u64) {
-        self.used_bytes -= bytes;
+        self.used_bytes = self.used_bytes.saturating_sub(bytes);
     }
 
     fn is_done(&mut self, stream: u64) -> bool {

@@ -98,15 +98,22 @@ fn every_case_is_equal(torch: &str, expected_cases: usize) {
 
 #[test]
 fn every_case_of_torch_2_8_is_equal() {
-    every_case_is_equal("2.8.0", 81);
+    every_case_is_equal("2.8.0", 84);
 }
 
 #[test]
 fn every_case_of_torch_2_11_is_equal() {
-    every_case_is_equal("2.11.0", 91);
+    every_case_is_equal("2.11.0", 95);
 }
 
 #[test]
 fn every_case_of_torch_2_15_is_equal() {
-    every_case_is_equal("2.15.0", 91);
+    every_case_is_equal("2.15.0", 97);
+}
+
+#[test]
+fn every_case_of_the_versions_between_is_equal() {
+    for (torch, cases) in [("2.9.0", 17), ("2.10.0", 17), ("2.12.0", 21), ("2.13.0", 21), ("2.14.0", 21)] {
+        every_case_is_equal(torch, cases);
+    }
 }

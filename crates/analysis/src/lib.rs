@@ -38,6 +38,7 @@ pub mod torch_version;
 pub mod units;
 pub mod verdict;
 pub mod view;
+pub mod whatif;
 
 use highwater_snapshot::{Snapshot, Warnings};
 

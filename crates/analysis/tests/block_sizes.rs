@@ -96,7 +96,7 @@ fn dump(run: &Run, settings: &Settings, conf: &str, names_pools: bool) -> Snapsh
         };
         snapshot.segments.push(row);
     }
-    let max_split = run.max_split_bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap());
+    let max_split = run.max_split_size;
     let divisions = settings.roundup_power2_divisions.iter().enumerate();
     let divisions = divisions.map(|(k, &by)| ((1_u64 << k).to_string(), Setting::Int(by.try_into().unwrap())));
     snapshot.settings.entries = vec![
@@ -201,7 +201,14 @@ fn follow(torch: &str) -> Seen {
         assert_eq!(read, confs.len(), "{name}: settings that PyTorch takes");
         let snapshot = dump(&run, &settings, confs[confs.len() - 1], torch == "2.15.0");
         let analysis = analyse(&snapshot);
-        let [device] = &analysis.devices[..] else { panic!("{name}: one device") };
+        let [device] = &analysis.devices[..] else {
+            assert_eq!(
+                run.statistics.allocation.all().allocated,
+                0,
+                "{name}: one device, unless nothing was allocated"
+            );
+            continue;
+        };
         let peaks = !program.ops.contains(&Op::ResetPeak);
         let splits = !program.ops.iter().any(|op| matches!(op, Op::RecordStream { .. }));
         let (allocated, active) = (device.timeline.allocated_peak(), device.timeline.active_peak());
@@ -234,17 +241,17 @@ fn follow(torch: &str) -> Seen {
 
 #[test]
 fn what_torch_2_8_did_is_followed_to_the_byte() {
-    assert_eq!(follow("2.8.0"), Seen { exact: 75, bounds: 4, estimate: 2 });
+    assert_eq!(follow("2.8.0"), Seen { exact: 78, bounds: 4, estimate: 2 });
 }
 
 #[test]
 fn what_torch_2_11_did_is_followed_to_the_byte() {
-    assert_eq!(follow("2.11.0"), Seen { exact: 83, bounds: 6, estimate: 2 });
+    assert_eq!(follow("2.11.0"), Seen { exact: 87, bounds: 6, estimate: 2 });
 }
 
 #[test]
 fn what_torch_2_15_did_is_followed_to_the_byte() {
-    assert_eq!(follow("2.15.0"), Seen { exact: 83, bounds: 6, estimate: 2 });
+    assert_eq!(follow("2.15.0"), Seen { exact: 88, bounds: 6, estimate: 2 });
 }
 
 fn recording(name: &str) -> Snapshot {

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use highwater_analysis::replay::choose;
 use highwater_analysis::stats::stats;
 use highwater_analysis::view;
 use highwater_analysis::{Analysis, analyse};
@@ -127,6 +128,26 @@ fn pages_are_unmapped_quickly() {
     }
     let reserved = built.is_quick(|analysis| stats(&built.0, &analysis.devices[0]).reserved_bytes);
     assert_eq!(reserved.small.freed, Some(PAGES * PAGE));
+}
+
+#[test]
+fn frees_that_complete_in_another_order_are_replayed_quickly() {
+    const BLOCKS: u64 = 60_000;
+    let mut built = Builder::new();
+    for address in (0..BLOCKS).map(|block| block * 512) {
+        if address % PAGE == 0 {
+            built.entry(Action::SEGMENT_ALLOC, address, PAGE, StackId::EMPTY);
+        }
+        built.entry(Action::ALLOC, address, 512, StackId::EMPTY);
+    }
+    for block in 0..BLOCKS {
+        built.entry(Action::FREE_REQUESTED, block * 512, 512, StackId::EMPTY);
+    }
+    for block in (0..BLOCKS).rev() {
+        built.entry(Action::FREE_COMPLETED, block * 512, 512, StackId::EMPTY);
+    }
+    let choice = built.is_quick(|analysis| choose(&built.0, &[&analysis.devices[0]]));
+    assert!(choice.replays[0].fidelity.is_exact(), "{:?}", choice.replays[0].fidelity);
 }
 
 #[test]

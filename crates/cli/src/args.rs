@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, export, live, man, report, segments, stats, trace};
+use crate::commands::{completions, export, live, man, report, segments, simulate, stats, trace};
 
 /// Shows and explains the GPU memory use of PyTorch programs.
 #[derive(Debug, Parser)]
@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Trace(trace::Args),
     /// Draw the segments and the blocks in them, as they were at the dump
     Segments(segments::Args),
+    /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
+    Simulate(simulate::Args),
     /// Convert the snapshot for another program
     Export(export::Args),
     /// Print the completion script of a shell

@@ -1,4 +1,4 @@
-//! The snapshot that a command works on: opened, read with a progress bar, redacted if asked.
+//! The files that a command works on: opened, decompressed, read with a progress bar; snapshots redacted if asked.
 
 use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
@@ -52,26 +52,16 @@ impl InputArgs {
 
     /// How a message calls the input.
     pub(crate) fn name(&self) -> String {
-        if self.is_stdin() { "standard input".to_owned() } else { format!("`{}`", self.file.display()) }
+        name(&self.file)
     }
 
     /// The file's name without its directories, for a title.
     pub(crate) fn short_name(&self) -> String {
-        let name = self.file.file_name().map_or_else(|| self.file.to_string_lossy(), |name| name.to_string_lossy());
-        if self.is_stdin() { self.name() } else { crate::printable::printable(&name).into_owned() }
-    }
-
-    fn is_stdin(&self) -> bool {
-        self.file == Path::new("-")
+        short_name(&self.file)
     }
 
     fn read_file(&self) -> Result<Snapshot, highwater_snapshot::Error> {
-        if self.is_stdin() {
-            return Snapshot::read(WithProgress::new(io::stdin().lock(), None));
-        }
-        let file = highwater_snapshot::open_file(&self.file)?;
-        let total = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
-        Snapshot::read(WithProgress::new(file, total))
+        Snapshot::read(open(&self.file)?)
     }
 
     fn check_device(&self, snapshot: &Snapshot) -> Result<(), Problem> {
@@ -89,6 +79,54 @@ impl InputArgs {
             _ => Ok(()),
         }
     }
+}
+
+/// How a message calls a file; `-` is standard input.
+pub(crate) fn name(file: &Path) -> String {
+    if is_stdin(file) { "standard input".to_owned() } else { format!("`{}`", file.display()) }
+}
+
+/// A file's name without its directories, for a title.
+pub(crate) fn short_name(file: &Path) -> String {
+    let last = file.file_name().map_or_else(|| file.to_string_lossy(), |name| name.to_string_lossy());
+    if is_stdin(file) { name(file) } else { crate::printable::printable(&last).into_owned() }
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// Opens a file, or standard input, to be read with a progress bar.
+fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
+    if is_stdin(file) {
+        return Ok(Box::new(WithProgress::new(io::stdin().lock(), None)));
+    }
+    let file = highwater_snapshot::open_file(file)?;
+    let total = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    Ok(Box::new(WithProgress::new(file, total)))
+}
+
+/// The most text that a file may hold, decompressed: a hundred million rows of a request program.
+const MAX_TEXT_BYTES: u64 = 4 << 30;
+
+/// The text of a file or standard input, gzip'd, zstd'd or not.
+///
+/// # Errors
+/// If it cannot be read, or is too long.
+pub(crate) fn read_text(file: &Path) -> Result<Vec<u8>, Problem> {
+    let cannot_read =
+        |error: &dyn std::fmt::Display| Problem::new(format!("{} cannot be read", name(file))).because(error);
+    let mut text = Vec::new();
+    let packed = open(file).map_err(|error| cannot_read(&error))?;
+    let source = match highwater_snapshot::decompressed(packed) {
+        Ok(source) => source,
+        Err(error) => return Err(cannot_read(&error)),
+    };
+    source.take(MAX_TEXT_BYTES + 1).read_to_end(&mut text).map_err(|error| cannot_read(&error))?;
+    if text.len() as u64 > MAX_TEXT_BYTES {
+        return Err(cannot_read(&format!("it holds more than {} of text", crate::units::size(MAX_TEXT_BYTES))));
+    }
+    Ok(text)
 }
 
 /// Reading that takes less shows no progress.

@@ -24,7 +24,7 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     match commands::run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => error::report(&error),
     }
 }

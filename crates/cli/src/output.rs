@@ -31,46 +31,63 @@ impl OutputArgs {
     /// # Errors
     /// If the file exists already, or cannot be written; a file that was begun is removed then.
     pub(crate) fn write(&self, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
-        match &self.output {
-            None => to_stdout(write),
-            Some(path) if path == Path::new("-") => to_stdout(write),
-            Some(path) => self.write_file(path, write),
-        }
+        write_to(self.output.as_deref().unwrap_or(Path::new(STDOUT)), self.force, write)
     }
 
     /// Whether the data would be shown on a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.output.as_deref().is_none_or(|path| path == Path::new("-")) && io::stdout().is_terminal()
+        self.output.as_deref().is_none_or(is_stdout) && io::stdout().is_terminal()
     }
+}
 
-    fn write_file(&self, path: &Path, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
-        let cannot_write =
-            |error: &io::Error| Problem::new(format!("cannot write `{}`", path.display())).because(error);
-        let file = self.create(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                Problem::new(format!("`{}` exists already", path.display())).hint("`--force` overwrites it")
-            }
-            _ => cannot_write(&error),
-        })?;
-        let mut out = Sink::with_capacity(BUFFER_BYTES, Box::new(file));
-        if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
-            drop(out);
-            if !self.force {
-                // Half a file is worse than none; that it cannot be removed either adds nothing to the first error.
-                let _ = std::fs::remove_file(path);
-            }
-            return Err(cannot_write(&error).into());
+/// The path that stands for standard output.
+const STDOUT: &str = "-";
+
+/// Whether a path stands for standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new(STDOUT)
+}
+
+/// Lets `write` write to a file, or to standard output, and says on standard error what was written, if it was a file.
+///
+/// # Errors
+/// If the file exists already and `force` is not given, or it cannot be written; a file that was begun is removed then.
+pub(crate) fn write_to(
+    path: &Path,
+    force: bool,
+    write: impl FnOnce(&mut Sink) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if is_stdout(path) {
+        return to_stdout(write);
+    }
+    let cannot_write = |error: &io::Error| Problem::new(format!("cannot write `{}`", path.display())).because(error);
+    let file = create(path, force).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(path),
+        _ => cannot_write(&error),
+    })?;
+    let mut out = Sink::with_capacity(BUFFER_BYTES, Box::new(file));
+    if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
+        drop(out);
+        if !force {
+            // Half a file is worse than none; that it cannot be removed either adds nothing to the first error.
+            let _ = std::fs::remove_file(path);
         }
-        let bytes = std::fs::metadata(path).with_context(|| format!("cannot read `{}` again", path.display()))?.len();
-        // The file is written; that nobody can be told is no failure.
-        let _ = writeln!(io::stderr(), "wrote {} ({})", path.display(), units::size(bytes));
-        Ok(())
+        return Err(cannot_write(&error).into());
     }
+    let bytes = std::fs::metadata(path).with_context(|| format!("cannot read `{}` again", path.display()))?.len();
+    // The file is written; that nobody can be told is no failure.
+    let _ = writeln!(io::stderr(), "wrote {} ({})", path.display(), units::size(bytes));
+    Ok(())
+}
 
-    /// Creates the file in one step, so that no other program's file of that name is lost.
-    fn create(&self, path: &Path) -> io::Result<File> {
-        if self.force { File::create(path) } else { OpenOptions::new().write(true).create_new(true).open(path) }
-    }
+/// Creates the file in one step, so that no other program's file of that name is lost.
+fn create(path: &Path, force: bool) -> io::Result<File> {
+    if force { File::create(path) } else { OpenOptions::new().write(true).create_new(true).open(path) }
+}
+
+/// That a file is there already.
+pub(crate) fn exists(path: &Path) -> Problem {
+    Problem::new(format!("`{}` exists already", path.display())).hint("`--force` overwrites it")
 }
 
 /// Lets `write` write to standard output.

@@ -43,7 +43,7 @@ pub use ids::{EntryId, FrameId, PoolId, StackId, StreamId, StringId};
 pub use segments::{Block, BlockState, Segment, SegmentType};
 pub use settings::{Setting, Settings};
 pub use snapshot::{Cut, Encoding, EndTotals, HostMemory, Layout, Snapshot};
-pub use source::open_file;
+pub use source::{decompressed, open_file};
 pub use stacks::{Frame, FrameTable, StackTable};
 pub use strings::StringTable;
 pub use warnings::{Place, Warning, Warnings};

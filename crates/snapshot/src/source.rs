@@ -37,20 +37,33 @@ impl Snapshot {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn read(source: impl Read) -> Result<Self, Error> {
-        let mut bytes: Bytes<'_> = Box::new(source);
-        for _ in 0..=MAX_LAYERS {
-            let (prefix, rest) = split_prefix(bytes)?;
-            let whole = Cursor::new(prefix.clone()).chain(rest);
-            bytes = match prefix[..] {
-                [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(whole))),
-                [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                    Box::new(zstd::stream::read::Decoder::new(whole).map_err(|e| Error::at(0, damage(e)))?)
-                }
-                _ => return read_plain(&prefix, whole),
-            };
-        }
-        Err(Error::new(ErrorKind::Limit { what: "the number of compressed layers", limit: MAX_LAYERS as u64 }))
+        let (prefix, whole) = unpacked(Box::new(source))?;
+        read_plain(&prefix, whole)
     }
+}
+
+/// The bytes behind gzip and zstd, in as many layers as there are; what is not compressed comes as it is.
+///
+/// # Errors
+/// If the first bytes cannot be read, or there are too many layers.
+pub fn decompressed<'a>(source: impl Read + 'a) -> Result<impl Read + 'a, Error> {
+    unpacked(Box::new(source)).map(|(_, whole)| whole)
+}
+
+/// The first bytes behind any compression, and all of them.
+fn unpacked(mut bytes: Bytes<'_>) -> Result<(Vec<u8>, impl Read + '_), Error> {
+    for _ in 0..=MAX_LAYERS {
+        let (prefix, rest) = split_prefix(bytes)?;
+        let whole = Cursor::new(prefix.clone()).chain(rest);
+        bytes = match prefix[..] {
+            [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(whole))),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                Box::new(zstd::stream::read::Decoder::new(whole).map_err(|e| Error::at(0, damage(e)))?)
+            }
+            _ => return Ok((prefix, whole)),
+        };
+    }
+    Err(Error::new(ErrorKind::Limit { what: "the number of compressed layers", limit: MAX_LAYERS as u64 }))
 }
 
 /// Opens a file for [`Snapshot::read`].

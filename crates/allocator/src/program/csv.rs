@@ -68,19 +68,16 @@ impl Run {
             line(&mut text, format_args!("{name},all,{current},{peak},{allocated},{freed}"));
         }
         let counts = [
-            ("num_alloc_retries", Some(stats.num_alloc_retries)),
-            ("num_ooms", Some(stats.num_ooms)),
-            ("num_sync_all_streams", Some(stats.num_sync_all_streams)),
-            ("num_device_alloc", Some(stats.num_device_alloc)),
-            ("num_device_free", Some(stats.num_device_free)),
-            ("max_split_size", self.max_split_bytes),
-            ("errors", Some(0)),
+            ("num_alloc_retries", stats.num_alloc_retries.cast_signed()),
+            ("num_ooms", stats.num_ooms.cast_signed()),
+            ("num_sync_all_streams", stats.num_sync_all_streams.cast_signed()),
+            ("num_device_alloc", stats.num_device_alloc.cast_signed()),
+            ("num_device_free", stats.num_device_free.cast_signed()),
+            ("max_split_size", self.max_split_size),
+            ("errors", 0),
         ];
         for (name, count) in counts {
-            match count {
-                Some(count) => line(&mut text, format_args!("{name},all,{count},,,")),
-                None => line(&mut text, format_args!("{name},all,-1,,,")),
-            }
+            line(&mut text, format_args!("{name},all,{count},,,"));
         }
         text
     }

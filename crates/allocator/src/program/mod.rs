@@ -4,14 +4,16 @@
 
 mod csv;
 mod parse;
+mod rmm;
 mod run;
 
 pub use parse::{Program, ProgramError};
-pub use run::{Event, Options, Run, RunError, run, run_quietly};
+pub use rmm::{Oddity, RmmLog};
+pub use run::{Event, FailedRequest, Options, Run, RunError, Summary, run, run_quietly, summarise};
 
 use crate::private::PoolFlags;
 
-/// How many streams a program can name.
+/// How many streams the text of a program can name.
 pub const MAX_STREAMS: u64 = 64;
 
 /// One row of a program.

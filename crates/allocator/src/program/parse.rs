@@ -26,6 +26,12 @@ pub struct ProgramError {
     problem: String,
 }
 
+impl ProgramError {
+    pub(super) fn new(line: usize, problem: String) -> Self {
+        Self { line, problem }
+    }
+}
+
 impl Program {
     /// Reads the text of a program.
     ///
@@ -35,12 +41,12 @@ impl Program {
         let mut lines = text.split(|&byte| byte == b'\n').enumerate();
         let header = lines.next().map(|(_, line)| line).unwrap_or_default();
         if !header.starts_with(HEADER.as_bytes()) {
-            return Err(ProgramError { line: 1, problem: format!("expected the header `{HEADER}`") });
+            return Err(ProgramError::new(1, format!("expected the header `{HEADER}`")));
         }
         let mut program = Self::default();
         let mut slots = FxHashMap::default();
         for (index, line) in lines {
-            let error = |problem| ProgramError { line: index + 1, problem };
+            let error = |problem| ProgramError::new(index + 1, problem);
             let line = str::from_utf8(line).map_err(|_| error("not text (UTF-8)".to_owned()))?;
             let line = line.trim_end_matches('\r');
             if !line.is_empty() {

@@ -8,6 +8,7 @@ use crate::allocator::Allocator;
 use crate::block::BlockId;
 use crate::block_map::MappedSegment;
 use crate::failure::{Failure, Undefined};
+use crate::message;
 use crate::settings::{ConfError, Settings};
 use crate::stats::Statistics;
 use crate::trace::{Action, Observer, TraceEntry};
@@ -60,8 +61,34 @@ pub struct Run {
     pub block_maps: Vec<(usize, Vec<MappedSegment>)>,
     /// The statistics at the end.
     pub statistics: Statistics,
-    /// `max_split_size` of the statistics; `None` is unlimited.
-    pub max_split_bytes: Option<u64>,
+    /// `max_split_size` of the statistics; -1 is unlimited.
+    pub max_split_size: i64,
+    /// The first request that failed.
+    pub first_failure: Option<FailedRequest>,
+    /// Ranges that an [`AddressPolicy::Script`] did not have.
+    pub unscripted_ranges: u64,
+}
+
+/// What a program led to, without its trace.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The statistics at the end.
+    pub statistics: Statistics,
+    /// The first request that failed.
+    pub first_failure: Option<FailedRequest>,
+    /// Ranges that an [`AddressPolicy::Script`] did not have.
+    pub unscripted_ranges: u64,
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRequest {
+    /// The row, from 0.
+    pub op: usize,
+    /// Bytes as asked for.
+    pub requested_bytes: u64,
+    /// What PyTorch would have printed.
+    pub message: String,
 }
 
 /// A program that cannot be run to its end.
@@ -113,12 +140,30 @@ pub fn run(program: &Program, options: &Options) -> Result<Run, RunError> {
         }
     }
     runner.take_block_map(program.ops.len());
-    let Runner { mut allocator, block_maps, .. } = runner;
+    let Runner { mut allocator, block_maps, first_failure, .. } = runner;
     let statistics = *allocator.statistics();
-    let max_split_bytes = allocator.max_split_size_statistic();
+    let max_split_size = allocator.max_split_size_statistic();
+    let unscripted_ranges = allocator.device().unscripted_ranges();
     let mut events = std::mem::take(&mut allocator.observer_mut().events);
     sort_batches(&mut events);
-    Ok(Run { events, block_maps, statistics, max_split_bytes })
+    Ok(Run { events, block_maps, statistics, max_split_size, first_failure, unscripted_ranges })
+}
+
+/// Runs a program without writing down its trace and its block maps.
+///
+/// # Errors
+/// As [`run`].
+pub fn summarise(program: &Program, options: &Options) -> Result<Summary, RunError> {
+    let mut runner = Runner::new(program.slots, options, ())?;
+    runner.takes_block_maps = false;
+    for (op, row) in program.ops.iter().enumerate() {
+        if runner.step(op, row)? != Outcome::Done && options.stop_on_oom {
+            break;
+        }
+    }
+    let Runner { allocator, first_failure, .. } = runner;
+    let unscripted_ranges = allocator.device().unscripted_ranges();
+    Ok(Summary { statistics: *allocator.statistics(), first_failure, unscripted_ranges })
 }
 
 /// Runs a program for its statistics alone.
@@ -126,13 +171,7 @@ pub fn run(program: &Program, options: &Options) -> Result<Run, RunError> {
 /// # Errors
 /// As [`run`].
 pub fn run_quietly(program: &Program, options: &Options) -> Result<Statistics, RunError> {
-    let mut runner = Runner::new(program.slots, options, ())?;
-    for (op, row) in program.ops.iter().enumerate() {
-        if runner.step(op, row)? != Outcome::Done && options.stop_on_oom {
-            break;
-        }
-    }
-    Ok(*runner.allocator.statistics())
+    summarise(program, options).map(|summary| summary.statistics)
 }
 
 /// Frees that complete together do so in the hash order of streams, which means nothing: they are put by address.
@@ -183,7 +222,9 @@ struct Runner<O> {
     allocator: Allocator<VirtualDevice, O>,
     torch: TorchVersion,
     held: Vec<Option<BlockId>>,
+    takes_block_maps: bool,
     block_maps: Vec<(usize, Vec<MappedSegment>)>,
+    first_failure: Option<FailedRequest>,
 }
 
 impl<O: Observer> Runner<O> {
@@ -195,7 +236,9 @@ impl<O: Observer> Runner<O> {
             allocator: Allocator::new(device, settings, observer),
             torch: options.torch,
             held: vec![None; slots],
+            takes_block_maps: true,
             block_maps: Vec::new(),
+            first_failure: None,
         })
     }
 
@@ -207,10 +250,13 @@ impl<O: Observer> Runner<O> {
                 self.held[slot] = None;
                 match allocator.malloc(bytes, handle(stream)) {
                     Ok(block) => self.held[slot] = block,
-                    Err(Failure::OutOfMemory(_)) => return Ok(Outcome::OutOfMemory),
                     Err(Failure::Undefined(reason)) => return Err(RunError::Undefined { op, reason }),
-                    Err(Failure::Rejected { .. } | Failure::TooLarge { .. }) => {
-                        return Ok(Outcome::Refused { bytes, stream });
+                    Err(failure) => {
+                        self.keep_first(op, bytes, &failure);
+                        return Ok(match failure {
+                            Failure::OutOfMemory(_) => Outcome::OutOfMemory,
+                            _ => Outcome::Refused { bytes, stream },
+                        });
                     }
                 }
                 Ok(())
@@ -257,7 +303,9 @@ impl<O: Observer> Runner<O> {
             }
             Op::Snapshot => {
                 allocator.mark_snapshot();
-                self.take_block_map(op);
+                if self.takes_block_maps {
+                    self.take_block_map(op);
+                }
                 Ok(())
             }
         };
@@ -266,6 +314,19 @@ impl<O: Observer> Runner<O> {
             Err(Failure::Undefined(reason)) => Err(RunError::Undefined { op, reason }),
             Err(_) => unreachable!("only requests can fail for lack of memory"),
         }
+    }
+
+    #[cold]
+    fn keep_first(&mut self, op: usize, requested_bytes: u64, failure: &Failure) {
+        let allocator = &self.allocator;
+        self.first_failure.get_or_insert_with(|| {
+            let message = match failure {
+                Failure::OutOfMemory(failure) => allocator.message(failure).to_string(),
+                Failure::TooLarge { .. } => message::MORE_THAN_1_EB.to_owned(),
+                _ => message::rejected(requested_bytes),
+            };
+            FailedRequest { op, requested_bytes, message }
+        });
     }
 
     fn take_block_map(&mut self, op: usize) {

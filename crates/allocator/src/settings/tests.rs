@@ -307,3 +307,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn settings_of_two_versions_decide_alike_where_rules_and_values_do() {
+    let with = |minor, conf: &str| {
+        let mut settings = Settings::new(TorchVersion::v2(minor));
+        settings.parse(conf).unwrap();
+        settings
+    };
+    assert!(with(10, "max_split_size_mb:64").decides_like(&with(11, "max_split_size_mb:64")));
+    assert!(with(11, "").decides_like(&Settings::new(TorchVersion::v2(11))), "read or not");
+    assert!(!with(11, "max_split_size_mb:64").decides_like(&with(11, "")), "another value");
+    assert!(!with(11, "").decides_like(&with(12, "")), "another order of equal blocks");
+}

@@ -206,7 +206,7 @@ fn mixed(draw: &mut Draw, torch: TorchVersion, p: &mut Draft, ops: usize) {
             6 => p.snapshot(),
             7 => order.push(p.alloc(0, draw.below(streams))),
             8 => p.free(draw.between(1, 500)),
-            9 => order.push(p.alloc(1 << draw.between(31, 63), draw.below(streams))),
+            9 => order.push(p.alloc(1 << draw.between(31, 59), draw.below(streams))),
             _ => {}
         }
         if with_pools {
@@ -406,9 +406,8 @@ fn pools(draw: &mut Draw, torch: TorchVersion, p: &mut Draft, ops: usize) {
             let id = p.alloc(1, 0);
             p.free(id);
         }
-        if draw.in_a_thousand(800) {
-            p.empty_cache(None);
-        }
+        // Pools without uses and without blocks are gone after this, and their numbers can be used again.
+        p.empty_cache(None);
         if draw.in_a_thousand(50) {
             p.snapshot();
         }
@@ -545,7 +544,7 @@ fn wild(draw: &mut Draw, torch: TorchVersion, p: &mut Draft, ops: usize) {
             935..938 => p.reset_peak(),
             938..942 => p.snapshot(),
             942..945 => p.free(draw.between(1, 500)),
-            945..948 => ids.push(p.alloc(1 << draw.between(31, 63), draw.below(streams))),
+            945..948 => ids.push(p.alloc(1 << draw.between(31, 59), draw.below(streams))),
             word if word < 1000 => {}
             word => match (word - 1000) % 6 {
                 0 if torch >= TorchVersion::v2(11) => {

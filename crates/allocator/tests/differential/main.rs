@@ -26,6 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cases::Case;
 use outcome::{Oracle, Verdict, compare};
+use shrink::shrink;
 
 /// After so many differences the search ends.
 const ENOUGH: usize = 5;
@@ -57,6 +58,8 @@ fn every_program_does_as_in_torch() {
             if let Some(difference) = try_case(oracle, &Case::new(seed, oracle.torch), &mut tally) {
                 eprintln!("{difference}");
                 found.push(difference);
+                // Other versions would likely differ in the same way.
+                break;
             }
         }
         if said.elapsed() > Duration::from_secs(30) {
@@ -68,7 +71,7 @@ fn every_program_does_as_in_torch() {
         }
     }
     std::panic::set_hook(hook);
-    eprintln!("{}", tally.line());
+    eprintln!("{}{}", tally.failures(), tally.line());
     assert!(found.is_empty(), "{} differences, listed above", found.len());
 }
 
@@ -82,8 +85,8 @@ fn number(variable: &str) -> Option<u64> {
 struct Tally {
     cases: usize,
     events: usize,
-    /// Cases on which PyTorch fails: all, and those on which we fail too.
-    torch_fails: (usize, usize),
+    /// Cases on which PyTorch fails, by kind and how it fails: all, and those on which we fail too.
+    torch_fails: BTreeMap<(&'static str, &'static str), (usize, usize)>,
     /// Cases whose outcome in PyTorch depends on where its heap lies.
     unsettled: usize,
     equal: BTreeMap<&'static str, usize>,
@@ -99,10 +102,17 @@ impl Tally {
             self.equal.values().sum::<usize>(),
             equal.join(", "),
             self.events,
-            self.torch_fails.0,
-            self.torch_fails.1,
+            self.torch_fails.values().map(|fails| fails.0).sum::<usize>(),
+            self.torch_fails.values().map(|fails| fails.1).sum::<usize>(),
             self.unsettled,
         )
+    }
+
+    fn failures(&self) -> String {
+        let lines = self.torch_fails.iter().map(|((kind, why), (all, ours))| {
+            format!("torch fails on {all} of {kind}, on {ours} of them so do we: {why}\n")
+        });
+        lines.collect()
     }
 }
 
@@ -116,9 +126,10 @@ fn try_case(oracle: &Oracle, case: &Case, tally: &mut Tally) -> Option<String> {
             tally.events += torch.map_or(0, |outputs| outputs[0].lines().count() - 1);
             return None;
         }
-        Verdict::TorchFails { as_do_we } => {
-            tally.torch_fails.0 += 1;
-            tally.torch_fails.1 += usize::from(as_do_we);
+        Verdict::TorchFails { why, as_do_we } => {
+            let fails = tally.torch_fails.entry((case.kind, why)).or_default();
+            fails.0 += 1;
+            fails.1 += usize::from(as_do_we);
             return None;
         }
         Verdict::Differs(_) => {}
@@ -127,12 +138,16 @@ fn try_case(oracle: &Oracle, case: &Case, tally: &mut Tally) -> Option<String> {
         tally.unsettled += 1;
         return None;
     }
-    let with = |rows: &[String]| Case { rows: rows.to_vec(), ..case.clone() };
     let difference = |case: &Case| match compare(case.kind, &oracle.run(case, false), &outcome::ours(case)) {
         Verdict::Differs(how) => Some(how),
         _ => None,
     };
-    let shortest = with(&shrink::shrink(&case.rows, PATIENCE, |rows| difference(&with(rows)).is_some()));
+    let mut shortest = case.clone();
+    let with_rows = |rows: &[String]| Case { rows: rows.to_vec(), ..case.clone() };
+    shortest.rows = shrink(&case.rows, PATIENCE, |rows| difference(&with_rows(rows)).is_some());
+    let with_parts = |parts: &[String]| Case { conf: parts.join(","), ..shortest.clone() };
+    let parts = shrink(&settings::parts(&case.conf), PATIENCE, |parts| difference(&with_parts(parts)).is_some());
+    let shortest = with_parts(&parts);
     let how = difference(&shortest).unwrap_or_else(|| "nothing, when it is run again".to_owned());
     Some(describe(oracle, case, &shortest, &how))
 }

@@ -1,5 +1,6 @@
 //! What a case comes to, in PyTorch's allocator and in ours.
 
+use std::fmt::{self, Display};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -7,13 +8,38 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use highwater_allocator::TorchVersion;
-use highwater_allocator::program::{self, Options, Program};
+use highwater_allocator::program::{self, Options, Program, RunError};
 
+use crate::books;
 use crate::cases::Case;
 use crate::draft;
 
 /// The three outputs of a run, or why there are none.
-pub(crate) type Outcome = Result<[String; 3], String>;
+pub(crate) type Outcome = Result<[String; 3], Failed>;
+
+/// A run that did not come to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failed {
+    /// The row that was refused, from 0; `None` if it is not one row's fault.
+    pub(crate) row: Option<usize>,
+    pub(crate) why: &'static str,
+    pub(crate) details: String,
+}
+
+impl Failed {
+    fn at_all(why: &'static str, details: impl Display) -> Self {
+        Self { row: None, why, details: details.to_string() }
+    }
+}
+
+impl Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row {
+            Some(row) => write!(f, "{} in row {row}, {}", self.why, self.details),
+            None => write!(f, "{}, {}", self.why, self.details),
+        }
+    }
+}
 
 pub(crate) const OUTPUTS: [&str; 3] = ["events", "blocks", "stats"];
 
@@ -68,16 +94,20 @@ impl Oracle {
             if begun.elapsed() > PATIENCE {
                 child.kill().expect("the oracle is a child");
                 child.wait().expect("the oracle is a child");
-                return Err("it does not end".to_owned());
+                return Err(Failed::at_all("it does not end", format_args!("not in {PATIENCE:?}")));
             }
             std::thread::sleep(Duration::from_micros(500));
         };
         if !ended.success() {
-            return Err(format!("it refuses the settings or crashes, {ended}"));
+            return Err(Failed::at_all("it refuses the settings or crashes", ended));
         }
         let outputs = [events, blocks, stats].map(|path| fs::read_to_string(path).expect("the oracle wrote it"));
-        let has_errors = !outputs[2].lines().any(|line| line.starts_with("errors,all,0,"));
-        if has_errors { Err("it reports an error of its own".to_owned()) } else { Ok(outputs) }
+        if let Some(event) = outputs[0].lines().find(|line| line.contains(",error,")) {
+            let row = event.split(',').next().and_then(|row| row.parse().ok());
+            return Err(Failed { row, why: "it reports an error of its own", details: event.to_owned() });
+        }
+        books::check(case, &outputs).map_err(|error| Failed::at_all("its books do not agree", error))?;
+        Ok(outputs)
     }
 }
 
@@ -104,13 +134,22 @@ pub(crate) fn ours(case: &Case) -> Outcome {
         stop_on_oom: case.stop_on_oom,
     };
     let run = AssertUnwindSafe(|| {
-        let program = Program::parse(draft::file(&case.rows).as_bytes()).map_err(|error| error.to_string())?;
-        let run = program::run(&program, &options).map_err(|error| error.to_string())?;
+        let program = Program::parse(draft::file(&case.rows).as_bytes())
+            .map_err(|error| Failed::at_all("it does not read the program", error))?;
+        let run = program::run(&program, &options).map_err(|error| {
+            let row = match &error {
+                RunError::SettingsOfRow { op, .. } | RunError::PoolCreate { op } | RunError::Undefined { op, .. } => {
+                    Some(*op)
+                }
+                _ => None,
+            };
+            Failed { row, why: "it stops", details: error.to_string() }
+        })?;
         Ok([run.events_csv(), run.blocks_csv(), run.stats_csv()])
     });
     catch_unwind(run).unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(format!("it panics: {}", message.unwrap_or("without a message")))
+        Err(Failed::at_all("it panics", message.unwrap_or("without a message")))
     })
 }
 
@@ -118,8 +157,9 @@ pub(crate) fn ours(case: &Case) -> Outcome {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Equal,
-    /// PyTorch fails. Whether we say so as well is not compared: we need not follow it there.
+    /// PyTorch fails. Where it crashes we need not follow it; its errors are ours as well, in the same row.
     TorchFails {
+        why: &'static str,
         as_do_we: bool,
     },
     /// What differs first.
@@ -129,8 +169,14 @@ pub(crate) enum Verdict {
 pub(crate) fn compare(kind: &str, torch: &Outcome, ours: &Outcome) -> Verdict {
     match (torch, ours) {
         // Nothing but refused settings can fail there.
-        (Err(error), Ok(_)) if kind == "settings" => Verdict::Differs(format!("torch fails, we do not: {error}")),
-        (Err(_), ours) => Verdict::TorchFails { as_do_we: ours.is_err() },
+        (Err(error), Ok(_)) if kind == "settings" || error.row.is_some() => {
+            Verdict::Differs(format!("torch fails, we do not: {error}"))
+        }
+        // Ours may come first: PyTorch goes on for a while with books that do not agree.
+        (Err(torch), Err(ours)) if torch.row.is_some() && torch.row < ours.row => {
+            Verdict::Differs(format!("other errors\n  torch: {torch}\n  ours:  {ours}"))
+        }
+        (Err(error), ours) => Verdict::TorchFails { why: error.why, as_do_we: ours.is_err() },
         (Ok(_), Err(error)) => Verdict::Differs(format!("we fail, torch does not: {error}")),
         (Ok(torch), Ok(ours)) => {
             let first = OUTPUTS.iter().zip(torch.iter().zip(ours)).find_map(|(name, (torch, ours))| {

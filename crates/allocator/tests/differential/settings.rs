@@ -62,10 +62,13 @@ pub(crate) fn perhaps_refused(draw: &mut Draw, torch: TorchVersion) -> String {
             "per_process_memory_fraction:1.5",
             "per_process_memory_fraction:-1",
             "backend:native",
-            "backend:cudaMallocAsync",
             "backend:nonsense",
             "release_lock_on_cudamalloc:True",
             "release_lock_on_cudamalloc:yes",
+            "expandable_segments_reserve:0.5",
+            "expandable_segments_reserve:2G",
+            "expandable_segments_reserve:512M",
+            "expandable_segments_reserve:nonsense",
             "pinned_use_cuda_host_register:True",
             "pinned_num_register_threads:8",
             "pinned_num_register_threads:3",
@@ -78,6 +81,25 @@ pub(crate) fn perhaps_refused(draw: &mut Draw, torch: TorchVersion) -> String {
         ]);
     }
     conf
+}
+
+/// The parts of a string between the commas that are not inside a list.
+pub(crate) fn parts(conf: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut depth = 0;
+    for letter in conf.chars() {
+        match letter {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut().expect("one at least").push(letter);
+    }
+    parts
 }
 
 /// Settings that may follow each other: PyTorch fails when splitting is limited while expandable segments are in use.
@@ -103,6 +125,9 @@ fn some_keys(draw: &mut Draw, torch: TorchVersion, count: usize, expandable: boo
     if torch >= TorchVersion::v2(12) {
         keys.push("throw_on_cudamalloc_oom");
     }
+    if expandable && torch >= TorchVersion::v2(15) {
+        keys.push("expandable_segments_reserve");
+    }
     let mut parts = Vec::new();
     while parts.len() < count && !keys.is_empty() {
         let key = keys.swap_remove(draw.index(keys.len()));
@@ -122,6 +147,7 @@ fn value(draw: &mut Draw, key: &str) -> String {
         "large_segment_size_mb" => draw.of(&[11, 12, 20, 21, 32, 33, 50, 64]).to_string(),
         "garbage_collection_threshold" => format!("0.{}", draw.between(1, 99)),
         "per_process_memory_fraction" => fraction(draw),
+        "expandable_segments_reserve" => (*draw.of(&["0.05", "0.25", "0.5", "1.0", "1G", "3G", "100G"])).to_owned(),
         "roundup_power2_divisions" if draw.in_a_thousand(500) => draw.of(&[1, 2, 4, 8, 16, 32, 64]).to_string(),
         "roundup_power2_divisions" => divisions(draw),
         _ => if draw.in_a_thousand(850) { "True" } else { "False" }.to_owned(),

@@ -4,12 +4,16 @@
 //! allocator decided (where a block lies, when a segment is reserved, mapped or released). [`Replay`] takes the former
 //! as a [`Program`], lets the allocator of `highwater-allocator` decide the latter anew, and compares entry by entry.
 
+mod layout;
 mod pools;
 mod program;
 mod recording;
 mod settings;
 mod tape;
+mod version;
 
+pub use layout::Layout;
 pub use program::{Program, Step};
 pub use recording::{Difference, Fidelity, Replay, replay};
 pub use settings::recorded_settings;
+pub use version::{Choice, ChosenBy, choose};

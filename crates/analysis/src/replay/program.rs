@@ -1,5 +1,7 @@
 //! What the program asked for, without what the allocator made of it.
 
+use super::layout::Layout;
+
 /// One request, or a fact about the program that the allocator is given.
 ///
 /// Slots stand for blocks: rows of the device's [`Lifetimes`](crate::lifetime::Lifetimes).
@@ -64,6 +66,10 @@ pub struct Program {
     pub streams: Vec<u64>,
     /// How many private pools the steps name: they are 1 to this number.
     pub pools: u16,
+    /// How many of the first steps stand for what was there before the recording.
+    pub before_recording: usize,
+    /// Where that lay: none if there was nothing, two if the sizes of its blocks are not known for sure.
+    pub layouts: Vec<Layout>,
 }
 
 impl Program {

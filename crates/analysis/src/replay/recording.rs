@@ -7,6 +7,7 @@ use std::rc::Rc;
 use highwater_allocator::{Allocator, BlockId, Failure, PoolFlags, Settings, Statistics, TraceEntry};
 use highwater_snapshot::{Action, EntryId, PoolId, Snapshot};
 
+use super::layout::{Layout, layouts};
 use super::pools::Pools;
 use super::program::{Program, Step};
 use super::tape::{Columns, Comparison, Cursor, Tape, is_compared};
@@ -57,12 +58,25 @@ pub struct Replay {
 
 /// Replays a device's recording under these settings.
 pub fn replay(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Replay {
-    let plan = Plan::new(snapshot, device);
-    let first = Replayer::new(&plan, settings, None).run();
+    let plan = Plan::new(snapshot, device, settings);
+    let first = best_layout(&plan, settings, None);
     if settings.garbage_collection_threshold > 0.0 && !first.fidelity.is_exact() {
         return with_limit(&plan, settings, first);
     }
     first
+}
+
+/// A replay from each layout that is possible before the first entry; the one that holds longest.
+fn best_layout(plan: &Plan<'_>, settings: &Settings, limit: Option<u64>) -> Replay {
+    let mut best: Option<Replay> = None;
+    for layout in 0..plan.layouts.len().max(1) {
+        let replay = Replayer::new(plan, settings, limit).run(plan.layouts.get(layout));
+        let is_better = best.as_ref().is_none_or(|best| replay.fidelity.equal > best.fidelity.equal);
+        if is_better {
+            best = Some(replay);
+        }
+    }
+    best.expect("there is at least one replay")
 }
 
 /// The garbage collector runs by a limit that a snapshot does not record: finds one under which it ran as recorded.
@@ -76,7 +90,7 @@ fn with_limit(plan: &Plan<'_>, settings: &Settings, without: Replay) -> Replay {
     let mut best = without;
     while high - low > 1 {
         let limit = low + (high - low) / 2;
-        let mut replay = Replayer::new(plan, settings, Some(limit)).run();
+        let mut replay = best_layout(plan, settings, Some(limit));
         replay.inferred_limit_bytes = Some(limit);
         let difference = replay.fidelity.first_difference.clone();
         if replay.fidelity.equal > best.fidelity.equal || difference.is_none() {
@@ -116,10 +130,12 @@ struct Plan<'a> {
     device: &'a DeviceAnalysis<'a>,
     handles: &'a [u64],
     peak_reserved_bytes: u64,
+    /// What may have been there before the first entry.
+    layouts: Vec<Layout>,
 }
 
 impl<'a> Plan<'a> {
-    fn new(snapshot: &'a Snapshot, device: &'a DeviceAnalysis<'a>) -> Self {
+    fn new(snapshot: &'a Snapshot, device: &'a DeviceAnalysis<'a>, settings: &Settings) -> Self {
         let columns = Columns::new(device.entries, &snapshot.streams);
         let mut slots = vec![NO_SLOT; columns.actions.len()];
         for (slot, lifetime) in device.lifetimes.rows.iter().enumerate() {
@@ -142,6 +158,7 @@ impl<'a> Plan<'a> {
             device,
             handles: &snapshot.streams,
             peak_reserved_bytes: device.timeline.reserved_peak().bytes,
+            layouts: layouts(snapshot, device, settings),
         }
     }
 
@@ -213,7 +230,7 @@ impl<'a> Replayer<'a> {
         let cursor = Rc::new(RefCell::new(Cursor { next: columns.significant(0), ..Cursor::default() }));
         let tape =
             Tape { columns, cursor: Rc::clone(&cursor), busy: std::collections::BTreeSet::new(), spare: 1 << 62 };
-        let comparison = Comparison { columns, cursor: Rc::clone(&cursor) };
+        let comparison = Comparison::new(columns, Rc::clone(&cursor));
         let mut allocator = Allocator::new(tape, settings.clone(), comparison);
         // A limit or a full device shows in the recording itself: only the garbage collector needs to know one.
         allocator.set_limit_bytes(limit);
@@ -235,13 +252,15 @@ impl<'a> Replayer<'a> {
                 slots: plan.device.lifetimes.rows.len(),
                 streams: plan.handles.to_vec(),
                 pools: plan.private_pools,
+                before_recording: plan.device.lifetimes.at_start().len(),
+                layouts: plan.layouts.clone(),
             },
             fidelity: Fidelity { entries: compared as u64, equal: 0, first_difference: None },
         }
     }
 
-    fn run(mut self) -> Replay {
-        self.begin();
+    fn run(mut self, layout: Option<&Layout>) -> Replay {
+        self.begin(layout);
         let mut row = self.columns.significant(0);
         while row < self.columns.actions.len() {
             row = if self.columns.actions[row] == Action::FREE_REQUESTED {
@@ -265,32 +284,41 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    /// What was there before the first entry: the program holds it, and where it lies is the recording's.
-    fn begin(&mut self) {
-        for (slot, lifetime) in self.plan.device.lifetimes.at_start().iter().enumerate() {
-            let stream = lifetime.stream.get();
-            let (slot, bytes) = (number(slot), lifetime.requested_bytes);
+    /// What was there before the first entry.
+    fn begin(&mut self, layout: Option<&Layout>) {
+        let at_start = self.plan.device.lifetimes.at_start();
+        for (slot, lifetime) in at_start.iter().enumerate() {
+            let (slot, bytes, stream) = (number(slot), lifetime.requested_bytes, lifetime.stream.get());
             self.program.steps.push(Step::Alloc { slot, entry: u32::MAX, bytes, stream, pool: 0 });
         }
-        let device = self.plan.device;
-        if !device.recorded.from_start {
-            let note = "the recording does not begin with the program: what the allocator held before is not known";
-            self.part(self.columns.significant(0), None, note.to_owned());
+        match (layout, &mut self.allocator) {
+            (Some(layout), Some(allocator)) => {
+                for (segment, slots) in layout.segments.iter().zip(&layout.slots) {
+                    for (block, slot) in allocator.adopt_segment(segment).into_iter().zip(slots) {
+                        if let Some(slot) = *slot {
+                            self.held[slot as usize] = block;
+                        }
+                    }
+                }
+            }
+            _ if self.plan.device.recorded.from_start => {}
+            _ => {
+                let note = "the recording does not begin with the program, and what the allocator held is not known";
+                self.part(self.columns.significant(0), None, note.to_owned());
+            }
         }
+        self.cursor.borrow_mut().muted = true;
+        for (slot, lifetime) in at_start.iter().enumerate() {
+            if lifetime.awaits_free_at_start() {
+                self.free_slot(number(slot), true);
+            }
+        }
+        self.cursor.borrow_mut().muted = false;
     }
 
-    /// A free, and its completion if that follows at once; the entry to go on with.
-    fn free(&mut self, row: usize) -> usize {
-        let slot = self.plan.slots[row];
-        let at_once = self.plan.completes_at_once(row);
-        let next = self.plan.next(row);
-        let after = if at_once { self.plan.next(next) } else { next };
-        if slot == NO_SLOT {
-            let note = "an address is freed that nothing allocated, or that is free already";
-            self.part(row, None, note.to_owned());
-            return after;
-        }
-        let event = if at_once { None } else { self.spare_events.pop() };
+    /// Frees a slot's block, at once or when an event is done.
+    fn free_slot(&mut self, slot: u32, later: bool) {
+        let event = if later { self.spare_events.pop() } else { None };
         self.program.steps.push(match event {
             Some(event) => {
                 self.events.insert(slot, event);
@@ -305,6 +333,22 @@ impl<'a> Replayer<'a> {
                 allocator.device_mut().busy.insert(stream);
             }
             allocator.free(block);
+        }
+    }
+
+    /// A free, and its completion if that follows at once; the entry to go on with.
+    fn free(&mut self, row: usize) -> usize {
+        let slot = self.plan.slots[row];
+        let at_once = self.plan.completes_at_once(row);
+        let next = self.plan.next(row);
+        let after = if at_once { self.plan.next(next) } else { next };
+        if slot == NO_SLOT {
+            let note = "an address is freed that nothing allocated, or that is free already";
+            self.part(row, None, note.to_owned());
+            return after;
+        }
+        self.free_slot(slot, !at_once);
+        if self.allocator.is_some() {
             self.settle(after);
         }
         after
@@ -352,11 +396,26 @@ impl<'a> Replayer<'a> {
             (None, true) => vec![Cause::EmptyCache],
             (Some(_), false) if group.done_before.is_empty() || !(fails || group.reserves) => vec![Cause::Request],
             (Some(_), false) => vec![Cause::Request, Cause::RequestThatWaited],
-            // Nothing was reserved after the release, so it made no room: somebody else released.
-            (Some(_), true) if !fails && !group.reserves => vec![Cause::EmptyCache, Cause::Request],
+            // Nothing was reserved after the release, so it made no room; or there was room without it.
+            (Some(_), true) if !fails && (!group.reserves || self.had_room(group)) => {
+                vec![Cause::EmptyCache, Cause::Request]
+            }
             (Some(_), true) if group.done_before.is_empty() => vec![Cause::Request, Cause::EmptyCache],
             (Some(_), true) => vec![Cause::Request, Cause::RequestThatWaited, Cause::EmptyCache],
         }
+    }
+
+    /// Whether the allocator held more at another time than it held before this group and reserved in it: then the
+    /// driver would not have refused, and nothing had to be released. The garbage collector releases all the same.
+    fn had_room(&self, group: &Group) -> bool {
+        let Some(allocator) = &self.allocator else {
+            return false;
+        };
+        let rows = group.rows.clone().filter(|&row| is_reservation(self.columns.actions[row]));
+        let reserved: u64 = rows.map(|row| self.columns.sizes[row]).sum();
+        let held = allocator.statistics().reserved_bytes.all().current;
+        allocator.settings().garbage_collection_threshold == 0.0
+            && held.saturating_add(reserved) <= self.plan.peak_reserved_bytes
     }
 
     /// Tries the causes in turn; the first that explains the group, or the first of all.
@@ -474,6 +533,9 @@ impl<'a> Replayer<'a> {
 
     /// Why a recording may differ from its replay, by what differs.
     fn explanation(&self, row: usize, predicted: Option<&TraceEntry>) -> String {
+        if !self.plan.device.lifetimes.unrecorded_ends.is_empty() {
+            return "entries are missing from the recording (`skip_actions`?)".to_owned();
+        }
         let recorded = self.columns.actions.get(row).copied();
         let note = match (recorded, predicted.map(|entry| entry.action)) {
             (Some(Action::SEGMENT_ALLOC | Action::SEGMENT_MAP), _) => {

@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 use highwater_allocator::{Action as Predicted, Device, Observer, TraceEntry};
 use highwater_snapshot::{Action, EntryTable, StreamId};
+use rustc_hash::FxHashMap;
 
 /// Where the comparison stands.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +18,8 @@ pub(super) struct Cursor {
     pub(super) ahead: BTreeSet<usize>,
     /// The first thing that the allocator did and the recording did not, with the entry recorded there.
     pub(super) unexpected: Option<(usize, TraceEntry)>,
+    /// What happens came before the recording.
+    pub(super) muted: bool,
 }
 
 /// The columns that are compared.
@@ -83,14 +87,53 @@ fn recorded_action(predicted: Predicted) -> Action {
 /// Compares.
 #[derive(Clone, Debug)]
 pub(super) struct Comparison<'a> {
-    pub(super) columns: Columns<'a>,
-    pub(super) cursor: Rc<RefCell<Cursor>>,
+    columns: Columns<'a>,
+    cursor: Rc<RefCell<Cursor>>,
+    /// Made of the columns alone, so copies share it.
+    batch: Rc<RefCell<Batch>>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(columns: Columns<'a>, cursor: Rc<RefCell<Cursor>>) -> Self {
+        Self { columns, cursor, batch: Rc::default() }
+    }
+
+    /// The entry of the batch that goes on at the cursor which records this completed free, and has no counterpart yet.
+    fn in_batch(&self, cursor: &Cursor, completed: &TraceEntry) -> Option<usize> {
+        let mut batch = self.batch.borrow_mut();
+        if !batch.rows.contains(&cursor.next) {
+            *batch = Batch::new(&self.columns, cursor.next);
+        }
+        let rows = batch.by_address.get(&completed.address)?;
+        let mut open = rows.iter().copied().filter(|row| *row >= cursor.next && !cursor.ahead.contains(row));
+        open.find(|&row| self.columns.equals(row, completed))
+    }
+}
+
+/// Frees that complete one after the other, in whatever order: by address, for they may be many.
+#[derive(Debug, Default)]
+struct Batch {
+    rows: Range<usize>,
+    by_address: FxHashMap<u64, Vec<usize>>,
+}
+
+impl Batch {
+    fn new(columns: &Columns<'_>, from: usize) -> Self {
+        let goes_on = |action: &Action| *action == Action::FREE_COMPLETED || !is_compared(*action);
+        let rest = columns.actions.get(from..).unwrap_or_default();
+        let rows = from..from + rest.iter().take_while(|action| goes_on(action)).count();
+        let mut by_address: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+        for row in rows.clone() {
+            by_address.entry(columns.addresses[row]).or_default().push(row);
+        }
+        Self { rows, by_address }
+    }
 }
 
 impl Observer for Comparison<'_> {
     fn record(&mut self, entry: TraceEntry) {
         let cursor = &mut *self.cursor.borrow_mut();
-        if cursor.unexpected.is_some() {
+        if cursor.muted || cursor.unexpected.is_some() {
             return;
         }
         let columns = &self.columns;
@@ -101,15 +144,11 @@ impl Observer for Comparison<'_> {
             }
             return;
         }
-        if entry.action == Predicted::FreeCompleted {
-            let batch = (cursor.next..columns.actions.len()).take_while(|&row| {
-                columns.actions[row] == Action::FREE_COMPLETED || !is_compared(columns.actions[row])
-            });
-            let found = batch.filter(|row| !cursor.ahead.contains(row)).find(|&row| columns.equals(row, &entry));
-            if let Some(row) = found {
-                cursor.ahead.insert(row);
-                return;
-            }
+        if entry.action == Predicted::FreeCompleted
+            && let Some(row) = self.in_batch(cursor, &entry)
+        {
+            cursor.ahead.insert(row);
+            return;
         }
         cursor.unexpected = Some((cursor.next, entry));
     }
@@ -129,12 +168,15 @@ pub(super) struct Tape<'a> {
 /// Larger than any device: the recording itself says when memory was short.
 const TOTAL_BYTES: u64 = 1 << 41;
 
+/// No driver hands out addresses from here on; a file that names one contradicts itself.
+pub(super) const END_OF_ADDRESSES: u64 = 1 << 62;
+
 impl Tape<'_> {
     /// The recorded address, if the recording goes on with this action.
     fn granted(&self, action: Action) -> Option<u64> {
         let next = self.cursor.borrow().next;
         let is_next = self.columns.actions.get(next) == Some(&action);
-        is_next.then(|| self.columns.addresses[next])
+        is_next.then(|| self.columns.addresses[next]).filter(|&address| address < END_OF_ADDRESSES)
     }
 }
 

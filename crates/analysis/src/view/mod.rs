@@ -4,12 +4,18 @@
 
 mod live;
 mod report;
+mod simulate;
 
 pub use live::{BlockView, LiveView, live};
 pub use report::{
     AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
     IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView,
     TorchView, WarningView, report, warnings,
+};
+
+pub use simulate::{
+    AlarmView, BarView, BoundView, CardView, DifferenceView, EmptyCacheView, FailureView, FidelityView, FitView,
+    LargestView, PinningSiteView, PinningView, PredictedView, RulesView, RunView, SimulateView, SiteView, VerdictView,
 };
 
 use highwater_snapshot::{FrameId, Snapshot};

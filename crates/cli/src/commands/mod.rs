@@ -6,24 +6,32 @@ pub(crate) mod live;
 pub(crate) mod man;
 pub(crate) mod report;
 pub(crate) mod segments;
+pub(crate) mod simulate;
 pub(crate) mod stats;
 pub(crate) mod trace;
 
+use std::process::ExitCode;
+
 use crate::args::Command;
 
-/// Does what the command line asks.
+/// What a check exits with that finds what it looks for.
+pub(crate) const CHECK_FAILED: u8 = 1;
+
+/// Does what the command line asks, and gives the exit status.
 ///
 /// # Errors
 /// What went wrong, for [`crate::error::report`].
-pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Report(args) => report::run(&args),
         Command::Live(args) => live::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Segments(args) => segments::run(&args),
+        Command::Simulate(args) => return simulate::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
+    .map(|()| ExitCode::SUCCESS)
 }

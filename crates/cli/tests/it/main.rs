@@ -5,4 +5,6 @@ mod manners;
 mod report;
 mod run;
 mod segments;
+mod simulate;
 mod trace;
+mod what_if;

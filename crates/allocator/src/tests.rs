@@ -1,0 +1,125 @@
+//! Claims that no golden file makes: releases and settings without one, and what a program cannot ask.
+
+use crate::sizes::SMALL_MAX_BYTES;
+use crate::{AddressPolicy, Allocator, Failure, OutOfMemory, Settings, TorchVersion, VirtualDevice};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+type Tested = Allocator<VirtualDevice>;
+
+/// An allocator on a device of 1 GiB.
+fn allocator(minor: u16, conf: &str) -> Tested {
+    let mut settings = Settings::new(TorchVersion::v2(minor));
+    settings.parse(conf).unwrap();
+    Allocator::new(VirtualDevice::new(1 << 30, 0, AddressPolicy::FirstFit), settings, ())
+}
+
+/// Where a request of stream 0 lies.
+fn address_of(allocator: &mut Tested, bytes: u64) -> u64 {
+    let block = allocator.malloc(bytes, 0).unwrap().unwrap();
+    allocator.address(block)
+}
+
+fn reserved(allocator: &Tested) -> u64 {
+    allocator.statistics().reserved_bytes.all().current
+}
+
+fn out_of_memory(allocator: &mut Tested, bytes: u64) -> OutOfMemory {
+    match allocator.malloc(bytes, 0) {
+        Err(Failure::OutOfMemory(failure)) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_block_lies_where_it_was_cut_and_is_as_large_as_rounded() {
+    let mut allocator = allocator(11, "");
+    let blocks = [1000, 3 * KIB].map(|bytes| allocator.malloc(bytes, 0).unwrap().unwrap());
+    assert_eq!(blocks.map(|block| allocator.address(block)), [0, 1024]);
+    assert_eq!(blocks.map(|block| allocator.size_bytes(block)), [1024, 3 * KIB]);
+}
+
+#[test]
+fn a_limit_in_bytes_may_be_reached_and_not_exceeded() {
+    let mut allocator = allocator(11, "");
+    allocator.set_limit_bytes(Some(4 * MIB));
+    for _ in 0..4 {
+        allocator.malloc(MIB, 0).unwrap();
+    }
+    assert_eq!(out_of_memory(&mut allocator, 1).limit_bytes, Some(4 * MIB));
+    allocator.set_limit_bytes(None);
+    allocator.malloc(1, 0).unwrap();
+}
+
+#[test]
+fn up_to_2_5_an_oversize_block_is_less_than_20_mib_larger_than_its_request() {
+    for (minor, takes_81) in [(5, true), (6, false)] {
+        let mut allocator = allocator(minor, "max_split_size_mb:64");
+        allocator.settings_mut().max_non_split_rounding_bytes = 19 * MIB;
+        let cached = allocator.malloc(100 * MIB, 0).unwrap().unwrap();
+        allocator.free(cached);
+        address_of(&mut allocator, 80 * MIB);
+        assert_eq!(reserved(&allocator), 180 * MIB, "a block 20 MiB larger is not taken");
+        address_of(&mut allocator, 81 * MIB);
+        assert_eq!(reserved(&allocator) == 180 * MIB, takes_81, "2.{minor}");
+    }
+}
+
+#[test]
+fn of_blocks_alike_2_12_takes_the_oldest_object_and_others_the_lowest_address() {
+    for (minor, expected) in [(11, 0), (12, 1536 * KIB), (13, 0)] {
+        let mut allocator = allocator(minor, "");
+        let quarters = [0; 4].map(|_| allocator.malloc(512 * KIB, 0).unwrap().unwrap());
+        // What is cut off is a new object: the last quarter is what became of the segment's own.
+        allocator.free(quarters[3]);
+        allocator.free(quarters[0]);
+        assert_eq!(address_of(&mut allocator, 512 * KIB), expected, "2.{minor}");
+    }
+}
+
+#[test]
+fn a_failure_is_told_with_what_the_allocator_and_the_device_held() {
+    let mut allocator = allocator(15, "expandable_segments:True,expandable_segments_reserve:0.5");
+    allocator.begin_pool(7, None).unwrap();
+    let private = allocator.malloc(30 * MIB, 0).unwrap().unwrap();
+    allocator.end_pool(7);
+    allocator.free(private);
+    allocator.malloc(50 * MIB, 0).unwrap();
+    allocator.set_limit_bytes(Some(900 * MIB));
+    let failure = out_of_memory(&mut allocator, 901 * MIB);
+    let message = allocator.message(&failure);
+    assert_eq!(message.segment_bytes, 902 * MIB);
+    assert_eq!(message.total_bytes, 1 << 30);
+    assert_eq!(message.free_bytes, (1 << 30) - 100 * MIB);
+    assert_eq!(message.limit_bytes, Some(900 * MIB));
+    assert_eq!(message.allocated_bytes, 50 * MIB);
+    assert_eq!(message.reserved_bytes, 100 * MIB);
+    assert_eq!(message.private_free_bytes, 40 * MIB);
+    assert!(message.expandable_segments);
+    assert_eq!(message.exceeded_reserve_bytes, allocator.settings().exceeded_reserve(901 * MIB, 1 << 30, 20 * MIB));
+    assert!(message.exceeded_reserve_bytes.is_some());
+    let small = OutOfMemory { rounded_bytes: SMALL_MAX_BYTES, ..failure };
+    let expected = allocator.settings().exceeded_reserve(SMALL_MAX_BYTES, 1 << 30, 2 * MIB);
+    assert_eq!(allocator.message(&small).exceeded_reserve_bytes, expected);
+}
+
+#[test]
+fn a_request_beyond_the_configured_fraction_is_rejected_and_one_that_reaches_it_is_not() {
+    let mut allocator = allocator(15, "throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.5");
+    allocator.set_limit_bytes(None);
+    allocator.malloc(512 * MIB, 0).unwrap();
+    for rejected in 1..=2 {
+        assert_eq!(allocator.malloc(1, 0), Err(Failure::Rejected { segment_bytes: 2 * MIB }));
+        assert_eq!(allocator.statistics().num_oom_rejections, rejected);
+    }
+    assert_eq!(allocator.statistics().num_ooms, 0);
+}
+
+#[test]
+fn a_reservation_as_long_as_its_request_serves_it() {
+    let mut allocator = allocator(15, "expandable_segments:True,expandable_segments_reserve:0.5");
+    let bytes = allocator.settings().reservation_bytes(1 << 30, 20 * MIB);
+    allocator.malloc(bytes, 0).unwrap();
+    assert_eq!(reserved(&allocator), bytes);
+}

@@ -1,0 +1,221 @@
+//! What an allocator held before the first entry of a recording, and where.
+
+use highwater_allocator::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES};
+use highwater_allocator::{AdoptedPiece, AdoptedSegment, AdoptedState, Settings};
+use highwater_snapshot::{Action, PoolId, SegmentType, Snapshot, StreamId};
+use rustc_hash::FxHashMap;
+
+use super::tape::END_OF_ADDRESSES;
+use crate::device::DeviceAnalysis;
+use crate::initial::ReservedRun;
+use crate::lifetime::{Lifetime, number};
+
+/// Segments as they were, and the slots of their blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The segments by address.
+    pub segments: Vec<AdoptedSegment>,
+    /// For each piece of each segment the slot whose block it is.
+    pub slots: Vec<Vec<Option<u32>>>,
+}
+
+impl Layout {
+    /// Bytes held from the driver.
+    pub fn reserved_bytes(&self) -> u64 {
+        let pieces = self.segments.iter().flat_map(|segment| &segment.pieces);
+        pieces.filter(|piece| piece.state != AdoptedState::Unmapped).map(|piece| piece.size_bytes).sum()
+    }
+}
+
+/// A block of a large segment may be larger than its request by so much, if its own size is not known.
+const SLACK_BYTES: u64 = SMALL_MAX_BYTES;
+
+/// How much of the room behind a block is taken to be its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extreme {
+    /// As little as its request allows.
+    Smallest,
+    /// As much as the rules of splitting allow.
+    Largest,
+}
+
+/// The layouts that are possible before the first entry: none if the recording begins with the program, one if the size
+/// of every block is known, else the two extremes.
+///
+/// A block's size is known if it is still there at the dump. Of others the request is known, and that what lies up to
+/// the next block in use is either its own or free.
+pub(super) fn layouts(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Vec<Layout> {
+    if device.recorded.from_start || device.segments_before.is_empty() || !is_on_a_device(&device.segments_before) {
+        return Vec::new();
+    }
+    let ranges = ranges(snapshot, device);
+    let build = |extreme| Builder { snapshot, device, settings, extreme }.layout(&ranges);
+    let (smallest, largest) = (build(Extreme::Smallest), build(Extreme::Largest));
+    if smallest == largest { vec![smallest] } else { vec![smallest, largest] }
+}
+
+/// Above every address, and every sum of bytes, of a device.
+const BEYOND_DEVICES: u64 = 1 << 62;
+
+/// Whether runs of memory lie where a device can have them: a file can say anything.
+fn is_on_a_device(runs: &[ReservedRun]) -> bool {
+    let end = |run: &ReservedRun| run.address.checked_add(run.bytes).filter(|&end| end < BEYOND_DEVICES);
+    let total = runs.iter().try_fold(0, |total: u64, run| end(run).and_then(|_| total.checked_add(run.bytes)));
+    total.is_some_and(|total| total < BEYOND_DEVICES)
+}
+
+/// A run of memory before the first entry.
+struct Range {
+    address: u64,
+    bytes: u64,
+    stream: StreamId,
+    pool: u64,
+    is_small: bool,
+    is_expandable: bool,
+}
+
+/// The runs with what is known of each: from the dump, or from the entry that releases it.
+fn ranges(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Vec<Range> {
+    let entries = device.entries;
+    let mut released_by: FxHashMap<u64, usize> = FxHashMap::default();
+    for (row, (&action, &address)) in entries.actions().iter().zip(entries.addresses()).enumerate() {
+        if matches!(action, Action::SEGMENT_FREE | Action::SEGMENT_UNMAP) {
+            released_by.entry(address).or_insert(row);
+        }
+    }
+    let mut at_dump: Vec<_> = snapshot.segments_of(device.device).collect();
+    at_dump.sort_unstable_by_key(|segment| segment.address);
+    let before = device.segments_before.iter().map(|run| {
+        let index = at_dump.partition_point(|segment| segment.address <= run.address);
+        let segment = index.checked_sub(1).map(|index| at_dump[index]).filter(|segment| run.address < segment.end());
+        let released = released_by.get(&run.address).copied();
+        let unmapped = released.is_some_and(|row| entries.actions()[row] == Action::SEGMENT_UNMAP);
+        let pool = segment.map_or(PoolId::DEFAULT, |segment| segment.pool);
+        Range {
+            address: run.address,
+            bytes: run.bytes,
+            stream: match (segment, released) {
+                (Some(segment), _) => segment.stream,
+                (None, Some(row)) => entries.streams()[row],
+                (None, None) => StreamId::DEFAULT,
+            },
+            pool: if pool == PoolId::MISSING { 0 } else { u64::from(pool.get()) },
+            is_small: match segment.map(|segment| segment.segment_type) {
+                Some(SegmentType::Small) => true,
+                Some(SegmentType::Large) => false,
+                _ => run.bytes == SMALL_SEGMENT_BYTES,
+            },
+            is_expandable: segment.map_or(unmapped, |segment| segment.is_expandable),
+        }
+    });
+    let is_possible = |range: &Range| range.bytes > 0 && range.address.saturating_add(range.bytes) < END_OF_ADDRESSES;
+    before.filter(is_possible).collect()
+}
+
+struct Builder<'a> {
+    snapshot: &'a Snapshot,
+    device: &'a DeviceAnalysis<'a>,
+    settings: &'a Settings,
+    extreme: Extreme,
+}
+
+impl Builder<'_> {
+    fn layout(&self, ranges: &[Range]) -> Layout {
+        let mut rows: Vec<(u32, &Lifetime)> =
+            self.device.lifetimes.at_start().iter().enumerate().map(|(slot, l)| (number(slot), l)).collect();
+        rows.sort_by_key(|(_, lifetime)| lifetime.address);
+        let mut layout = Layout::default();
+        for range in ranges {
+            let end = range.address.saturating_add(range.bytes);
+            let from = rows.partition_point(|(_, lifetime)| lifetime.address < range.address);
+            let to = rows.partition_point(|(_, lifetime)| lifetime.address < end);
+            let (pieces, slots) = self.pieces(range, &rows[from..to]);
+            self.add(&mut layout, range, pieces, slots);
+        }
+        for segment in &mut layout.segments {
+            if segment.is_expandable {
+                // The rest of the reservation: as much as any program fills.
+                segment.pieces.push(AdoptedPiece { size_bytes: 1 << 41, state: AdoptedState::Unmapped });
+            }
+        }
+        layout
+    }
+
+    /// Adds a run: as a segment of its own, or behind the one it shares a reservation with.
+    fn add(&self, layout: &mut Layout, range: &Range, pieces: Vec<AdoptedPiece>, slots: Vec<Option<u32>>) {
+        let stream = self.snapshot.stream_handle(range.stream);
+        if range.is_expandable {
+            let shared = layout.segments.iter().rposition(|other| {
+                other.is_expandable
+                    && (other.stream, other.pool, other.is_small) == (stream, range.pool, range.is_small)
+            });
+            if let Some(index) = shared {
+                let segment = &mut layout.segments[index];
+                let length: u64 = segment.pieces.iter().map(|piece| piece.size_bytes).sum();
+                let hole = range.address.saturating_sub(segment.address.saturating_add(length));
+                if hole > 0 {
+                    segment.pieces.push(AdoptedPiece { size_bytes: hole, state: AdoptedState::Unmapped });
+                    layout.slots[index].push(None);
+                }
+                segment.pieces.extend(pieces);
+                layout.slots[index].extend(slots);
+                return;
+            }
+        }
+        layout.segments.push(AdoptedSegment {
+            address: range.address,
+            stream,
+            pool: range.pool,
+            is_small: range.is_small,
+            is_expandable: range.is_expandable,
+            pieces,
+        });
+        layout.slots.push(slots);
+    }
+
+    /// The blocks of a run, and what is free between them.
+    fn pieces(&self, range: &Range, blocks: &[(u32, &Lifetime)]) -> (Vec<AdoptedPiece>, Vec<Option<u32>>) {
+        let end = range.address.saturating_add(range.bytes);
+        let mut tiles: Vec<(AdoptedPiece, Option<u32>)> = Vec::new();
+        let free = |size_bytes| (AdoptedPiece { size_bytes, state: AdoptedState::Free }, None);
+        let mut at = range.address;
+        for (index, &(slot, lifetime)) in blocks.iter().enumerate() {
+            let next = blocks.get(index + 1).map_or(end, |(_, next)| next.address.min(end));
+            // Two blocks in one place: a file that contradicts itself. The first stays.
+            let overlaps = lifetime.address < at || next <= lifetime.address;
+            if overlaps {
+                continue;
+            }
+            if lifetime.address > at {
+                tiles.push(free(lifetime.address - at));
+            }
+            let size_bytes = self.size_of(range, lifetime, next - lifetime.address);
+            let state = AdoptedState::Allocated { requested_bytes: lifetime.requested_bytes };
+            tiles.push((AdoptedPiece { size_bytes, state }, Some(slot)));
+            at = lifetime.address + size_bytes;
+        }
+        if end > at {
+            tiles.push(free(end - at));
+        }
+        tiles.into_iter().unzip()
+    }
+
+    /// The size of a block that has so much room up to the next one.
+    fn size_of(&self, range: &Range, lifetime: &Lifetime, room: u64) -> u64 {
+        if let Some(row) = lifetime.block() {
+            return self.snapshot.blocks[row].size_bytes.min(room);
+        }
+        let least = self.settings.round(lifetime.requested_bytes).min(room);
+        let rest = room - least;
+        if range.is_small || range.is_expandable {
+            return least;
+        }
+        let is_slack = rest <= SLACK_BYTES || lifetime.requested_bytes >= self.settings.max_split_bytes;
+        match self.extreme {
+            // Too little to have been split off.
+            _ if is_slack => room,
+            Extreme::Smallest => least,
+            Extreme::Largest => least + SLACK_BYTES - MIN_BLOCK_BYTES,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What would have been: a recorded program under other settings, with less memory, or without what cost it memory.
+
+pub mod cards;
+pub mod empty_cache;
+pub mod fit;
+pub mod largest;
+pub mod live;
+pub mod packing;
+pub mod parallel;
+pub mod pinned;
+pub mod pinning;
+pub mod run;
+pub mod sites;
+pub mod study;
+pub mod verdict;
+pub mod waterfall;
+
+pub use fit::Fit;
+pub use run::{Machine, Outcome, Run, run};
+pub use study::{Case, Confidence, Memory, Study};

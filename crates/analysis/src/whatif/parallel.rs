@@ -1,0 +1,38 @@
+//! Runs side by side, on all cores.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Applies a function to every item; results come in the order of the items, whatever the number of threads.
+pub fn map<T: Sync, R: Send>(items: &[T], apply: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(items.len());
+    if threads <= 1 {
+        return items.iter().map(apply).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    *results[index].lock().expect("no thread panics") = Some(apply(item));
+                }
+            });
+        }
+    });
+    let results = results.into_iter().map(|result| result.into_inner().expect("no thread panics"));
+    results.map(|result| result.expect("every item was taken")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        let items: Vec<u32> = (0..100).collect();
+        let doubled: Vec<u32> = items.iter().map(|item| item * 2).collect();
+        assert_eq!(super::map(&items, |item| item * 2), doubled);
+        assert!(super::map(&[0u32; 0], |item| *item).is_empty());
+    }
+}

@@ -1,0 +1,217 @@
+//! The answer in one sentence, with what proves it.
+
+use highwater_snapshot::EntryId;
+
+use super::fit::Fit;
+use super::study::{Memory, Study};
+use crate::device::DeviceAnalysis;
+use crate::oom::Cause;
+use crate::units::{count, size};
+
+/// A peak this much higher is an alarm: in percent of the recording's own.
+const ALARM_PERCENT: u64 = 110;
+/// A need this much lower is worth a setting: in percent of the recording's own.
+const WORTHWHILE_PERCENT: u64 = 98;
+
+/// What the verdict says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// More was live than there was memory: no allocator can help.
+    Impossible,
+    /// A setting would have saved the run.
+    Saved,
+    /// None of the settings that were tried would have.
+    NotSaved,
+    /// A setting needs less memory.
+    Better,
+    /// None needs noticeably less.
+    Optimal,
+}
+
+impl Kind {
+    /// The word of the JSON document.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Impossible => "impossible",
+            Self::Saved => "saved",
+            Self::NotSaved => "not-saved",
+            Self::Better => "better",
+            Self::Optimal => "optimal",
+        }
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What it says.
+    pub kind: Kind,
+    /// The sentence.
+    pub text: String,
+    /// The settings that it recommends.
+    pub conf: Option<String>,
+    /// The memory that it speaks of.
+    pub capacity_bytes: Option<u64>,
+    /// What is left of it under these settings.
+    pub spare_bytes: Option<u64>,
+    /// The entry at which most was live.
+    pub entry: Option<EntryId>,
+    /// What was live there.
+    pub live_bytes: u64,
+}
+
+/// A setting that makes a program worse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// The settings.
+    pub conf: String,
+    /// The recording's own peak of reserved memory, with memory without end.
+    pub own_reserved_bytes: u64,
+    /// The peak under these settings.
+    pub reserved_bytes: u64,
+}
+
+/// What the allocator could have had when a request failed.
+struct Capacity {
+    /// It held this much at some time, so it could have had it.
+    at_least: u64,
+    /// It was refused this much.
+    less_than: u64,
+    /// A limit refused it, or what refused it is not known; else the device itself.
+    is_limit: bool,
+}
+
+impl Capacity {
+    fn at_failure(device: &DeviceAnalysis<'_>) -> Option<Self> {
+        let event = device.oom.first()?;
+        let held = device.timeline.reserved_peak().bytes;
+        let refused = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
+        Some(match (event.cause, event.available_bytes()) {
+            (Cause::Limit, _) | (_, None) => Self { at_least: held.min(refused), less_than: refused, is_limit: true },
+            (_, Some(available)) => {
+                Self { at_least: available, less_than: available.saturating_add(1), is_limit: false }
+            }
+        })
+    }
+
+    /// In words that follow "there was".
+    fn described(&self) -> String {
+        if self.is_limit {
+            format!("at least {} and less than {}", size(self.at_least), size(self.less_than))
+        } else {
+            size(self.at_least)
+        }
+    }
+}
+
+impl Study {
+    /// Settings under which the program holds much more than it did.
+    pub fn alarms(&self, table: &[Fit]) -> Vec<Alarm> {
+        let Some(own) = table.first().map(|fit| fit.ample_reserved_bytes) else {
+            return Vec::new();
+        };
+        let worse = table.iter().filter(|fit| fit.ample_reserved_bytes > own / 100 * ALARM_PERCENT);
+        worse
+            .map(|fit| Alarm {
+                conf: fit.conf.clone(),
+                own_reserved_bytes: own,
+                reserved_bytes: fit.ample_reserved_bytes,
+            })
+            .collect()
+    }
+
+    /// The answer to the user's question: whether a setting would have saved this run, or how little it could do with.
+    pub fn verdict(&self, device: &DeviceAnalysis<'_>, table: &[Fit]) -> Verdict {
+        match Capacity::at_failure(device) {
+            Some(capacity) => self.verdict_on_failure(&capacity, table),
+            None => self.verdict_on_need(table),
+        }
+    }
+
+    fn blank(&self, kind: Kind, text: String) -> Verdict {
+        Verdict {
+            kind,
+            text,
+            conf: None,
+            capacity_bytes: None,
+            spare_bytes: None,
+            entry: self.live.entry,
+            live_bytes: self.live.bytes,
+        }
+    }
+
+    fn verdict_on_failure(&self, capacity: &Capacity, table: &[Fit]) -> Verdict {
+        let live = size(self.live.bytes);
+        if self.live.bytes >= capacity.less_than {
+            let at = self.live.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry.index())));
+            let text = format!(
+                "no allocator setting can fix this:{at} the program needs {live} at once, and there was {}",
+                capacity.described()
+            );
+            return Verdict { capacity_bytes: Some(capacity.less_than), ..self.blank(Kind::Impossible, text) };
+        }
+        let saving = table.iter().filter(|fit| fit.min_capacity_any_order_bytes <= capacity.at_least);
+        match saving.min_by_key(|fit| fit.min_capacity_any_order_bytes) {
+            Some(fit) => {
+                let spare = capacity.at_least - fit.min_capacity_any_order_bytes;
+                let text = format!(
+                    "{} would have served the request that failed, with {} to spare",
+                    named(&fit.conf),
+                    size(spare)
+                );
+                Verdict {
+                    conf: Some(fit.conf.clone()),
+                    capacity_bytes: Some(capacity.at_least),
+                    spare_bytes: Some(spare),
+                    ..self.blank(Kind::Saved, text)
+                }
+            }
+            None => {
+                let text = format!(
+                    "none of the settings tried would surely have saved this run: it needs {live} at once, and there was {}",
+                    capacity.described()
+                );
+                Verdict { capacity_bytes: Some(capacity.at_least), ..self.blank(Kind::NotSaved, text) }
+            }
+        }
+    }
+
+    fn verdict_on_need(&self, table: &[Fit]) -> Verdict {
+        let best = table.iter().min_by_key(|fit| fit.min_capacity_any_order_bytes);
+        let (Some(own), Some(best)) = (table.first(), best) else {
+            return self.blank(Kind::Optimal, "nothing was allocated".to_owned());
+        };
+        let (own_bytes, best_bytes) = (own.min_capacity_any_order_bytes, best.min_capacity_any_order_bytes);
+        if best_bytes > own_bytes / 100 * WORTHWHILE_PERCENT {
+            let text =
+                format!("already optimal: {} is enough, and no setting tried needs noticeably less", size(own_bytes));
+            return Verdict { capacity_bytes: Some(own_bytes), ..self.blank(Kind::Optimal, text) };
+        }
+        let text = format!("{} needs {} instead of {}", named(&best.conf), size(best_bytes), size(own_bytes));
+        Verdict {
+            conf: Some(best.conf.clone()),
+            capacity_bytes: Some(best_bytes),
+            spare_bytes: Some(own_bytes - best_bytes),
+            ..self.blank(Kind::Better, text)
+        }
+    }
+
+    /// The memory that there was when a recorded request failed, as far as it is certain: under a limit that was, in a
+    /// run, exactly what the allocator could hold.
+    pub fn memory_at_failure(&self, device: &DeviceAnalysis<'_>) -> Option<Memory> {
+        Capacity::at_failure(device).map(|capacity| match capacity {
+            Capacity { at_least, is_limit: true, .. } => Memory::Limit(at_least),
+            Capacity { at_least, .. } => Memory::Card { total_bytes: at_least, outside_bytes: 0 },
+        })
+    }
+
+    /// What can be said of a capacity before anything is run: more is live than it holds.
+    pub fn is_impossible(&self, memory: Memory) -> bool {
+        memory.capacity_bytes().is_some_and(|capacity| self.live.bytes > capacity)
+    }
+}
+
+/// Settings as one reads them.
+pub fn named(conf: &str) -> String {
+    if conf.is_empty() { "the default settings".to_owned() } else { format!("`{conf}`") }
+}

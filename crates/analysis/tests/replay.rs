@@ -1,0 +1,199 @@
+//! The allocator against real recordings: what it predicts is what the H200 did.
+
+use std::path::{Path, PathBuf};
+
+use highwater_allocator::{AddressPolicy, Settings, TorchVersion};
+use highwater_analysis::replay::{Replay, Step, recorded_settings, replay};
+use highwater_analysis::whatif::{Memory, Study};
+use highwater_analysis::{Analysis, analyse};
+use highwater_snapshot::{Action, Snapshot};
+use serde_json::Value;
+
+const TORCH: TorchVersion = TorchVersion::v2(11);
+
+fn testdata(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder)
+}
+
+fn recordings() -> Vec<PathBuf> {
+    let folders = ["recordings", "replays"].map(|folder| std::fs::read_dir(testdata(folder)).expect("a folder"));
+    let files = folders.into_iter().flatten().map(|file| file.expect("readable").path());
+    let mut found: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with(".pickle.gz")).collect();
+    found.sort();
+    assert!(found.len() >= 20, "only {} recordings", found.len());
+    found
+}
+
+fn json(path: &Path) -> Option<Value> {
+    let text = std::fs::read_to_string(path.to_string_lossy().replace(".pickle.gz", ".json")).ok()?;
+    Some(serde_json::from_str(&text).expect("JSON"))
+}
+
+fn replayed(snapshot: &Snapshot, settings: &Settings) -> Replay {
+    let analysis = analyse(snapshot);
+    let [device] = &analysis.devices[..] else { panic!("one device") };
+    replay(snapshot, device, settings)
+}
+
+#[test]
+fn every_recording_replays_to_its_last_entry() {
+    for path in recordings() {
+        let snapshot = Snapshot::open(&path).expect("the recording reads");
+        let replay = replayed(&snapshot, &recorded_settings(&snapshot, TORCH));
+        assert_eq!(replay.fidelity.first_difference, None, "{}", path.display());
+        assert_eq!(replay.fidelity.equal, replay.fidelity.entries, "{}", path.display());
+        let kept = snapshot.traces.iter().flat_map(highwater_snapshot::EntryTable::actions);
+        let expected = kept.filter(|&&action| action != Action::SNAPSHOT).count();
+        assert_eq!(replay.fidelity.entries, expected as u64, "{}", path.display());
+    }
+}
+
+#[test]
+fn every_statistic_of_a_whole_recording_is_equal() {
+    let mut compared = 0;
+    for path in recordings() {
+        let snapshot = Snapshot::open(&path).expect("the recording reads");
+        let replay = replayed(&snapshot, &recorded_settings(&snapshot, TORCH));
+        let (Some(truth), Some(statistics)) = (json(&path), replay.statistics) else { continue };
+        let truth = &truth["stats"];
+        let number = |key: &str| truth[key].as_u64().unwrap_or_else(|| panic!("{}: {key}", path.display()));
+        for (name, metric) in statistics.metrics() {
+            for (kind, stat) in
+                [("all", metric.all()), ("small_pool", metric.small_pool()), ("large_pool", metric.large_pool())]
+            {
+                for (what, value) in [
+                    ("current", stat.current),
+                    ("peak", stat.peak),
+                    ("allocated", stat.allocated),
+                    ("freed", stat.freed),
+                ] {
+                    let key = format!("{name}.{kind}.{what}");
+                    assert_eq!(value, number(&key), "{}: {key}", path.display());
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!(statistics.num_alloc_retries, number("num_alloc_retries"), "{}", path.display());
+        assert_eq!(statistics.num_ooms, number("num_ooms"), "{}", path.display());
+    }
+    assert!(compared > 1500, "only {compared} numbers");
+}
+
+fn varlen() -> Snapshot {
+    Snapshot::open(testdata("replays").join("varlen_default.pickle.gz")).expect("the recording reads")
+}
+
+fn study(snapshot: &Snapshot) -> Study {
+    let analysis: Analysis<'_> = analyse(snapshot);
+    Study::new(snapshot, &analysis.devices[0], TORCH)
+}
+
+#[test]
+fn runs_under_other_settings_and_limits_come_out_as_they_did() {
+    let snapshot = varlen();
+    let study = study(&snapshot);
+    let rows = json(&testdata("replays").join("limits.pickle.gz")).expect("the truth");
+    let rows = rows.as_array().expect("a list");
+    assert_eq!(rows.len(), 15);
+    for row in rows {
+        let settings = study.settings(row["conf"].as_str().unwrap()).expect("settings");
+        let memory = row["limit_gib"].as_u64().map_or(Memory::Ample, |gib| Memory::Limit(gib << 30));
+        let run = study.run(&settings, memory, AddressPolicy::Descending);
+        assert_eq!(run.outcome.fits(), row["fits"], "{row}");
+        assert_eq!(run.peak_reserved_bytes(), row["peak_reserved"], "{row}");
+        assert_eq!(run.peak_allocated_bytes(), row["peak_allocated"], "{row}");
+        assert_eq!(run.statistics.num_alloc_retries, row["num_alloc_retries"], "{row}");
+        // What the message says of the allocator; what it says of the card is another card's.
+        if let (Some(message), Some(truth)) = (&run.message, row["oom_message"].as_str()) {
+            let said = |text: &str| {
+                let (tried, rest) = text.split_once(". GPU 0").expect("a message");
+                let allowed = rest.rfind(" GiB allowed").expect("a limit");
+                format!("{tried}{}", &rest[allowed - 5..])
+            };
+            assert_eq!(said(message), said(truth));
+        }
+    }
+}
+
+#[test]
+fn what_is_live_does_not_depend_on_settings() {
+    let snapshot = varlen();
+    let study = study(&snapshot);
+    let live = |conf: &str| {
+        let run = study.run(&study.settings(conf).expect("settings"), Memory::Ample, AddressPolicy::FirstFit);
+        let requested = run.statistics.requested_bytes.all();
+        (requested.current, requested.peak, requested.allocated, run.statistics.allocation.all())
+    };
+    let default = live("");
+    assert_eq!(default.1, study.live.requested_bytes);
+    for conf in ["expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4"] {
+        assert_eq!(live(conf), default, "{conf}");
+    }
+}
+
+/// The entries of a small recording, each changed.
+fn changed(change: impl Fn(&mut highwater_snapshot::Entry)) -> Snapshot {
+    let path = testdata("recordings").join("multi_stream.pickle.gz");
+    let mut snapshot = Snapshot::open(path).expect("the recording reads");
+    for trace in &mut snapshot.traces {
+        let mut copy = highwater_snapshot::EntryTable::default();
+        for id in trace.ids() {
+            let mut entry = trace.get(id);
+            change(&mut entry);
+            copy.push(entry);
+        }
+        copy.device_free_bytes.clone_from(&trace.device_free_bytes);
+        *trace = copy;
+    }
+    snapshot
+}
+
+fn steps(snapshot: &Snapshot) -> (Vec<Step>, Option<u64>) {
+    let replay = replayed(snapshot, &recorded_settings(snapshot, TORCH));
+    assert!(replay.fidelity.is_exact(), "{:?}", replay.fidelity);
+    let reserved = replay.statistics.map(|statistics| statistics.reserved_bytes.all().peak);
+    (replay.program.steps, reserved)
+}
+
+#[test]
+fn shifting_time_changes_nothing() {
+    let shifted = changed(|entry| entry.time_us = entry.time_us.map(|time| time + 1_000_000));
+    assert_eq!(steps(&shifted), steps(&changed(|_| {})));
+}
+
+#[test]
+fn translating_addresses_changes_nothing() {
+    const BY: u64 = 1 << 33;
+    let mut moved = changed(|entry| entry.address += if entry.address > 0 { BY } else { 0 });
+    for segment in &mut moved.segments {
+        segment.address += BY;
+    }
+    for block in &mut moved.blocks {
+        block.address += BY;
+    }
+    assert_eq!(steps(&moved), steps(&changed(|_| {})));
+}
+
+#[test]
+fn renaming_streams_changes_nothing() {
+    let mut renamed = changed(|_| {});
+    // The order of handles decides ties in `empty_cache` only, so it is kept.
+    for handle in &mut renamed.streams {
+        *handle = if *handle == 0 { 0 } else { *handle + 0x1000 };
+    }
+    assert_eq!(steps(&renamed), steps(&changed(|_| {})));
+}
+
+#[test]
+fn an_unused_option_changes_nothing() {
+    let snapshot = varlen();
+    let study = study(&snapshot);
+    let peak = |conf: &str| {
+        let run = study.run(&study.settings(conf).expect("settings"), Memory::Ample, AddressPolicy::Descending);
+        (run.peak_reserved_bytes(), run.peak_allocated_bytes(), run.statistics.num_device_alloc)
+    };
+    let default = peak("");
+    for conf in ["garbage_collection_threshold:0.5", "pinned_use_background_threads:True", "max_split_size_mb:200000"] {
+        assert_eq!(peak(conf), default, "{conf}");
+    }
+}

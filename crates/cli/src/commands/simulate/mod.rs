@@ -1,0 +1,30 @@
+//! `highwater simulate`: PyTorch's allocator on what a program asked for, by recording or by request program.
+
+mod args;
+mod program_file;
+mod requests;
+mod requests_view;
+mod verify;
+mod what_if;
+mod what_if_text;
+
+use std::process::ExitCode;
+
+pub(crate) use args::Args;
+
+/// What `format` says in the JSON of every mode.
+const FORMAT: &str = "highwater-simulate";
+/// The version of that JSON.
+const VERSION: u32 = 1;
+
+/// Runs the mode that the options choose.
+///
+/// # Errors
+/// If an input or an option is bad, or an output cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.requests.file {
+        Some(program) => requests::run(args, program).map(|()| ExitCode::SUCCESS),
+        None if args.verify => verify::run(args),
+        None => what_if::run(args),
+    }
+}

@@ -1,0 +1,130 @@
+//! `highwater simulate FILE`, under other settings and with less memory.
+
+use serde_json::Value;
+
+use crate::run::{failure, json, stdout};
+
+/// The answer as JSON.
+fn simulated(options: &str) -> Value {
+    json(&format!("simulate {options} --format json"))
+}
+
+fn bytes(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn runs_stand_in_the_order_of_settings_and_capacities() {
+    let answer = simulated(
+        "multi_stream.pickle.gz --conf expandable_segments:True --conf= --capacity 64MiB --capacity 1GiB --card t4",
+    );
+    let rows: Vec<String> = answer["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| {
+            format!(
+                "{:24} {:11} {:4} {:9} {} {}",
+                run["conf"].as_str().unwrap(),
+                run["capacity_bytes"],
+                run["outcome"].as_str().unwrap(),
+                run["peak_reserved_bytes"],
+                run["num_alloc_retries"],
+                run["confidence"].as_str().unwrap()
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(rows.join("\n"), @"
+    expandable_segments:True 67108864 oom  48234496 1 exact
+    expandable_segments:True 1073741824 fits 354418688 0 exact
+    expandable_segments:True 14855637565 fits 354418688 0 exact
+                             67108864 oom  48234496 1 exact
+                             1073741824 fits 358612992 0 exact
+                             14855637565 fits 358612992 0 exact
+    ");
+    assert_eq!(answer["runs"][0]["oom_entry"], 18);
+    assert_eq!(answer["format"], "highwater-simulate");
+    assert_eq!(answer["version"], 1);
+    assert!(answer["fit"].as_array().unwrap().is_empty(), "memory was given, so none is looked for");
+}
+
+#[test]
+fn the_fit_table_holds_what_it_says() {
+    let answer = simulated("../replays/fuzz_default.pickle.gz --conf= --conf expandable_segments:True");
+    let live = bytes(&answer["bound"]["live_bytes"]);
+    for fit in answer["fit"].as_array().unwrap() {
+        let (conf, least) = (fit["conf"].as_str().unwrap(), bytes(&fit["min_capacity_bytes"]));
+        assert!(least >= live, "{fit}");
+        let enough = simulated(&format!("../replays/fuzz_default.pickle.gz --conf={conf} --capacity {least}"));
+        assert_eq!(enough["runs"][0]["outcome"], "fits", "{conf}");
+        assert_eq!(enough["runs"][0]["num_alloc_retries"], fit["num_alloc_retries"]);
+        let less =
+            simulated(&format!("../replays/fuzz_default.pickle.gz --conf={conf} --capacity {}", least - (2 << 20)));
+        assert_eq!(less["runs"][0]["outcome"], "oom", "{conf}");
+    }
+    let packed = bytes(&answer["bound"]["packed_bytes"]);
+    assert!(packed >= live && (answer["bound"]["proven_optimal"] == (packed == live)));
+}
+
+#[test]
+fn the_bars_add_up_to_the_peak() {
+    for name in ["multi_stream", "cuda_graph_pools", "leak_grows"] {
+        let answer = simulated(&format!("{name}.pickle.gz"));
+        let bars: i64 = answer["waterfall"].as_array().unwrap().iter().map(|bar| bar["bytes"].as_i64().unwrap()).sum();
+        assert_eq!(u64::try_from(bars), Ok(bytes(&answer["runs"][0]["peak_reserved_bytes"])), "{name}");
+    }
+}
+
+#[test]
+fn a_failure_that_no_setting_can_mend_is_called_so() {
+    let answer = stdout("simulate oom_whole_gpu.pickle.gz");
+    insta::assert_snapshot!(answer.lines().take(4).collect::<Vec<_>>().join("\n"), @"
+    oom_whole_gpu.pickle.gz, device 0: 72 requests; under the rules of torch 2.11 all 143 entries come out as recorded
+
+    No allocator setting can fix this: at entry 142 the program needs 144.00 GiB at once, and there was
+    139.29 GiB.
+    ");
+    let answer = simulated("oom_whole_gpu.pickle.gz");
+    assert_eq!(answer["verdict"]["kind"], "impossible");
+    let failure = &answer["runs"][1]["oom"];
+    assert_eq!(failure["pinning"]["count"], 1);
+    let message = failure["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("CUDA out of memory. Tried to allocate 7.00 GiB. GPU 0 has a total capacity"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_request_that_failed_and_would_not_is_no_proof_of_what_follows() {
+    let answer = simulated("oom_gpt2_8gib.pickle.gz --capacity 16GiB");
+    let run = &answer["runs"][0];
+    assert_eq!((&run["outcome"], &run["confidence"]), (&Value::from("fits"), &Value::from("premise-broken")));
+    insta::assert_snapshot!(run["reason"].as_str().unwrap(), @"
+    the request of entry 590 failed in the recording and does not here: what the program would have done next is not recorded
+    ");
+}
+
+#[test]
+fn a_late_recording_is_marked() {
+    let answer = simulated("gpt2_late_recording.pickle.gz --capacity 64GiB");
+    assert_eq!(answer["runs"][0]["confidence"], "premise-broken");
+    assert_eq!(answer["fidelity"]["equal"], answer["fidelity"]["entries"]);
+    assert!(answer["premise"].as_str().unwrap().contains("recording began after the program had allocated"));
+}
+
+#[test]
+fn bad_settings_and_cards_say_what_is_allowed() {
+    insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --conf max_split_size_mb:3"), @"
+    error: `--conf max_split_size_mb:3` is refused by torch 2.11
+      caused by: byte 18: `max_split_size_mb:3` is out of range: at least 20, the size of a large segment in MiB
+    ");
+    insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --conf backend:cudaMallocAsync"), @"
+    error: `backend:cudaMallocAsync` cannot be simulated: its memory is the driver's own
+    hint: what it needs at least is the live memory that a run without `--conf` shows
+    ");
+    insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --card rtx9090"), @"
+    error: `--card rtx9090` is neither a size nor a card that is known
+    hint: give its memory, such as `24GiB`, or one of rtx4060, rtx3060, t4, v100, l4, a10g, a30, rtx4090, rtx3090, a100-40, l40s, a6000, a100, h100, h200, b200
+    ");
+}
