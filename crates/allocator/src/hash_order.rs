@@ -175,7 +175,7 @@ mod tests {
             for step in 0..2000 {
                 let key = draw(keys);
                 // Hashes like those of pools, and like those of streams.
-                let hash = if key % 2 == 0 { key } else { 1 << 56 | key * 0x1000 };
+                let hash = if key % 2 == 0 { key } else { (1 << 56) | (key * 0x1000) };
                 if step == 1000 {
                     order.clear();
                 }
