@@ -156,6 +156,46 @@ mod tests {
         order.remove(1);
         order.remove(7);
         assert_eq!(order.values(), [2, 3]);
+        assert!(!order.is_empty());
+        order.clear();
+        assert!(order.is_empty());
+        assert_eq!(order.taken_from(0), None);
+    }
+
+    /// What PyTorch's own table (`c10/util/flat_hash_map.h` of torch 2.15) did, as one number: its values in their order
+    /// after each of 2000 steps.
+    #[test]
+    fn values_come_in_the_order_of_pytorchs_table_after_every_step() {
+        let tables = [
+            (6_u64, 0xb221_ddaa_50a6_fb39),
+            (12, 0x839c_4636_c6b4_4411),
+            (40, 0xb0b8_8e2c_f78e_fca6),
+            (200, 0xbff0_3c19_ca5f_d5c1),
+        ];
+        for (keys, expected) in tables {
+            let (mut order, mut state, mut digest) = (HashOrder::default(), keys, 0_u64);
+            let mut draw = |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % below
+            };
+            for step in 0..2000 {
+                let key = draw(keys);
+                // Hashes like those of pools, and like those of streams.
+                let hash = if key % 2 == 0 { key } else { (1 << 56) | (key * 0x1000) };
+                if step == 1000 {
+                    order.clear();
+                }
+                if draw(3) < 2 {
+                    order.insert(hash, key);
+                } else {
+                    order.remove(hash);
+                }
+                for value in order.values() {
+                    digest = digest.wrapping_mul(31).wrapping_add(value + 1);
+                }
+            }
+            assert_eq!(digest, expected, "{keys} keys");
+        }
     }
 
     #[test]

@@ -70,13 +70,18 @@ impl OrderedBlocks {
     /// The first block for which `precedes`, true for those up to some place, is not.
     #[inline]
     fn after(&self, precedes: impl Fn(&Entry) -> bool) -> Position {
-        let chunk = match self.chunks.len() {
-            0 => return Position { chunk: 0, index: 0 },
-            1 => 0,
-            _ => self.chunks.partition_point(|chunk| precedes(&chunk[chunk.len() - 1])),
-        };
+        let chunk = self.run_of(&precedes);
         let index = self.chunks.get(chunk).map_or(0, |entries| count_before(entries, precedes));
         self.settled(Position { chunk, index })
+    }
+
+    /// The first run of which not all precede; past the last if there is none. Of one run, it is that.
+    #[inline]
+    fn run_of(&self, precedes: impl Fn(&Entry) -> bool) -> usize {
+        if self.chunks.len() == 1 {
+            return 0;
+        }
+        self.chunks.partition_point(|chunk| precedes(&chunk[chunk.len() - 1]))
     }
 
     /// The block at a position; `None` past the last.
@@ -112,19 +117,13 @@ impl OrderedBlocks {
 
     #[inline]
     pub(crate) fn insert(&mut self, key: Key, block: BlockId) {
-        let entry = Entry { key, block };
-        let last = self.chunks.len().saturating_sub(1);
-        let chunk = match self.chunks.len() {
-            0 => {
-                self.chunks.push(Vec::with_capacity(CHUNK));
-                0
-            }
-            1 => 0,
-            _ => self.chunks.partition_point(|chunk| chunk[chunk.len() - 1].key.is_less(key)).min(last),
-        };
+        if self.chunks.is_empty() {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let chunk = self.run_of(|entry| entry.key.is_less(key)).min(self.chunks.len() - 1);
         let entries = &mut self.chunks[chunk];
         let index = count_before(entries, |entry| entry.key.is_less(key));
-        entries.insert(index, entry);
+        entries.insert(index, Entry { key, block });
         if entries.len() == CHUNK {
             let mut upper = Vec::with_capacity(CHUNK);
             upper.extend(entries.drain(CHUNK / 2..));
@@ -171,9 +170,8 @@ impl OrderedBlocks {
             index += 1;
         }
         run[index] = Entry { key, block };
-        let may_belong_before = index == 0 && at.chunk > 0;
-        let may_belong_behind = index == run.len() - 1 && at.chunk < self.chunks.len() - 1;
-        if may_belong_before || may_belong_behind {
+        // At an end it may belong to another run.
+        if [0, run.len() - 1].contains(&index) && self.chunks.len() > 1 {
             self.remove_at(Position { index, ..at });
             self.insert(key, block);
         }
@@ -210,6 +208,14 @@ mod tests {
 
     fn id(number: u64) -> BlockId {
         BlockId::from_index(usize::try_from(number).unwrap())
+    }
+
+    #[test]
+    fn the_only_run_keeps_its_room() {
+        let mut blocks = OrderedBlocks::default();
+        blocks.insert(Key(1, 1), id(1));
+        blocks.remove(Key(1, 1), id(1));
+        assert!(blocks.chunks[0].capacity() >= CHUNK);
     }
 
     proptest! {

@@ -29,9 +29,7 @@ impl Settings {
     /// `spec/caching-allocator.md` section 3; `round_size` in `c10/cuda/CUDACachingAllocator.cpp`.
     #[inline]
     pub fn round(&self, request: u64) -> u64 {
-        if request < MIN_BLOCK_BYTES {
-            return MIN_BLOCK_BYTES;
-        }
+        let request = request.max(MIN_BLOCK_BYTES);
         let entry = request.ilog2().saturating_sub(FIRST_DIVISION_LOG2).min(15);
         let divisions = self.roundup_power2_divisions[entry as usize];
         if divisions > 1 && request > MIN_BLOCK_BYTES.wrapping_mul(divisions) {
@@ -68,7 +66,7 @@ fn round_to_division(size: u64, divisions: u64) -> u64 {
     }
     let floor = 1 << size.ilog2();
     match floor >> divisions.ilog2() {
-        0 => round_up(floor + 1, floor),
+        0 => round_up(size, floor),
         step => round_up(size, step),
     }
 }

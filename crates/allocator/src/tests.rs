@@ -1,7 +1,6 @@
 //! Claims that no golden file makes: releases and settings without one, and what a program cannot ask.
 
-use crate::sizes::SMALL_MAX_BYTES;
-use crate::{AddressPolicy, Allocator, Failure, OutOfMemory, Settings, TorchVersion, VirtualDevice};
+use crate::{AddressPolicy, Allocator, Failure, OutOfMemory, PoolFlags, Settings, TorchVersion, VirtualDevice};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -97,11 +96,10 @@ fn a_failure_is_told_with_what_the_allocator_and_the_device_held() {
     assert_eq!(message.reserved_bytes, 100 * MIB);
     assert_eq!(message.private_free_bytes, 40 * MIB);
     assert!(message.expandable_segments);
-    assert_eq!(message.exceeded_reserve_bytes, allocator.settings().exceeded_reserve(901 * MIB, 1 << 30, 20 * MIB));
-    assert!(message.exceeded_reserve_bytes.is_some());
-    let small = OutOfMemory { rounded_bytes: SMALL_MAX_BYTES, ..failure };
-    let expected = allocator.settings().exceeded_reserve(SMALL_MAX_BYTES, 1 << 30, 2 * MIB);
-    assert_eq!(allocator.message(&small).exceeded_reserve_bytes, expected);
+    assert_eq!(message.exceeded_reserve_bytes, Some(512 * MIB));
+    // Half of the device, in pages of 20 MiB, is 520 MiB.
+    let smaller = OutOfMemory { rounded_bytes: 520 * MIB, ..failure };
+    assert_eq!(allocator.message(&smaller).exceeded_reserve_bytes, None);
 }
 
 #[test]
@@ -122,4 +120,98 @@ fn a_reservation_as_long_as_its_request_serves_it() {
     let bytes = allocator.settings().reservation_bytes(1 << 30, 20 * MIB);
     allocator.malloc(bytes, 0).unwrap();
     assert_eq!(reserved(&allocator), bytes);
+}
+
+#[test]
+fn equal_blocks_of_a_segment_at_a_high_address_are_taken_from_the_front() {
+    let mut settings = Settings::new(TorchVersion::v2(15));
+    settings.parse("").unwrap();
+    let mut allocator = Allocator::new(VirtualDevice::new(1 << 30, 0, AddressPolicy::Descending), settings, ());
+    let quarters = [0; 4].map(|_| allocator.malloc(512 * KIB, 0).unwrap().unwrap());
+    let first = allocator.address(quarters[0]);
+    allocator.free(quarters[0]);
+    allocator.free(quarters[2]);
+    assert_eq!(address_of(&mut allocator, 512 * KIB), first);
+}
+
+#[test]
+fn what_is_left_around_unmapped_pages_is_new_objects_in_2_12() {
+    let mut allocator = allocator(12, "expandable_segments:True");
+    let sizes = [1024, 1024, 1024, 1024, 512, 512, 1024, 1024, 1024, 1024];
+    let blocks = sizes.map(|kib| allocator.malloc(kib * KIB, 0).unwrap().unwrap());
+    // Two runs of free blocks: from 1 to 4.5 MiB, and from 5 to 8 MiB, which is smaller and of a younger object.
+    for freed in [1, 4, 3, 2, 6, 8, 7] {
+        allocator.free(blocks[freed]);
+    }
+    allocator.empty_cache().unwrap();
+    assert_eq!(reserved(&allocator), 6 * MIB);
+    // Each kept 1 MiB in front of what was unmapped; that of the smaller run is older.
+    assert_eq!(address_of(&mut allocator, MIB), 5 * MIB);
+}
+
+#[test]
+fn a_pool_whose_pages_are_all_unmapped_is_gone() {
+    let mut allocator = allocator(15, "expandable_segments:True");
+    for _ in 0..2 {
+        allocator.begin_pool(1, None).unwrap();
+        let block = allocator.malloc(MIB, 0).unwrap().unwrap();
+        allocator.end_pool(1);
+        allocator.free(block);
+        allocator.release_pool_use(1).unwrap();
+        allocator.empty_cache().unwrap();
+        assert_eq!(reserved(&allocator), 0);
+    }
+}
+
+#[test]
+fn pending_frees_complete_when_they_are_polled_but_not_during_a_capture() {
+    let mut allocator = allocator(15, "");
+    let block = allocator.malloc(MIB, 0).unwrap().unwrap();
+    allocator.record_stream(block, 1);
+    allocator.free(block);
+    let active = |allocator: &Tested| allocator.statistics().active.all().current;
+    assert_eq!(active(&allocator), 1);
+    allocator.set_capturing(true);
+    allocator.poll_events();
+    assert_eq!(active(&allocator), 1);
+    allocator.set_capturing(false);
+    allocator.poll_events();
+    assert_eq!(active(&allocator), 0);
+}
+
+#[test]
+fn only_where_splits_are_asked_for_is_a_tail_of_a_mebibyte_cut_off() {
+    for (always, largest) in [(false, 0), (true, MIB)] {
+        let mut allocator = allocator(15, "");
+        if always {
+            allocator.split_always();
+        }
+        allocator.malloc(19 * MIB, 0).unwrap();
+        assert_eq!(allocator.largest_free_bytes(), largest);
+    }
+}
+
+#[test]
+fn a_pool_that_opted_in_does_not_lend_parts_of_expandable_segments() {
+    let mut allocator = allocator(15, "expandable_segments:True");
+    allocator.create_pool(1, PoolFlags { use_on_oom: true, no_split: false }).unwrap();
+    allocator.begin_pool(1, None).unwrap();
+    let block = allocator.malloc(600 * MIB, 0).unwrap().unwrap();
+    allocator.end_pool(1);
+    allocator.free(block);
+    let failure = out_of_memory(&mut allocator, 500 * MIB);
+    assert_eq!(failure.private_free_bytes, 600 * MIB);
+}
+
+#[test]
+fn the_garbage_collector_stops_when_it_has_reclaimed_what_it_wants() {
+    let mut allocator = allocator(15, "garbage_collection_threshold:0.25");
+    allocator.set_limit_bytes(Some(440 * MIB));
+    for mebibytes in [100, 110] {
+        let block = allocator.malloc(mebibytes * MIB, 0).unwrap().unwrap();
+        allocator.free(block);
+    }
+    // 210 MiB are held and 110 may be: the older block's 100 are enough.
+    allocator.malloc(120 * MIB, 0).unwrap();
+    assert_eq!(reserved(&allocator), 230 * MIB);
 }

@@ -265,6 +265,42 @@ fn errors_say_what_where_and_what_to_do() {
 }
 
 #[test]
+fn the_ends_of_a_range_are_in_it_or_not() {
+    insta::assert_snapshot!(error(15, "garbage_collection_threshold:0"), @"byte 29: `garbage_collection_threshold:0` is out of range: above 0 and below 1");
+    insta::assert_snapshot!(error(15, "garbage_collection_threshold:1"), @"byte 29: `garbage_collection_threshold:1` is out of range: above 0 and below 1");
+    parsed(15, &["per_process_memory_fraction:0", "per_process_memory_fraction:1"]);
+    parsed(15, &["pinned_num_register_threads:128", "pinned_reserve_segment_size_mb:1"]);
+    insta::assert_snapshot!(error(15, "pinned_num_register_threads:256"), @"byte 28: `pinned_num_register_threads:256` is out of range: a power of two up to 128");
+    insta::assert_snapshot!(error(15, "pinned_reserve_segment_size_mb:0"), @"byte 31: `pinned_reserve_segment_size_mb:0` is out of range: at least 1");
+}
+
+#[test]
+fn a_list_of_reserves_ends_at_its_bracket() {
+    let list = "expandable_segments_reserve_by_class:[compute:0.5,comm:lots,rest:10G],max_split_size_mb:64";
+    let settings = parsed(15, &[list]);
+    assert_eq!(settings.max_split_bytes, 64 * MIB);
+    let remarks: Vec<_> = settings.remarks().iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(remarks.join("\n"), @"
+    the reserve `lots` is ignored, as PyTorch does: a fraction such as `0.5` or a size such as `40G`
+    `expandable_segments_reserve_by_class` changes nothing here
+    ");
+    for open in ["[", "[compute", "[compute:0.5", "[compute:0.5,", "[compute:0.5,comm:"] {
+        let conf = format!("expandable_segments_reserve_by_class:{open}");
+        let error = Settings::new(TorchVersion::v2(15)).parse(&conf).unwrap_err();
+        assert_eq!(error.at, conf.len(), "{conf}: {error}");
+    }
+    // Of a list that another pass reads, only the end is looked for.
+    insta::assert_snapshot!(error(15, "expandable_segments_reserve:[40G"), @"
+    byte 32: the list of `expandable_segments_reserve` has no `]`
+    hint: close the list with `]`
+    ");
+    insta::assert_snapshot!(error(11, "roundup_power2_divisions:[256:1,"), @"
+    byte 32: the list of `roundup_power2_divisions` has no `]`
+    hint: close the list with `]`
+    ");
+}
+
+#[test]
 fn an_unknown_key_says_why() {
     insta::assert_snapshot!(error(8, "large_segment_size_mb:40"), @"
     byte 0: `large_segment_size_mb` is not a setting of torch 2.8
