@@ -67,18 +67,11 @@ impl<T: Copy> HashOrder<T> {
         if self.contains(hash) {
             return;
         }
-        if self.buckets == 0 {
-            self.rehash(4);
+        if 2 * (self.count + 1) > self.buckets {
+            self.rehash((2 * self.buckets).max(4));
         }
-        let (mut at, mut distance) = (self.home(hash), 0);
-        while self.slots[at].is_some_and(|other| other.distance >= distance) {
-            (at, distance) = (at + 1, distance + 1);
-        }
-        if distance == self.max_distance() || 2 * (self.count + 1) > self.buckets {
-            self.rehash(2 * self.buckets);
-            return self.insert(hash, value);
-        }
-        let mut carried = Slot { distance, hash, value };
+        let mut at = self.home(hash);
+        let mut carried = Slot { distance: 0, hash, value };
         loop {
             match &mut self.slots[at] {
                 empty @ None => {

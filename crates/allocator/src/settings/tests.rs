@@ -284,7 +284,8 @@ fn a_list_of_reserves_ends_at_its_bracket() {
     the reserve `lots` is ignored, as PyTorch does: a fraction such as `0.5` or a size such as `40G`
     `expandable_segments_reserve_by_class` changes nothing here
     ");
-    for open in ["[", "[compute", "[compute:0.5", "[compute:0.5,", "[compute:0.5,comm:"] {
+    // In the last two the bracket is a value.
+    for open in ["[", "[compute", "[compute:0.5", "[compute:0.5,", "[compute:0.5,comm:", "[compute:]", "[compute:],"] {
         let conf = format!("expandable_segments_reserve_by_class:{open}");
         let error = Settings::new(TorchVersion::v2(15)).parse(&conf).unwrap_err();
         assert_eq!(error.at, conf.len(), "{conf}: {error}");
