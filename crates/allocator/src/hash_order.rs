@@ -61,11 +61,18 @@ impl<T: Copy> HashOrder<T> {
         if self.contains(hash) {
             return;
         }
-        if 2 * (self.count + 1) > self.buckets {
-            self.rehash((2 * self.buckets).max(4));
+        if self.buckets == 0 {
+            self.rehash(4);
         }
-        let mut at = self.home(hash);
-        let mut carried = Slot { distance: 0, hash, value };
+        let (mut at, mut distance) = (self.home(hash), 0);
+        while self.slots[at].is_some_and(|other| other.distance >= distance) {
+            (at, distance) = (at + 1, distance + 1);
+        }
+        if distance == self.max_distance() || 2 * (self.count + 1) > self.buckets {
+            self.rehash(2 * self.buckets);
+            return self.insert(hash, value);
+        }
+        let (first, mut carried) = (at, Slot { distance, hash, value });
         loop {
             match &mut self.slots[at] {
                 empty @ None => {
@@ -73,15 +80,21 @@ impl<T: Copy> HashOrder<T> {
                     self.count += 1;
                     return;
                 }
-                Some(richer) if richer.distance < carried.distance => std::mem::swap(richer, &mut carried),
-                Some(_) => {}
+                Some(richer) if richer.distance < carried.distance => {
+                    std::mem::swap(richer, &mut carried);
+                    carried.distance += 1;
+                }
+                Some(_) => {
+                    carried.distance += 1;
+                    if carried.distance == self.max_distance() {
+                        // The one without a place takes that of the new one, which begins anew.
+                        self.slots[first] = Some(carried);
+                        self.rehash(2 * self.buckets);
+                        return self.insert(hash, value);
+                    }
+                }
             }
             at += 1;
-            carried.distance += 1;
-            if carried.distance == self.max_distance() {
-                self.rehash(2 * self.buckets);
-                return self.insert(carried.hash, carried.value);
-            }
         }
     }
 
