@@ -6,8 +6,8 @@ PYTHON ?= python3
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: build demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests \
-	tests
+.PHONY: build demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs \
+	doctests tests
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing two minutes of processor time, on two idle cores half of
