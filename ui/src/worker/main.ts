@@ -1,0 +1,50 @@
+/** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
+
+import {Problem} from '../data/source';
+import type {Grouping} from '../model/groups';
+import {describe, moment, rangeTotals} from './details';
+import {legend} from './grouping';
+import {serve, type WorkerScope} from './rpc';
+import {type Found, nextMatch, search, summarise} from './search';
+import {type OpenRequest, Session} from './session';
+import {type TimelineRequest, timeline} from './timeline';
+
+let opened: Session | undefined;
+let matches: Uint8Array | undefined;
+
+function session(): Session {
+  if (!opened) throw new Problem({error: 'no file is open'});
+  return opened;
+}
+
+/** What the page can ask of the worker. */
+const methods = {
+  /** Reads a device; what was open before is forgotten. */
+  async open(request: OpenRequest): Promise<{peakEntry: number; peakBytes: number; reservedMaxBytes: number}> {
+    opened = undefined;
+    matches = undefined;
+    const fresh = await Session.open(request);
+    const reservedMaxBytes = (await fresh.reserved()).max;
+    opened = fresh;
+    const {peak} = fresh.index;
+    return {peakEntry: peak.entry, peakBytes: peak.total * fresh.lifetimes.unitBytes, reservedMaxBytes};
+  },
+
+  timeline: (request: TimelineRequest) => timeline(session(), request, matches),
+  describe: (row: number, entry: number) => describe(session(), row, entry),
+  moment: (entry: number) => moment(session(), entry),
+  rangeTotals: (from: number, to: number) => rangeTotals(session(), from, to),
+  times: () => session().times(),
+  legend: (by: Grouping, entry: number) => legend(session(), by, entry),
+
+  /** Sets what is looked for; `undefined` if the query is empty. */
+  async search(query: string): Promise<Found | undefined> {
+    matches = await search(session(), query);
+    return matches && summarise(session(), matches);
+  },
+  nextMatch: (row: number | undefined, step: 1 | -1) => matches && nextMatch(matches, row, step),
+};
+
+export type WorkerMethods = typeof methods;
+
+serve(methods as never, self as unknown as WorkerScope);

@@ -1,0 +1,163 @@
+/** What the worker holds of the device that is looked at: columns as they are asked for, and the index over them. */
+
+import type {DeviceManifest, Manifest, Section} from '../data/manifest';
+import {type Column, decodeColumn, emptyColumn} from '../data/section';
+import {Problem, type SectionAddress, sectionBytes} from '../data/source';
+import {type Axis, type AxisKind, ascending, entryAxis, timeAxis} from '../model/axis';
+import type {Pending} from '../model/column-ids';
+import type {Lifetimes} from '../model/lifetimes';
+import {type FrameTable, Stacks} from '../model/stacks';
+import {StepSeries} from '../model/steps';
+import {TimelineIndex} from '../model/timeline-index';
+
+/** What it takes to open a device. */
+export interface OpenRequest {
+  manifest: Manifest;
+  device: number;
+  /** Of every section, by its name. */
+  addresses: Record<string, SectionAddress>;
+}
+
+/** One device of one file. */
+export class Session {
+  readonly request: OpenRequest;
+  readonly device: DeviceManifest;
+  readonly lifetimes: Lifetimes;
+  readonly index: TimelineIndex;
+  /** Row of the stacks, for each lifetime. */
+  readonly stack: Column;
+  private readonly columns = new Map<string, Promise<Column>>();
+  private readonly made = new Map<string, Promise<unknown>>();
+
+  private constructor(request: OpenRequest, device: DeviceManifest, base: Column[]) {
+    this.request = request;
+    this.device = device;
+    const [start, end, size, stack] = base;
+    this.stack = stack;
+    this.lifetimes = {
+      rows: device.rows,
+      entries: Math.max(device.entries, 1),
+      before: device.before,
+      unitBytes: device.unit_bytes,
+      start,
+      end,
+      size,
+    };
+    this.index = new TimelineIndex(this.lifetimes);
+    for (const [i, name] of BASE.entries()) this.columns.set(name, Promise.resolve(base[i]));
+  }
+
+  /** Reads what the timeline needs, and makes its index. */
+  static async open(request: OpenRequest): Promise<Session> {
+    const device = request.manifest.devices.find(({device}) => device === request.device);
+    if (!device) throw new Problem({error: `the file has no device ${request.device}`});
+    const loaded = await Promise.all(BASE.filter(name => name !== 'end').map(name => load(request, device, name)));
+    const [start, size, stack] = loaded;
+    const end = await load(request, device, 'end', start);
+    return new Session(request, device, [start, end, size, stack]);
+  }
+
+  /** A column of the device. */
+  column(name: string): Promise<Column> {
+    return remember(this.columns, name, () => load(this.request, this.device, name));
+  }
+
+  /** Whether the device has a column. */
+  has(name: string): boolean {
+    return name in this.device.sections;
+  }
+
+  /** The stacks of the file. */
+  stacks(): Promise<Stacks> {
+    return this.once('stacks', async () => {
+      const {manifest, addresses} = this.request;
+      const names = ['node_parent', 'node_frame', 'stack_node', 'stack_site'];
+      const columns = Promise.all(names.map(name => loadSection(manifest.sections[name], addresses[name], name)));
+      const frames = JSON.parse(new TextDecoder().decode(await sectionBytes(addresses.frames))) as FrameTable;
+      const [parent, frame, node, site] = await columns;
+      return new Stacks(frames, parent, frame, node, site);
+    });
+  }
+
+  /** Reserved bytes over the entries. */
+  reserved(): Promise<StepSeries> {
+    return this.once('reserved', async () => {
+      const [start, end, size] = await Promise.all(['piece_start', 'piece_end', 'piece_size'].map(n => this.column(n)));
+      const unit = this.device.unit_bytes;
+      const pieces = start.length;
+      return StepSeries.fromChanges(
+        pieces * 2,
+        i => (i < pieces ? start[i] : end[i - pieces]),
+        i => (i < pieces ? size[i] : -size[i - pieces]) * unit,
+      );
+    });
+  }
+
+  /** The rows that await their free for longer than an entry. */
+  pending(): Promise<Pending> {
+    return this.once('pending', async () => {
+      const [rows, entries] = await Promise.all([this.column('pending_row'), this.column('pending_entry')]);
+      const isPending = new Uint8Array(rows.length === 0 ? 0 : this.lifetimes.rows);
+      const requestedAt = new Map<number, number>();
+      rows.forEach((row: number, i: number) => {
+        isPending[row] = 1;
+        requestedAt.set(row, entries[i]);
+      });
+      return {isPending, requestedAt};
+    });
+  }
+
+  /** The x axis. */
+  axis(kind: AxisKind): Promise<Axis> {
+    return this.once(`axis-${kind}`, async () => {
+      if (kind === 'entry') return entryAxis(this.lifetimes.entries);
+      return timeAxis(await this.times());
+    });
+  }
+
+  /** Microseconds since the first entry, ascending. */
+  times(): Promise<Column> {
+    return this.once('times', async () => ascending((await this.column('time')).slice()));
+  }
+
+  /** Makes something once. */
+  once<T>(name: string, make: () => Promise<T>): Promise<T> {
+    return remember(this.made as Map<string, Promise<T>>, name, make);
+  }
+}
+
+/** What the timeline needs first. */
+const BASE = ['start', 'end', 'size', 'stack'];
+
+function load(request: OpenRequest, device: DeviceManifest, name: string, starts?: Column): Promise<Column> {
+  const key = `${device.device}/${name}`;
+  return loadSection(device.sections[name], request.addresses[key], key, starts);
+}
+
+async function loadSection(
+  section: Section | undefined,
+  address: SectionAddress | undefined,
+  name: string,
+  starts?: Column,
+): Promise<Column> {
+  if (!section) throw new Problem({error: `the file has no section \`${name}\``});
+  if (section.constant !== undefined || section.length === 0)
+    return decodeColumn({...section}, new Uint8Array(), starts);
+  if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
+  const isRaw = (section.encoding ?? 'raw') === 'raw';
+  const payload = await sectionBytes(
+    address,
+    isRaw ? emptyColumn({...section, length: 1}).byteLength * section.length : undefined,
+  );
+  return decodeColumn(section, payload, starts);
+}
+
+/** The promise under a name, made if it is new; one that fails is forgotten, so that it can be tried again. */
+function remember<T>(map: Map<string, Promise<T>>, name: string, make: () => Promise<T>): Promise<T> {
+  const known = map.get(name);
+  if (known) return known;
+  const made = make();
+  map.set(name, made);
+  made.catch(() => map.delete(name));
+  return made;
+}
