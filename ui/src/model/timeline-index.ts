@@ -147,9 +147,9 @@ export class TimelineIndex {
 
   /** The row that a row's `alloc` at this entry made, if there is one. */
   rowStartedBy(entry: Entry): Row | undefined {
-    const row = firstRowFrom(this.lifetimes, entry);
-    const isIt = row < this.lifetimes.rows && this.lifetimes.start[row] === entry && row >= this.lifetimes.before;
-    return isIt ? row : undefined;
+    const {rows, before, start} = this.lifetimes;
+    const row = Math.max(firstRowFrom(this.lifetimes, entry), before);
+    return row < rows && start[row] === entry ? row : undefined;
   }
 
   /** The row whose `free_completed` is this entry, if there is one. */
