@@ -6,9 +6,9 @@ import {describeFrame} from '../model/stacks';
 import {address, binary, count, counted, duration, exact, percent} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
-import {interesting, lifeOf} from '../views/timeline/tooltip';
 import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
 import type {LegendLine} from '../worker/grouping';
+import {interesting, lifeOf} from './allocation';
 import {copyText} from './copy';
 
 /** Lines of the legend. */

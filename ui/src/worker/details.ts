@@ -96,12 +96,12 @@ export interface MomentTotals {
 
 /** What is there after an entry. */
 export async function moment(session: Session, entry: number): Promise<MomentTotals> {
-  const reserved = await session.reserved();
+  const {index: reserved} = await session.pieces();
   const times = session.device.time_us ? await session.times() : undefined;
   return {
     entry,
     bytes: session.index.totalAfter(entry) * session.lifetimes.unitBytes,
-    reservedBytes: reserved.at(entry),
+    reservedBytes: reserved.totalAfter(entry) * session.lifetimes.unitBytes,
     count: session.index.liveAt(entry).length,
     ...(times ? {timeUs: times[Math.min(entry, times.length - 1)]} : {}),
   };
@@ -161,7 +161,7 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     peak: {entry: peak.entry, bytes: peak.total * unitBytes},
     startBytes: from === 0 ? 0 : session.index.totalAfter(from - 1) * unitBytes,
     endBytes: session.index.totalAfter(to - 1) * unitBytes,
-    reservedBytes: (await session.reserved()).maxIn(from, to),
+    reservedBytes: (await session.pieces()).index.highestIn(from, to).total * unitBytes,
     ...(times ? {durationUs: times[Math.min(to, times.length) - 1] - times[from]} : {}),
   };
 }

@@ -1,12 +1,17 @@
 /** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
 
 import {Problem} from '../data/source';
+import type {AxisKind} from '../model/axis';
 import type {Grouping} from '../model/groups';
 import {describe, moment, rangeTotals} from './details';
+import {entryLines} from './entries';
 import {legend} from './grouping';
+import {curve, type StackedRequest} from './pictures';
 import {serve, type WorkerScope} from './rpc';
 import {type Found, nextMatch, search, summarise} from './search';
+import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
+import {type StateRequest, state} from './state';
 import {type TimelineRequest, timeline} from './timeline';
 
 let opened: Session | undefined;
@@ -24,13 +29,20 @@ const methods = {
     opened = undefined;
     matches = undefined;
     const fresh = await Session.open(request);
-    const reservedMaxBytes = (await fresh.reserved()).max;
+    const {peak: reserved} = (await fresh.pieces()).index;
     opened = fresh;
     const {peak} = fresh.index;
-    return {peakEntry: peak.entry, peakBytes: peak.total * fresh.lifetimes.unitBytes, reservedMaxBytes};
+    const {unitBytes} = fresh.lifetimes;
+    return {peakEntry: peak.entry, peakBytes: peak.total * unitBytes, reservedMaxBytes: reserved.total * unitBytes};
   },
 
   timeline: (request: TimelineRequest) => timeline(session(), request, matches),
+  state: (request: StateRequest) => state(session(), request, matches),
+  entryLines: (from: number, to: number) => entryLines(session(), from, to),
+  segments: (request: StackedRequest) => segments(session(), request),
+  describeSegment: (segment: number, entry: number) => describeSegment(session(), segment, entry),
+  segmentTotals: (entry: number) => segmentTotals(session(), entry),
+  curve: (axis: AxisKind, width: number) => curve(session(), axis, width),
   describe: (row: number, entry: number) => describe(session(), row, entry),
   moment: (entry: number) => moment(session(), entry),
   rangeTotals: (from: number, to: number) => rangeTotals(session(), from, to),

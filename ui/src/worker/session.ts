@@ -4,10 +4,10 @@ import type {DeviceManifest, Manifest, Section} from '../data/manifest';
 import {type Column, decodeColumn, emptyColumn} from '../data/section';
 import {Problem, type SectionAddress, sectionBytes} from '../data/source';
 import {type Axis, type AxisKind, ascending, entryAxis, timeAxis} from '../model/axis';
-import type {Pending} from '../model/column-ids';
 import type {Lifetimes} from '../model/lifetimes';
+import type {Pending} from '../model/pending';
+import {makePieces, type Pieces} from '../model/pieces';
 import {type FrameTable, Stacks} from '../model/stacks';
-import {StepSeries} from '../model/steps';
 import {TimelineIndex} from '../model/timeline-index';
 
 /** What it takes to open a device. */
@@ -79,17 +79,14 @@ export class Session {
     });
   }
 
-  /** Reserved bytes over the entries. */
-  reserved(): Promise<StepSeries> {
-    return this.once('reserved', async () => {
-      const [start, end, size] = await Promise.all(['piece_start', 'piece_end', 'piece_size'].map(n => this.column(n)));
-      const unit = this.device.unit_bytes;
-      const pieces = start.length;
-      return StepSeries.fromChanges(
-        pieces * 2,
-        i => (i < pieces ? start[i] : end[i - pieces]),
-        i => (i < pieces ? size[i] : -size[i - pieces]) * unit,
-      );
+  /** Reserved memory. */
+  pieces(): Promise<Pieces> {
+    return this.once('pieces', async () => {
+      const names = ['segment', 'offset', 'size', 'start', 'end'];
+      const [segment, offset, size, start, end] = await Promise.all(names.map(name => this.column(`piece_${name}`)));
+      const segments = this.device.sections.segment_address.length;
+      const {entries, unitBytes} = this.lifetimes;
+      return makePieces({segment, offset, size, start, end}, segments, entries, unitBytes);
     });
   }
 
