@@ -12,37 +12,26 @@ export interface Pieces {
   /** Over the pieces: its totals are reserved units. */
   readonly index: TimelineIndex;
   /** Row of the segments. */
-  readonly segment: Uint32Array;
+  readonly segment: Column;
   /** Units from the segment's first byte. */
-  readonly offset: Float64Array;
+  readonly offset: Column;
   /** For each segment, how many came before it. */
   readonly rank: Uint32Array;
 }
 
-/** Sorts the columns of the pieces, and makes their index. */
+/** Makes the index over the columns of the pieces, which are in order of `start`. */
 export function makePieces(
   columns: {segment: Column; offset: Column; size: Column; start: Column; end: Column},
   segments: number,
   entries: number,
   unitBytes: number,
 ): Pieces {
-  const {start, end} = columns;
-  const order = Uint32Array.from({length: start.length}, (_, i) => i).sort((a, b) => start[a] - start[b] || a - b);
-  const sorted = (column: Column) => Float64Array.from(order, i => column[i]);
-  const segment = Uint32Array.from(order, i => columns.segment[i]);
+  const {segment, offset, size, start, end} = columns;
   const rank = new Uint32Array(segments).fill(segments);
   let seen = 0;
   for (const row of segment) if (rank[row] === segments) rank[row] = seen++;
-  const index = new TimelineIndex({
-    rows: order.length,
-    entries,
-    before: 0,
-    unitBytes,
-    start: Uint32Array.from(order, i => start[i]),
-    end: Uint32Array.from(order, i => Math.min(end[i], entries)),
-    size: sorted(columns.size),
-  });
-  return {index, segment, offset: sorted(columns.offset), rank};
+  const index = new TimelineIndex({rows: start.length, entries, before: 0, unitBytes, start, end, size});
+  return {index, segment, offset, rank};
 }
 
 /** Totals of a segment at one moment, in units. */

@@ -4,7 +4,7 @@ import type {Column} from '../data/section';
 import type {Axis} from './axis';
 import {BandList, ID_IDLE} from './column-ids';
 import {type Pieces, segmentsAfter} from './pieces';
-import {drawStacked, type StackedIds, type StackedWindow} from './stacked-picture';
+import {drawStacked, type SpareIds, type Stacked, type StackedIds, type StackedWindow} from './stacked-picture';
 import type {TimelineIndex} from './timeline-index';
 
 /** Draws the ids, rows of the segments. */
@@ -14,10 +14,11 @@ export function drawSegments(
   segmentOf: Column,
   axis: Axis,
   window: StackedWindow,
+  spare?: SpareIds,
 ): StackedIds {
   const {entries, unitBytes} = lifetimes.lifetimes;
   const bands = new BandList();
-  return drawStacked(axis, entries, unitBytes, window, {
+  const stacked: Stacked = {
     highest: (from, to) => pieces.index.highestIn(from, to),
     lowest: (from, to) => pieces.index.lowestIn(from, to).total,
     bandsAfter(entry) {
@@ -29,5 +30,6 @@ export function drawSegments(
       }
       return bands;
     },
-  });
+  };
+  return drawStacked(axis, entries, unitBytes, window, stacked, spare);
 }

@@ -26,6 +26,9 @@ export interface StackedIds {
   readonly lowBytes: Float64Array;
 }
 
+/** The ids of a picture that is done with: their memory is used again if it fits. */
+export type SpareIds = Uint32Array | undefined;
+
 /** What is stacked. Totals are in units; stretches are of entries, from the first up to and without the second. */
 export interface Stacked {
   /** The largest total in a stretch, and the first entry after which it is. */
@@ -43,10 +46,11 @@ export function drawStacked(
   unitBytes: number,
   window: StackedWindow,
   stacked: Stacked,
+  spare?: SpareIds,
 ): StackedIds {
   const {width, height} = window;
   const picture: StackedIds = {
-    ids: new Uint32Array(width * height),
+    ids: spare?.length === width * height ? spare : new Uint32Array(width * height),
     entries: new Uint32Array(width),
     highBytes: new Float64Array(width),
     lowBytes: new Float64Array(width),
@@ -61,6 +65,7 @@ export function drawStacked(
     const from = window.x.from + column * perColumn;
     if (from + perColumn <= axis.range.from || from >= axis.range.to) {
       last = {from: -1, to: -1};
+      picture.ids.fill(0, column * height, (column + 1) * height);
       continue;
     }
     const covered = entriesOfColumn(axis, entries, from, from + perColumn);

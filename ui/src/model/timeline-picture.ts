@@ -8,15 +8,21 @@
 import type {Axis} from './axis';
 import {BandList, ID_IDLE} from './column-ids';
 import {awaitsFree, type Pending} from './pending';
-import {drawStacked, type StackedIds, type StackedWindow} from './stacked-picture';
+import {drawStacked, type SpareIds, type Stacked, type StackedIds, type StackedWindow} from './stacked-picture';
 import type {TimelineIndex} from './timeline-index';
 
 /** Draws the ids, rows of the lifetimes. */
-export function drawTimeline(index: TimelineIndex, axis: Axis, window: StackedWindow, pending?: Pending): StackedIds {
+export function drawTimeline(
+  index: TimelineIndex,
+  axis: Axis,
+  window: StackedWindow,
+  pending?: Pending,
+  spare?: SpareIds,
+): StackedIds {
   const {size, unitBytes, entries} = index.lifetimes;
   const bands = new BandList();
   let live: Uint32Array | undefined;
-  return drawStacked(axis, entries, unitBytes, window, {
+  const stacked: Stacked = {
     highest: (from, to) => index.highestIn(from, to),
     lowest: (from, to) => index.lowestIn(from, to).total,
     bandsAfter(entry) {
@@ -28,5 +34,6 @@ export function drawTimeline(index: TimelineIndex, axis: Axis, window: StackedWi
       }
       return bands;
     },
-  });
+  };
+  return drawStacked(axis, entries, unitBytes, window, stacked, spare);
 }

@@ -257,8 +257,7 @@ function Moment({device}: {device: Opened}) {
         {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)},{' '}
         {binary(moment.reservedBytes)} reserved
       </div>
-      <table class="legend">
-        <caption class="hidden">What is active, by colour</caption>
+      <table class="legend" aria-label="What is active, by colour">
         <tbody>
           {legend.slice(0, LEGEND_MAX).map(line => (
             <LegendRow key={line.group} line={line} all={moment.bytes} />

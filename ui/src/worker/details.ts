@@ -59,17 +59,17 @@ export async function describe(session: Session, row: number, entry: number): Pr
   });
   return {
     row,
-    requestedBytes: requested[row],
+    requestedBytes: requested,
     sizeBytes: size[row] * unitBytes,
     address,
-    stream: device.streams[stream[row]],
-    pool: device.pools[pool[row]]?.label ?? 'default',
-    ...(category && device.categories ? {category: device.categories[category[row]]} : {}),
+    stream: device.streams[stream],
+    pool: device.pools[pool]?.label ?? 'default',
+    ...(category !== undefined && device.categories ? {category: device.categories[category]} : {}),
     ...(row >= before ? {allocEntry: start[row]} : {}),
     ...(freeRequested !== undefined ? {freeRequestedEntry: freeRequested} : {}),
     ...(isFreed ? {freeEntry: end[row]} : {}),
-    ...(times && row >= before ? {allocUs: times[start[row]]} : {}),
-    ...(times && isFreed ? {freeUs: times[end[row]]} : {}),
+    ...(allocUs !== undefined ? {allocUs} : {}),
+    ...(freeUs !== undefined ? {freeUs} : {}),
     site: stacks.describeSite(stacks.sites[stack]),
     frames: stacks.framesOf(stack),
     stack,
@@ -91,19 +91,16 @@ export interface MomentTotals {
   readonly bytes: number;
   readonly reservedBytes: number;
   readonly count: number;
-  readonly timeUs?: number;
 }
 
 /** What is there after an entry. */
 export async function moment(session: Session, entry: number): Promise<MomentTotals> {
   const {index: reserved} = await session.pieces();
-  const times = session.device.time_us ? await session.times() : undefined;
   return {
     entry,
     bytes: session.index.totalAfter(entry) * session.lifetimes.unitBytes,
     reservedBytes: reserved.totalAfter(entry) * session.lifetimes.unitBytes,
     count: session.index.liveAt(entry).length,
-    ...(times ? {timeUs: times[Math.min(entry, times.length - 1)]} : {}),
   };
 }
 
@@ -148,7 +145,8 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     }
   }
   const peak = session.index.highestIn(from, to);
-  const times = session.device.time_us ? await session.times() : undefined;
+  const isTimed = session.device.time_us !== undefined && session.device.time_us !== null;
+  const durationUs = isTimed ? (await session.cell('time', to - 1)) - (await session.cell('time', from)) : undefined;
   return {
     from,
     to,
@@ -162,6 +160,6 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     startBytes: from === 0 ? 0 : session.index.totalAfter(from - 1) * unitBytes,
     endBytes: session.index.totalAfter(to - 1) * unitBytes,
     reservedBytes: (await session.pieces()).index.highestIn(from, to).total * unitBytes,
-    ...(times ? {durationUs: times[Math.min(to, times.length) - 1] - times[from]} : {}),
+    ...(durationUs !== undefined ? {durationUs} : {}),
   };
 }

@@ -33,30 +33,26 @@ export interface EntryLine {
 /** The entries from `from` up to and without `to`. */
 export async function entryLines(session: Session, from: number, to: number): Promise<EntryLine[]> {
   const lookUp = await lookUpOf(session);
-  const lines: EntryLine[] = [];
-  for (let entry = Math.max(0, from); entry < Math.min(to, session.device.entries); entry++) lines.push(lookUp(entry));
-  return lines;
+  const last = Math.min(to, session.device.entries);
+  const entries = Array.from({length: Math.max(0, last - from)}, (_, i) => from + i);
+  return Promise.all(entries.map(lookUp));
 }
 
-function lookUpOf(session: Session): Promise<(entry: number) => EntryLine> {
+function lookUpOf(session: Session): Promise<(entry: number) => Promise<EntryLine>> {
   return session.once('entry-lines', async () => {
-    const names = ['requested', 'segment', 'offset', 'segment_address'];
     const others = ['entry', 'action', 'address', 'size', 'stack', 'free'].map(name => `other_${name}`);
-    const [requested, segment, offset, base] = await Promise.all(names.map(name => session.column(name)));
     const [entries, action, address, size, stack, free] = await Promise.all(others.map(name => session.column(name)));
     const [stacks, pending] = await Promise.all([session.stacks(), session.pending()]);
     const {unitBytes} = session.lifetimes;
     const requestedBy = new Map([...pending.requestedAt].map(([row, entry]) => [entry, row]));
     const place = new Map(Array.from(entries, (entry, i) => [entry, i]));
-    const about = (entry: number, what: string, row: number): EntryLine => ({
-      entry,
-      action: what,
-      row,
-      bytes: requested[row],
-      address: base[segment[row]] + offset[row] * unitBytes,
-      site: stacks.describeSite(stacks.sites[session.stack[row]]),
-    });
-    return (entry: number): EntryLine => {
+    const about = async (entry: number, what: string, row: number): Promise<EntryLine> => {
+      const cells = ['requested', 'segment', 'offset'].map(name => session.cell(name, row));
+      const [bytes, segment, offset] = await Promise.all(cells);
+      const address = (await session.cell('segment_address', segment)) + offset * unitBytes;
+      return {entry, action: what, row, bytes, address, site: stacks.describeSite(stacks.sites[session.stack[row]])};
+    };
+    return async (entry: number): Promise<EntryLine> => {
       const other = place.get(entry);
       if (other !== undefined) {
         return {

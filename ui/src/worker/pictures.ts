@@ -11,6 +11,8 @@ import type {Session} from './session';
 export interface StackedRequest extends StackedWindow {
   readonly axis: AxisKind;
   readonly shade: Shade;
+  /** Of a picture that is done with. */
+  readonly spare?: Uint32Array;
 }
 
 /** The picture. */
@@ -29,10 +31,10 @@ export async function finish(
   paint: Paint,
 ): Promise<Transferred<StackedPicture>> {
   const {width, height, x, lowBytes, highBytes} = request;
-  const pixels = new Uint32Array(width * height);
+  const pixels = pixelsOf(width * height);
   paintStacked(picture, request, paint, pixels);
   const reservedBytes = await reservedOf(session, request);
-  const bitmap = await createImageBitmap(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height));
+  const bitmap = await bitmapOf(pixels, width, height);
   const value = {window: {width, height, x, lowBytes, highBytes}, bitmap, reservedBytes, ...picture};
   return new Transferred(value, [
     bitmap,
@@ -42,6 +44,20 @@ export async function finish(
     picture.highBytes.buffer,
     picture.lowBytes.buffer,
   ]);
+}
+
+let room = new Uint32Array(0);
+
+/** Room for the pixels of one picture: the next one takes it again. */
+export function pixelsOf(count: number): Uint32Array<ArrayBuffer> {
+  if (room.length < count) room = new Uint32Array(count);
+  return room.subarray(0, count);
+}
+
+/** A bitmap with a copy of the pixels. */
+export function bitmapOf(pixels: Uint32Array<ArrayBuffer>, width: number, height: number): Promise<ImageBitmap> {
+  const bytes = new Uint8ClampedArray(pixels.buffer, pixels.byteOffset, width * height * 4);
+  return createImageBitmap(new ImageData(bytes, width, height));
 }
 
 /** For each column, the most that was reserved, in bytes. */

@@ -32,7 +32,7 @@ export function segmentGroups(session: Session): Promise<SegmentGroups> {
       const kind = flags[segment] & SEGMENT_SMALL ? 'small blocks' : 'large blocks';
       const place = device.pools[pool[segment]]?.label ?? 'default';
       const label = [
-        `${place} pool`,
+        place,
         kind,
         `stream ${device.streams[stream[segment]] ?? '0'}`,
         ...(flags[segment] & SEGMENT_EXPANDABLE ? ['expandable'] : []),
@@ -55,7 +55,7 @@ export async function segments(session: Session, request: StackedRequest): Promi
     session.column('segment'),
     segmentGroups(session),
   ]);
-  const picture = drawSegments(pieces, session.index, segmentOf, axis, request);
+  const picture = drawSegments(pieces, session.index, segmentOf, axis, request, request.spare);
   return finish(session, request, picture, {
     colours: {key: groups.of, lut: groups.colours},
     background: pixelOf(BACKGROUND[request.shade]),

@@ -14,6 +14,7 @@ import {
   type Strip,
 } from '../model/state-layout';
 import {colouring} from './grouping';
+import {bitmapOf, pixelsOf} from './pictures';
 import {Transferred} from './rpc';
 import {type SegmentGroups, segmentGroups} from './segments';
 import type {Session} from './session';
@@ -93,7 +94,7 @@ export async function state(
     else drawn.set(strip.segment, [one]);
   }
 
-  const pixels = new Uint32Array(width * height);
+  const pixels = pixelsOf(width * height);
   const background = pixelOf(BACKGROUND[shade]);
   pixels.fill(background);
   const free = pixelOf(FREE[shade]);
@@ -159,7 +160,7 @@ export async function state(
     segments: mapped.size,
     blocks,
   };
-  const bitmap = await createImageBitmap(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height));
+  const bitmap = await bitmapOf(pixels, width, height);
   const strips = [...drawn.values()].flat();
   const value = {entry, bitmap, strips, headings, layoutHeight: layout.height, totals};
   return new Transferred(value, [bitmap, ...strips.map(({ids}) => ids.buffer)]);

@@ -25,7 +25,8 @@ export async function timeline(
     session.pending(),
     colouring(session, request.colourBy),
   ]);
-  const picture = drawTimeline(session.index, axis, request, pending.requestedAt.size > 0 ? pending : undefined);
+  const hatched = pending.requestedAt.size > 0 ? pending : undefined;
+  const picture = drawTimeline(session.index, axis, request, hatched, request.spare);
   return finish(session, request, picture, {
     colours: rows,
     background: pixelOf(BACKGROUND[request.shade]),

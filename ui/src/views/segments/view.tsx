@@ -9,11 +9,11 @@ import {SaveMenu} from '../../ui/save';
 import type {SegmentGroupTotal} from '../../worker/segments';
 import type {ChartSource} from '../stacked/chart';
 import {showSelection} from '../stacked/commands';
-import {StackedPlot} from '../stacked/plot';
+import {handingOver, StackedPlot} from '../stacked/plot';
 import {SegmentLines} from './segment-lines';
 
 const SOURCE: ChartSource = {
-  make: request => engine().segments(request),
+  make: request => engine().segments(handingOver(request)),
   key: () => 'segments',
   outlined: () => null,
 };
@@ -59,8 +59,7 @@ function Totals({device}: {device: Opened}) {
       );
   });
   return (
-    <table class="totals">
-      <caption class="hidden">Segments after entry {count(shownEntry.value)}</caption>
+    <table class="totals" aria-label={`Segments after entry ${count(shownEntry.value)}`}>
       <tbody>
         {totals.value.map(({label, colour, segments, mappedBytes, usedBytes}) => (
           <tr key={label}>

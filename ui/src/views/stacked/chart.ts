@@ -218,8 +218,9 @@ export class StackedChart {
     const key = JSON.stringify([fixed, width, height, this.source.key()]);
     return {
       key,
-      request: scale => ({
+      request: (scale, spare) => ({
         ...fixed,
+        ...(spare ? {spare} : {}),
         width: Math.max(1, Math.round(width * scale)),
         height: Math.max(1, Math.round(height * scale)),
       }),
@@ -246,7 +247,7 @@ export class StackedChart {
     const wanted = this.wanted({...this.viewport, x: this.axis.range, lowBytes: 0, highBytes: this.fitY.high}, false);
     if (wanted.key === this.overviewKey) return;
     this.isOverviewAsked = true;
-    this.source.make(wanted.request(1)).then(
+    this.source.make(wanted.request(1, undefined)).then(
       picture => {
         this.overview?.bitmap.close();
         this.overview = picture;
@@ -319,7 +320,7 @@ export class StackedChart {
     const selected = store.selection.value;
     if (selected) drawStretch(pen, viewport, ink, positionOf(selected.from), positionOf(selected.to));
     if (store.cursor.value !== null) drawRuler(pen, viewport, ink.accent, positionOf(store.cursor.value));
-    if (this.pointer !== undefined) drawRuler(pen, viewport, ink.grid, this.pointer);
+    if (this.pointer !== undefined) drawRuler(pen, viewport, ink.faint, this.pointer);
     pen.restore();
   }
 

@@ -55,11 +55,14 @@ export function drawByteAxis(pen: Pen, viewport: Viewport, ink: Ink, right: numb
     const y = Math.round(top + cssOfBytes(viewport, bytes)) + 0.5;
     pen.fillStyle = ink.faint;
     pen.fillText(binary(bytes).replace(/\.0+ /, ' '), right - 6, y);
-    pen.strokeStyle = ink.grid;
+    pen.strokeStyle = ink.faint;
+    // Through the picture, so faint that it hides nothing.
+    pen.globalAlpha = 0.25;
     pen.beginPath();
     pen.moveTo(right - 3, y);
     pen.lineTo(right + viewport.widthCss, y);
     pen.stroke();
+    pen.globalAlpha = 1;
   }
 }
 

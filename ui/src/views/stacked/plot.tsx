@@ -10,6 +10,8 @@ import {engine, type Opened, opened, problem} from '../../state/session';
 import * as store from '../../state/store';
 import {FloatingCard} from '../../ui/floating';
 import {registerPicture} from '../../ui/save';
+import type {StackedRequest} from '../../worker/pictures';
+import {Transferred} from '../../worker/rpc';
 import {type ChartSource, type Hit, StackedChart} from './chart';
 import {addChartCommands} from './commands';
 import {listen} from './gestures';
@@ -98,6 +100,11 @@ export function StackedPlot<D>(props: PlotProps<D>) {
       )}
     </>
   );
+}
+
+/** A request that gives the spare memory in it away. */
+export function handingOver<R extends StackedRequest>(request: R): Transferred<R> {
+  return new Transferred(request, request.spare ? [request.spare.buffer] : []);
 }
 
 async function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {

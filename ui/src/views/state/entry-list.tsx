@@ -87,6 +87,7 @@ function Line({line, isChosen}: {line: EntryLine; isChosen: boolean}) {
   return (
     <div
       role="option"
+      tabIndex={-1}
       aria-selected={isChosen}
       class={isChosen ? `line chosen ${action}` : `line ${action}`}
       title={`${action} ${place} ${count(bytes)} bytes\n${line.site}`}

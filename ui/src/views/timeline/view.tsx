@@ -7,12 +7,14 @@ import {AllocationLines} from '../../ui/allocation';
 import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
 import {showSelection} from '../stacked/commands';
 import {showEntries} from '../stacked/gestures';
-import {StackedPlot} from '../stacked/plot';
+import {handingOver, StackedPlot} from '../stacked/plot';
 import {TimelineToolbar} from './toolbar';
 
 const SOURCE: ChartSource = {
   make: request =>
-    engine().timeline({...request, colourBy: store.colourBy.value, highlightsSearch: store.query.value !== ''}),
+    engine().timeline(
+      handingOver({...request, colourBy: store.colourBy.value, highlightsSearch: store.query.value !== ''}),
+    ),
   key: () => `${store.colourBy.value} ${searchGeneration.value}`,
   outlined: () => store.pinned.value,
 };
