@@ -35,14 +35,14 @@ export interface RowDetails {
 export async function describe(session: Session, row: number, entry: number): Promise<RowDetails> {
   const {lifetimes, device, index} = session;
   const {start, end, size, unitBytes, before, entries} = lifetimes;
-  const names = ['requested', 'segment', 'offset', 'segment_address', 'stream', 'pool'];
-  const [requested, segment, offset, segmentAddress, stream, pool] = await Promise.all(
-    names.map(n => session.column(n)),
-  );
+  const names = ['requested', 'segment', 'offset', 'stream', 'pool'];
+  const [requested, segment, offset, stream, pool] = await Promise.all(names.map(name => session.cell(name, row)));
   const [stacks, pending] = await Promise.all([session.stacks(), session.pending()]);
-  const category = session.has('category') ? await session.column('category') : undefined;
-  const times = device.time_us ? await session.times() : undefined;
-  const address = segmentAddress[segment[row]] + offset[row] * unitBytes;
+  const category = session.has('category') ? await session.cell('category', row) : undefined;
+  const timeOf = (entry: number) => (device.time_us ? session.cell('time', entry) : undefined);
+  const allocUs = row >= before ? await timeOf(start[row]) : undefined;
+  const freeUs = end[row] < entries ? await timeOf(end[row]) : undefined;
+  const address = (await session.cell('segment_address', segment)) + offset * unitBytes;
   const isFreed = end[row] < entries;
   const requestedAt = pending.requestedAt.get(row);
   const freeRequested = requestedAt ?? (isFreed && end[row] > 0 ? end[row] - 1 : undefined);
