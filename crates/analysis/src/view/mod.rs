@@ -2,6 +2,7 @@
 //!
 //! Each format carries its name and an integer version. Names may be added; what is there stays.
 
+pub mod columns;
 mod live;
 mod report;
 mod simulate;
