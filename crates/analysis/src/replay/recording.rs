@@ -500,7 +500,7 @@ impl<'a> Replayer<'a> {
         }
         let block = allocator.malloc(sizes[row], stream);
         if pool > 0 {
-            allocator.end_pool(pool);
+            let _ = allocator.end_pool(pool);
             let _ = allocator.release_pool_use(pool);
         }
         match block {
