@@ -59,7 +59,7 @@ pub enum Undefined {
     /// Section 14.4.
     #[error("a private pool is used after its last use ended")]
     PoolWithoutUses,
-    /// Section 14.1: by `begin`, and by the search of an opted-in pool.
+    /// Section 14.1: by `begin_pool`, or by the search of an opted-in pool.
     #[error("a private pool is begun that is open already")]
     PoolOpenAlready,
     /// Section 14.1.
