@@ -146,6 +146,26 @@ fn sections_are_those_of_the_analysis() {
 }
 
 #[test]
+fn one_stretch_of_a_section_can_be_had() {
+    let served = Served::new(&[recording("linear_forward")]);
+    let section = "api/files/0/sections/0/start";
+    let whole = served.get(section).body;
+    let path = format!("/{}/{section}", served.token);
+    let ask = |range: &str| served.request("GET", &path, &format!("{}Range: {range}\r\n", served.host()), b"");
+
+    let part = ask("bytes=1-3");
+    assert_eq!((part.status, &part.body[..]), (206, &whole[1..4]));
+    assert_eq!(part.header("content-range"), Some(&format!("bytes 1-3/{}", whole.len())[..]));
+
+    for beyond in [format!("bytes=0-{}", whole.len()), format!("bytes=0-{}", usize::MAX)] {
+        assert_eq!(ask(&beyond).status, 416, "{beyond}");
+    }
+    for malformed in ["bytes=3-1", "bytes=-5", "bytes=5-", "bytes=0-1,3-4", "rows=0-1", "bytes=a-b", ""] {
+        assert_eq!(ask(malformed).status, 400, "{malformed}");
+    }
+}
+
+#[test]
 fn a_wrong_token_is_nothing() {
     let served = Served::new(&[recording("linear_forward")]);
     let almost = format!("{}0", &served.token[..served.token.len() - 1]);

@@ -174,6 +174,7 @@ async function loadRows(section: ColumnSection, address: {url: string}, from: nu
   const width = bytesOf(section) / section.length;
   const range = `bytes=${from * width}-${(from + length) * width - 1}`;
   const response = await reach(address.url, {headers: {range}});
+  if (response.status !== 206) throw new Problem({error: 'the program sends no part of a column'});
   return decodeColumn({type: section.type, length}, new Uint8Array(await response.arrayBuffer()));
 }
 
