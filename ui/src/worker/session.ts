@@ -163,9 +163,7 @@ async function loadSection(
   if (!section || section.type === 'json') throw new Problem({error: `the file has no column \`${name}\``});
   if (!hasPayload(section)) return decodeColumn(section, new Uint8Array());
   if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
-  const isRaw = (section.encoding ?? 'raw') === 'raw';
-  const payload = await sectionBytes(address, isRaw ? bytesOf(section) : undefined);
-  return decodeColumn(section, payload, starts);
+  return decodeColumn(section, await sectionBytes(address), starts);
 }
 
 /** The rows of a part of a column that is served raw. */
