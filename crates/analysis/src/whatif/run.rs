@@ -231,7 +231,7 @@ impl<'a, O: Observer> Runner<'a, O> {
         let pool = u64::from(pool);
         self.allocator.begin_pool(pool, None)?;
         let block = self.allocator.malloc(bytes, stream);
-        self.allocator.end_pool(pool);
+        self.allocator.end_pool(pool)?;
         self.allocator.release_pool_use(pool)?;
         block
     }

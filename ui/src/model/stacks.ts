@@ -1,0 +1,132 @@
+/** Stacks, frames and call sites: tables of the whole file. */
+
+import type {Column} from '../data/section';
+
+/** Whose code a frame is: `crates/analysis/src/folding.rs`. */
+export const OWNERS = ['user', 'torch', 'generated', 'python', 'native', 'unwinding'] as const;
+
+/** One of `OWNERS`. */
+export type Owner = (typeof OWNERS)[number];
+
+/** The section `frames`. */
+export interface FrameTable {
+  strings: string[];
+  name: number[];
+  file: number[];
+  line: number[];
+  owner: number[];
+  /** What to say for a stack that no frame stands for. */
+  labels: string[];
+}
+
+/** A frame as it is shown. */
+export interface Frame {
+  readonly name: string;
+  readonly file: string;
+  readonly line: number;
+  readonly owner: Owner;
+}
+
+/** A call site: a frame, or a label's number past the last frame. */
+export type Site = number;
+
+/** The stacks of a file. */
+export class Stacks {
+  readonly count: number;
+  readonly sites: Column;
+  private readonly frames: FrameTable;
+  private readonly parent: Column;
+  private readonly frame: Column;
+  private readonly node: Column;
+
+  constructor(frames: FrameTable, parent: Column, frame: Column, node: Column, sites: Column) {
+    this.frames = frames;
+    this.parent = parent;
+    this.frame = frame;
+    this.node = node;
+    this.sites = sites;
+    this.count = node.length;
+  }
+
+  /** How many call sites there can be: frames, and labels. */
+  get siteCount(): number {
+    return this.frames.name.length + this.frames.labels.length;
+  }
+
+  /** How many nodes the tree of stacks has. */
+  get nodeCount(): number {
+    return this.parent.length;
+  }
+
+  /** The innermost frame's node of a stack, or -1 for a stack without frames. */
+  nodeOf(stack: number): number {
+    return this.node[stack] < this.parent.length ? this.node[stack] : -1;
+  }
+
+  /** The node that called a node, or -1 for an outermost frame. */
+  parentOf(node: number): number {
+    return this.parent[node] === node ? -1 : this.parent[node];
+  }
+
+  /** The row of the frame of a node. */
+  frameOf(node: number): number {
+    return this.frame[node];
+  }
+
+  /** The frames of a stack, innermost first. */
+  framesOf(stack: number): Frame[] {
+    const frames: Frame[] = [];
+    for (let node = this.nodeOf(stack); node >= 0; node = this.parentOf(node))
+      frames.push(this.frameAt(this.frame[node]));
+    return frames;
+  }
+
+  /** A frame by its row. */
+  frameAt(row: number): Frame {
+    const {strings, name, file, line, owner} = this.frames;
+    return {name: strings[name[row]], file: strings[file[row]], line: line[row], owner: OWNERS[owner[row]] ?? 'user'};
+  }
+
+  /** What to say for a stack whose site is no frame. */
+  labelOf(site: Site): string | undefined {
+    return this.frames.labels[site - this.frames.name.length];
+  }
+
+  /** A site in a line. */
+  describeSite(site: Site): string {
+    return this.labelOf(site) ?? describeFrame(this.frameAt(site));
+  }
+
+  /** For each frame, whether its name or its file contains a text, whatever its case. */
+  framesWith(text: string): Uint8Array {
+    const wanted = text.toLowerCase();
+    const {strings, name, file, line} = this.frames;
+    const holds = strings.map(string => string.toLowerCase().includes(wanted));
+    return Uint8Array.from(name, (string, row) => {
+      if (holds[string] || holds[file[row]]) return 1;
+      return `${strings[file[row]]}:${line[row]}`.toLowerCase().includes(wanted) ? 1 : 0;
+    });
+  }
+
+  /** For each stack, whether one of its frames, or its label, contains a text. */
+  stacksWith(text: string): Uint8Array {
+    const frames = this.framesWith(text);
+    const nodes = new Uint8Array(this.parent.length);
+    // Parents come first.
+    for (let node = 0; node < nodes.length; node++) {
+      nodes[node] = frames[this.frame[node]] | (this.parent[node] === node ? 0 : nodes[this.parent[node]]);
+    }
+    const wanted = text.toLowerCase();
+    return Uint8Array.from(this.node, (node, stack) => {
+      if (node < nodes.length && nodes[node]) return 1;
+      return this.labelOf(this.sites[stack])?.toLowerCase().includes(wanted) ? 1 : 0;
+    });
+  }
+}
+
+/** `loss.backward (train.py:31)`. */
+export function describeFrame(frame: Frame): string {
+  const file = frame.file.split(/[/\\]/).at(-1);
+  if (!file || file === '??') return frame.name;
+  return frame.line > 0 ? `${frame.name} (${file}:${frame.line})` : `${frame.name} (${file})`;
+}

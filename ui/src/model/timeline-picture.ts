@@ -1,0 +1,39 @@
+/**
+ * The picture of the timeline: each pixel column is the exact stack after the entry, of those that the column covers,
+ * with the largest total.
+ *
+ * So nothing is dropped by a rule about counts, and the peak is in the picture at any zoom: `spec/viewer.md` 2.1.
+ */
+
+import type {Axis} from './axis';
+import {BandList, ID_IDLE} from './column-ids';
+import {awaitsFree, type Pending} from './pending';
+import {drawStacked, type SpareIds, type Stacked, type StackedIds, type StackedWindow} from './stacked-picture';
+import type {TimelineIndex} from './timeline-index';
+
+/** Draws the ids, rows of the lifetimes. */
+export function drawTimeline(
+  index: TimelineIndex,
+  axis: Axis,
+  window: StackedWindow,
+  pending?: Pending,
+  spare?: SpareIds,
+): StackedIds {
+  const {size, unitBytes, entries} = index.lifetimes;
+  const bands = new BandList();
+  let live: Uint32Array | undefined;
+  const stacked: Stacked = {
+    highest: (from, to) => index.highestIn(from, to),
+    lowest: (from, to) => index.lowestIn(from, to).total,
+    bandsAfter(entry) {
+      live = index.liveAt(entry, live && new Uint32Array(live.buffer));
+      bands.clear();
+      for (let i = 0; i < live.length; i++) bands.push(live[i] + 1, size[live[i]]);
+      if (pending) {
+        for (let i = 0; i < live.length; i++) if (awaitsFree(pending, live[i], entry)) bands.ids[i] |= ID_IDLE;
+      }
+      return bands;
+    },
+  };
+  return drawStacked(axis, entries, unitBytes, window, stacked, spare);
+}

@@ -1,0 +1,57 @@
+/** Numbers as they are shown: binary units, exact bytes, counts, times. */
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+/** `1.50 GiB`: three digits that count. */
+export function binary(bytes: number): string {
+  if (bytes < 0) return `-${binary(-bytes)}`;
+  if (bytes < 1024) return `${bytes} B`;
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1023.95 && unit < UNITS.length - 1; unit++) value /= 1024;
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${value.toFixed(digits)} ${UNITS[unit]}`;
+}
+
+/** `1,234,567`. */
+export function count(value: number): string {
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+}
+
+/** `1,234 bytes` behind a rounded size, where rounding hides something. */
+export function exact(bytes: number): string {
+  return bytes < 1024 ? binary(bytes) : `${binary(bytes)} (${count(bytes)} bytes)`;
+}
+
+/** `1 block`, `2 blocks`. */
+export function counted(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** `12.3 ms`. */
+export function duration(us: number): string {
+  if (us < 1000) return `${Math.round(us)} µs`;
+  if (us < 1_000_000) return `${(us / 1000).toFixed(us < 10_000 ? 2 : 1)} ms`;
+  if (us < 120_000_000) return `${(us / 1_000_000).toFixed(us < 10_000_000 ? 2 : 1)} s`;
+  const minutes = Math.floor(us / 60_000_000);
+  return `${minutes} min ${Math.round((us - minutes * 60_000_000) / 1_000_000)} s`;
+}
+
+/** `12.3 %`. */
+export function percent(ratio: number): string {
+  return `${(ratio * 100).toFixed(Math.abs(ratio) < 0.0995 ? 1 : 0)} %`;
+}
+
+/** `0x7f3c00000000`. */
+export function address(value: number): string {
+  return `0x${value.toString(16)}`;
+}
+
+/** Positions of round values between two, about `wanted` of them: powers of two of bytes, so that labels are short. */
+export function byteTicks(low: number, high: number, wanted: number): number[] {
+  const rough = (high - low) / Math.max(1, wanted);
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(rough, 1))));
+  const ticks: number[] = [];
+  for (let at = Math.ceil(low / step) * step; at <= high; at += step) ticks.push(at);
+  return ticks;
+}

@@ -1,0 +1,116 @@
+/** The state in the page's address, after `#`: what differs from the beginning, in words that can be read. */
+
+import {batch, effect} from '@preact/signals';
+import {GROUPINGS} from '../model/groups';
+import * as store from './store';
+
+/** The state as the text after `#`. */
+export function addressOfState(): string {
+  const words = new URLSearchParams();
+  const put = (name: string, value: string | number | null) => {
+    if (value !== null && value !== '') words.set(name, String(value));
+  };
+  if (store.view.value !== 'timeline') put('view', store.view.value);
+  if (store.file.value !== 0) put('file', store.file.value);
+  put('device', store.device.value);
+  if (store.axis.value !== 'entry') put('axis', store.axis.value);
+  const x = store.xRange.value;
+  if (x) put('x', `${short(x.from)}..${short(x.to)}`);
+  const y = store.yRange.value;
+  if (y) put('y', `${short(y.low)}..${short(y.high)}`);
+  const range = store.selection.value;
+  if (range) put('range', `${range.from}..${range.to}`);
+  put('row', store.pinned.value);
+  put('at', store.cursor.value);
+  put('q', store.query.value);
+  if (store.colourBy.value !== 'site') put('colour', store.colourBy.value);
+  if (store.theme.value !== 'system') put('theme', store.theme.value);
+  for (const [name, value] of Object.entries(store.options.value)) put(name, value);
+  return words.toString();
+}
+
+/** Sets the state from the text after `#`; what is malformed counts as not said. */
+export function stateOfAddress(hash: string): void {
+  const words = new URLSearchParams(hash.replace(/^#/, ''));
+  const take = (name: string) => {
+    const value = words.get(name);
+    words.delete(name);
+    return value;
+  };
+  batch(() => {
+    store.view.value =
+      oneOf(
+        take('view'),
+        store.VIEWS.map(({id}) => id),
+      ) ?? 'timeline';
+    store.file.value = whole(take('file')) ?? 0;
+    store.device.value = whole(take('device'));
+    store.axis.value = oneOf(take('axis'), ['entry', 'time'] as const) ?? 'entry';
+    const x = range(take('x'));
+    store.xRange.value = x && {from: x[0], to: x[1]};
+    const y = range(take('y'));
+    store.yRange.value = y && {low: y[0], high: y[1]};
+    const selected = range(take('range'));
+    const isWhole = selected?.every(Number.isInteger) && selected[0] >= 0;
+    store.selection.value = selected && isWhole ? {from: selected[0], to: selected[1]} : null;
+    store.pinned.value = whole(take('row'));
+    store.cursor.value = whole(take('at'));
+    store.query.value = take('q') ?? '';
+    store.colourBy.value = oneOf(take('colour'), GROUPINGS) ?? 'site';
+    store.theme.value = oneOf(take('theme'), ['system', 'light', 'dark'] as const) ?? 'system';
+    store.options.value = Object.fromEntries(words);
+  });
+}
+
+/** Keeps the address and the state the same, from now on. Gives what ends it. */
+export function followAddress(): () => void {
+  stateOfAddress(location.hash);
+  let place = placeOfState();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const write = () => {
+    const hash = `#${addressOfState()}`;
+    if (hash === location.hash || (hash === '#' && location.hash === '')) return;
+    // A new place can be gone back from; another zoom of the same place cannot.
+    const next = placeOfState();
+    history[next === place ? 'replaceState' : 'pushState'](null, '', hash);
+    place = next;
+  };
+  const stop = effect(() => {
+    addressOfState();
+    clearTimeout(timer);
+    // Browsers refuse more than about a hundred changes in half a minute.
+    timer = setTimeout(write, 400);
+  });
+  const onPop = () => {
+    stateOfAddress(location.hash);
+    place = placeOfState();
+  };
+  addEventListener('popstate', onPop);
+  return () => {
+    stop();
+    clearTimeout(timer);
+    removeEventListener('popstate', onPop);
+  };
+}
+
+function placeOfState(): string {
+  return [store.view.value, store.file.value, store.device.value, store.pinned.value].join(' ');
+}
+
+function short(value: number): string {
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(12)));
+}
+
+function whole(text: string | null): number | null {
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+
+function range(text: string | null): [number, number] | null {
+  const parts = (text ?? '').split('..').map(Number);
+  const isRange = parts.length === 2 && parts.every(Number.isFinite) && parts[0] < parts[1];
+  return isRange ? [parts[0], parts[1]] : null;
+}
+
+function oneOf<T extends string>(text: string | null, allowed: readonly T[]): T | null {
+  return allowed.find(one => one === text) ?? null;
+}

@@ -1,0 +1,179 @@
+/** The files, the one that is open, and the worker that holds it. */
+
+import {batch, computed, effect, signal} from '@preact/signals';
+import {type ColumnSection, type DeviceManifest, hasPayload, type Manifest, VIEW_VERSION} from '../data/manifest';
+import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
+import type {Axis} from '../model/axis';
+import {entryAxis} from '../model/axis';
+import type {WorkerMethods} from '../worker/main';
+import {type Remote, remote} from '../worker/rpc';
+import type {Found} from '../worker/search';
+import * as store from './store';
+
+/** A device that the worker has opened. */
+export interface Opened {
+  readonly manifest: Manifest;
+  readonly device: DeviceManifest;
+  /** Counts up with each device that is opened: what was made for an older one is stale. */
+  readonly generation: number;
+  /** The entry after which the measure is at its peak. */
+  readonly peakEntry: number;
+  readonly peakBytes: number;
+  readonly reservedMaxBytes: number;
+  /** Entries, at least 1. */
+  readonly entries: number;
+}
+
+export const files = signal<FileState[]>([]);
+export const opened = signal<Opened | null>(null);
+/** What keeps the page from showing the file. */
+export const problem = signal<Problem | null>(null);
+/** What the search found; `undefined` without a search. */
+export const found = signal<Found | undefined>(undefined);
+export const searchProblem = signal<Problem | null>(null);
+/** Counts up when the matches of the search changed. */
+export const searchGeneration = signal(0);
+
+let source: Source;
+let worker: Remote<WorkerMethods>;
+
+/** The worker. */
+export function engine(): Remote<WorkerMethods> {
+  return worker;
+}
+
+/** Where the data come from. */
+export function dataSource(): Source {
+  return source;
+}
+
+/** The entry whose state is shown: the cursor, or the peak. */
+export const shownEntry = computed(() => {
+  const device = opened.value;
+  if (!device) return 0;
+  return Math.min(store.cursor.value ?? device.peakEntry, device.entries - 1);
+});
+
+/** The whole of the entry axis. */
+export const wholeEntryAxis = computed<Axis>(() => entryAxis(opened.value?.entries ?? 1));
+
+/** Starts the worker and opens what the address says. Gives what ends it. */
+export function startSession(): () => void {
+  source = sourceOfPage();
+  const url = (globalThis as {__highwaterWorkerUrl?: string}).__highwaterWorkerUrl ?? 'worker.js';
+  worker = remote<WorkerMethods>(new Worker(new URL(url, document.baseURI)));
+  const stopOpening = effect(() => {
+    void open(store.file.value, store.device.value);
+  });
+  const stopSearching = effect(() => {
+    if (opened.value) void runSearch(store.query.value);
+  });
+  void refreshFiles();
+  const watch = source.isServed ? setInterval(() => void refreshFiles(), 5000) : undefined;
+  return () => {
+    stopOpening();
+    stopSearching();
+    clearInterval(watch);
+  };
+}
+
+/** Asks what files there are: others may be read by now, or have changed on disk. */
+export async function refreshFiles(): Promise<void> {
+  try {
+    files.value = await source.files();
+  } catch (error) {
+    if (!opened.value) problem.value = Problem.from(error);
+  }
+}
+
+/** Adds a dropped or chosen file, and looks at it. */
+export async function addFile(added: File): Promise<void> {
+  try {
+    const id = await source.add(added);
+    await refreshFiles();
+    batch(() => {
+      forgetPlace();
+      store.file.value = id;
+    });
+  } catch (error) {
+    problem.value = Problem.from(error);
+  }
+}
+
+/** Forgets what belongs to one file only: its lifetimes and entries. The visible stretch stays, so that axes are linked. */
+export function forgetPlace(): void {
+  batch(() => {
+    store.device.value = null;
+    store.pinned.value = null;
+    store.selection.value = null;
+    store.cursor.value = null;
+  });
+}
+
+let opening = 0;
+
+async function open(file: number, device: number | null): Promise<void> {
+  const mine = ++opening;
+  try {
+    const manifest = await source.manifest(file);
+    if (manifest.format !== 'highwater-view' || manifest.version !== VIEW_VERSION) {
+      throw new Problem({
+        error: `the data are version ${manifest.version} of \`${manifest.format}\`, this page reads ${VIEW_VERSION}`,
+        hint: 'make the page and the program from the same release',
+      });
+    }
+    const chosen = manifest.devices.find(one => one.device === device) ?? manifest.devices[0];
+    if (!chosen) {
+      throw new Problem({
+        error: `\`${manifest.name}\` has no device`,
+        hint: 'record with `torch.cuda.memory._record_memory_history()` before the program allocates',
+      });
+    }
+    const seen = await worker.open({manifest, device: chosen.device, addresses: addressesOf(file, manifest, chosen)});
+    if (mine !== opening) return;
+    batch(() => {
+      problem.value = null;
+      opened.value = {manifest, device: chosen, generation: mine, entries: Math.max(1, chosen.entries), ...seen};
+    });
+    document.title = `${manifest.name} · highwater`;
+  } catch (error) {
+    if (mine !== opening) return;
+    batch(() => {
+      opened.value = null;
+      problem.value = Problem.from(error);
+    });
+  }
+}
+
+function addressesOf(file: number, manifest: Manifest, device: DeviceManifest): Record<string, SectionAddress> {
+  const addresses: Record<string, SectionAddress> = {};
+  const add = (name: string, section: ColumnSection) => {
+    if (hasPayload(section)) addresses[name] = source.address(file, name);
+  };
+  for (const [name, section] of Object.entries(manifest.sections)) if (section.type !== 'json') add(name, section);
+  for (const [name, section] of Object.entries(device.sections)) add(`${device.device}/${name}`, section);
+  addresses.frames = source.address(file, 'frames');
+  return addresses;
+}
+
+let searching = 0;
+
+async function runSearch(query: string): Promise<void> {
+  const mine = ++searching;
+  try {
+    const result = await worker.search(query);
+    if (mine !== searching) return;
+    batch(() => {
+      found.value = result;
+      searchProblem.value = null;
+      searchGeneration.value++;
+    });
+  } catch (error) {
+    if (mine !== searching) return;
+    batch(() => {
+      found.value = undefined;
+      searchProblem.value = Problem.from(error);
+      searchGeneration.value++;
+    });
+  }
+}

@@ -1,0 +1,196 @@
+/** The line at the top: files, devices, views, search, theme, help. */
+
+import {useRef} from 'preact/hooks';
+import {binary, count} from '../model/units';
+import {addFile, dataSource, engine, files, forgetPlace, found, opened, searchProblem} from '../state/session';
+import * as store from '../state/store';
+import {isHelpOpen} from './help';
+
+export function Header() {
+  return (
+    <header>
+      <b class="brand">highwater</b>
+      <FileTabs />
+      <DeviceChoice />
+      <ViewTabs />
+      <span class="spring" />
+      <Search />
+      <ThemeButton />
+      <button type="button" class="plain" title="Help (?)" aria-label="Help" onClick={() => (isHelpOpen.value = true)}>
+        ?
+      </button>
+    </header>
+  );
+}
+
+function FileTabs() {
+  const input = useRef<HTMLInputElement>(null);
+  const all = files.value;
+  return (
+    <nav class="files" aria-label="Files">
+      {all.length > 8 ? <FileSelect /> : all.map(file => <FileTab key={file.id} {...file} />)}
+      {dataSource().isServed && (
+        <>
+          <button
+            type="button"
+            class="plain"
+            title="Open another snapshot, or drop one on the page"
+            aria-label="Open a snapshot"
+            onClick={() => input.current?.click()}
+          >
+            +
+          </button>
+          <input
+            ref={input}
+            type="file"
+            hidden
+            onChange={event => {
+              const chosen = event.currentTarget.files?.[0];
+              if (chosen) void addFile(chosen);
+              event.currentTarget.value = '';
+            }}
+          />
+        </>
+      )}
+    </nav>
+  );
+}
+
+function look(id: number): void {
+  if (id === store.file.value) return;
+  forgetPlace();
+  store.file.value = id;
+}
+
+function FileTab({id, name, state}: {id: number; name: string; state: string}) {
+  const isOpen = id === store.file.value;
+  return (
+    <button
+      type="button"
+      class={isOpen ? 'tab open' : 'tab'}
+      aria-current={isOpen}
+      title={name}
+      onClick={() => look(id)}
+    >
+      {state === 'reading' && '… '}
+      {state === 'failed' && '⚠ '}
+      {name}
+    </button>
+  );
+}
+
+function FileSelect() {
+  return (
+    <select aria-label="File" value={store.file.value} onChange={event => look(Number(event.currentTarget.value))}>
+      {files.value.map(({id, name}) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function DeviceChoice() {
+  const devices = opened.value?.manifest.devices ?? [];
+  if (devices.length < 2) return null;
+  return (
+    <select
+      aria-label="Device"
+      value={opened.value?.device.device}
+      onChange={event => {
+        const chosen = Number(event.currentTarget.value);
+        forgetPlace();
+        store.device.value = chosen;
+      }}
+    >
+      {devices.map(({device, entries}) => (
+        <option key={device} value={device}>
+          device {device} ({count(entries)} entries)
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function ViewTabs() {
+  const views = store.VIEWS.filter(({id}) => id !== 'what-if' || opened.value?.manifest.what_if !== undefined);
+  return (
+    <div class="views" role="tablist" aria-label="Views">
+      {views.map(({id, title, hint}, i) => (
+        <button
+          key={id}
+          type="button"
+          role="tab"
+          class={store.view.value === id ? 'tab open' : 'tab'}
+          aria-selected={store.view.value === id}
+          title={`${hint} (${i + 1})`}
+          onClick={() => (store.view.value = id)}
+        >
+          {title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** Pins the next lifetime that the search found. */
+export async function stepMatch(step: 1 | -1): Promise<void> {
+  const row = await engine().nextMatch(store.pinned.value ?? undefined, step);
+  if (row === undefined) return;
+  const details = await engine().describe(row, opened.value?.peakEntry ?? 0);
+  store.pinned.value = row;
+  store.cursor.value = details.at.entry;
+}
+
+function Search() {
+  const hits = found.value;
+  const problem = searchProblem.value;
+  return (
+    <search>
+      <input
+        type="search"
+        id="search"
+        placeholder="Search: stack, 0x…, size>1MiB  ( / )"
+        aria-label="Search stacks, addresses and sizes"
+        title={'text of a stack, 0x7f… for an address, size:512, size>1MiB, size:1KiB..1MiB, at:ENTRY, unfreed, before'}
+        value={store.query.value}
+        onInput={event => (store.query.value = event.currentTarget.value)}
+        onKeyDown={event => {
+          if (event.key === 'Enter') void stepMatch(event.shiftKey ? -1 : 1);
+          if (event.key === 'Escape') {
+            store.query.value = '';
+            event.currentTarget.blur();
+          }
+        }}
+      />
+      {problem && (
+        <span class="hits problem" role="status" title={problem.hint}>
+          {problem.message}
+        </span>
+      )}
+      {hits && (
+        <span class="hits" role="status">
+          {count(hits.count)} found, {binary(hits.bytes)} in all
+        </span>
+      )}
+    </search>
+  );
+}
+
+function ThemeButton() {
+  const next = {system: 'light', light: 'dark', dark: 'system'} as const;
+  const sign = {system: '◐', light: '☀', dark: '☾'} as const;
+  const theme = store.theme.value;
+  return (
+    <button
+      type="button"
+      class="plain"
+      title={`Theme: ${theme}. Change to ${next[theme]}`}
+      aria-label={`Theme: ${theme}`}
+      onClick={() => (store.theme.value = next[theme])}
+    >
+      {sign[theme]}
+    </button>
+  );
+}

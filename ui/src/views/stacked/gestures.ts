@@ -1,0 +1,167 @@
+/** Wheel, drag and touch on a stacked picture, from events to the state. */
+
+import {entriesOfColumn} from '../../model/axis';
+import * as store from '../../state/store';
+import {type Hit, LEFT_CSS, type StackedChart} from './chart';
+import {MINIMAP_CSS} from './minimap';
+import {bytesOfCss, moved, positionOfCss, within, zoomed} from './viewport';
+
+/** What the gestures report. */
+export interface GestureEvents {
+  /** The pointer is over something, or left. */
+  onHover(hit: Hit | undefined, event: PointerEvent | undefined): void;
+  onClick(hit: Hit | undefined): void;
+  onDoubleClick(hit: Hit | undefined): void;
+}
+
+/** Pointer moves shorter than this are a click. */
+const CLICK_CSS = 4;
+
+/** How a drag began. */
+interface Drag {
+  readonly kind: 'pan' | 'select' | 'minimap';
+  readonly x: number;
+  readonly y: number;
+  readonly from: {x: {from: number; to: number}; low: number; high: number};
+  hasMoved: boolean;
+}
+
+/** Listens to the host of a chart. Gives what ends it. */
+export function listen(host: HTMLElement, chart: StackedChart, events: GestureEvents): () => void {
+  let drag: Drag | undefined;
+  const end = new AbortController();
+  const on = <K extends keyof HTMLElementEventMap>(
+    name: K,
+    handler: (event: HTMLElementEventMap[K]) => void,
+    passive = true,
+  ) => host.addEventListener(name, handler as EventListener, {signal: end.signal, passive});
+
+  const place = (event: MouseEvent) => {
+    const box = host.getBoundingClientRect();
+    const topCss = event.clientY - box.top;
+    return {x: event.clientX - box.left - LEFT_CSS, y: topCss - chart.topCss, topCss};
+  };
+  const hitAt = (event: MouseEvent) => {
+    const {x, y} = place(event);
+    return chart.hit(x, y);
+  };
+
+  on(
+    'wheel',
+    event => {
+      event.preventDefault();
+      const {x, y} = place(event);
+      const viewport = chart.viewport;
+      const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+      const along = event.deltaY * lines;
+      const across = event.deltaX * lines;
+      if (event.shiftKey || Math.abs(across) > Math.abs(along)) {
+        panBy(chart, ((across || along) / viewport.widthCss) * (viewport.x.to - viewport.x.from));
+      } else if (event.ctrlKey || event.metaKey) {
+        zoomBytes(chart, bytesOfCss(viewport, y), 1.0015 ** along);
+      } else {
+        zoomAbout(chart, positionOfCss(viewport, x), 1.0025 ** along);
+      }
+    },
+    false,
+  );
+
+  on('pointerdown', event => {
+    if (event.button !== 0) return;
+    const {x, y, topCss} = place(event);
+    const {x: range, lowBytes, highBytes} = chart.viewport;
+    const kind = topCss < MINIMAP_CSS ? 'minimap' : event.shiftKey || event.altKey ? 'select' : 'pan';
+    drag = {kind, x, y, from: {x: range, low: lowBytes, high: highBytes}, hasMoved: false};
+    host.setPointerCapture(event.pointerId);
+    if (kind === 'minimap') centreOn(chart, x);
+  });
+
+  on('pointermove', event => {
+    const {x, y} = place(event);
+    if (!drag) {
+      events.onHover(chart.hit(x, y), event);
+      return;
+    }
+    drag.hasMoved ||= Math.hypot(x - drag.x, y - drag.y) > CLICK_CSS;
+    if (drag.kind === 'minimap') centreOn(chart, x);
+    else if (drag.hasMoved && drag.kind === 'select') selectBetween(chart, drag.x, x);
+    else if (drag.hasMoved) panTo(chart, drag, x, y);
+  });
+
+  on('pointerup', event => {
+    const ended = drag;
+    drag = undefined;
+    if (ended && !ended.hasMoved && ended.kind !== 'minimap') events.onClick(hitAt(event));
+  });
+  on('pointercancel', () => {
+    drag = undefined;
+  });
+  on('pointerleave', () => events.onHover(undefined, undefined));
+  on('dblclick', event => events.onDoubleClick(hitAt(event)));
+  return () => end.abort();
+}
+
+function panTo(chart: StackedChart, drag: Drag, x: number, y: number): void {
+  const {widthCss, heightCss} = chart.viewport;
+  const {x: range, low, high} = drag.from;
+  store.xRange.value = wholeAsNull(
+    chart,
+    moved(range, chart.axis.range, ((drag.x - x) / widthCss) * (range.to - range.from)),
+  );
+  if (store.yRange.value === null) return;
+  const by = Math.max(((y - drag.y) / heightCss) * (high - low), -low);
+  store.yRange.value = {low: low + by, high: high + by};
+}
+
+/** Moves the view by a distance on the axis. */
+export function panBy(chart: StackedChart, by: number): void {
+  store.xRange.value = wholeAsNull(chart, moved(chart.viewport.x, chart.axis.range, by));
+}
+
+/** Zooms the x axis about a position. */
+export function zoomAbout(chart: StackedChart, position: number, factor: number): void {
+  store.xRange.value = zoomed(chart.viewport.x, chart.axis.range, position, factor, chart.axis.kind);
+}
+
+/** The least bytes that can fill the plot. */
+const BYTES_MIN = 1024;
+
+/** Zooms the y axis about an amount; back to the fitted axis where that is reached. */
+export function zoomBytes(chart: StackedChart, about: number, factor: number): void {
+  const {lowBytes, highBytes} = chart.viewport;
+  const fit = chart.fitY;
+  const span = Math.max((highBytes - lowBytes) * factor, BYTES_MIN);
+  if (span >= fit.high - fit.low) {
+    store.yRange.value = null;
+    return;
+  }
+  const low = Math.max(0, about - ((about - lowBytes) / (highBytes - lowBytes)) * span);
+  store.yRange.value = {low, high: low + span};
+}
+
+/** Shows a stretch of entries, with a margin. */
+export function showEntries(chart: StackedChart, from: number, to: number, margin = 0.1): void {
+  const low = chart.axis.positionOf(from);
+  const high = Math.max(chart.axis.positionOf(to), low + 1);
+  const by = Math.max((high - low) * margin, chart.axis.kind === 'entry' ? 4 : 1);
+  store.xRange.value = wholeAsNull(chart, within({from: low - by, to: high + by}, chart.axis.range));
+}
+
+function centreOn(chart: StackedChart, xCss: number): void {
+  const {x, widthCss} = chart.viewport;
+  const whole = chart.axis.range;
+  const position = whole.from + (xCss / widthCss) * (whole.to - whole.from);
+  panBy(chart, position - (x.from + x.to) / 2);
+}
+
+function selectBetween(chart: StackedChart, a: number, b: number): void {
+  const viewport = chart.viewport;
+  const from = positionOfCss(viewport, Math.max(0, Math.min(a, b)));
+  const to = positionOfCss(viewport, Math.min(viewport.widthCss, Math.max(a, b)));
+  store.selection.value = entriesOfColumn(chart.axis, chart.device.entries, from, to);
+}
+
+function wholeAsNull(chart: StackedChart, range: {from: number; to: number}): {from: number; to: number} | null {
+  const whole = chart.axis.range;
+  return range.from <= whole.from && range.to >= whole.to ? null : range;
+}

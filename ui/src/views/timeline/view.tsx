@@ -1,0 +1,62 @@
+/** The timeline: active memory over the entries or over time, one band an allocation. */
+
+import {count} from '../../model/units';
+import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
+import * as store from '../../state/store';
+import {AllocationLines} from '../../ui/allocation';
+import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
+import {showSelection} from '../stacked/commands';
+import {showEntries} from '../stacked/gestures';
+import {handingOver, StackedPlot} from '../stacked/plot';
+import {TimelineToolbar} from './toolbar';
+
+const SOURCE: ChartSource = {
+  make: request =>
+    engine().timeline(
+      handingOver({...request, colourBy: store.colourBy.value, highlightsSearch: store.query.value !== ''}),
+    ),
+  key: () => `${store.colourBy.value} ${searchGeneration.value}`,
+  outlined: () => store.pinned.value,
+};
+
+export function TimelineView({device}: {device: Opened}) {
+  return (
+    <section class="view" aria-label="Active memory timeline">
+      <TimelineToolbar device={device} />
+      <StackedPlot
+        device={device}
+        title="Timeline"
+        label={`Stacked timeline of ${count(device.device.rows)} allocations. What is active at the cursor is listed beside it.`}
+        source={SOURCE}
+        describe={(row, entry) => engine().describe(row, entry)}
+        words={details => <AllocationLines details={details} />}
+        onPin={pin}
+        onFit={(row, chart) => void fitLife(row ?? store.pinned.value, chart)}
+      />
+    </section>
+  );
+}
+
+/** Pins what was clicked, and puts the cursor at its entry. */
+export function pin(hit: Hit | undefined): void {
+  store.pinned.value = hit?.row ?? null;
+  if (hit) store.cursor.value = hit.entry;
+}
+
+/** A band of this part of the whole height can be seen as it is. */
+const VISIBLE_PART = 1 / 50;
+
+/** Shows the life of a lifetime, zooming in on its bytes where it is thin; the selection if there is none. */
+async function fitLife(row: number | null, chart: StackedChart): Promise<void> {
+  if (row === null) {
+    showSelection(chart);
+    return;
+  }
+  const details = await engine().describe(row, shownEntry.value);
+  store.pinned.value = row;
+  showEntries(chart, details.allocEntry ?? 0, details.freeEntry ?? chart.device.entries, 0.25);
+  const margin = Math.max(details.sizeBytes, 1024);
+  const low = Math.max(0, details.at.belowBytes - margin);
+  const isVisible = details.sizeBytes > chart.fitY.high * VISIBLE_PART;
+  store.yRange.value = isVisible ? null : {low, high: low + details.sizeBytes + 2 * margin};
+}

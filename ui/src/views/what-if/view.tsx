@@ -1,0 +1,5 @@
+import type {Opened} from '../../state/session';
+
+export function WhatIfView(_: {device: Opened}) {
+  return <section class="view" />;
+}

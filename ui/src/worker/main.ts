@@ -1,0 +1,62 @@
+/** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
+
+import {Problem} from '../data/source';
+import type {AxisKind} from '../model/axis';
+import type {Grouping} from '../model/groups';
+import {describe, moment, rangeTotals} from './details';
+import {entryLines} from './entries';
+import {legend} from './grouping';
+import {curve, type StackedRequest} from './pictures';
+import {serve, type WorkerScope} from './rpc';
+import {type Found, nextMatch, search, summarise} from './search';
+import {describeSegment, segments, segmentTotals} from './segments';
+import {type OpenRequest, Session} from './session';
+import {type StateRequest, state} from './state';
+import {type TimelineRequest, timeline} from './timeline';
+
+let opened: Session | undefined;
+let matches: Uint8Array | undefined;
+
+function session(): Session {
+  if (!opened) throw new Problem({error: 'no file is open'});
+  return opened;
+}
+
+/** What the page can ask of the worker. */
+const methods = {
+  /** Reads a device; what was open before is forgotten. */
+  async open(request: OpenRequest): Promise<{peakEntry: number; peakBytes: number; reservedMaxBytes: number}> {
+    opened = undefined;
+    matches = undefined;
+    const fresh = await Session.open(request);
+    const {peak: reserved} = (await fresh.pieces()).index;
+    opened = fresh;
+    const {peak} = fresh.index;
+    const {unitBytes} = fresh.lifetimes;
+    return {peakEntry: peak.entry, peakBytes: peak.total * unitBytes, reservedMaxBytes: reserved.total * unitBytes};
+  },
+
+  timeline: (request: TimelineRequest) => timeline(session(), request, matches),
+  state: (request: StateRequest) => state(session(), request, matches),
+  entryLines: (from: number, to: number) => entryLines(session(), from, to),
+  segments: (request: StackedRequest) => segments(session(), request),
+  describeSegment: (segment: number, entry: number) => describeSegment(session(), segment, entry),
+  segmentTotals: (entry: number) => segmentTotals(session(), entry),
+  curve: (axis: AxisKind, width: number) => curve(session(), axis, width),
+  describe: (row: number, entry: number) => describe(session(), row, entry),
+  moment: (entry: number) => moment(session(), entry),
+  rangeTotals: (from: number, to: number) => rangeTotals(session(), from, to),
+  times: () => session().times(),
+  legend: (by: Grouping, entry: number) => legend(session(), by, entry),
+
+  /** Sets what is looked for; `undefined` if the query is empty. */
+  async search(query: string): Promise<Found | undefined> {
+    matches = await search(session(), query);
+    return matches && summarise(session(), matches);
+  },
+  nextMatch: (row: number | undefined, step: 1 | -1) => matches && nextMatch(matches, row, step),
+};
+
+export type WorkerMethods = typeof methods;
+
+serve(methods as never, self as unknown as WorkerScope);

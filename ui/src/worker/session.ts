@@ -1,0 +1,188 @@
+/** What the worker holds of the device that is looked at: columns as they are asked for, and the index over them. */
+
+import {type ColumnSection, type DeviceManifest, hasPayload, type JsonSection, type Manifest} from '../data/manifest';
+import {bytesOf, type Column, decodeColumn} from '../data/section';
+import {Problem, reach, type SectionAddress, sectionBytes} from '../data/source';
+import {type Axis, type AxisKind, entryAxis, timeAxis} from '../model/axis';
+import type {Lifetimes} from '../model/lifetimes';
+import type {Pending} from '../model/pending';
+import {makePieces, type Pieces} from '../model/pieces';
+import {type FrameTable, Stacks} from '../model/stacks';
+import {TimelineIndex} from '../model/timeline-index';
+
+/** What it takes to open a device. */
+export interface OpenRequest {
+  manifest: Manifest;
+  device: number;
+  /** Of every section, by its name. */
+  addresses: Record<string, SectionAddress>;
+}
+
+/** One device of one file. */
+export class Session {
+  readonly request: OpenRequest;
+  readonly device: DeviceManifest;
+  readonly lifetimes: Lifetimes;
+  readonly index: TimelineIndex;
+  /** Row of the stacks, for each lifetime. */
+  readonly stack: Column;
+  private readonly columns = new Map<string, Promise<Column>>();
+  /** Parts of columns, by name and number. */
+  private readonly pages = new Map<string, Promise<Column>>();
+  private readonly made = new Map<string, Promise<unknown>>();
+
+  private constructor(request: OpenRequest, device: DeviceManifest, base: Column[]) {
+    this.request = request;
+    this.device = device;
+    const [start, end, size, stack] = base;
+    this.stack = stack;
+    this.lifetimes = {
+      rows: device.rows,
+      entries: Math.max(device.entries, 1),
+      before: device.before,
+      unitBytes: device.unit_bytes,
+      start,
+      end,
+      size,
+    };
+    this.index = new TimelineIndex(this.lifetimes);
+    for (const [i, name] of BASE.entries()) this.columns.set(name, Promise.resolve(base[i]));
+  }
+
+  /** Reads what the timeline needs, and makes its index. */
+  static async open(request: OpenRequest): Promise<Session> {
+    const device = request.manifest.devices.find(({device}) => device === request.device);
+    if (!device) throw new Problem({error: `the file has no device ${request.device}`});
+    const loaded = await Promise.all(BASE.filter(name => name !== 'end').map(name => load(request, device, name)));
+    const [start, size, stack] = loaded;
+    const end = await load(request, device, 'end', start);
+    return new Session(request, device, [start, end, size, stack]);
+  }
+
+  /** A column of the device. */
+  column(name: string): Promise<Column> {
+    return remember(this.columns, name, () => load(this.request, this.device, name));
+  }
+
+  /**
+   * One number of a column. Of a large column that is not here yet, only the part around it is fetched: what is said of
+   * the allocation under the pointer needs a number of each of six columns.
+   */
+  async cell(name: string, row: number): Promise<number> {
+    const section = this.device.sections[name];
+    if (section?.constant !== undefined) return section.constant;
+    const address = this.request.addresses[`${this.device.device}/${name}`];
+    const canPart = section && address && 'url' in address && (section.encoding ?? 'raw') === 'raw';
+    if (this.columns.has(name) || !canPart || bytesOf(section) < WHOLE_BYTES_MAX) return (await this.column(name))[row];
+    const page = Math.floor(row / PAGE_ROWS);
+    const rows = await remember(this.pages, `${name} ${page}`, () => loadRows(section, address, page * PAGE_ROWS));
+    if (this.pages.size > PAGES_MAX) this.pages.delete(this.pages.keys().next().value!);
+    return rows[row - page * PAGE_ROWS];
+  }
+
+  /** Whether the device has a column. */
+  has(name: string): boolean {
+    return name in this.device.sections;
+  }
+
+  /** The stacks of the file. */
+  stacks(): Promise<Stacks> {
+    return this.once('stacks', async () => {
+      const {manifest, addresses} = this.request;
+      const names = ['node_parent', 'node_frame', 'stack_node', 'stack_site'];
+      const columns = Promise.all(names.map(name => loadSection(manifest.sections[name], addresses[name], name)));
+      const frames = JSON.parse(new TextDecoder().decode(await sectionBytes(addresses.frames))) as FrameTable;
+      const [parent, frame, node, site] = await columns;
+      return new Stacks(frames, parent, frame, node, site);
+    });
+  }
+
+  /** Reserved memory. */
+  pieces(): Promise<Pieces> {
+    return this.once('pieces', async () => {
+      const names = ['segment', 'offset', 'size', 'start', 'end'];
+      const [segment, offset, size, start, end] = await Promise.all(names.map(name => this.column(`piece_${name}`)));
+      const segments = this.device.sections.segment_address.length;
+      const {entries, unitBytes} = this.lifetimes;
+      return makePieces({segment, offset, size, start, end}, segments, entries, unitBytes);
+    });
+  }
+
+  /** The rows that await their free for longer than an entry. */
+  pending(): Promise<Pending> {
+    return this.once('pending', async () => {
+      const [rows, entries] = await Promise.all([this.column('pending_row'), this.column('pending_entry')]);
+      const isPending = new Uint8Array(rows.length === 0 ? 0 : this.lifetimes.rows);
+      const requestedAt = new Map<number, number>();
+      rows.forEach((row: number, i: number) => {
+        isPending[row] = 1;
+        requestedAt.set(row, entries[i]);
+      });
+      return {isPending, requestedAt};
+    });
+  }
+
+  /** The x axis. */
+  axis(kind: AxisKind): Promise<Axis> {
+    return this.once(`axis-${kind}`, async () => {
+      if (kind === 'entry') return entryAxis(this.lifetimes.entries);
+      return timeAxis(await this.times());
+    });
+  }
+
+  /** Microseconds since the first entry, never falling. */
+  times(): Promise<Column> {
+    return this.column('time');
+  }
+
+  /** Makes something once. */
+  once<T>(name: string, make: () => Promise<T>): Promise<T> {
+    return remember(this.made as Map<string, Promise<T>>, name, make);
+  }
+}
+
+/** Columns up to this size are fetched whole, even for one number. */
+const WHOLE_BYTES_MAX = 4 << 20;
+const PAGE_ROWS = 8192;
+const PAGES_MAX = 64;
+
+/** What the timeline needs first. */
+const BASE = ['start', 'end', 'size', 'stack'];
+
+function load(request: OpenRequest, device: DeviceManifest, name: string, starts?: Column): Promise<Column> {
+  const key = `${device.device}/${name}`;
+  return loadSection(device.sections[name], request.addresses[key], key, starts);
+}
+
+async function loadSection(
+  section: ColumnSection | JsonSection | undefined,
+  address: SectionAddress | undefined,
+  name: string,
+  starts?: Column,
+): Promise<Column> {
+  if (!section || section.type === 'json') throw new Problem({error: `the file has no column \`${name}\``});
+  if (!hasPayload(section)) return decodeColumn(section, new Uint8Array());
+  if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
+  const isRaw = (section.encoding ?? 'raw') === 'raw';
+  const payload = await sectionBytes(address, isRaw ? bytesOf(section) : undefined);
+  return decodeColumn(section, payload, starts);
+}
+
+/** The rows of a part of a column that is served raw. */
+async function loadRows(section: ColumnSection, address: {url: string}, from: number): Promise<Column> {
+  const length = Math.min(PAGE_ROWS, section.length - from);
+  const width = bytesOf(section) / section.length;
+  const range = `bytes=${from * width}-${(from + length) * width - 1}`;
+  const response = await reach(address.url, {headers: {range}});
+  return decodeColumn({type: section.type, length}, new Uint8Array(await response.arrayBuffer()));
+}
+
+/** The promise under a name, made if it is new; one that fails is forgotten, so that it can be tried again. */
+function remember<T>(map: Map<string, Promise<T>>, name: string, make: () => Promise<T>): Promise<T> {
+  const known = map.get(name);
+  if (known) return known;
+  const made = make();
+  map.set(name, made);
+  made.catch(() => map.delete(name));
+  return made;
+}

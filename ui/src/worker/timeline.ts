@@ -1,0 +1,37 @@
+/** Pictures of the timeline. */
+
+import {BACKGROUND, pixelOf} from '../draw/palette';
+import type {Grouping} from '../model/groups';
+import {drawTimeline} from '../model/timeline-picture';
+import {colouring} from './grouping';
+import {finish, type StackedPicture, type StackedRequest} from './pictures';
+import type {Transferred} from './rpc';
+import type {Session} from './session';
+
+/** What to draw, and how. */
+export interface TimelineRequest extends StackedRequest {
+  readonly colourBy: Grouping;
+  /** The lifetimes that a search found stand out. */
+  readonly highlightsSearch: boolean;
+}
+
+export async function timeline(
+  session: Session,
+  request: TimelineRequest,
+  matches: Uint8Array | undefined,
+): Promise<Transferred<StackedPicture>> {
+  const [axis, pending, {rows}] = await Promise.all([
+    session.axis(request.axis),
+    session.pending(),
+    colouring(session, request.colourBy),
+  ]);
+  const hatched = pending.requestedAt.size > 0 ? pending : undefined;
+  const picture = drawTimeline(session.index, axis, request, hatched, request.spare);
+  return finish(session, request, picture, {
+    colours: rows,
+    background: pixelOf(BACKGROUND[request.shade]),
+    idle: 'hatched',
+    before: session.lifetimes.before,
+    matches: request.highlightsSearch ? matches : undefined,
+  });
+}
