@@ -3,11 +3,14 @@
 import {Problem} from '../data/source';
 import type {Grouping} from '../model/groups';
 import {describe, moment, rangeTotals} from './details';
+import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
 import {legend} from './grouping';
+import {histograms} from './histograms';
 import {serve, type WorkerScope} from './rpc';
 import {type Found, nextMatch, search, summarise} from './search';
 import {type OpenRequest, Session} from './session';
 import {type TimelineRequest, timeline} from './timeline';
+import {reservedSteps, totalsOverTime} from './totals';
 
 let opened: Session | undefined;
 let matches: Uint8Array | undefined;
@@ -36,6 +39,14 @@ const methods = {
   rangeTotals: (from: number, to: number) => rangeTotals(session(), from, to),
   times: () => session().times(),
   legend: (by: Grouping, entry: number) => legend(session(), by, entry),
+
+  flameGraph: (request: FlameRequest) => flameGraph(session(), request),
+  frameTable: (request: FlameRequest) => frameTable(session(), request),
+  aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
+  foldedLines: (request: FlameRequest) => foldedLines(session(), request),
+  histograms: () => histograms(session()),
+  totalsOverTime: (columns: number) => totalsOverTime(session(), columns),
+  reservedSteps: () => reservedSteps(session()),
 
   /** Sets what is looked for; `undefined` if the query is empty. */
   async search(query: string): Promise<Found | undefined> {
