@@ -14,11 +14,9 @@ export type BoxPen = Pick<CanvasRenderingContext2D, 'fillRect' | 'strokeRect' | 
 /** Text may hold markup: a frame's name is whatever a program says. */
 export function escaped(text: string): string {
   const signs: Record<string, string> = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;'};
-  // Control characters are no XML, whatever stands for them.
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text
-    .replace(/[&<>"']/g, sign => signs[sign])
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd');
+  // Control characters and lone surrogates are no XML, whatever stands for them.
+  const readable = text.replace(/[^\P{Cc}\t\n]|\p{Cs}|[\ufffe\uffff]/gu, '\ufffd');
+  return readable.replace(/[&<>"']/g, sign => signs[sign]);
 }
 
 /** Collects rectangles and texts. */
