@@ -311,7 +311,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         let size = self.settings.round(requested);
         let mut request = Request {
-            pool: self.route(stream, size),
+            pool: self.route(stream, size)?,
             stream: self.streams.row(stream),
             size,
             expandable: self.settings.expandable_segments,

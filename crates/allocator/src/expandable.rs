@@ -3,6 +3,7 @@
 use crate::allocator::{Allocator, Request};
 use crate::block::BlockId;
 use crate::device::Device;
+use crate::failure::Failure;
 use crate::sizes::SMALL_SEGMENT_BYTES;
 use crate::trace::{Action, Observer};
 
@@ -97,14 +98,14 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     ///
     /// # Source
     /// `spec/caching-allocator.md` section 13.4.
-    pub(crate) fn unmap(&mut self, id: BlockId) {
+    pub(crate) fn unmap(&mut self, id: BlockId) -> Result<(), Failure> {
         let block = self.blocks[id];
         let segment = self.segments[block.segment as usize];
         let from = segment.address + (block.address - segment.address).next_multiple_of(segment.page);
         let inside = block.end() - segment.address;
         let to = segment.address + inside - inside % segment.page;
         if from >= to {
-            return;
+            return Ok(());
         }
         self.remove(id);
         if from > block.address {
@@ -129,12 +130,11 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         self.insert(id);
         let pool = &self.pools[block.pool as usize];
         let (small, owner) = (pool.small, pool.owner);
-        if let Some(owner) = owner {
-            self.private[owner].driver_allocations -= 1;
-        }
+        self.count_return(owner)?;
         self.stats.unmapped(small, bytes);
         self.record_range(Action::SegmentUnmap, from, bytes, block.stream, block.pool);
         self.release_if_empty(id);
+        Ok(())
     }
 
     /// Returns the addresses of a reservation in which nothing is mapped any more.

@@ -59,6 +59,17 @@ pub enum Undefined {
     /// Section 14.4.
     #[error("a private pool is used after its last use ended")]
     PoolWithoutUses,
+    /// Section 14.1: by `begin_pool`, or by the search of an opted-in pool.
+    #[error("a private pool is begun that is open already")]
+    PoolOpenAlready,
+    /// Section 14.1.
+    #[error("a private pool is ended that is not open")]
+    PoolNotOpen,
+    /// Section 14.1: of an expandable pool, whose maps and unmaps need not balance.
+    #[error(
+        "more of a private pool is returned to the driver than PyTorch counted (its assertion, or a use after free)"
+    )]
+    PoolCountBelowZero,
     /// A pool that was never begun or created, or is deleted.
     #[error("there is no such private pool")]
     NoSuchPool,

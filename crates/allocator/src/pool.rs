@@ -76,7 +76,7 @@ pub(crate) struct PrivatePool {
     /// Graphs, `MemPool` objects and contexts that use it: at none, its cached memory can be released.
     pub(crate) uses: u64,
     /// Calls that took memory from the driver less those that returned some: at none, a released pool is deleted.
-    pub(crate) driver_allocations: i64,
+    pub(crate) driver_allocations: u64,
     /// Rows of its halves.
     pub(crate) small: usize,
     pub(crate) large: usize,

@@ -43,16 +43,30 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     /// Counts as one use of it.
     ///
     /// # Errors
-    /// [`Undefined::PoolWithoutUses`] if its last use has ended.
+    /// [`Undefined::PoolWithoutUses`] if its last use has ended, [`Undefined::PoolOpenAlready`].
     pub fn begin_pool(&mut self, id: u64, stream: Option<u64>) -> Result<(), Failure> {
+        if self.is_open(id) {
+            return Self::undefined(Undefined::PoolOpenAlready);
+        }
         self.use_pool(id)?;
         self.routes.push(Route { pool: id, stream });
         Ok(())
     }
 
     /// Ends what [`Allocator::begin_pool`] began; the pool lives on.
-    pub fn end_pool(&mut self, id: u64) {
+    ///
+    /// # Errors
+    /// [`Undefined::PoolNotOpen`].
+    pub fn end_pool(&mut self, id: u64) -> Result<(), Failure> {
+        if !self.is_open(id) {
+            return Self::undefined(Undefined::PoolNotOpen);
+        }
         self.routes.retain(|route| route.pool != id);
+        Ok(())
+    }
+
+    fn is_open(&self, id: u64) -> bool {
+        self.routes.iter().any(|route| route.pool == id)
     }
 
     /// Drops one use of a pool: at none left, its cached memory can be released.
@@ -128,9 +142,9 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     /// The row of the pool for a request.
     #[inline]
-    pub(crate) fn route(&self, stream: u64, size: u64) -> usize {
+    pub(crate) fn route(&self, stream: u64, size: u64) -> Result<usize, Failure> {
         if self.routes.is_empty() {
-            return Self::default_pool(size);
+            return Ok(Self::default_pool(size));
         }
         let matches = |route: &&Route| route.stream.is_none_or(|only| only == stream);
         let route = if self.rules.first_route_wins {
@@ -138,10 +152,14 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         } else {
             self.routes.iter().rev().find(matches)
         };
-        match route.and_then(|route| self.private_rows.get(&route.pool)) {
-            Some(&row) if size <= SMALL_MAX_BYTES => self.private[row].small,
-            Some(&row) => self.private[row].large,
-            None => Self::default_pool(size),
+        let Some(route) = route else {
+            return Ok(Self::default_pool(size));
+        };
+        match self.private_rows.get(&route.pool) {
+            Some(&row) if size <= SMALL_MAX_BYTES => Ok(self.private[row].small),
+            Some(&row) => Ok(self.private[row].large),
+            // Released and deleted while open.
+            None => Self::undefined(Undefined::NoSuchPool),
         }
     }
 
@@ -155,6 +173,9 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     pub(crate) fn take_from_opted_in(&mut self, request: &mut Request) -> Result<Option<BlockId>, Failure> {
         for id in self.on_oom.values() {
             // PyTorch enters the pool and leaves it again.
+            if self.is_open(id) {
+                return Self::undefined(Undefined::PoolOpenAlready);
+            }
             let row = self.use_pool(id)?;
             let private = &self.private[row];
             let pool = if self.pools[request.pool].small { private.small } else { private.large };
@@ -182,6 +203,18 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             self.freeable.remove(id);
             self.private_rows.remove(&id);
         }
+        Ok(())
+    }
+
+    /// Counts what goes back to the driver from a private pool.
+    pub(crate) fn count_return(&mut self, owner: Option<usize>) -> Result<(), Failure> {
+        let Some(owner) = owner else {
+            return Ok(());
+        };
+        let Some(left) = self.private[owner].driver_allocations.checked_sub(1) else {
+            return Self::undefined(Undefined::PoolCountBelowZero);
+        };
+        self.private[owner].driver_allocations = left;
         Ok(())
     }
 

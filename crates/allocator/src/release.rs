@@ -43,7 +43,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
             }
         }
         for block in expandable {
-            self.unmap(block);
+            self.unmap(block)?;
         }
         Ok(())
     }
@@ -61,9 +61,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         self.used_bytes -= block.size;
         self.stats.segment_freed(small, block.size, block.size >= self.settings.max_split_bytes);
         self.remove(id);
-        if let Some(owner) = owner {
-            self.private[owner].driver_allocations -= 1;
-        }
+        self.count_return(owner)?;
         self.drop_segment(id);
         Ok(())
     }

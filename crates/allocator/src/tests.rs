@@ -1,6 +1,8 @@
 //! Claims that no golden file makes: releases and settings without one, and what a program cannot ask.
 
-use crate::{AddressPolicy, Allocator, Failure, OutOfMemory, PoolFlags, Settings, TorchVersion, VirtualDevice};
+use crate::{
+    AddressPolicy, Allocator, Failure, OutOfMemory, PoolFlags, Settings, TorchVersion, Undefined, VirtualDevice,
+};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -82,7 +84,7 @@ fn a_failure_is_told_with_what_the_allocator_and_the_device_held() {
     let mut allocator = allocator(15, "expandable_segments:True,expandable_segments_reserve:0.5");
     allocator.begin_pool(7, None).unwrap();
     let private = allocator.malloc(30 * MIB, 0).unwrap().unwrap();
-    allocator.end_pool(7);
+    allocator.end_pool(7).unwrap();
     allocator.free(private);
     allocator.malloc(50 * MIB, 0).unwrap();
     allocator.set_limit_bytes(Some(900 * MIB));
@@ -155,7 +157,7 @@ fn a_pool_whose_pages_are_all_unmapped_is_gone() {
     for _ in 0..2 {
         allocator.begin_pool(1, None).unwrap();
         let block = allocator.malloc(MIB, 0).unwrap().unwrap();
-        allocator.end_pool(1);
+        allocator.end_pool(1).unwrap();
         allocator.free(block);
         allocator.release_pool_use(1).unwrap();
         allocator.empty_cache().unwrap();
@@ -197,7 +199,7 @@ fn a_pool_that_opted_in_does_not_lend_parts_of_expandable_segments() {
     allocator.create_pool(1, PoolFlags { use_on_oom: true, no_split: false }).unwrap();
     allocator.begin_pool(1, None).unwrap();
     let block = allocator.malloc(600 * MIB, 0).unwrap().unwrap();
-    allocator.end_pool(1);
+    allocator.end_pool(1).unwrap();
     allocator.free(block);
     let failure = out_of_memory(&mut allocator, 500 * MIB);
     assert_eq!(failure.private_free_bytes, 600 * MIB);
@@ -214,4 +216,50 @@ fn the_garbage_collector_stops_when_it_has_reclaimed_what_it_wants() {
     // 210 MiB are held and 110 may be: the older block's 100 are enough.
     allocator.malloc(120 * MIB, 0).unwrap();
     assert_eq!(reserved(&allocator), 230 * MIB);
+}
+
+#[test]
+fn a_pool_is_open_at_most_once() {
+    let mut allocator = allocator(15, "");
+    let undefined = |reason| Err(Failure::Undefined(reason));
+    assert_eq!(allocator.end_pool(1), undefined(Undefined::PoolNotOpen));
+    allocator.begin_pool(1, None).unwrap();
+    allocator.begin_pool(2, None).unwrap();
+    assert_eq!(allocator.begin_pool(1, Some(5)), undefined(Undefined::PoolOpenAlready));
+    allocator.end_pool(1).unwrap();
+    assert_eq!(allocator.end_pool(1), undefined(Undefined::PoolNotOpen));
+    allocator.begin_pool(1, None).unwrap();
+}
+
+#[test]
+fn an_open_pool_that_opted_in_is_not_searched_for_requests_of_other_streams() {
+    let mut allocator = allocator(15, "");
+    allocator.create_pool(1, PoolFlags { use_on_oom: true, no_split: false }).unwrap();
+    allocator.begin_pool(1, Some(5)).unwrap();
+    assert_eq!(allocator.malloc(2 << 30, 0), Err(Failure::Undefined(Undefined::PoolOpenAlready)));
+}
+
+#[test]
+fn nothing_is_asked_of_a_pool_that_was_deleted_while_it_was_open() {
+    let mut allocator = allocator(15, "");
+    allocator.begin_pool(1, Some(5)).unwrap();
+    allocator.release_pool_use(1).unwrap();
+    allocator.empty_cache().unwrap();
+    assert_eq!(allocator.malloc(MIB, 5), Err(Failure::Undefined(Undefined::NoSuchPool)));
+    allocator.malloc(MIB, 0).unwrap();
+}
+
+#[test]
+fn a_pool_does_not_return_more_often_than_it_took() {
+    let mut allocator = allocator(15, "expandable_segments:True");
+    allocator.begin_pool(1, None).unwrap();
+    let whole = allocator.malloc(60 * MIB, 0).unwrap().unwrap();
+    allocator.free(whole);
+    let thirds = [0; 3].map(|_| allocator.malloc(20 * MIB, 0).unwrap().unwrap());
+    allocator.end_pool(1).unwrap();
+    allocator.release_pool_use(1).unwrap();
+    // Mapped at once, and unmapped on either side of what is in use.
+    allocator.free(thirds[0]);
+    allocator.free(thirds[2]);
+    assert_eq!(allocator.empty_cache(), Err(Failure::Undefined(Undefined::PoolCountBelowZero)));
 }

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use highwater_allocator::{AddressPolicy, Settings, TorchVersion};
 use highwater_analysis::replay::{Replay, Step, recorded_settings, replay};
+use highwater_analysis::stats::stats;
 use highwater_analysis::whatif::{Memory, Study};
 use highwater_analysis::{Analysis, analyse};
-use highwater_snapshot::{Action, Snapshot};
+use highwater_snapshot::{
+    Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId, StringId,
+};
 use serde_json::Value;
 
 const TORCH: TorchVersion = TorchVersion::v2(11);
@@ -195,5 +198,73 @@ fn an_unused_option_changes_nothing() {
     let default = peak("");
     for conf in ["garbage_collection_threshold:0.5", "pinned_use_background_threads:True", "max_split_size_mb:200000"] {
         assert_eq!(peak(conf), default, "{conf}");
+    }
+}
+
+/// A segment is released, and a larger one reserved for a request; with the stacks of the release and of the request.
+fn released_and_reserved(stacks: [StackId; 2]) -> Snapshot {
+    const MIB: u64 = 1 << 20;
+    let [release, request] = stacks;
+    let mut snapshot = Snapshot::empty();
+    let mut trace = EntryTable::default();
+    for (action, address, size_bytes, stack) in [
+        (Action::SEGMENT_ALLOC, 1 << 40, 20 * MIB, request),
+        (Action::ALLOC, 1 << 40, 20 * MIB, request),
+        (Action::FREE_REQUESTED, 1 << 40, 20 * MIB, request),
+        (Action::FREE_COMPLETED, 1 << 40, 20 * MIB, request),
+        (Action::SEGMENT_FREE, 1 << 40, 20 * MIB, release),
+        (Action::SEGMENT_ALLOC, 1 << 41, 40 * MIB, request),
+        (Action::ALLOC, 1 << 41, 40 * MIB, request),
+    ] {
+        trace.push(Entry {
+            action,
+            address,
+            size_bytes,
+            stream: StreamId::DEFAULT,
+            time_us: None,
+            stack,
+            pool: PoolId::MISSING,
+            compile_context: StringId::MISSING,
+            user_metadata: StringId::MISSING,
+            category: StringId::MISSING,
+        });
+    }
+    snapshot.traces.push(trace);
+    snapshot.blocks.push(Block {
+        address: 1 << 41,
+        size_bytes: 40 * MIB,
+        requested_bytes: 40 * MIB,
+        state: BlockState::ActiveAllocated,
+        stack: request,
+    });
+    snapshot.segments.push(Segment {
+        device: 0,
+        address: 1 << 41,
+        total_bytes: 40 * MIB,
+        stream: StreamId::DEFAULT,
+        segment_type: SegmentType::Large,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack: request,
+        blocks: 0..1,
+    });
+    snapshot
+}
+
+#[test]
+fn stacks_tell_a_retry_from_an_emptied_cache() {
+    let [one, other] = [1, 2].map(StackId::new);
+    for (stacks, expected, known) in [
+        ([one, one], 1, Some(1)),
+        ([other, one], 0, Some(0)),
+        // The allocator never held as much as both: the driver may have refused.
+        ([StackId::MISSING; 2], 1, None),
+    ] {
+        let snapshot = released_and_reserved(stacks);
+        let replay = replayed(&snapshot, &recorded_settings(&snapshot, TORCH));
+        assert!(replay.fidelity.is_exact(), "{:?}", replay.fidelity);
+        assert_eq!(replay.statistics.expect("whole").num_alloc_retries, expected, "{stacks:?}");
+        let stats = stats(&snapshot, &analyse(&snapshot).devices[0]);
+        assert_eq!(stats.num_alloc_retries, known, "{stacks:?}");
     }
 }

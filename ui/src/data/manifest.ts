@@ -1,19 +1,26 @@
 /** What the program says of a file before its columns: `docs/viewer-data.md`. */
 
-/** The element type of a section. */
-export type SectionType = 'u8' | 'u16' | 'u32' | 'f64' | 'json';
-
 /** How a payload is written: see the section on encodings. */
 export type Encoding = 'raw' | 'varint' | 'delta' | 'length';
 
-/** One column, or one JSON document. */
-export interface Section {
-  type: SectionType;
-  /** Numbers; bytes of a JSON document. */
+/** One column of numbers. */
+export interface ColumnSection {
+  type: 'u8' | 'u16' | 'u32' | 'f64';
+  /** Numbers. */
   length: number;
   encoding?: Encoding;
   /** Every row has this value, and there is no payload. */
   constant?: number;
+}
+
+/** Whether a column's numbers have to be fetched. */
+export function hasPayload(section: ColumnSection): boolean {
+  return section.constant === undefined && section.length > 0;
+}
+
+/** One JSON document. */
+export interface JsonSection {
+  type: 'json';
 }
 
 /** A total and the entry after which it is first reached. */
@@ -74,9 +81,12 @@ export interface DeviceManifest {
   pools: {id: [number, number] | null; label: string}[];
   categories?: string[] | null;
   marks: Mark[];
+  /** How many more there are. */
+  marks_left_out?: number;
   scopes: Scope[];
+  scopes_left_out?: number;
   iterations: Iteration[];
-  sections: Record<string, Section>;
+  sections: Record<string, ColumnSection>;
 }
 
 /** The whole file. */
@@ -91,7 +101,7 @@ export interface Manifest {
   what_if_reason?: string | null;
   frames: number;
   stacks: number;
-  sections: Record<string, Section>;
+  sections: Record<string, ColumnSection | JsonSection>;
   devices: DeviceManifest[];
 }
 

@@ -1,12 +1,12 @@
 /** Sections: from bytes as they were sent to typed arrays. */
 
-import type {Section} from './manifest';
+import type {ColumnSection} from './manifest';
 
 /** A column of numbers. */
 export type Column = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 
 /** A typed array of a section's type and length, filled with zeros. */
-export function emptyColumn(section: Section): Column {
+export function emptyColumn(section: ColumnSection): Column {
   switch (section.type) {
     case 'u8':
       return new Uint8Array(section.length);
@@ -16,9 +16,12 @@ export function emptyColumn(section: Section): Column {
       return new Uint32Array(section.length);
     case 'f64':
       return new Float64Array(section.length);
-    case 'json':
-      throw new Error('a JSON section is not a column');
   }
+}
+
+/** Bytes of a column as it is served. */
+export function bytesOf(section: ColumnSection): number {
+  return section.length * {u8: 1, u16: 2, u32: 4, f64: 8}[section.type];
 }
 
 /**
@@ -27,7 +30,7 @@ export function emptyColumn(section: Section): Column {
  * `starts` is the column that the encoding `length` counts from. Throws if the payload has another length than the
  * manifest says: a page that was cut must not look like a smaller recording.
  */
-export function decodeColumn(section: Section, payload: Uint8Array, starts?: Column): Column {
+export function decodeColumn(section: ColumnSection, payload: Uint8Array, starts?: Column): Column {
   const column = emptyColumn(section);
   if (section.constant !== undefined) {
     column.fill(section.constant);

@@ -1,6 +1,6 @@
 /** Where the data come from: the program that serves the page, or the page itself. */
 
-import type {Manifest, Section} from './manifest';
+import type {Manifest} from './manifest';
 
 /** What a source knows of a file before it is read. */
 export interface FileState {
@@ -52,7 +52,7 @@ export interface Source {
   manifest(file: number): Promise<Manifest>;
   address(file: number, name: string): SectionAddress;
   /** The document of a JSON section. */
-  json<T>(file: number, name: string, section: Section): Promise<T>;
+  json<T>(file: number, name: string): Promise<T>;
   /** Adds a file; gives its id. */
   add(file: File): Promise<number>;
   /** `highwater-simulate` with timelines, for settings and capacities. */
@@ -203,22 +203,22 @@ export async function sectionBytes(address: SectionAddress, expected?: number): 
   if ('packed' in address) return unpack(address.packed);
   const response = await reach(address.url);
   if (expected === undefined || !response.body) return new Uint8Array(await response.arrayBuffer());
-  const bytes = new Uint8Array(expected);
-  let at = 0;
-  for await (const piece of streamOf(response.body)) {
-    if (at + piece.length > expected) throw new Problem({error: 'the program sent more than it said'});
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  if (at !== expected) throw new Problem({error: `the program sent ${at} bytes of ${expected}`});
-  return bytes;
+  return readExactly(response.body, expected);
 }
 
-async function* streamOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const reader = body.getReader();
-  for (;;) {
-    const {done, value} = await reader.read();
-    if (done) return;
-    yield value;
+/** Reads a stream of a known length into one buffer: there is no second copy to be collected. */
+async function readExactly(stream: ReadableStream<Uint8Array>, expected: number): Promise<Uint8Array> {
+  const reader = stream.getReader({mode: 'byob'});
+  let bytes = new Uint8Array(expected);
+  let at = 0;
+  while (at < expected) {
+    // The buffer is handed over, and comes back with what was read.
+    const {done, value} = await reader.read(new Uint8Array(bytes.buffer, at));
+    if (value) bytes = new Uint8Array(value.buffer);
+    if (done) throw new Problem({error: `the program sent ${at} bytes of ${expected}`});
+    at += value.length;
   }
+  const {done} = await reader.read(new Uint8Array(1));
+  if (!done) throw new Problem({error: `the program sent more than ${expected} bytes`});
+  return bytes;
 }

@@ -1,8 +1,8 @@
 /** From ids to colours: pure loops over typed arrays, made in the worker. */
 
 import type {Column} from '../data/section';
-import {ID_MASK, ID_PENDING} from '../model/column-ids';
-import type {TimelineIds} from '../model/timeline-picture';
+import {ID_IDLE, ID_MASK} from '../model/column-ids';
+import type {StackedIds, StackedWindow} from '../model/stacked-picture';
 
 /** A colour as canvas image data has it in a 32-bit word on a little-endian machine: alpha, blue, green, red. */
 export type Abgr = number;
@@ -17,29 +17,22 @@ export interface RowColours {
 export interface Paint {
   readonly colours: RowColours;
   readonly background: Abgr;
+  /** How the idle part of a band is told from the rest. */
+  readonly idle: 'hatched' | 'pale';
   /** Rows below this one began before the recording. */
   readonly before: number;
   /** One byte a row, 1 for what is looked for; the rest is faded. */
   readonly matches?: Uint8Array | undefined;
 }
 
-/**
- * Writes the pixels of a timeline, rows of `width` from the top.
- *
- * `bytesPerPixel` and `lowBytes` are those of the window: what lies above a column's smallest total is paler.
- */
-export function paintTimeline(
-  picture: TimelineIds,
-  width: number,
-  height: number,
-  lowBytes: number,
-  bytesPerPixel: number,
-  paint: Paint,
-  out: Uint32Array,
-): void {
+/** Writes the pixels of a stacked picture, rows of `width` from the top. What lies above a column's smallest total is paler. */
+export function paintStacked(picture: StackedIds, window: StackedWindow, paint: Paint, out: Uint32Array): void {
   const {ids} = picture;
+  const {width, height, lowBytes, highBytes} = window;
   const {colours, background, before, matches} = paint;
   const {key, lut} = colours;
+  const isPale = paint.idle === 'pale';
+  const bytesPerPixel = (highBytes - lowBytes) / height;
   for (let column = 0; column < width; column++) {
     const steady = (picture.lowBytes[column] - lowBytes) / bytesPerPixel;
     let below = 0;
@@ -59,12 +52,19 @@ export function paintTimeline(
       below = id & ID_MASK;
       if (y >= steady) colour = halfway(colour, background);
       if (row < before && ((column + y) & 7) < 2) colour = halfway(colour, background);
-      if (id & ID_PENDING && (column - y) & 4) colour = darker(darker(colour));
-      if (matches !== undefined && matches[row] === 0)
-        colour = halfway(halfway(halfway(colour, background), background), background);
+      if (id & ID_IDLE) {
+        if (isPale) colour = halfway(halfway(colour, background), background);
+        else if ((column - y) & 4) colour = darker(darker(colour));
+      }
+      if (matches !== undefined && matches[row] === 0) colour = faded(colour, background);
       out[pixel] = colour;
     }
   }
+}
+
+/** An eighth of a colour on its background. */
+export function faded(colour: Abgr, background: Abgr): Abgr {
+  return halfway(halfway(halfway(colour, background), background), background);
 }
 
 /** The mean of two colours. */

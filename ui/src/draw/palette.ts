@@ -21,6 +21,9 @@ export const LEADING = [
 /** What a picture lies on. */
 export const BACKGROUND = {light: '#ffffff', dark: '#15181d'} as const;
 
+/** Reserved memory without an active block. */
+export const FREE = {light: '#e3e7eb', dark: '#2a3037'} as const;
+
 /** `light` or `dark`. */
 export type Shade = keyof typeof BACKGROUND;
 

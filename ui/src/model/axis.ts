@@ -45,12 +45,6 @@ export function timeAxis(times: Column): Axis {
   };
 }
 
-/** Makes a column of times ascending, in place: a clock that was set back stands still. */
-export function ascending(times: Column): Column {
-  for (let i = 1; i < times.length; i++) if (times[i] < times[i - 1]) times[i] = times[i - 1];
-  return times;
-}
-
 function firstAtOrAfter(column: Column, value: number): number {
   let low = 0;
   let high = column.length;

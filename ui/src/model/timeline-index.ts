@@ -59,18 +59,7 @@ export class TimelineIndex {
     this.before = new Float64Array(buckets);
     const highest = new Float64Array(buckets);
     const lowest = new Float64Array(buckets);
-    let total = 0;
-    for (let bucket = 0; bucket < buckets; bucket++) {
-      this.before[bucket] = total;
-      let high = -1;
-      let low = Number.POSITIVE_INFINITY;
-      total = this.walk(bucket, (_, after) => {
-        if (after > high) high = after;
-        if (after < low) low = after;
-      });
-      highest[bucket] = high;
-      lowest[bucket] = low;
-    }
+    this.sumUp(highest, lowest);
     this.highest = new Extremes(highest, (a, b) => a > b);
     this.lowest = new Extremes(lowest, (a, b) => a < b);
     this.peak = this.highestIn(0, lifetimes.entries);
@@ -174,6 +163,29 @@ export class TimelineIndex {
     return sum;
   }
 
+  /** Fills the totals before each bucket, and the largest and smallest in it. No call for each entry: there are millions. */
+  private sumUp(highest: Float64Array, lowest: Float64Array): void {
+    const {start, end, size, rows, entries} = this.lifetimes;
+    const {byEnd} = this;
+    let total = 0;
+    let row = 0;
+    let ended = 0;
+    for (let bucket = 0; bucket < highest.length; bucket++) {
+      this.before[bucket] = total;
+      let high = -1;
+      let low = Number.POSITIVE_INFINITY;
+      const last = Math.min((bucket + 1) * BUCKET, entries);
+      for (let entry = bucket * BUCKET; entry < last; entry++) {
+        while (row < rows && start[row] === entry) total += size[row++];
+        while (ended < byEnd.length && end[byEnd[ended]] === entry) total -= size[byEnd[ended++]];
+        if (total > high) high = total;
+        if (total < low) low = total;
+      }
+      highest[bucket] = high;
+      lowest[bucket] = low;
+    }
+  }
+
   /** Walks the entries of a bucket with the total after each; gives the total after the last. */
   private walk(bucket: number, each: (entry: Entry, total: number) => void): number {
     const {start, end, size, entries} = this.lifetimes;
@@ -237,12 +249,20 @@ function sortByEnd(lifetimes: Lifetimes, firstStart: Uint32Array, firstEnd: Uint
   return byEnd;
 }
 
-/** The distance of live lists that keeps them below their share of memory. */
+/**
+ * The distance of live lists: about as many rows start between two as a scan can look at in passing, and all lists together
+ * stay within their share of memory.
+ */
 function strideOf(lifetimes: Lifetimes): number {
+  const {rows, entries, start, end} = lifetimes;
   let liveEntries = 0;
-  for (let row = 0; row < lifetimes.rows; row++) liveEntries += lifetimes.end[row] - lifetimes.start[row];
+  for (let row = 0; row < rows; row++) liveEntries += end[row] - start[row];
   let stride = LIST_STRIDE_MIN;
-  while (liveEntries / stride > LIST_ROWS_MAX) stride *= 2;
+  const startsWanted = LIST_STRIDE_MIN / 4;
+  while (liveEntries / stride > LIST_ROWS_MAX || (rows * stride) / entries < startsWanted) {
+    if (stride >= entries) break;
+    stride *= 2;
+  }
   return stride;
 }
 

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest';
 import {madeUp, naiveLive, naiveTotal, random} from '../testing/lifetimes';
 import {entryAxis, timeAxis} from './axis';
-import {fillColumn, ID_MASK, ID_PENDING, ID_SHARED} from './column-ids';
+import {BandList, fillColumn, ID_IDLE, ID_MASK, ID_SHARED} from './column-ids';
 import type {Lifetimes} from './lifetimes';
 import {TimelineIndex} from './timeline-index';
 import {drawTimeline} from './timeline-picture';
@@ -30,6 +30,12 @@ function naiveColumn(
   });
 }
 
+function bandsOf(lifetimes: Lifetimes, rows: Uint32Array): BandList {
+  const bands = new BandList();
+  for (const row of rows) bands.push(row + 1, lifetimes.size[row]);
+  return bands;
+}
+
 describe('a column of the timeline', () => {
   it('shows in each pixel the allocation that covers most of it', () => {
     const next = random(5);
@@ -42,40 +48,18 @@ describe('a column of the timeline', () => {
       const perPixel = 2 ** Math.floor(next() * 6 - 1);
       const low = next() < 0.5 ? 0 : Math.floor(next() * total);
       const out = new Uint32Array(64);
-      fillColumn(index, index.liveAt(entry), entry, out, 0, 64, {low, perPixel});
+      fillColumn(bandsOf(lifetimes, index.liveAt(entry)), out, 0, 64, {low, perPixel});
       const rows = Array.from(out, id => id & ID_MASK);
       expect(rows).toEqual(naiveColumn(lifetimes, entry, 64, low, perPixel));
     }
   });
 
   it('says that a pixel is shared exactly where several cover it', () => {
-    const lifetimes: Lifetimes = {
-      rows: 3,
-      entries: 1,
-      before: 0,
-      unitBytes: 512,
-      start: Uint32Array.of(0, 0, 0),
-      end: Uint32Array.of(1, 1, 1),
-      size: Uint32Array.of(4, 1, 3),
-    };
+    const bands = new BandList();
+    for (const [row, units] of [4, 1, 3].entries()) bands.push(row + 1, units);
     const out = new Uint32Array(5);
-    fillColumn(new TimelineIndex(lifetimes), Uint32Array.of(0, 1, 2), 0, out, 0, 5, {low: 0, perPixel: 2});
+    fillColumn(bands, out, 0, 5, {low: 0, perPixel: 2});
     expect(Array.from(out)).toEqual([1, 1, (2 | ID_SHARED) >>> 0, 3, 0]);
-  });
-
-  it('marks what awaits its free', () => {
-    const lifetimes = madeUp(1, 50, 4, 1);
-    const index = new TimelineIndex(lifetimes);
-    const isPending = new Uint8Array(lifetimes.rows);
-    isPending[0] = 1;
-    const pending = {isPending, requestedAt: new Map([[0, 10]])};
-    const idAt = (entry: number) => {
-      const out = new Uint32Array(1);
-      fillColumn(index, Uint32Array.of(0), entry, out, 0, 1, {low: 0, perPixel: lifetimes.size[0]}, pending);
-      return out[0];
-    };
-    expect(idAt(9)).toBe(1);
-    expect(idAt(10)).toBe(1 | ID_PENDING);
   });
 });
 
@@ -108,7 +92,7 @@ describe('the picture of the timeline', () => {
         expect(picture.lowBytes[column]).toBe(Math.min(...covered) * 512);
         expect(totals[picture.entries[column]] * 512).toBe(picture.highBytes[column]);
         // The pixels that show something are the total's, to the pixel.
-        const filled = picture.ids.subarray(column * 50, column * 50 + 50).findIndex(id => id === 0);
+        const filled = picture.ids.subarray(column * 50, column * 50 + 50).indexOf(0);
         const wanted = Math.ceil((Math.max(...covered) / peak) * 50 - 1e-9);
         expect(filled === -1 ? 50 : filled).toBe(wanted);
       }
@@ -138,6 +122,15 @@ describe('the picture of the timeline', () => {
       highBytes: (below + 2) * 512,
     });
     expect(Array.from(picture.ids.subarray(10, 20))).toEqual(Array(10).fill(row + 1));
+  });
+
+  it('marks what awaits its free', () => {
+    const isPending = new Uint8Array(lifetimes.rows);
+    isPending[0] = 1;
+    const pending = {isPending, requestedAt: new Map([[0, 10]])};
+    const window = {width: 4, height: 1, x: {from: 8, to: 12}, lowBytes: 0, highBytes: 512};
+    const picture = drawTimeline(index, entryAxis(3000), window, pending);
+    expect(Array.from(picture.ids)).toEqual([1, 1, 1 | ID_IDLE, 1 | ID_IDLE]);
   });
 
   it('over time shows the state before a gap throughout the gap', () => {

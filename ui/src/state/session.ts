@@ -1,7 +1,7 @@
 /** The files, the one that is open, and the worker that holds it. */
 
 import {batch, computed, effect, signal} from '@preact/signals';
-import {type DeviceManifest, type Manifest, VIEW_VERSION} from '../data/manifest';
+import {type ColumnSection, type DeviceManifest, hasPayload, type Manifest, VIEW_VERSION} from '../data/manifest';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
 import type {Axis} from '../model/axis';
 import {entryAxis} from '../model/axis';
@@ -147,18 +147,13 @@ async function open(file: number, device: number | null): Promise<void> {
 
 function addressesOf(file: number, manifest: Manifest, device: DeviceManifest): Record<string, SectionAddress> {
   const addresses: Record<string, SectionAddress> = {};
-  const add = (name: string, isEmpty: boolean) => {
-    if (!isEmpty) addresses[name] = source.address(file, name);
+  const add = (name: string, section: ColumnSection) => {
+    if (hasPayload(section)) addresses[name] = source.address(file, name);
   };
-  for (const [name, section] of Object.entries(manifest.sections)) {
-    if (section.type !== 'json' || name === 'frames') add(name, hasNoPayload(section));
-  }
-  for (const [name, section] of Object.entries(device.sections)) add(`${device.device}/${name}`, hasNoPayload(section));
+  for (const [name, section] of Object.entries(manifest.sections)) if (section.type !== 'json') add(name, section);
+  for (const [name, section] of Object.entries(device.sections)) add(`${device.device}/${name}`, section);
+  addresses.frames = source.address(file, 'frames');
   return addresses;
-}
-
-function hasNoPayload(section: {constant?: number; length: number}): boolean {
-  return section.constant !== undefined || section.length === 0;
 }
 
 let searching = 0;

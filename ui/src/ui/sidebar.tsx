@@ -6,9 +6,9 @@ import {describeFrame} from '../model/stacks';
 import {address, binary, count, counted, duration, exact, percent} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
-import {interesting, lifeOf} from '../views/timeline/tooltip';
 import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
 import type {LegendLine} from '../worker/grouping';
+import {interesting, lifeOf} from './allocation';
 import {copyText} from './copy';
 
 /** Lines of the legend. */
@@ -257,8 +257,7 @@ function Moment({device}: {device: Opened}) {
         {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)},{' '}
         {binary(moment.reservedBytes)} reserved
       </div>
-      <table class="legend">
-        <caption class="hidden">What is active, by colour</caption>
+      <table class="legend" aria-label="What is active, by colour">
         <tbody>
           {legend.slice(0, LEGEND_MAX).map(line => (
             <LegendRow key={line.group} line={line} all={moment.bytes} />

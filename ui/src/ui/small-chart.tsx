@@ -2,8 +2,8 @@
 
 import {useEffect, useRef} from 'preact/hooks';
 import * as store from '../state/store';
-import {drawByteAxis, drawPositionAxis, type Ink, type Pen} from '../views/timeline/overlay';
-import {positionOfCss, type Viewport} from '../views/timeline/viewport';
+import {drawByteAxis, drawPositionAxis, type Ink, type Pen} from '../views/stacked/overlay';
+import {positionOfCss, type Viewport} from '../views/stacked/viewport';
 
 const LEFT_CSS = 66;
 const BOTTOM_CSS = 22;

@@ -35,14 +35,14 @@ export interface RowDetails {
 export async function describe(session: Session, row: number, entry: number): Promise<RowDetails> {
   const {lifetimes, device, index} = session;
   const {start, end, size, unitBytes, before, entries} = lifetimes;
-  const names = ['requested', 'segment', 'offset', 'segment_address', 'stream', 'pool'];
-  const [requested, segment, offset, segmentAddress, stream, pool] = await Promise.all(
-    names.map(n => session.column(n)),
-  );
+  const names = ['requested', 'segment', 'offset', 'stream', 'pool'];
+  const [requested, segment, offset, stream, pool] = await Promise.all(names.map(name => session.cell(name, row)));
   const [stacks, pending] = await Promise.all([session.stacks(), session.pending()]);
-  const category = session.has('category') ? await session.column('category') : undefined;
-  const times = device.time_us ? await session.times() : undefined;
-  const address = segmentAddress[segment[row]] + offset[row] * unitBytes;
+  const category = session.has('category') ? await session.cell('category', row) : undefined;
+  const timeOf = (entry: number) => (device.time_us ? session.cell('time', entry) : undefined);
+  const allocUs = row >= before ? await timeOf(start[row]) : undefined;
+  const freeUs = end[row] < entries ? await timeOf(end[row]) : undefined;
+  const address = (await session.cell('segment_address', segment)) + offset * unitBytes;
   const isFreed = end[row] < entries;
   const requestedAt = pending.requestedAt.get(row);
   const freeRequested = requestedAt ?? (isFreed && end[row] > 0 ? end[row] - 1 : undefined);
@@ -59,17 +59,17 @@ export async function describe(session: Session, row: number, entry: number): Pr
   });
   return {
     row,
-    requestedBytes: requested[row],
+    requestedBytes: requested,
     sizeBytes: size[row] * unitBytes,
     address,
-    stream: device.streams[stream[row]],
-    pool: device.pools[pool[row]]?.label ?? 'default',
-    ...(category && device.categories ? {category: device.categories[category[row]]} : {}),
+    stream: device.streams[stream],
+    pool: device.pools[pool]?.label ?? 'default',
+    ...(category !== undefined && device.categories ? {category: device.categories[category]} : {}),
     ...(row >= before ? {allocEntry: start[row]} : {}),
     ...(freeRequested !== undefined ? {freeRequestedEntry: freeRequested} : {}),
     ...(isFreed ? {freeEntry: end[row]} : {}),
-    ...(times && row >= before ? {allocUs: times[start[row]]} : {}),
-    ...(times && isFreed ? {freeUs: times[end[row]]} : {}),
+    ...(allocUs !== undefined ? {allocUs} : {}),
+    ...(freeUs !== undefined ? {freeUs} : {}),
     site: stacks.describeSite(stacks.sites[stack]),
     frames: stacks.framesOf(stack),
     stack,
@@ -91,19 +91,16 @@ export interface MomentTotals {
   readonly bytes: number;
   readonly reservedBytes: number;
   readonly count: number;
-  readonly timeUs?: number;
 }
 
 /** What is there after an entry. */
 export async function moment(session: Session, entry: number): Promise<MomentTotals> {
-  const reserved = await session.reserved();
-  const times = session.device.time_us ? await session.times() : undefined;
+  const {index: reserved} = await session.pieces();
   return {
     entry,
     bytes: session.index.totalAfter(entry) * session.lifetimes.unitBytes,
-    reservedBytes: reserved.at(entry),
+    reservedBytes: reserved.totalAfter(entry) * session.lifetimes.unitBytes,
     count: session.index.liveAt(entry).length,
-    ...(times ? {timeUs: times[Math.min(entry, times.length - 1)]} : {}),
   };
 }
 
@@ -148,7 +145,8 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     }
   }
   const peak = session.index.highestIn(from, to);
-  const times = session.device.time_us ? await session.times() : undefined;
+  const isTimed = session.device.time_us !== undefined && session.device.time_us !== null;
+  const durationUs = isTimed ? (await session.cell('time', to - 1)) - (await session.cell('time', from)) : undefined;
   return {
     from,
     to,
@@ -161,7 +159,7 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     peak: {entry: peak.entry, bytes: peak.total * unitBytes},
     startBytes: from === 0 ? 0 : session.index.totalAfter(from - 1) * unitBytes,
     endBytes: session.index.totalAfter(to - 1) * unitBytes,
-    reservedBytes: (await session.reserved()).maxIn(from, to),
-    ...(times ? {durationUs: times[Math.min(to, times.length) - 1] - times[from]} : {}),
+    reservedBytes: (await session.pieces()).index.highestIn(from, to).total * unitBytes,
+    ...(durationUs !== undefined ? {durationUs} : {}),
   };
 }

@@ -1,16 +1,21 @@
 /** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
 
 import {Problem} from '../data/source';
+import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
 import {describe, moment, rangeTotals} from './details';
+import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
 import {legend} from './grouping';
 import {histograms} from './histograms';
+import {curve, type StackedRequest} from './pictures';
 import {serve, type WorkerScope} from './rpc';
 import {type Found, nextMatch, search, summarise} from './search';
+import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
+import {type StateRequest, state} from './state';
 import {type TimelineRequest, timeline} from './timeline';
-import {reservedSteps, totalsOverTime} from './totals';
+import {totalsOverTime} from './totals';
 
 let opened: Session | undefined;
 let matches: Uint8Array | undefined;
@@ -27,13 +32,20 @@ const methods = {
     opened = undefined;
     matches = undefined;
     const fresh = await Session.open(request);
-    const reservedMaxBytes = (await fresh.reserved()).max;
+    const {peak: reserved} = (await fresh.pieces()).index;
     opened = fresh;
     const {peak} = fresh.index;
-    return {peakEntry: peak.entry, peakBytes: peak.total * fresh.lifetimes.unitBytes, reservedMaxBytes};
+    const {unitBytes} = fresh.lifetimes;
+    return {peakEntry: peak.entry, peakBytes: peak.total * unitBytes, reservedMaxBytes: reserved.total * unitBytes};
   },
 
   timeline: (request: TimelineRequest) => timeline(session(), request, matches),
+  state: (request: StateRequest) => state(session(), request, matches),
+  entryLines: (from: number, to: number) => entryLines(session(), from, to),
+  segments: (request: StackedRequest) => segments(session(), request),
+  describeSegment: (segment: number, entry: number) => describeSegment(session(), segment, entry),
+  segmentTotals: (entry: number) => segmentTotals(session(), entry),
+  curve: (axis: AxisKind, width: number) => curve(session(), axis, width),
   describe: (row: number, entry: number) => describe(session(), row, entry),
   moment: (entry: number) => moment(session(), entry),
   rangeTotals: (from: number, to: number) => rangeTotals(session(), from, to),
@@ -45,8 +57,7 @@ const methods = {
   aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
   foldedLines: (request: FlameRequest) => foldedLines(session(), request),
   histograms: () => histograms(session()),
-  totalsOverTime: (columns: number) => totalsOverTime(session(), columns),
-  reservedSteps: () => reservedSteps(session()),
+  totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
 
   /** Sets what is looked for; `undefined` if the query is empty. */
   async search(query: string): Promise<Found | undefined> {

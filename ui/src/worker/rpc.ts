@@ -23,10 +23,12 @@ export class Transferred<T> {
 
 type Methods = Record<string, (...args: never[]) => unknown>;
 
-/** What the other side sees of an object of methods: each gives a promise, of what was transferred too. */
+/** What the other side sees of an object of methods: each gives a promise; values can be handed over either way. */
 export type Remote<T> = {
   [K in keyof T]: T[K] extends (...args: infer A) => infer R
-    ? (...args: A) => Promise<Awaited<R> extends Transferred<infer V> ? V : Awaited<R>>
+    ? (
+        ...args: {[I in keyof A]: A[I] | Transferred<A[I]>}
+      ) => Promise<Awaited<R> extends Transferred<infer V> ? V : Awaited<R>>
     : never;
 };
 
@@ -74,7 +76,9 @@ export function remote<T>(worker: Worker): Remote<T> {
         new Promise((resolve, reject) => {
           const id = next++;
           waiting.set(id, {resolve, reject});
-          worker.postMessage({id, method, args} satisfies Call);
+          const transfer = args.flatMap(arg => (arg instanceof Transferred ? arg.transfer : []));
+          const values = args.map(arg => (arg instanceof Transferred ? arg.value : arg));
+          worker.postMessage({id, method, args: values} satisfies Call, transfer);
         }),
   });
 }

@@ -1,13 +1,13 @@
 /** What the worker holds of the device that is looked at: columns as they are asked for, and the index over them. */
 
-import type {DeviceManifest, Manifest, Section} from '../data/manifest';
-import {type Column, decodeColumn, emptyColumn} from '../data/section';
-import {Problem, type SectionAddress, sectionBytes} from '../data/source';
-import {type Axis, type AxisKind, ascending, entryAxis, timeAxis} from '../model/axis';
-import type {Pending} from '../model/column-ids';
+import {type ColumnSection, type DeviceManifest, hasPayload, type JsonSection, type Manifest} from '../data/manifest';
+import {bytesOf, type Column, decodeColumn} from '../data/section';
+import {Problem, reach, type SectionAddress, sectionBytes} from '../data/source';
+import {type Axis, type AxisKind, entryAxis, timeAxis} from '../model/axis';
 import type {Lifetimes} from '../model/lifetimes';
+import type {Pending} from '../model/pending';
+import {makePieces, type Pieces} from '../model/pieces';
 import {type FrameTable, Stacks} from '../model/stacks';
-import {StepSeries} from '../model/steps';
 import {TimelineIndex} from '../model/timeline-index';
 
 /** What it takes to open a device. */
@@ -27,6 +27,8 @@ export class Session {
   /** Row of the stacks, for each lifetime. */
   readonly stack: Column;
   private readonly columns = new Map<string, Promise<Column>>();
+  /** Parts of columns, by name and number. */
+  private readonly pages = new Map<string, Promise<Column>>();
   private readonly made = new Map<string, Promise<unknown>>();
 
   private constructor(request: OpenRequest, device: DeviceManifest, base: Column[]) {
@@ -62,6 +64,22 @@ export class Session {
     return remember(this.columns, name, () => load(this.request, this.device, name));
   }
 
+  /**
+   * One number of a column. Of a large column that is not here yet, only the part around it is fetched: what is said of
+   * the allocation under the pointer needs a number of each of six columns.
+   */
+  async cell(name: string, row: number): Promise<number> {
+    const section = this.device.sections[name];
+    if (section?.constant !== undefined) return section.constant;
+    const address = this.request.addresses[`${this.device.device}/${name}`];
+    const canPart = section && address && 'url' in address && (section.encoding ?? 'raw') === 'raw';
+    if (this.columns.has(name) || !canPart || bytesOf(section) < WHOLE_BYTES_MAX) return (await this.column(name))[row];
+    const page = Math.floor(row / PAGE_ROWS);
+    const rows = await remember(this.pages, `${name} ${page}`, () => loadRows(section, address, page * PAGE_ROWS));
+    if (this.pages.size > PAGES_MAX) this.pages.delete(this.pages.keys().next().value!);
+    return rows[row - page * PAGE_ROWS];
+  }
+
   /** Whether the device has a column. */
   has(name: string): boolean {
     return name in this.device.sections;
@@ -79,17 +97,14 @@ export class Session {
     });
   }
 
-  /** Reserved bytes over the entries. */
-  reserved(): Promise<StepSeries> {
-    return this.once('reserved', async () => {
-      const [start, end, size] = await Promise.all(['piece_start', 'piece_end', 'piece_size'].map(n => this.column(n)));
-      const unit = this.device.unit_bytes;
-      const pieces = start.length;
-      return StepSeries.fromChanges(
-        pieces * 2,
-        i => (i < pieces ? start[i] : end[i - pieces]),
-        i => (i < pieces ? size[i] : -size[i - pieces]) * unit,
-      );
+  /** Reserved memory. */
+  pieces(): Promise<Pieces> {
+    return this.once('pieces', async () => {
+      const names = ['segment', 'offset', 'size', 'start', 'end'];
+      const [segment, offset, size, start, end] = await Promise.all(names.map(name => this.column(`piece_${name}`)));
+      const segments = this.device.sections.segment_address.length;
+      const {entries, unitBytes} = this.lifetimes;
+      return makePieces({segment, offset, size, start, end}, segments, entries, unitBytes);
     });
   }
 
@@ -115,9 +130,9 @@ export class Session {
     });
   }
 
-  /** Microseconds since the first entry, ascending. */
+  /** Microseconds since the first entry, never falling. */
   times(): Promise<Column> {
-    return this.once('times', async () => ascending((await this.column('time')).slice()));
+    return this.column('time');
   }
 
   /** Makes something once. */
@@ -125,6 +140,11 @@ export class Session {
     return remember(this.made as Map<string, Promise<T>>, name, make);
   }
 }
+
+/** Columns up to this size are fetched whole, even for one number. */
+const WHOLE_BYTES_MAX = 4 << 20;
+const PAGE_ROWS = 8192;
+const PAGES_MAX = 64;
 
 /** What the timeline needs first. */
 const BASE = ['start', 'end', 'size', 'stack'];
@@ -135,21 +155,26 @@ function load(request: OpenRequest, device: DeviceManifest, name: string, starts
 }
 
 async function loadSection(
-  section: Section | undefined,
+  section: ColumnSection | JsonSection | undefined,
   address: SectionAddress | undefined,
   name: string,
   starts?: Column,
 ): Promise<Column> {
-  if (!section) throw new Problem({error: `the file has no section \`${name}\``});
-  if (section.constant !== undefined || section.length === 0)
-    return decodeColumn({...section}, new Uint8Array(), starts);
+  if (!section || section.type === 'json') throw new Problem({error: `the file has no column \`${name}\``});
+  if (!hasPayload(section)) return decodeColumn(section, new Uint8Array());
   if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
   const isRaw = (section.encoding ?? 'raw') === 'raw';
-  const payload = await sectionBytes(
-    address,
-    isRaw ? emptyColumn({...section, length: 1}).byteLength * section.length : undefined,
-  );
+  const payload = await sectionBytes(address, isRaw ? bytesOf(section) : undefined);
   return decodeColumn(section, payload, starts);
+}
+
+/** The rows of a part of a column that is served raw. */
+async function loadRows(section: ColumnSection, address: {url: string}, from: number): Promise<Column> {
+  const length = Math.min(PAGE_ROWS, section.length - from);
+  const width = bytesOf(section) / section.length;
+  const range = `bytes=${from * width}-${(from + length) * width - 1}`;
+  const response = await reach(address.url, {headers: {range}});
+  return decodeColumn({type: section.type, length}, new Uint8Array(await response.arrayBuffer()));
 }
 
 /** The promise under a name, made if it is new; one that fails is forgotten, so that it can be tried again. */

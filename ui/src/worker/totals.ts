@@ -1,6 +1,6 @@
-/** Totals over the whole recording, for small charts. */
+/** Totals over the recording, or over a part of it, for small charts. */
 
-import {Transferred} from './rpc';
+import type {AxisRange} from '../model/axis';
 import type {Session} from './session';
 
 /** The extremes of each of some columns, which part the entries evenly. */
@@ -14,10 +14,14 @@ export interface TotalsOverTime {
   readonly reservedBytes: Float64Array;
 }
 
-export async function totalsOverTime(session: Session, columns: number): Promise<TotalsOverTime> {
+/** About `columns` columns of the entries within a stretch; fewer if there are fewer entries. */
+export async function totalsOverTime(session: Session, columns: number, within?: AxisRange): Promise<TotalsOverTime> {
   const {index, lifetimes} = session;
-  const reserved = await session.reserved();
-  const count = Math.max(1, Math.min(columns, lifetimes.entries));
+  const {index: reserved} = await session.pieces();
+  const {entries, unitBytes} = lifetimes;
+  const first = Math.min(Math.max(0, Math.floor(within?.from ?? 0)), entries - 1);
+  const end = Math.min(Math.max(first + 1, Math.ceil(within?.to ?? entries)), entries);
+  const count = Math.max(1, Math.min(columns, end - first));
   const totals = {
     entries: new Uint32Array(count),
     highBytes: new Float64Array(count),
@@ -25,26 +29,12 @@ export async function totalsOverTime(session: Session, columns: number): Promise
     reservedBytes: new Float64Array(count),
   };
   for (let column = 0; column < count; column++) {
-    const from = Math.floor((column * lifetimes.entries) / count);
-    const to = Math.floor(((column + 1) * lifetimes.entries) / count);
+    const from = first + Math.floor((column * (end - first)) / count);
+    const to = first + Math.floor(((column + 1) * (end - first)) / count);
     totals.entries[column] = from;
-    totals.highBytes[column] = index.highestIn(from, to).total * lifetimes.unitBytes;
-    totals.lowBytes[column] = index.lowestIn(from, to).total * lifetimes.unitBytes;
-    totals.reservedBytes[column] = reserved.maxIn(from, to);
+    totals.highBytes[column] = index.highestIn(from, to).total * unitBytes;
+    totals.lowBytes[column] = index.lowestIn(from, to).total * unitBytes;
+    totals.reservedBytes[column] = reserved.highestIn(from, to).total * unitBytes;
   }
   return totals;
-}
-
-/** A step function: after `entries[i]` it is `values[i]`. */
-export interface Steps {
-  readonly entries: Uint32Array;
-  readonly values: Float64Array;
-}
-
-/** What was reserved over the entries. */
-export async function reservedSteps(session: Session): Promise<Transferred<Steps>> {
-  const steps = await session.reserved();
-  const entries = steps.entries.slice();
-  const values = steps.values.slice();
-  return new Transferred({entries, values}, [entries.buffer, values.buffer]);
 }

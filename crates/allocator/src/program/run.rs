@@ -284,10 +284,7 @@ impl<O: Observer> Runner<O> {
             Op::PoolCreate { .. } if self.torch < TorchVersion::v2(11) => return Err(RunError::PoolCreate { op }),
             Op::PoolCreate { pool, flags } => allocator.create_pool(pool, flags),
             Op::PoolBegin { pool, stream } => allocator.begin_pool(pool, stream.map(handle)),
-            Op::PoolEnd { pool } => {
-                allocator.end_pool(pool);
-                Ok(())
-            }
+            Op::PoolEnd { pool } => allocator.end_pool(pool),
             Op::PoolRelease { pool } => allocator.release_pool_use(pool),
             Op::MemoryFraction(fraction) => {
                 allocator.set_memory_fraction(fraction);

@@ -396,12 +396,25 @@ impl<'a> Replayer<'a> {
             (None, true) => vec![Cause::EmptyCache],
             (Some(_), false) if group.done_before.is_empty() || !(fails || group.reserves) => vec![Cause::Request],
             (Some(_), false) => vec![Cause::Request, Cause::RequestThatWaited],
-            // Nothing was reserved after the release, so it made no room; or there was room without it.
-            (Some(_), true) if !fails && (!group.reserves || self.had_room(group)) => {
-                vec![Cause::EmptyCache, Cause::Request]
+            (Some(request), true) => {
+                let mut causes = vec![Cause::Request, Cause::RequestThatWaited, Cause::EmptyCache];
+                causes.retain(|&cause| cause != Cause::RequestThatWaited || !group.done_before.is_empty());
+                if !self.released_for(group, request, fails) {
+                    causes.rotate_right(1);
+                }
+                causes
             }
-            (Some(_), true) if group.done_before.is_empty() => vec![Cause::Request, Cause::EmptyCache],
-            (Some(_), true) => vec![Cause::Request, Cause::RequestThatWaited, Cause::EmptyCache],
+        }
+    }
+
+    /// Whether it was likely the request that released memory, and not `empty_cache()` before it.
+    fn released_for(&self, group: &Group, request: usize, fails: bool) -> bool {
+        let entries = self.plan.device.entries;
+        let released = group.rows.clone().find(|&row| is_release(self.columns.actions[row]));
+        match released.map(|row| (entries.stacks()[row], entries.stacks()[request])) {
+            Some((released, requested)) if released.is_recorded() && requested.is_recorded() => released == requested,
+            // If nothing was reserved after the release, it made no room; or there was room without it.
+            _ => fails || (group.reserves && !self.had_room(group)),
         }
     }
 
@@ -500,7 +513,7 @@ impl<'a> Replayer<'a> {
         }
         let block = allocator.malloc(sizes[row], stream);
         if pool > 0 {
-            allocator.end_pool(pool);
+            let _ = allocator.end_pool(pool);
             let _ = allocator.release_pool_use(pool);
         }
         match block {

@@ -2,6 +2,8 @@
 //!
 //! Each format carries its name and an integer version. Names may be added; what is there stays.
 
+pub mod answer;
+pub mod columns;
 mod live;
 mod report;
 mod simulate;
@@ -15,7 +17,8 @@ pub use report::{
 
 pub use simulate::{
     AlarmView, BarView, BoundView, CardView, DifferenceView, EmptyCacheView, FailureView, FidelityView, FitView,
-    LargestView, PinningSiteView, PinningView, PredictedView, RulesView, RunView, SimulateView, SiteView, VerdictView,
+    LargestView, PinningSiteView, PinningView, PredictedView, RulesView, RunView, SimulateView, SiteView, TimelineView,
+    VerdictView,
 };
 
 use highwater_snapshot::{FrameId, Snapshot};

@@ -1,6 +1,6 @@
 //! `highwater-report`.
 
-use highwater_snapshot::{BlockState, EntryId, Setting, StringId, Warning, Warnings};
+use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, StringId, Warning, Warnings};
 
 use super::{FrameView, frames_from_site};
 use crate::Analysis;
@@ -69,6 +69,14 @@ pub struct TorchView {
     pub version: String,
     /// Whether it is one version for sure.
     pub known: bool,
+}
+
+impl TorchView {
+    /// That of a snapshot.
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let torch = torch_version(snapshot);
+        Self { version: torch.to_string(), known: torch.is_known() }
+    }
 }
 
 /// A warning of the reader or the analysis.
@@ -490,7 +498,6 @@ pub struct HostView {
 /// Makes the report.
 pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
     let snapshot = analysis.snapshot;
-    let torch = torch_version(snapshot);
     ReportView {
         format: "highwater-report",
         version: 1,
@@ -503,7 +510,7 @@ pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
         devices: analysis.devices.iter().map(|device| device_view(analysis, device)).collect(),
         host: host_view(analysis),
         settings: SettingsView(&snapshot.settings.entries),
-        torch: TorchView { version: torch.to_string(), known: torch.is_known() },
+        torch: TorchView::of(snapshot),
         warnings: warnings(analysis),
         timings: None,
     }

@@ -52,6 +52,25 @@ pub struct SimulateView<'a> {
     pub empty_caches: Vec<EmptyCacheView>,
     /// The largest block that could be had, over time.
     pub largest_block: Vec<LargestView>,
+    /// What is held over time, if that is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timelines: Vec<TimelineView>,
+}
+
+/// Reserved bytes over the recording: a step function.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TimelineView {
+    /// The settings.
+    pub conf: String,
+    /// What the allocator could have; null is without end.
+    pub capacity_bytes: Option<u64>,
+    /// Entries, ascending from 0 on.
+    pub entries: Vec<u32>,
+    /// What is held after each of them, and until the next.
+    pub reserved_bytes: Vec<u64>,
+    /// The entry of the first request that failed, where it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_entry: Option<u32>,
 }
 
 /// The version whose rules are used.

@@ -9,6 +9,7 @@ pub mod packing;
 pub mod parallel;
 pub mod pinned;
 pub mod pinning;
+pub mod reserved;
 pub mod run;
 pub mod sites;
 pub mod study;
@@ -16,5 +17,6 @@ pub mod verdict;
 pub mod waterfall;
 
 pub use fit::Fit;
+pub use reserved::Reserved;
 pub use run::{Machine, Outcome, Run, run};
 pub use study::{Case, Confidence, Memory, Study};

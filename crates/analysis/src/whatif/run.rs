@@ -1,8 +1,8 @@
 //! One run of a program: under other settings, with other limits, on another card.
 
 use highwater_allocator::{
-    AddressPolicy, Allocator, BlockId, Device, Failure, OutOfMemory, PoolFlags, Settings, Statistics, Undefined,
-    VirtualDevice,
+    AddressPolicy, Allocator, BlockId, Device, Failure, Observer, OutOfMemory, PoolFlags, Settings, Statistics,
+    Undefined, VirtualDevice,
 };
 use highwater_snapshot::EntryId;
 
@@ -106,11 +106,11 @@ pub fn run(program: &Program, machine: &Machine) -> Run {
 pub(super) struct Ended;
 
 /// A program on its way.
-pub(super) struct Runner<'a> {
+pub(super) struct Runner<'a, O = ()> {
     program: &'a Program,
     /// What was there before the recording lies where it lay.
     begins_amid: bool,
-    pub(super) allocator: Allocator<VirtualDevice>,
+    pub(super) allocator: Allocator<VirtualDevice, O>,
     pub(super) held: Vec<Option<BlockId>>,
     outcome: Outcome,
     spared: Option<EntryId>,
@@ -119,8 +119,15 @@ pub(super) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub(super) fn new(program: &'a Program, machine: &Machine) -> Self {
+        Self::observed(program, machine, ())
+    }
+}
+
+impl<'a, O: Observer> Runner<'a, O> {
+    /// A program that somebody watches.
+    pub(super) fn observed(program: &'a Program, machine: &Machine, observer: O) -> Self {
         let device = VirtualDevice::new(machine.total_bytes, machine.outside_bytes, machine.addresses.clone());
-        let mut allocator = Allocator::new(device, machine.settings.clone(), ());
+        let mut allocator = Allocator::new(device, machine.settings.clone(), observer);
         if machine.limit_bytes.is_some() {
             allocator.set_limit_bytes(machine.limit_bytes);
         }
@@ -148,6 +155,11 @@ impl<'a> Runner<'a> {
     pub(super) fn steps(&self) -> &'a [Step] {
         let from = if self.begins_amid { self.program.before_recording } else { 0 };
         &self.program.steps[from..]
+    }
+
+    /// What is held from the driver now.
+    pub(super) fn reserved_bytes(&self) -> u64 {
+        self.allocator.statistics().reserved_bytes.all().current
     }
 
     /// How it goes so far.
@@ -219,7 +231,7 @@ impl<'a> Runner<'a> {
         let pool = u64::from(pool);
         self.allocator.begin_pool(pool, None)?;
         let block = self.allocator.malloc(bytes, stream);
-        self.allocator.end_pool(pool);
+        self.allocator.end_pool(pool)?;
         self.allocator.release_pool_use(pool)?;
         block
     }

@@ -104,6 +104,11 @@ impl Capacity {
     }
 }
 
+/// What the allocator could have held when the first request failed: the least that is certain.
+pub(crate) fn capacity_at_failure(device: &DeviceAnalysis<'_>) -> Option<u64> {
+    Capacity::at_failure(device).map(|capacity| capacity.at_least)
+}
+
 impl Study {
     /// Settings under which the program holds much more than it did.
     pub fn alarms(&self, table: &[Fit]) -> Vec<Alarm> {

@@ -9,6 +9,7 @@ pub(crate) mod segments;
 pub(crate) mod simulate;
 pub(crate) mod stats;
 pub(crate) mod trace;
+pub(crate) mod view;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Simulate(args) => return simulate::run(&args),
+        Command::View(args) => view::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -156,7 +156,7 @@ function ChosenBox(props: FlameProps) {
   const box = chosen >= 0 ? chosen : zoomed;
   const line = words.of(layout.key[box]);
   return (
-    <div class="chosen" role="status">
+    <div class="chosen-box" role="status">
       <span class="site" title={line?.file ? `${line.file}:${line.line}` : ''}>
         <b>{line?.label ?? 'all'}</b>
       </span>

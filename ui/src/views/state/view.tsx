@@ -1,5 +1,152 @@
-import type {Opened} from '../../state/session';
+/** The allocator's state: segments and their blocks after one entry, with the entries beside it. */
 
-export function StateView(_: {device: Opened}) {
-  return <section class="view" />;
+import {useSignal} from '@preact/signals';
+import {useEffect, useRef} from 'preact/hooks';
+import {binary, count, counted, exact} from '../../model/units';
+import {engine, type Opened, shownEntry} from '../../state/session';
+import * as store from '../../state/store';
+import {AllocationLines} from '../../ui/allocation';
+import {FloatingCard} from '../../ui/floating';
+import {addCommands, type CommandGroup} from '../../ui/keys';
+import {registerPicture, SaveMenu} from '../../ui/save';
+import type {RowDetails} from '../../worker/details';
+import type {SegmentDetails} from '../../worker/segments';
+import type {StateTotals} from '../../worker/state';
+import {SegmentLines} from '../segments/segment-lines';
+import {EntryList} from './entry-list';
+import {StateMap} from './map';
+import {Scrubber} from './scrubber';
+
+/** What the pointer is over. */
+type Hover = {x: number; y: number} & ({block: RowDetails} | {segment: SegmentDetails; isFree: boolean});
+
+export function StateView({device}: {device: Opened}) {
+  const host = useRef<HTMLDivElement>(null);
+  const map = useRef<StateMap | null>(null);
+  const totals = useSignal<StateTotals | null>(null);
+  const hover = useSignal<Hover | null>(null);
+
+  useEffect(() => {
+    if (!host.current) return;
+    const made = new StateMap(host.current, device);
+    map.current = made;
+    made.onPicture = picture => {
+      totals.value = picture.totals;
+    };
+    const ends = [
+      addCommands(() => commands(device, made)),
+      registerPicture(() => ({canvas: made.toCanvas(), name: `state-${shownEntry.value}`})),
+      () => made.stop(),
+    ];
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [device]);
+
+  const onMove = async (event: PointerEvent) => {
+    const box = host.current!.getBoundingClientRect();
+    const hit = map.current?.hit(event.clientX - box.left, event.clientY - box.top);
+    const place = {x: event.clientX, y: event.clientY};
+    if (!hit) hover.value = null;
+    else if (hit.kind === 'block') {
+      hover.value = {...place, block: await engine().describe(hit.row, shownEntry.value)};
+    } else {
+      const segment = await engine().describeSegment(hit.segment, shownEntry.value);
+      hover.value = {...place, segment, isFree: hit.kind === 'free'};
+    }
+  };
+  const onClick = (event: MouseEvent) => {
+    const box = host.current!.getBoundingClientRect();
+    const hit = map.current?.hit(event.clientX - box.left, event.clientY - box.top);
+    store.pinned.value = hit?.kind === 'block' ? hit.row : null;
+  };
+
+  const shown = hover.value;
+  return (
+    <section class="view state" aria-label="Allocator state">
+      <div class="toolbar">
+        <b>after entry {count(shownEntry.value)}</b>
+        {totals.value && <Totals device={device} totals={totals.value} />}
+        <span class="spring" />
+        <SaveMenu />
+      </div>
+      <Scrubber device={device} />
+      <div class="beside">
+        <EntryList device={device} />
+        <div
+          ref={host}
+          class="plot"
+          role="img"
+          aria-label="Map of the segments: blocks in colour, free memory grey. Its totals are above, what is active beside it."
+          onPointerMove={event => void onMove(event)}
+          onPointerLeave={() => (hover.value = null)}
+          onClick={onClick}
+        />
+      </div>
+      {shown && (
+        <FloatingCard x={shown.x} y={shown.y}>
+          {'block' in shown ? (
+            <AllocationLines details={shown.block} />
+          ) : (
+            <SegmentLines details={shown.segment} isFree={shown.isFree} />
+          )}
+        </FloatingCard>
+      )}
+    </section>
+  );
+}
+
+function Totals({device, totals}: {device: Opened; totals: StateTotals}) {
+  const error = device.device.marks.find(({kind, entry}) => kind === 'oom' && entry === shownEntry.value);
+  return (
+    <>
+      <span title={`${count(totals.activeBytes)} bytes`}>
+        {binary(totals.activeBytes)} active in {counted(totals.blocks, 'block')}
+        {totals.pendingBytes > 0 && `, of it ${binary(totals.pendingBytes)} awaiting free`}
+      </span>
+      <span title={`${count(totals.reservedBytes)} bytes`}>
+        {binary(totals.reservedBytes)} reserved in {counted(totals.segments, 'segment')}
+      </span>
+      <span title={`${count(totals.largestFreeBytes)} bytes`}>
+        largest free block {binary(totals.largestFreeBytes)}
+      </span>
+      {error && (
+        <span class="danger" role="status">
+          out of memory: {error.bytes === undefined ? 'the request' : exact(error.bytes)} did not fit
+        </span>
+      )}
+    </>
+  );
+}
+
+function commands(device: Opened, map: StateMap): CommandGroup {
+  const last = device.entries - 1;
+  const step = (by: number) => () => {
+    store.cursor.value = Math.min(Math.max(0, shownEntry.value + by), last);
+  };
+  const go = (entry: number) => () => {
+    store.cursor.value = entry;
+  };
+  return {
+    title: 'State',
+    commands: [
+      {keys: ['ArrowDown', 'ArrowRight', 'd'], help: 'next entry', run: step(1)},
+      {keys: ['ArrowUp', 'ArrowLeft', 'a'], help: 'previous entry', run: step(-1)},
+      {keys: ['PageDown', 'D'], help: '100 entries on', run: step(100)},
+      {keys: ['PageUp', 'A'], help: '100 entries back', run: step(-100)},
+      {keys: ['Home'], help: 'first entry', run: go(0)},
+      {keys: ['End'], help: 'last entry', run: go(last)},
+      {keys: ['p'], help: 'the peak', run: go(device.peakEntry)},
+      {keys: ['o'], help: 'next out-of-memory error', run: () => nextError(device)},
+      {keys: ['+', 'w'], help: 'larger', run: () => map.zoomBy(1.5)},
+      {keys: ['-', 's'], help: 'smaller', run: () => map.zoomBy(1 / 1.5)},
+      {keys: ['0'], help: 'fit', run: () => map.zoomBy(0)},
+    ],
+  };
+}
+
+function nextError(device: Opened): void {
+  const errors = device.device.marks.filter(({kind}) => kind === 'oom');
+  const next = errors.find(({entry}) => entry > shownEntry.value) ?? errors[0];
+  if (next) store.cursor.value = next.entry;
 }

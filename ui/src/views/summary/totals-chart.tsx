@@ -5,7 +5,7 @@ import {binary, count} from '../../model/units';
 import type {Opened} from '../../state/session';
 import {SmallChart} from '../../ui/small-chart';
 import type {TotalsOverTime} from '../../worker/totals';
-import {drawLevel, drawMarks, drawRuler} from '../timeline/overlay';
+import {drawLevel, drawMarks, drawRuler} from '../stacked/overlay';
 import {goTo} from './go';
 import {drawTotals} from './totals-draw';
 

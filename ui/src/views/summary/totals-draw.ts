@@ -1,8 +1,8 @@
 /** The small chart of totals over the whole recording. */
 
 import type {TotalsOverTime} from '../../worker/totals';
-import type {Pen} from '../timeline/overlay';
-import {cssOfBytes, cssOfPosition, type Viewport} from '../timeline/viewport';
+import type {Pen} from '../stacked/overlay';
+import {cssOfBytes, cssOfPosition, type Viewport} from '../stacked/viewport';
 
 /** Colours of the theme. */
 export interface TotalsInk {

@@ -18,9 +18,7 @@ import {TotalsTable} from './totals-table';
 
 export function SummaryView({device}: {device: Opened}) {
   const section = device.manifest.sections.report;
-  const answer = useAnswer(device, () =>
-    section ? dataSource().json<Report>(store.file.peek(), 'report', section) : null,
-  );
+  const answer = useAnswer(device, () => (section ? dataSource().json<Report>(store.file.peek(), 'report') : null));
   const {value, problem, isBusy} = answer.value;
   if (problem) return <ProblemCard problem={problem} />;
   if (!value) return <p class="reading">{isBusy ? 'reading the report …' : 'this file has no report'}</p>;
@@ -54,13 +52,13 @@ function Summary({device, report}: {device: Opened; report: Report}) {
               <TotalsTable device={own} />
               <CallSites device={own} />
               <Iterations device={own} />
+              <Facts report={report} device={own} />
             </div>
             <div>
               {totals.value.value && <TotalsChart device={device} totals={totals.value.value} />}
               <Categories device={own} />
               {histograms.value.value && <SizeHistogram histograms={histograms.value.value} />}
               {histograms.value.value && <LifetimeHistograms histograms={histograms.value.value} />}
-              <Facts report={report} device={own} />
             </div>
           </div>
         </>

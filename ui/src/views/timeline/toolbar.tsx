@@ -5,7 +5,7 @@ import {binary, count} from '../../model/units';
 import type {Opened} from '../../state/session';
 import * as store from '../../state/store';
 import {SaveMenu} from '../../ui/save';
-import {switchAxis} from './view';
+import {switchAxis} from '../stacked/commands';
 
 /** What each grouping is called. */
 const GROUPING_WORDS: Record<Grouping, string> = {

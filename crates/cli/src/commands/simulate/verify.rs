@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use highwater_allocator::TraceEntry;
 use highwater_allocator::settings::Backend;
-use highwater_analysis::replay::{Choice, ChosenBy, Difference, Fidelity, Replay, choose, recorded_settings};
+use highwater_analysis::replay::{Choice, Difference, Fidelity, Replay, choose, recorded_settings};
 use highwater_analysis::torch_version::torch_version;
 use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
@@ -51,15 +51,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let is_equal = document.fidelity.first_difference.is_none();
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
-}
-
-/// The word of the JSON document.
-pub(super) const fn chosen_by(by: ChosenBy) -> &'static str {
-    match by {
-        ChosenBy::Request => "flag",
-        ChosenBy::Keys => "file",
-        ChosenBy::Replay => "replay",
-    }
 }
 
 /// Refuses what PyTorch's own allocator did not serve.
@@ -149,7 +140,7 @@ impl<'a> Document<'a> {
         };
         let torch = TorchView {
             version: choice.torch.to_string(),
-            chosen_by: chosen_by(choice.by),
+            chosen_by: choice.by.name(),
             keys: torch_version(snapshot).to_string(),
         };
         let warnings = view::warnings(analysis);

@@ -1,13 +1,13 @@
-/** The timeline on its canvases: keeps them at the size of the page, asks for pictures, and draws once a frame. */
+/** A stacked picture on its canvases: keeps them at the size of the page, asks for pictures, and draws once a frame. */
 
 import {effect} from '@preact/signals';
 import {Problem} from '../../data/source';
 import type {Axis} from '../../model/axis';
-import {ID_MASK, ID_SHARED} from '../../model/column-ids';
+import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
 import {binary} from '../../model/units';
-import {engine, type Opened, opened, problem, searchGeneration} from '../../state/session';
+import {type Opened, opened, problem} from '../../state/session';
 import * as store from '../../state/store';
-import type {TimelinePicture, TimelineRequest} from '../../worker/timeline';
+import type {StackedPicture, StackedRequest} from '../../worker/pictures';
 import {drawLanes, LANE_CSS, laneCount} from './lanes';
 import {drawMinimap, MINIMAP_CSS} from './minimap';
 import {
@@ -33,23 +33,35 @@ const MOVING_MS = 150;
 
 /** What lies under the pointer. */
 export interface Hit {
-  /** The lifetime, if the pixel shows one. */
+  /** The lifetime, or the segment, if the pixel shows one. */
   readonly row: number | undefined;
   /** Others share the pixel. */
   readonly isShared: boolean;
+  /** It awaits its free, or it is the free part of a segment. */
+  readonly isIdle: boolean;
   /** The entry of the pixel's column. */
   readonly entry: number;
 }
 
-/** The timeline of one device. */
-export class TimelineChart {
+/** What is stacked. */
+export interface ChartSource {
+  make(request: StackedRequest): Promise<StackedPicture>;
+  /** What pictures depend on beside their window and the theme: read from signals, so that the chart follows them. */
+  key(): string;
+  /** The row that is outlined throughout. */
+  outlined(): number | null;
+}
+
+/** A stacked picture of one device over the x axis. */
+export class StackedChart {
   readonly axis: Axis;
   readonly device: Opened;
   private readonly host: HTMLElement;
+  private readonly source: ChartSource;
   private readonly canvas: HTMLCanvasElement;
   private readonly over: HTMLCanvasElement;
-  private readonly slot: PictureSlot<TimelineRequest, TimelinePicture>;
-  private overview: TimelinePicture | undefined;
+  private readonly slot: PictureSlot<StackedRequest, StackedPicture>;
+  private overview: StackedPicture | undefined;
   private overviewKey = '';
   private isOverviewAsked = false;
   private frame = 0;
@@ -61,14 +73,15 @@ export class TimelineChart {
   /** A position under the pointer, for the ruler. */
   private pointer: number | undefined;
 
-  constructor(host: HTMLElement, device: Opened, axis: Axis) {
+  constructor(host: HTMLElement, device: Opened, axis: Axis, source: ChartSource) {
     this.host = host;
+    this.source = source;
     this.device = device;
     this.axis = axis;
     this.canvas = host.appendChild(document.createElement('canvas'));
     this.over = host.appendChild(document.createElement('canvas'));
     this.slot = new PictureSlot(
-      request => engine().timeline(request),
+      request => source.make(request),
       () => this.schedule(),
       error => {
         problem.value = Problem.from(error);
@@ -81,8 +94,8 @@ export class TimelineChart {
       effect(() => {
         if (store.xRange.value !== this.lastX) this.movedAt = performance.now();
         this.lastX = store.xRange.value;
-        void [store.yRange.value, store.selection.value, store.pinned.value, store.cursor.value];
-        void [store.colourBy.value, store.shade.value, searchGeneration.value];
+        void [store.yRange.value, store.selection.value, store.cursor.value, store.shade.value];
+        void [source.key(), source.outlined()];
         this.schedule();
       }),
     );
@@ -144,6 +157,7 @@ export class TimelineChart {
     return {
       row: id === 0 ? undefined : (id & ID_MASK) - 1,
       isShared: (id & ID_SHARED) !== 0,
+      isIdle: (id & ID_IDLE) !== 0,
       entry: entries[column],
     };
   }
@@ -190,7 +204,7 @@ export class TimelineChart {
   }
 
   /** What the worker is to draw for a viewport. */
-  private wanted(viewport: Viewport, margin: boolean): Wanted<TimelineRequest> {
+  private wanted(viewport: Viewport, margin: boolean): Wanted<StackedRequest> {
     const {x, lowBytes, highBytes} = viewport;
     const width = margin ? this.canvas.width : 800;
     const height = margin ? this.canvas.height : 400;
@@ -199,15 +213,14 @@ export class TimelineChart {
       lowBytes,
       highBytes,
       axis: this.axis.kind,
-      colourBy: store.colourBy.value,
       shade: store.shade.value,
-      highlightsSearch: store.query.value !== '',
     };
-    const key = JSON.stringify([fixed, width, height, searchGeneration.value]);
+    const key = JSON.stringify([fixed, width, height, this.source.key()]);
     return {
       key,
-      request: scale => ({
+      request: (scale, spare) => ({
         ...fixed,
+        ...(spare ? {spare} : {}),
         width: Math.max(1, Math.round(width * scale)),
         height: Math.max(1, Math.round(height * scale)),
       }),
@@ -234,20 +247,18 @@ export class TimelineChart {
     const wanted = this.wanted({...this.viewport, x: this.axis.range, lowBytes: 0, highBytes: this.fitY.high}, false);
     if (wanted.key === this.overviewKey) return;
     this.isOverviewAsked = true;
-    engine()
-      .timeline(wanted.request(1))
-      .then(
-        picture => {
-          this.overview?.bitmap.close();
-          this.overview = picture;
-          this.overviewKey = wanted.key;
-          this.isOverviewAsked = false;
-          this.schedule();
-        },
-        () => {
-          this.isOverviewAsked = false;
-        },
-      );
+    this.source.make(wanted.request(1, undefined)).then(
+      picture => {
+        this.overview?.bitmap.close();
+        this.overview = picture;
+        this.overviewKey = wanted.key;
+        this.isOverviewAsked = false;
+        this.schedule();
+      },
+      () => {
+        this.isOverviewAsked = false;
+      },
+    );
   }
 
   private drawPictures(viewport: Viewport): void {
@@ -264,7 +275,7 @@ export class TimelineChart {
   }
 
   /** Draws a picture where its window lies by now. */
-  private drawMoved(pen: CanvasRenderingContext2D, viewport: Viewport, picture: TimelinePicture): void {
+  private drawMoved(pen: CanvasRenderingContext2D, viewport: Viewport, picture: StackedPicture): void {
     const {x, lowBytes, highBytes} = picture.window;
     const left = cssOfPosition(viewport, x.from) * this.ratio;
     const right = cssOfPosition(viewport, x.to) * this.ratio;
@@ -302,13 +313,14 @@ export class TimelineChart {
     if (newest) {
       drawReserved(pen, viewport, ink, newest);
       if (this.hovered !== undefined) drawBand(pen, viewport, newest, this.hovered, ink.text);
-      if (store.pinned.value !== null) drawBand(pen, viewport, newest, store.pinned.value, ink.accent);
+      const outlined = this.source.outlined();
+      if (outlined !== null) drawBand(pen, viewport, newest, outlined, ink.accent);
     }
     drawMarks(pen, viewport, ink, device.marks, positionOf);
     const selected = store.selection.value;
     if (selected) drawStretch(pen, viewport, ink, positionOf(selected.from), positionOf(selected.to));
     if (store.cursor.value !== null) drawRuler(pen, viewport, ink.accent, positionOf(store.cursor.value));
-    if (this.pointer !== undefined) drawRuler(pen, viewport, ink.grid, this.pointer);
+    if (this.pointer !== undefined) drawRuler(pen, viewport, ink.faint, this.pointer);
     pen.restore();
   }
 

@@ -11,13 +11,15 @@ type Key = string;
 /** A picture that can be let go. */
 interface Pictured {
   readonly bitmap: ImageBitmap;
+  /** Memory that the next picture can have. */
+  readonly ids?: Uint32Array;
 }
 
 /** What is wanted of the worker. */
 export interface Wanted<R> {
   readonly key: Key;
-  /** For a part of the device pixels: 1, or less while things move. */
-  request(scale: number): R;
+  /** For a part of the device pixels: 1, or less while things move. `spare` is memory for it. */
+  request(scale: number, spare: Uint32Array | undefined): R;
 }
 
 /** How long a picture may take before the next ones are coarser while things move. */
@@ -28,6 +30,7 @@ export class PictureSlot<R, P extends Pictured> {
   /** The newest picture. */
   newest: P | undefined;
   private newestKey: Key = '';
+  private spare: Uint32Array | undefined;
   private isCoarse = false;
   private isBusy = false;
   private lastMs = 0;
@@ -53,11 +56,14 @@ export class PictureSlot<R, P extends Pictured> {
     if (isCoarse && this.newestKey === wanted.key) return;
     this.isBusy = true;
     const began = performance.now();
-    this.make(wanted.request(isCoarse ? 0.5 : 1)).then(
+    const spare = this.spare;
+    this.spare = undefined;
+    this.make(wanted.request(isCoarse ? 0.5 : 1, spare)).then(
       picture => {
         this.isBusy = false;
         this.lastMs = (performance.now() - began) * (isCoarse ? 2 : 1);
         this.newest?.bitmap.close();
+        this.spare = this.newest?.ids;
         this.newest = picture;
         this.newestKey = wanted.key;
         this.isCoarse = isCoarse;

@@ -1,8 +1,8 @@
-/** Wheel, drag and touch on the timeline, from events to the state. */
+/** Wheel, drag and touch on a stacked picture, from events to the state. */
 
 import {entriesOfColumn} from '../../model/axis';
 import * as store from '../../state/store';
-import {type Hit, LEFT_CSS, type TimelineChart} from './chart';
+import {type Hit, LEFT_CSS, type StackedChart} from './chart';
 import {MINIMAP_CSS} from './minimap';
 import {bytesOfCss, moved, positionOfCss, within, zoomed} from './viewport';
 
@@ -27,7 +27,7 @@ interface Drag {
 }
 
 /** Listens to the host of a chart. Gives what ends it. */
-export function listen(host: HTMLElement, chart: TimelineChart, events: GestureEvents): () => void {
+export function listen(host: HTMLElement, chart: StackedChart, events: GestureEvents): () => void {
   let drag: Drag | undefined;
   const end = new AbortController();
   const on = <K extends keyof HTMLElementEventMap>(
@@ -101,7 +101,7 @@ export function listen(host: HTMLElement, chart: TimelineChart, events: GestureE
   return () => end.abort();
 }
 
-function panTo(chart: TimelineChart, drag: Drag, x: number, y: number): void {
+function panTo(chart: StackedChart, drag: Drag, x: number, y: number): void {
   const {widthCss, heightCss} = chart.viewport;
   const {x: range, low, high} = drag.from;
   store.xRange.value = wholeAsNull(
@@ -114,12 +114,12 @@ function panTo(chart: TimelineChart, drag: Drag, x: number, y: number): void {
 }
 
 /** Moves the view by a distance on the axis. */
-export function panBy(chart: TimelineChart, by: number): void {
+export function panBy(chart: StackedChart, by: number): void {
   store.xRange.value = wholeAsNull(chart, moved(chart.viewport.x, chart.axis.range, by));
 }
 
 /** Zooms the x axis about a position. */
-export function zoomAbout(chart: TimelineChart, position: number, factor: number): void {
+export function zoomAbout(chart: StackedChart, position: number, factor: number): void {
   store.xRange.value = zoomed(chart.viewport.x, chart.axis.range, position, factor, chart.axis.kind);
 }
 
@@ -127,7 +127,7 @@ export function zoomAbout(chart: TimelineChart, position: number, factor: number
 const BYTES_MIN = 1024;
 
 /** Zooms the y axis about an amount; back to the fitted axis where that is reached. */
-export function zoomBytes(chart: TimelineChart, about: number, factor: number): void {
+export function zoomBytes(chart: StackedChart, about: number, factor: number): void {
   const {lowBytes, highBytes} = chart.viewport;
   const fit = chart.fitY;
   const span = Math.max((highBytes - lowBytes) * factor, BYTES_MIN);
@@ -140,28 +140,28 @@ export function zoomBytes(chart: TimelineChart, about: number, factor: number): 
 }
 
 /** Shows a stretch of entries, with a margin. */
-export function showEntries(chart: TimelineChart, from: number, to: number, margin = 0.1): void {
+export function showEntries(chart: StackedChart, from: number, to: number, margin = 0.1): void {
   const low = chart.axis.positionOf(from);
   const high = Math.max(chart.axis.positionOf(to), low + 1);
   const by = Math.max((high - low) * margin, chart.axis.kind === 'entry' ? 4 : 1);
   store.xRange.value = wholeAsNull(chart, within({from: low - by, to: high + by}, chart.axis.range));
 }
 
-function centreOn(chart: TimelineChart, xCss: number): void {
+function centreOn(chart: StackedChart, xCss: number): void {
   const {x, widthCss} = chart.viewport;
   const whole = chart.axis.range;
   const position = whole.from + (xCss / widthCss) * (whole.to - whole.from);
   panBy(chart, position - (x.from + x.to) / 2);
 }
 
-function selectBetween(chart: TimelineChart, a: number, b: number): void {
+function selectBetween(chart: StackedChart, a: number, b: number): void {
   const viewport = chart.viewport;
   const from = positionOfCss(viewport, Math.max(0, Math.min(a, b)));
   const to = positionOfCss(viewport, Math.min(viewport.widthCss, Math.max(a, b)));
   store.selection.value = entriesOfColumn(chart.axis, chart.device.entries, from, to);
 }
 
-function wholeAsNull(chart: TimelineChart, range: {from: number; to: number}): {from: number; to: number} | null {
+function wholeAsNull(chart: StackedChart, range: {from: number; to: number}): {from: number; to: number} | null {
   const whole = chart.axis.range;
   return range.from <= whole.from && range.to >= whole.to ? null : range;
 }

@@ -1,7 +1,7 @@
 /** The whole recording in a strip, with the visible stretch in it. */
 
 import type {AxisRange} from '../../model/axis';
-import type {TimelinePicture} from '../../worker/timeline';
+import type {StackedPicture} from '../../worker/pictures';
 import type {Ink, Pen} from './overlay';
 import type {Viewport} from './viewport';
 
@@ -9,7 +9,7 @@ import type {Viewport} from './viewport';
 export const MINIMAP_CSS = 40;
 
 /** Draws the strip at the origin, as wide as the plot. */
-export function drawMinimap(pen: Pen, overview: TimelinePicture, viewport: Viewport, whole: AxisRange, ink: Ink): void {
+export function drawMinimap(pen: Pen, overview: StackedPicture, viewport: Viewport, whole: AxisRange, ink: Ink): void {
   const {highBytes, reservedBytes, window} = overview;
   const {widthCss, x} = viewport;
   const most = window.highBytes || 1;

@@ -1,5 +1,5 @@
 /**
- * Where things are on the timeline.
+ * Where things are on a stacked picture.
  *
  * Three spaces: data (positions on the x axis, bytes on the y axis), CSS pixels from the chart's upper left corner, and
  * device pixels, which pictures have. Functions are named by the space that they give.
@@ -16,7 +16,7 @@ export interface Viewport {
   readonly highBytes: number;
 }
 
-/** The smallest stretch of entries that can be shown: ten entries over the whole width. */
+/** The smallest stretch that can be shown: ten entries over the whole width. */
 const SPAN_MIN = {entry: 10, time: 10};
 
 export function cssOfPosition(viewport: Viewport, position: number): number {

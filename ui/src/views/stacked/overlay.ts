@@ -4,7 +4,7 @@ import {ticks} from 'd3-array';
 import type {Mark} from '../../data/manifest';
 import {ID_MASK} from '../../model/column-ids';
 import {binary, byteTicks, count, duration} from '../../model/units';
-import type {TimelinePicture} from '../../worker/timeline';
+import type {StackedPicture} from '../../worker/pictures';
 import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
 
 /** Colours of the theme, from its style sheet. */
@@ -55,11 +55,14 @@ export function drawByteAxis(pen: Pen, viewport: Viewport, ink: Ink, right: numb
     const y = Math.round(top + cssOfBytes(viewport, bytes)) + 0.5;
     pen.fillStyle = ink.faint;
     pen.fillText(binary(bytes).replace(/\.0+ /, ' '), right - 6, y);
-    pen.strokeStyle = ink.grid;
+    pen.strokeStyle = ink.faint;
+    // Through the picture, so faint that it hides nothing.
+    pen.globalAlpha = 0.25;
     pen.beginPath();
     pen.moveTo(right - 3, y);
     pen.lineTo(right + viewport.widthCss, y);
     pen.stroke();
+    pen.globalAlpha = 1;
   }
 }
 
@@ -89,7 +92,7 @@ export function drawPositionAxis(
 }
 
 /** The reserved bytes of a picture's columns, as a step line. */
-export function drawReserved(pen: Pen, viewport: Viewport, ink: Ink, picture: TimelinePicture): void {
+export function drawReserved(pen: Pen, viewport: Viewport, ink: Ink, picture: StackedPicture): void {
   const {window, reservedBytes} = picture;
   const perColumn = (window.x.to - window.x.from) / window.width;
   pen.strokeStyle = ink.reserved;
@@ -190,7 +193,7 @@ export function drawRuler(pen: Pen, viewport: Viewport, colour: string, position
 }
 
 /** The outline of a band: in each column of the picture, the run of pixels that show it. */
-export function drawBand(pen: Pen, viewport: Viewport, picture: TimelinePicture, row: number, colour: string): void {
+export function drawBand(pen: Pen, viewport: Viewport, picture: StackedPicture, row: number, colour: string): void {
   const {window, ids} = picture;
   const perColumn = (window.x.to - window.x.from) / window.width;
   const perPixel = (window.highBytes - window.lowBytes) / window.height;

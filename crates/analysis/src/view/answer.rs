@@ -1,0 +1,224 @@
+//! Asks a study, and makes the answer a document.
+
+use std::fmt;
+
+use highwater_allocator::settings::Backend;
+use highwater_allocator::{ConfError, Settings, TorchVersion};
+
+use super::{
+    AlarmView, BarView, BoundView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, TimelineView,
+    VerdictView,
+};
+use crate::replay::{Choice, ChosenBy, choose, recorded_settings};
+use crate::whatif::{Memory, Outcome, Study};
+use crate::{Analysis, DeviceAnalysis};
+
+/// How often the largest block is looked at.
+const SAMPLES: usize = 64;
+
+/// Steps of a timeline: twice the pixels of a wide screen.
+const MAX_STEPS: usize = 4000;
+
+/// Settings with the string that gave them.
+pub type Conf = (String, Settings);
+
+/// What is asked of a study.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Settings to run under; none asks which would be better than those of the recording.
+    pub confs: Vec<Conf>,
+    /// Memory to run in, and what to call it; none asks how little is enough.
+    pub memories: Vec<(Memory, Option<String>)>,
+    /// Whether to say what each run holds over time.
+    pub with_timelines: bool,
+}
+
+/// Is told how far the fit table is.
+pub trait Progress: Sync {
+    /// It has so many rows.
+    fn begin(&self, _rows: usize) {}
+    /// One more is there.
+    fn step(&self) {}
+    /// It is there.
+    fn end(&self) {}
+}
+
+impl Progress for () {}
+
+/// Settings that cannot be run under.
+#[derive(Clone, Debug)]
+pub enum RefusedConf {
+    /// PyTorch refuses them.
+    ByTorch(ConfError),
+    /// The driver's own allocator.
+    Asynchronous,
+}
+
+impl fmt::Display for RefusedConf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByTorch(error) => error.fmt(f),
+            Self::Asynchronous => {
+                f.write_str("`backend:cudaMallocAsync` cannot be simulated: its memory is the driver's own")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RefusedConf {}
+
+impl RefusedConf {
+    /// What to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::ByTorch(error) => error.hint(),
+            Self::Asynchronous => {
+                Some("what it needs at least is the live memory that a run without `--conf` shows".to_owned())
+            }
+        }
+    }
+}
+
+/// The settings that a string gives under the rules of a study.
+///
+/// # Errors
+/// If PyTorch refuses them, or they choose an allocator that is not its own.
+pub fn conf(study: &Study, conf: &str) -> Result<Conf, RefusedConf> {
+    let settings = study.settings(conf).map_err(RefusedConf::ByTorch)?;
+    if settings.backend == Backend::CudaMallocAsync {
+        return Err(RefusedConf::Asynchronous);
+    }
+    Ok((conf.to_owned(), settings))
+}
+
+/// The device that is asked for, or else the one with the most entries; `None` if it has none.
+pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Option<&'b DeviceAnalysis<'a>> {
+    let devices = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
+    let busiest = devices.max_by_key(|device| (device.entries.len(), std::cmp::Reverse(device.device)));
+    busiest.filter(|device| !device.entries.is_empty())
+}
+
+/// Whether the driver's own allocator served a recording: then there is nothing to run again.
+pub fn is_asynchronous(analysis: &Analysis<'_>) -> bool {
+    let settings = recorded_settings(analysis.snapshot, TorchVersion::NEWEST);
+    settings.backend == Backend::CudaMallocAsync
+}
+
+impl ChosenBy {
+    /// The word of the JSON documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "flag",
+            Self::Keys => "file",
+            Self::Replay => "replay",
+        }
+    }
+}
+
+/// A study, ready to be asked: the program under the rules that explain the recording best.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The program.
+    pub study: Study,
+    /// The version whose rules explain the recording.
+    replayed: TorchVersion,
+    by: ChosenBy,
+}
+
+impl Replayed {
+    /// Replays a device. The program is taken out under the rules that explain the recording best, whosever rules the runs
+    /// are under: those of `torch` if one is given.
+    pub fn new(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, torch: Option<TorchVersion>) -> Self {
+        let snapshot = analysis.snapshot;
+        let Choice { torch: replayed, by, mut replays, .. } = choose(snapshot, &[device]);
+        let (torch, by) = torch.map_or((replayed, by), |torch| (torch, ChosenBy::Request));
+        let replay = replays.pop().expect("each device has a replay");
+        let study = Study::of_replay(snapshot, device, torch, recorded_settings(snapshot, torch), replay);
+        Self { study, replayed, by }
+    }
+
+    /// Answers.
+    pub fn answer<'a>(
+        &self,
+        analysis: &Analysis<'a>,
+        device: &DeviceAnalysis<'a>,
+        question: &Question,
+        progress: &impl Progress,
+    ) -> SimulateView<'a> {
+        let study = &self.study;
+        let mut view = SimulateView::new(study, self.replayed, self.by.name());
+        view.bound = BoundView::new(study, study.packing().as_ref());
+        let own: Conf = (study.recorded_conf.clone(), study.recorded.clone());
+        let confs = if question.confs.is_empty() { std::slice::from_ref(&own) } else { &question.confs };
+        let ample = [(Memory::Ample, None)];
+        let memories = if question.memories.is_empty() { &ample[..] } else { &question.memories };
+        let asked = Asked { analysis, device, study, with_timelines: question.with_timelines };
+        for conf in confs {
+            for (memory, card) in memories {
+                asked.run(&mut view, conf, *memory, card.as_deref());
+            }
+        }
+        if !question.memories.is_empty() {
+            return view;
+        }
+        let rows = if question.confs.is_empty() { study.candidates() } else { question.confs.clone() };
+        progress.begin(rows.len());
+        let table = study.fit_table(&rows, &|| progress.step());
+        progress.end();
+        view.fit = table.iter().map(|fit| FitView::new(study, fit)).collect();
+        if question.confs.is_empty() {
+            if let Some(memory) = study.memory_at_failure(device) {
+                asked.run(&mut view, &own, memory, None);
+            }
+            let own = &study.recorded;
+            view.verdict = Some(VerdictView::new(&study.verdict(device, &table)));
+            view.alarms = study.alarms(&table).iter().map(AlarmView::new).collect();
+            view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();
+            let savings = study.site_savings(own, device, &analysis.sites);
+            view.sites = savings.iter().map(|saving| SiteView::new(analysis, saving)).collect();
+            view.empty_caches = study.empty_caches(own).iter().map(EmptyCacheView::new).collect();
+            let blocks = study.largest_blocks(own, Memory::Ample, SAMPLES);
+            view.largest_block = blocks.iter().map(LargestView::new).collect();
+            // The page draws what it offers to compare.
+            for conf in rows.iter().skip(1) {
+                asked.timeline(&mut view, conf, Memory::Ample, None);
+            }
+        }
+        view
+    }
+}
+
+/// What is asked, of what.
+struct Asked<'b, 'a> {
+    analysis: &'b Analysis<'a>,
+    device: &'b DeviceAnalysis<'a>,
+    study: &'b Study,
+    with_timelines: bool,
+}
+
+impl<'a> Asked<'_, 'a> {
+    /// Adds a run.
+    fn run(&self, view: &mut SimulateView<'a>, (conf, settings): &Conf, memory: Memory, card: Option<&str>) {
+        let case = self.study.case(settings, memory);
+        let fails = matches!(case.run.outcome, Outcome::OutOfMemory { .. });
+        let pinned = fails.then(|| self.study.pinned(settings, memory, self.device, &self.analysis.sites)).flatten();
+        let run = RunView::new(self.analysis, self.study, conf, memory, card, &case, pinned.as_ref());
+        let oom_entry = run.oom_entry;
+        view.runs.push(run);
+        self.timeline(view, &(conf.clone(), settings.clone()), memory, oom_entry);
+    }
+
+    /// Adds what a run holds over time, if that is asked for.
+    fn timeline(&self, view: &mut SimulateView<'a>, (conf, settings): &Conf, memory: Memory, oom_entry: Option<u32>) {
+        if self.with_timelines {
+            let reserved = self.study.reserved(settings, memory, self.device.entries).thinned(MAX_STEPS);
+            view.timelines.push(TimelineView {
+                conf: conf.clone(),
+                capacity_bytes: memory.capacity_bytes(),
+                entries: reserved.entries,
+                reserved_bytes: reserved.bytes,
+                oom_entry,
+            });
+        }
+    }
+}

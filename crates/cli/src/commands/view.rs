@@ -1,0 +1,196 @@
+//! `highwater view FILE…`: the viewer, in the browser.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use highwater_viewer::{Options, Viewer};
+
+use crate::error::{self, Problem};
+use crate::input;
+use crate::output::{note, to_stdout};
+use crate::printable::printable;
+use crate::units::counted;
+
+/// Options of `highwater view`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  highwater view run.pickle
+  highwater view ranks/                         every snapshot in a directory, as tabs with linked axes
+  highwater view run.pickle --no-open --port 8123
+      over SSH: forward the port with `ssh -L 8123:127.0.0.1:8123 HOST` and open the printed address")]
+pub(crate) struct Args {
+    /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The port to listen on [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Only print the address, as over SSH
+    #[arg(long)]
+    no_open: bool,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Strip the directories from all paths in the snapshot
+    #[arg(long)]
+    redact: bool,
+}
+
+/// What is no snapshot says so at once: then the browser need not open for it.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Serves until Ctrl-C.
+///
+/// # Errors
+/// If a file is not there, nothing of any file can be shown, or the port is taken.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let files = files(&args.files)?;
+    let options = Options { port: args.port, device: args.device, redact: args.redact };
+    let viewer = Viewer::open(&files, &options).map_err(|error| stopped(&error))?;
+    if let Some(failures) = viewer.failures(PATIENCE) {
+        let mut failures = failures.iter().map(failed);
+        if let Some(last) = failures.next_back() {
+            for failure in failures {
+                error::report(&failure.into());
+            }
+            return Err(last.into());
+        }
+    }
+    let address = viewer.address();
+    let what = match &files[..] {
+        [file] => printable(&input::short_name(file)).into_owned(),
+        _ => counted(files.len(), "snapshot", "snapshots"),
+    };
+    to_stdout(|out| writeln!(out, "Viewing {what} at {address}\nCtrl-C ends it"))?;
+    if !args.no_open
+        && let Err(error) = open::that_detached(&address)
+    {
+        note(&format!("no browser could be opened ({error}): open the address yourself"))?;
+    }
+    viewer
+        .serve(|problem| {
+            error::report(&failed(problem).into());
+        })
+        .map_err(|error| stopped(&error).into())
+}
+
+/// A server that does not run.
+fn stopped(error: &highwater_viewer::Error) -> Problem {
+    let problem = Problem::new(error.to_string());
+    let problem = match std::error::Error::source(error) {
+        Some(cause) => problem.because(cause),
+        None => problem,
+    };
+    match error.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// A file that cannot be shown, as the page says it.
+fn failed(failure: &highwater_viewer::Problem) -> Problem {
+    let problem = Problem::new(failure.to_string());
+    let problem = match failure.causes() {
+        [] => problem,
+        causes => problem.because(causes.join("; ")),
+    };
+    match failure.what_to_do() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// The files that are meant: directories opened, each in the order in which people count.
+fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            files.extend(snapshots_in(path)?);
+        } else if path != Path::new("-") {
+            highwater_snapshot::open_file(path).map_err(|error| Problem::unreadable(&input::name(path), &error))?;
+            files.push(path.clone());
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// What snapshots are called. JSON files often stand beside them and say something else, so they count where nothing
+/// better is there.
+const ENDINGS: [&[&str]; 2] = [&[".pickle", ".pkl"], &[".json", ".html"]];
+
+/// What may follow.
+const PACKED: [&str; 3] = ["", ".gz", ".zst"];
+
+fn snapshots_in(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let unreadable =
+        |error: &std::io::Error| Problem::new(format!("`{}` cannot be read", directory.display())).because(error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(|error| unreadable(&error))? {
+        let path = entry.map_err(|error| unreadable(&error))?.path();
+        if path.is_file()
+            && let Some(name) = path.file_name()
+        {
+            names.push(name.to_string_lossy().into_owned());
+        }
+    }
+    let with = |endings: &[&str]| -> Vec<String> {
+        let is_meant = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            endings.iter().any(|ending| PACKED.iter().any(|packed| name.ends_with(&format!("{ending}{packed}"))))
+        };
+        names.iter().filter(|name| is_meant(name)).cloned().collect()
+    };
+    let mut found = ENDINGS.iter().map(|endings| with(endings)).find(|found| !found.is_empty()).unwrap_or_default();
+    if found.is_empty() {
+        return Err(Problem::new(format!("`{}` holds no snapshot", directory.display()))
+            .hint("files of these names are looked for: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst"));
+    }
+    found.sort_by(|a, b| natural(a, b));
+    Ok(found.iter().map(|name| directory.join(name)).collect())
+}
+
+/// By text, and by number where both have one: `rank2` before `rank10`.
+fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        let (text_a, rest_a) = split(a, |c| !c.is_ascii_digit());
+        let (text_b, rest_b) = split(b, |c| !c.is_ascii_digit());
+        let by_text = text_a.cmp(text_b);
+        if by_text != Ordering::Equal {
+            return by_text;
+        }
+        let (digits_a, next_a) = split(rest_a, |c| c.is_ascii_digit());
+        let (digits_b, next_b) = split(rest_b, |c| c.is_ascii_digit());
+        let value = |digits: &str| (digits.trim_start_matches('0').len(), digits.trim_start_matches('0').to_owned());
+        let by_number = value(digits_a).cmp(&value(digits_b)).then(digits_a.len().cmp(&digits_b.len()));
+        if by_number != Ordering::Equal || (next_a.is_empty() && next_b.is_empty()) {
+            return by_number;
+        }
+        (a, b) = (next_a, next_b);
+    }
+}
+
+fn split(text: &str, is_in: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !is_in(c)).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_come_in_the_order_of_their_numbers() {
+        let mut names =
+            ["rank10.pickle", "rank2.pickle", "rank1.pickle", "rank02.pickle", "a.pickle", "rank2.pickle.gz"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            ["a.pickle", "rank1.pickle", "rank2.pickle", "rank2.pickle.gz", "rank02.pickle", "rank10.pickle"]
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! The viewer's server, and the page that needs none.
+//!
+//! Reads snapshots, has the analysis make columns of them, and hands those to the page that was built from `ui/`. It
+//! computes nothing itself.
+//!
+//! # Design constraints
+//!
+//! - Loopback only, under a token that nobody can guess. A request that names another host or comes from another page is
+//!   refused: a web page elsewhere can reach this port, too, through a name that it lets point here.
+//! - What is served stays what was read: sections are made once, and kept as the bytes that go out.
+//! - A request that came too early waits; one whose client is gone is dropped.
+//! - Nothing is fetched from anywhere, neither by the server nor by the page.
+
+mod assets;
+mod error;
+mod files;
+mod guard;
+mod html;
+mod problem;
+mod reader;
+mod routes;
+mod server;
+mod token;
+mod upload;
+
+pub use assets::is_built as ui_is_built;
+pub use error::Error;
+pub use html::{PageOptions, write_page};
+pub use problem::Problem;
+pub use server::{Options, Viewer};

@@ -1,0 +1,288 @@
+//! Reads one snapshot, makes its columns, and then answers what needs the snapshot itself.
+//!
+//! A thread for each file: the analysis borrows the snapshot, so both stay where they were made, and questions come to them.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use highwater_analysis::view::answer::{self, Question, Replayed, busiest, is_asynchronous};
+use highwater_analysis::view::columns::{self, Columns, columns};
+use highwater_analysis::view::report;
+use highwater_analysis::whatif::Memory;
+use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_snapshot::{Error as SnapshotError, Snapshot};
+use tokio::sync::{oneshot, watch};
+
+use crate::problem::Problem;
+
+/// How far a file is.
+#[derive(Clone, Debug)]
+pub(crate) enum Progress {
+    /// It is being read.
+    Reading,
+    /// It can be shown.
+    Ready(Arc<Shown>),
+    /// Nothing of it can be shown.
+    Failed(Problem),
+}
+
+/// What is served of a file.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// JSON.
+    pub(crate) manifest: Bytes,
+    /// JSON.
+    pub(crate) frames: Bytes,
+    /// Numbers, by name.
+    pub(crate) sections: HashMap<String, Bytes>,
+    questions: Sender<Ask>,
+}
+
+/// A question to the analysis, and where the answer goes.
+enum Ask {
+    Report(Answer),
+    Simulate(WhatIf, Answer),
+}
+
+type Answer = oneshot::Sender<Result<Bytes, Problem>>;
+
+/// What is asked of the simulator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct WhatIf {
+    pub(crate) device: Option<u32>,
+    pub(crate) confs: Vec<String>,
+    pub(crate) capacities: Vec<u64>,
+}
+
+impl Shown {
+    /// The report, as JSON.
+    pub(crate) async fn report(&self, name: &str) -> Result<Bytes, Problem> {
+        self.ask(name, Ask::Report).await
+    }
+
+    /// What would have been, as JSON.
+    pub(crate) async fn simulate(&self, name: &str, question: WhatIf) -> Result<Bytes, Problem> {
+        self.ask(name, |answer| Ask::Simulate(question, answer)).await
+    }
+
+    async fn ask(&self, name: &str, question: impl FnOnce(Answer) -> Ask) -> Result<Bytes, Problem> {
+        let (answer, answered) = oneshot::channel();
+        self.questions.send(question(answer)).map_err(|_| Problem::gone(name))?;
+        answered.await.map_err(|_| Problem::gone(name))?
+    }
+}
+
+/// What is done with each file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Treatment {
+    /// Only this device.
+    pub(crate) device: Option<u32>,
+    /// Strip the directories from all paths.
+    pub(crate) redact: bool,
+}
+
+/// Begins to read in a thread of its own.
+pub(crate) fn start<R: Read>(
+    name: String,
+    treatment: Treatment,
+    gate: Option<Arc<Gate>>,
+    open: impl FnOnce() -> Result<R, SnapshotError> + Send + 'static,
+) -> watch::Receiver<Progress> {
+    let (progress, shown) = watch::channel(Progress::Reading);
+    let thread = thread::Builder::new().name(format!("read {name}"));
+    let spawned = thread.spawn({
+        let progress = progress.clone();
+        move || {
+            let permit = gate.as_ref().map(|gate| gate.enter());
+            let read = open().and_then(Snapshot::read).map_err(|error| Problem::unreadable(&name, &error));
+            match read.and_then(|snapshot| chosen(snapshot, &name, treatment)) {
+                Ok((snapshot, classes)) => {
+                    let analysis = analysed(&snapshot, classes, treatment);
+                    let columns = columns(&analysis, &name, &columns::Options::default());
+                    let (questions, asked) = channel();
+                    let shown = shown_of(&analysis, columns, questions);
+                    drop(permit);
+                    progress.send_replace(Progress::Ready(Arc::new(shown)));
+                    drop(progress);
+                    answer_all(&analysis, &asked);
+                }
+                Err(problem) => {
+                    progress.send_replace(Progress::Failed(problem));
+                }
+            }
+        }
+    });
+    if let Err(error) = spawned {
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "there is no thread left to read with");
+        progress.send_replace(Progress::Failed(problem.because(error)));
+    }
+    shown
+}
+
+/// The snapshot as it shall be shown, and what its frames said before.
+fn chosen(mut snapshot: Snapshot, name: &str, treatment: Treatment) -> Result<(Snapshot, StackClasses), Problem> {
+    let devices = snapshot.devices();
+    if let Some(device) = treatment.device.filter(|device| !devices.contains(device)) {
+        let there: Vec<String> = devices.iter().map(ToString::to_string).collect();
+        let problem =
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("`{name}` has nothing of device {device}"));
+        return Err(problem.hint(match &there[..] {
+            [] => "it has no entries and no segments at all".to_owned(),
+            [one] => format!("it has device {one}"),
+            _ => format!("it has devices {}", there.join(", ")),
+        }));
+    }
+    let classes = StackClasses::new(&snapshot);
+    if treatment.redact {
+        snapshot.redact();
+    }
+    Ok((snapshot, classes))
+}
+
+fn analysed(snapshot: &Snapshot, classes: StackClasses, treatment: Treatment) -> Analysis<'_> {
+    let mut analysis = analyse_with(snapshot, classes);
+    analysis.devices.retain(|device| treatment.device.is_none_or(|wanted| device.device == wanted));
+    analysis
+}
+
+fn shown_of(analysis: &Analysis<'_>, columns: Columns, questions: Sender<Ask>) -> Shown {
+    Shown {
+        manifest: json(&columns.manifest),
+        frames: json(&columns::frames(analysis)),
+        sections: columns.sections.into_iter().map(|(name, section)| (name, Bytes::from(section.bytes))).collect(),
+        questions,
+    }
+}
+
+/// Answers until nobody can ask any more.
+fn answer_all(analysis: &Analysis<'_>, asked: &Receiver<Ask>) {
+    // Questions to the simulator take long: they wait for each other, nothing else waits for them.
+    let (simulations, simulator) = channel::<(WhatIf, Answer)>();
+    thread::scope(|scope| {
+        scope.spawn(move || Simulator { analysis, replayed: HashMap::new(), answers: HashMap::new() }.run(&simulator));
+        let mut made: Option<Bytes> = None;
+        while let Ok(question) = asked.recv() {
+            match question {
+                Ask::Report(answer) => {
+                    let report = made.get_or_insert_with(|| json(&report(analysis)));
+                    // Nobody waits for it any more, if this fails.
+                    let _ = answer.send(Ok(report.clone()));
+                }
+                Ask::Simulate(question, answer) => {
+                    if simulations.send((question, answer)).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        drop(simulations);
+    });
+}
+
+/// Answers that are kept: each is some 100 kB at most.
+const MAX_ANSWERS: usize = 64;
+
+struct Simulator<'b, 'a> {
+    analysis: &'b Analysis<'a>,
+    /// By device.
+    replayed: HashMap<u32, Replayed>,
+    answers: HashMap<WhatIf, Bytes>,
+}
+
+impl Simulator<'_, '_> {
+    fn run(mut self, questions: &Receiver<(WhatIf, Answer)>) {
+        while let Ok((question, answer)) = questions.recv() {
+            // Whoever asked may be gone.
+            if !answer.is_closed() {
+                let _ = answer.send(self.answer(&question));
+            }
+        }
+    }
+
+    fn answer(&mut self, asked: &WhatIf) -> Result<Bytes, Problem> {
+        if let Some(answer) = self.answers.get(asked) {
+            return Ok(answer.clone());
+        }
+        let analysis = self.analysis;
+        if let Some(wanted) = asked.device
+            && analysis.device(wanted).is_none()
+        {
+            return Err(Problem::malformed(format!("there is no device {wanted}")));
+        }
+        let device = busiest(analysis, asked.device).ok_or_else(|| {
+            unanswerable("the snapshot has no trace, so there is nothing to run again")
+                .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
+        })?;
+        if is_asynchronous(analysis) {
+            return Err(unanswerable("the snapshot was recorded with `backend:cudaMallocAsync`")
+                .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
+                .hint("record with `backend:native` to replay"));
+        }
+        let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
+        let confs = asked.confs.iter().map(|conf| {
+            answer::conf(&replayed.study, conf).map_err(|error| {
+                Problem::malformed(format!("the settings `{conf}` cannot be run under"))
+                    .because(&error)
+                    .hinted(error.hint())
+            })
+        });
+        let question = Question {
+            confs: confs.collect::<Result<_, _>>()?,
+            memories: asked.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None)).collect(),
+            with_timelines: true,
+        };
+        let answer = json(&replayed.answer(analysis, device, &question, &()));
+        if self.answers.len() >= MAX_ANSWERS {
+            self.answers.clear();
+        }
+        self.answers.insert(asked.clone(), answer.clone());
+        Ok(answer)
+    }
+}
+
+fn unanswerable(error: &str) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+}
+
+fn json(document: &impl serde::Serialize) -> Bytes {
+    // The documents are made of strings, numbers and lists of them.
+    serde_json::to_vec(document).expect("it is JSON").into()
+}
+
+/// Lets so many files be read at a time.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn new(places: usize) -> Self {
+        Self { free: Mutex::new(places.max(1)), freed: Condvar::new() }
+    }
+
+    /// Waits for a place.
+    fn enter(self: &Arc<Self>) -> Permit {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while *free == 0 {
+            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Permit(Arc::clone(self))
+    }
+}
+
+/// A place, until it is dropped.
+struct Permit(Arc<Gate>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
+    }
+}

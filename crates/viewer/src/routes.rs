@@ -1,0 +1,170 @@
+//! What can be asked for. `docs/viewer-data.md` lists it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+use crate::assets;
+use crate::guard::guard;
+use crate::problem::Problem;
+use crate::reader::WhatIf;
+use crate::server::Served;
+use crate::upload::{self, pipe, too_large};
+
+type Answer = Result<Response, Problem>;
+
+const JSON: &str = "application/json";
+const NUMBERS: &str = "application/octet-stream";
+
+/// Settings or capacities in one question: what a person compares, not what a machine searches through.
+const MAX_CHOICES: usize = 32;
+
+/// Longest name of a file on the page.
+const MAX_NAME_CHARS: usize = 255;
+
+/// Everything, behind the guard.
+pub(crate) fn router(served: Arc<Served>) -> Router {
+    Router::new()
+        .route("/{token}", get(slash))
+        .route("/{token}/", get(|| async { page("text/html; charset=utf-8", assets::INDEX) }))
+        .route("/{token}/app.js", get(|| async { page("text/javascript; charset=utf-8", assets::APP) }))
+        .route("/{token}/worker.js", get(|| async { page("text/javascript; charset=utf-8", assets::WORKER) }))
+        .route("/{token}/app.css", get(|| async { page("text/css; charset=utf-8", assets::STYLE) }))
+        .route("/{token}/api/files", get(list).post(drop_file))
+        .route("/{token}/api/files/{id}/manifest", get(manifest))
+        .route("/{token}/api/files/{id}/sections/{*name}", get(section))
+        .route("/{token}/api/files/{id}/simulate", get(simulate))
+        .fallback(|| async { Problem::not_found("there is nothing here") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done with this address")
+        })
+        .layer(middleware::from_fn_with_state(Arc::clone(&served), guard))
+        .with_state(served)
+}
+
+/// The page's own addresses are relative: they need the slash.
+async fn slash(State(served): State<Arc<Served>>) -> Response {
+    let to = format!("/{}/", served.token);
+    let to = HeaderValue::from_str(&to).unwrap_or(HeaderValue::from_static("/"));
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, to)]).into_response()
+}
+
+fn page(kind: &'static str, bytes: &'static [u8]) -> Response {
+    answer(kind, Bytes::from_static(bytes))
+}
+
+fn answer(kind: &'static str, bytes: impl Into<Body>) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static(kind))], bytes.into()).into_response()
+}
+
+async fn list(State(served): State<Arc<Served>>) -> Answer {
+    #[derive(serde::Serialize)]
+    struct Files<T> {
+        files: T,
+    }
+    let files = serde_json::to_vec(&Files { files: served.shelf.list() });
+    let failed = |error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the files cannot be listed").because(error);
+    files.map(|files| answer(JSON, files)).map_err(|error: serde_json::Error| failed(error))
+}
+
+async fn drop_file(State(served): State<Arc<Served>>, RawQuery(query): RawQuery, request: Request) -> Answer {
+    let mut name = None;
+    for (key, value) in pairs(query.as_deref()) {
+        match key.as_str() {
+            "name" if name.is_none() => name = Some(value),
+            _ => return Err(unknown(&key, "`name`")),
+        }
+    }
+    let name = name.as_deref().map(short_name).filter(|name| !name.is_empty());
+    let name = name
+        .ok_or_else(|| Problem::malformed("a dropped file needs a name").hint("ask for `api/files?name=run.pickle`"))?;
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > upload::MAX_BYTES) {
+        return Err(too_large());
+    }
+    let (feed, incoming) = pipe();
+    let id = served.shelf.add_dropped(name, incoming)?;
+    feed.all_of(request.into_body()).await?;
+    Ok((StatusCode::CREATED, answer(JSON, format!("{{\"id\":{id}}}"))).into_response())
+}
+
+/// A name without its directory, as long as one can read.
+fn short_name(name: &str) -> String {
+    let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    name.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect()
+}
+
+async fn manifest(State(served): State<Arc<Served>>, Path((_, id)): Path<(String, String)>) -> Answer {
+    let shown = served.shelf.get(&id)?.shown().await?;
+    Ok(answer(JSON, shown.manifest.clone()))
+}
+
+async fn section(State(served): State<Arc<Served>>, Path((_, id, name)): Path<(String, String, String)>) -> Answer {
+    let file = served.shelf.get(&id)?;
+    let shown = file.shown().await?;
+    match name.as_str() {
+        "report" => shown.report(&file.name).await.map(|report| answer(JSON, report)),
+        "frames" => Ok(answer(JSON, shown.frames.clone())),
+        name => {
+            let section = shown.sections.get(name).cloned();
+            let missing = || Problem::not_found(format!("there is no section `{name}`"));
+            section.map(|section| answer(NUMBERS, section)).ok_or_else(missing)
+        }
+    }
+}
+
+async fn simulate(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let file = served.shelf.get(&id)?;
+    let question = question(query.as_deref())?;
+    let shown = file.shown().await?;
+    shown.simulate(&file.name, question).await.map(|answered| answer(JSON, answered))
+}
+
+fn question(query: Option<&str>) -> Result<WhatIf, Problem> {
+    let mut question = WhatIf::default();
+    for (key, value) in pairs(query) {
+        match key.as_str() {
+            "device" => {
+                let device = value.parse().map_err(|_| {
+                    Problem::malformed(format!("`device={value}` names no device"))
+                        .hint("give its number, such as `device=0`")
+                })?;
+                question.device = Some(device);
+            }
+            "conf" => question.confs.push(value),
+            "capacity" => {
+                let bytes = value.parse().map_err(|_| {
+                    Problem::malformed(format!("`capacity={value}` is no number of bytes"))
+                        .hint("give whole bytes, such as `capacity=17179869184`")
+                })?;
+                question.capacities.push(bytes);
+            }
+            _ => return Err(unknown(&key, "`device`, `conf` and `capacity`")),
+        }
+    }
+    if question.confs.len() > MAX_CHOICES || question.capacities.len() > MAX_CHOICES {
+        return Err(Problem::malformed(format!("more than {MAX_CHOICES} settings or capacities are compared"))
+            .hint("ask for fewer at a time"));
+    }
+    Ok(question)
+}
+
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> + '_ {
+    let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    pairs.map(|(key, value)| (key.into_owned(), value.into_owned()))
+}
+
+fn unknown(key: &str, known: &str) -> Problem {
+    Problem::malformed(format!("`{key}` cannot be asked for here")).hint(format!("known: {known}"))
+}

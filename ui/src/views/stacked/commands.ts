@@ -1,0 +1,78 @@
+/** What the keyboard does on a stacked picture. */
+
+import {type Opened, shownEntry} from '../../state/session';
+import * as store from '../../state/store';
+import {addCommands} from '../../ui/keys';
+import type {StackedChart} from './chart';
+import {panBy, showEntries, zoomAbout, zoomBytes} from './gestures';
+import {positionOfCss} from './viewport';
+
+/** Adds the commands of a chart. `fit` shows what is pinned. Gives what takes them away. */
+export function addChartCommands(title: string, chart: StackedChart, fit: () => void): () => void {
+  const span = () => chart.viewport.x.to - chart.viewport.x.from;
+  const middle = () => positionOfCss(chart.viewport, chart.viewport.widthCss / 2);
+  const zoom = (factor: number) => () => zoomAbout(chart, middle(), factor);
+  const zoomUp = (factor: number) => () => zoomBytes(chart, chart.viewport.lowBytes, factor);
+  const commands = [
+    {keys: ['w', 'ArrowUp', '+'], help: 'zoom in', run: zoom(0.7)},
+    {keys: ['s', 'ArrowDown', '-'], help: 'zoom out', run: zoom(1 / 0.7)},
+    {keys: ['a', 'ArrowLeft'], help: 'move left', run: () => panBy(chart, -span() * 0.15)},
+    {keys: ['d', 'ArrowRight'], help: 'move right', run: () => panBy(chart, span() * 0.15)},
+    {keys: ['W'], help: 'zoom in on bytes', run: zoomUp(0.7)},
+    {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
+    {keys: ['f'], help: 'fit what is pinned, or the selection', run: fit},
+    {keys: ['0'], help: 'show everything', run: showAll},
+    {keys: ['p'], help: 'go to the peak', run: () => goTo(chart, chart.device.peakEntry)},
+    {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
+    {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},
+    {keys: ['['], help: 'previous iteration, phase or scope', run: () => goToBoundary(chart, -1)},
+    {keys: ['r'], help: 'select what is visible', run: () => selectVisible(chart)},
+    {keys: ['t'], help: 'x axis by entry or by time', run: () => switchAxis(chart.device)},
+  ];
+  return addCommands(() => ({title, commands}));
+}
+
+function showAll(): void {
+  store.xRange.value = null;
+  store.yRange.value = null;
+}
+
+/** Changes the x axis; the visible stretch is of the other axis, so all is shown. */
+export function switchAxis(device: Opened): void {
+  if (!device.device.time_us) return;
+  store.xRange.value = null;
+  store.axis.value = store.axis.value === 'entry' ? 'time' : 'entry';
+}
+
+/** Shows the selected stretch. */
+export function showSelection(chart: StackedChart): void {
+  if (store.selection.value) showEntries(chart, store.selection.value.from, store.selection.value.to, 0.05);
+}
+
+function goTo(chart: StackedChart, entry: number): void {
+  store.cursor.value = entry;
+  const {from, to} = chart.viewport.x;
+  const position = chart.axis.positionOf(entry);
+  if (position < from || position > to) panBy(chart, position - (from + to) / 2);
+}
+
+function goToNextError(chart: StackedChart): void {
+  const errors = chart.device.device.marks.filter(({kind}) => kind === 'oom');
+  const next = errors.find(({entry}) => entry > (store.cursor.value ?? -1)) ?? errors[0];
+  if (next) goTo(chart, next.entry);
+}
+
+function goToBoundary(chart: StackedChart, step: 1 | -1): void {
+  const {iterations, scopes} = chart.device.device;
+  const starts = [...iterations, ...iterations.flatMap(({phases}) => phases), ...scopes].map(({start}) => start);
+  starts.sort((a, b) => a - b);
+  const at = shownEntry.value;
+  const next = step === 1 ? starts.find(entry => entry > at) : starts.findLast(entry => entry < at);
+  if (next !== undefined) goTo(chart, next);
+}
+
+function selectVisible(chart: StackedChart): void {
+  const {x} = chart.viewport;
+  const from = Math.min(chart.axis.entryAt(x.from), chart.device.entries - 1);
+  store.selection.value = {from, to: Math.max(from + 1, chart.axis.entryAt(x.to))};
+}

@@ -1,0 +1,166 @@
+/** The part of a view that holds a stacked picture: makes its chart, and says what the pointer is over. */
+
+import {effect, useSignal, useSignalEffect} from '@preact/signals';
+import type {ComponentChildren} from 'preact';
+import {useEffect, useRef} from 'preact/hooks';
+import {Problem} from '../../data/source';
+import {type Axis, type AxisKind, entryAxis, timeAxis} from '../../model/axis';
+import {count} from '../../model/units';
+import {engine, type Opened, opened, problem} from '../../state/session';
+import * as store from '../../state/store';
+import {FloatingCard} from '../../ui/floating';
+import {registerPicture} from '../../ui/save';
+import type {StackedRequest} from '../../worker/pictures';
+import {Transferred} from '../../worker/rpc';
+import {type ChartSource, type Hit, StackedChart} from './chart';
+import {addChartCommands} from './commands';
+import {listen} from './gestures';
+import {namesAt} from './lanes';
+
+/** What a view adds to its chart. `D` is what it knows of a row. */
+export interface PlotProps<D> {
+  readonly device: Opened;
+  /** Of the view, for the help card and the name of saved pictures. */
+  readonly title: string;
+  /** The picture in words. */
+  readonly label: string;
+  readonly source: ChartSource;
+  describe(row: number, entry: number): Promise<D>;
+  /** What the pointer is over, in words. */
+  words(details: D, hit: Hit): ComponentChildren;
+  onPin(hit: Hit | undefined, chart: StackedChart): void;
+  /** Shows a row, or what is pinned. */
+  onFit(row: number | undefined, chart: StackedChart): void;
+}
+
+interface Hover<D> {
+  readonly x: number;
+  readonly y: number;
+  readonly hit: Hit;
+  readonly details?: D;
+}
+
+export function StackedPlot<D>(props: PlotProps<D>) {
+  const {device, title, label, source} = props;
+  const host = useRef<HTMLDivElement>(null);
+  const axis = useSignal<Axis | null>(null);
+  const hover = useSignal<Hover<D> | null>(null);
+
+  useSignalEffect(() => {
+    const kind = store.axis.value;
+    if (opened.value !== device) return;
+    axisOf(device, kind).then(
+      made => {
+        axis.value = made;
+      },
+      error => {
+        problem.value = Problem.from(error);
+      },
+    );
+  });
+
+  useEffect(() => {
+    if (!host.current || !axis.value) return;
+    const chart = new StackedChart(host.current, device, axis.value, source);
+    const asker = new Asker(chart, props, hover);
+    const ends = [
+      listen(host.current, chart, {
+        onHover: (hit, event) => asker.look(hit, event),
+        onClick: hit => props.onPin(hit, chart),
+        onDoubleClick: hit => props.onFit(hit?.row, chart),
+      }),
+      addChartCommands(title, chart, () => props.onFit(undefined, chart)),
+      registerPicture(() => ({canvas: chart.toCanvas(), name: title.toLowerCase()})),
+      effect(() => {
+        void store.xRange.value;
+        hover.value = null;
+      }),
+      () => chart.stop(),
+    ];
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [device, axis.value]);
+
+  const shown = hover.value;
+  const names = shown ? namesAt(device.device, shown.hit.entry) : [];
+  return (
+    <>
+      <div ref={host} class="plot" role="img" aria-label={label} />
+      {shown && (
+        <FloatingCard x={shown.x} y={shown.y}>
+          {shown.details !== undefined && props.words(shown.details, shown.hit)}
+          {shown.hit.row === undefined && <div>nothing here</div>}
+          {shown.hit.isShared && <div class="faint">several share this pixel: zoom in to tell them apart</div>}
+          <div class="faint">
+            after entry {count(shown.hit.entry)}
+            {names.length > 0 && ` · ${names.join(' › ')}`}
+          </div>
+        </FloatingCard>
+      )}
+    </>
+  );
+}
+
+/** A request that gives the spare memory in it away. */
+export function handingOver<R extends StackedRequest>(request: R): Transferred<R> {
+  return new Transferred(request, request.spare ? [request.spare.buffer] : []);
+}
+
+async function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
+  if (kind === 'entry' || !device.device.time_us) return entryAxis(device.entries);
+  return timeAxis(await engine().times());
+}
+
+/** Asks about what the pointer is over, one question at a time. */
+class Asker<D> {
+  private readonly chart: StackedChart;
+  private readonly props: PlotProps<D>;
+  private readonly hover: {value: Hover<D> | null};
+  private place: {hit: Hit; x: number; y: number} | undefined;
+  private known: {row: number; entry: number; details: D} | undefined;
+  private isAsking = false;
+
+  constructor(chart: StackedChart, props: PlotProps<D>, hover: {value: Hover<D> | null}) {
+    this.chart = chart;
+    this.props = props;
+    this.hover = hover;
+  }
+
+  look(hit: Hit | undefined, event: PointerEvent | undefined): void {
+    if (!hit || !event) {
+      this.place = undefined;
+      this.chart.hover = undefined;
+      this.hover.value = null;
+      return;
+    }
+    this.place = {hit, x: event.clientX, y: event.clientY};
+    this.chart.hover = {row: hit.row, position: this.chart.axis.positionOf(hit.entry)};
+    this.show();
+    void this.ask();
+  }
+
+  private get isKnown(): boolean {
+    return this.known !== undefined && this.known.row === this.place?.hit.row;
+  }
+
+  private show(): void {
+    if (!this.place) return;
+    this.hover.value = {...this.place, ...(this.isKnown ? {details: this.known!.details} : {})};
+  }
+
+  private async ask(): Promise<void> {
+    if (this.isAsking || this.place?.hit.row === undefined || this.isKnown) return;
+    const {row, entry} = this.place.hit;
+    this.isAsking = true;
+    try {
+      this.known = {row: row!, entry, details: await this.props.describe(row!, entry)};
+    } catch {
+      // Another file was opened under the pointer: the next move asks again.
+      this.place = undefined;
+    }
+    this.isAsking = false;
+    this.show();
+    void this.ask();
+  }
+}

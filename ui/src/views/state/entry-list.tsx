@@ -1,0 +1,105 @@
+/** The entries around the cursor: only those that are visible exist. */
+
+import {useSignal, useSignalEffect} from '@preact/signals';
+import {useEffect, useRef} from 'preact/hooks';
+import {address, binary, count} from '../../model/units';
+import {engine, type Opened, opened, shownEntry} from '../../state/session';
+import * as store from '../../state/store';
+import type {EntryLine} from '../../worker/entries';
+
+const LINE_CSS = 20;
+
+export function EntryList({device}: {device: Opened}) {
+  const host = useRef<HTMLDivElement>(null);
+  const visible = useSignal(20);
+  /** The uppermost entry. */
+  const top = useSignal(0);
+  const lines = useSignal<EntryLine[]>([]);
+  const last = Math.max(0, device.device.entries - visible.value);
+
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => {
+      visible.value = Math.max(3, Math.floor(element.clientHeight / LINE_CSS));
+    });
+    observer.observe(element);
+    const onWheel = (event: WheelEvent) => {
+      event.preventDefault();
+      const by = Math.sign(event.deltaY) * Math.max(1, Math.round(Math.abs(event.deltaY) / LINE_CSS));
+      top.value = Math.min(Math.max(0, top.value + by), Math.max(0, device.device.entries - visible.value));
+    };
+    element.addEventListener('wheel', onWheel, {passive: false});
+    return () => {
+      observer.disconnect();
+      element.removeEventListener('wheel', onWheel);
+    };
+  }, [device]);
+
+  // The cursor stays in sight.
+  useSignalEffect(() => {
+    const entry = shownEntry.value;
+    const rows = visible.value;
+    const from = top.peek();
+    const isInSight = entry >= from && entry < from + rows;
+    if (!isInSight)
+      top.value = Math.min(Math.max(0, entry - Math.floor(rows / 2)), Math.max(0, device.device.entries - rows));
+  });
+
+  useSignalEffect(() => {
+    if (opened.value !== device) return;
+    const from = top.value;
+    engine()
+      .entryLines(from, from + visible.value)
+      .then(
+        answer => {
+          if (from === top.peek()) lines.value = answer;
+        },
+        () => {},
+      );
+  });
+
+  return (
+    <div class="entries">
+      <div ref={host} class="lines" role="listbox" aria-label="Entries" tabIndex={-1}>
+        {lines.value.map(line => (
+          <Line key={line.entry} line={line} isChosen={line.entry === shownEntry.value} />
+        ))}
+      </div>
+      <input
+        type="range"
+        class="rail"
+        aria-label="Scroll the entries"
+        min={0}
+        max={last}
+        value={top.value}
+        onInput={event => {
+          top.value = Number(event.currentTarget.value);
+        }}
+      />
+    </div>
+  );
+}
+
+function Line({line, isChosen}: {line: EntryLine; isChosen: boolean}) {
+  const {entry, action, bytes, row} = line;
+  const place = line.address === undefined ? '' : address(line.address);
+  return (
+    <div
+      role="option"
+      tabIndex={-1}
+      aria-selected={isChosen}
+      class={isChosen ? `line chosen ${action}` : `line ${action}`}
+      title={`${action} ${place} ${count(bytes)} bytes\n${line.site}`}
+      onPointerDown={() => {
+        store.cursor.value = entry;
+        if (row !== undefined) store.pinned.value = row;
+      }}
+    >
+      <span class="number">{count(entry)}</span>
+      <span class="action">{action}</span>
+      <span class="size">{bytes > 0 ? binary(bytes) : ''}</span>
+      <span class="site">{line.site}</span>
+    </div>
+  );
+}

@@ -1,0 +1,98 @@
+/** What every stacked picture has in common: asked for, painted, handed over. */
+
+import {type Paint, paintStacked} from '../draw/paint';
+import type {Shade} from '../draw/palette';
+import {type AxisKind, entriesOfColumn} from '../model/axis';
+import type {StackedIds, StackedWindow} from '../model/stacked-picture';
+import {Transferred} from './rpc';
+import type {Session} from './session';
+
+/** What to draw, and how. */
+export interface StackedRequest extends StackedWindow {
+  readonly axis: AxisKind;
+  readonly shade: Shade;
+  /** Of a picture that is done with. */
+  readonly spare?: Uint32Array;
+}
+
+/** The picture. */
+export interface StackedPicture extends StackedIds {
+  readonly window: StackedWindow;
+  readonly bitmap: ImageBitmap;
+  /** For each column, the most that was reserved, in bytes. */
+  readonly reservedBytes: Float64Array;
+}
+
+/** Paints a picture; everything in it is handed over. */
+export async function finish(
+  session: Session,
+  request: StackedRequest,
+  picture: StackedIds,
+  paint: Paint,
+): Promise<Transferred<StackedPicture>> {
+  const {width, height, x, lowBytes, highBytes} = request;
+  const pixels = pixelsOf(width * height);
+  paintStacked(picture, request, paint, pixels);
+  const reservedBytes = await reservedOf(session, request);
+  const bitmap = await bitmapOf(pixels, width, height);
+  const value = {window: {width, height, x, lowBytes, highBytes}, bitmap, reservedBytes, ...picture};
+  return new Transferred(value, [
+    bitmap,
+    reservedBytes.buffer,
+    picture.ids.buffer,
+    picture.entries.buffer,
+    picture.highBytes.buffer,
+    picture.lowBytes.buffer,
+  ]);
+}
+
+let room = new Uint32Array(0);
+
+/** Room for the pixels of one picture: the next one takes it again. */
+export function pixelsOf(count: number): Uint32Array<ArrayBuffer> {
+  if (room.length < count) room = new Uint32Array(count);
+  return room.subarray(0, count);
+}
+
+/** A bitmap with a copy of the pixels. */
+export function bitmapOf(pixels: Uint32Array<ArrayBuffer>, width: number, height: number): Promise<ImageBitmap> {
+  const bytes = new Uint8ClampedArray(pixels.buffer, pixels.byteOffset, width * height * 4);
+  return createImageBitmap(new ImageData(bytes, width, height));
+}
+
+/** For each column, the most that was reserved, in bytes. */
+async function reservedOf(session: Session, {width, x, axis: kind}: StackedRequest): Promise<Float64Array> {
+  const axis = await session.axis(kind);
+  const {index} = await session.pieces();
+  const {entries, unitBytes} = session.lifetimes;
+  const reserved = new Float64Array(width);
+  const perColumn = (x.to - x.from) / width;
+  for (let column = 0; column < width; column++) {
+    const from = x.from + column * perColumn;
+    if (from + perColumn <= axis.range.from || from >= axis.range.to) continue;
+    const covered = entriesOfColumn(axis, entries, from, from + perColumn);
+    reserved[column] = index.highestIn(covered.from, covered.to).total * unitBytes;
+  }
+  return reserved;
+}
+
+/** The totals of a curve: no bands. */
+export interface Curve {
+  readonly highBytes: Float64Array;
+  readonly reservedBytes: Float64Array;
+}
+
+/** For each of `width` columns over the whole recording, the largest total and the most that was reserved, in bytes. */
+export async function curve(session: Session, kind: AxisKind, width: number): Promise<Curve> {
+  const axis = await session.axis(kind);
+  const {entries, unitBytes} = session.lifetimes;
+  const highBytes = new Float64Array(width);
+  const perColumn = (axis.range.to - axis.range.from) / width;
+  for (let column = 0; column < width; column++) {
+    const from = axis.range.from + column * perColumn;
+    const covered = entriesOfColumn(axis, entries, from, from + perColumn);
+    highBytes[column] = session.index.highestIn(covered.from, covered.to).total * unitBytes;
+  }
+  const window = {width, height: 1, x: axis.range, lowBytes: 0, highBytes: 1, axis: kind, shade: 'light' as const};
+  return {highBytes, reservedBytes: await reservedOf(session, window)};
+}
