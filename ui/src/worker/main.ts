@@ -1,11 +1,13 @@
 /** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
 
 import {Problem} from '../data/source';
-import type {AxisKind} from '../model/axis';
+import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
+import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
 import {legend} from './grouping';
+import {histograms} from './histograms';
 import {curve, type StackedRequest} from './pictures';
 import {serve, type WorkerScope} from './rpc';
 import {type Found, nextMatch, search, summarise} from './search';
@@ -13,6 +15,7 @@ import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
 import {type StateRequest, state} from './state';
 import {type TimelineRequest, timeline} from './timeline';
+import {totalsOverTime} from './totals';
 
 let opened: Session | undefined;
 let matches: Uint8Array | undefined;
@@ -48,6 +51,13 @@ const methods = {
   rangeTotals: (from: number, to: number) => rangeTotals(session(), from, to),
   times: () => session().times(),
   legend: (by: Grouping, entry: number) => legend(session(), by, entry),
+
+  flameGraph: (request: FlameRequest) => flameGraph(session(), request),
+  frameTable: (request: FlameRequest) => frameTable(session(), request),
+  aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
+  foldedLines: (request: FlameRequest) => foldedLines(session(), request),
+  histograms: () => histograms(session()),
+  totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
 
   /** Sets what is looked for; `undefined` if the query is empty. */
   async search(query: string): Promise<Found | undefined> {
