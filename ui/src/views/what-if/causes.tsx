@@ -157,7 +157,9 @@ export function EmptyCaches({empty_caches: calls}: Pick<Simulation, 'empty_cache
             <tr key={i}>
               <td>{entry === null ? 'all together' : <EntryLink entry={entry} words={count(entry)} />}</td>
               <td class="number">{count(times)}</td>
-              <td class="number">{saved === 0 ? 'nothing' : binary(saved)}</td>
+              <td class="number">
+                {saved === 0 ? 'nothing' : saved > 0 ? binary(saved) : `none: it costs ${binary(-saved)}`}
+              </td>
               <td class="number">{count(allocs)}</td>
             </tr>
           ))}

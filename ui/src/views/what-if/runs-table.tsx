@@ -84,7 +84,7 @@ function RunRow({run, line}: {run: SimulatedRun; line: Line | undefined}) {
         {binary(run.peak_allocated_bytes)}
       </td>
       <td class="number" title={`${count(run.peak_reserved_bytes)} bytes`}>
-        {low === high ? binary(run.peak_reserved_bytes) : `${binary(low)} to ${binary(high)}`}
+        {binary(low) === binary(high) ? binary(run.peak_reserved_bytes) : `${binary(low)} to ${binary(high)}`}
       </td>
       <td class="number">{count(run.num_alloc_retries)}</td>
     </tr>

@@ -183,13 +183,9 @@ function Study({simulation, lines, shown, onToggle}: StudyProps) {
       </div>
       <FitTable simulation={simulation} lineOf={lineOf} shown={shown} onToggle={onToggle} />
       <div class="card-columns">
-        <div>
-          <Waterfall waterfall={simulation.waterfall} />
-          <EmptyCaches empty_caches={simulation.empty_caches} />
-        </div>
-        <div>
-          <LongLived sites={simulation.sites} />
-        </div>
+        <Waterfall waterfall={simulation.waterfall} />
+        <LongLived sites={simulation.sites} />
+        <EmptyCaches empty_caches={simulation.empty_caches} />
       </div>
       <RunsTable heading="Under its own settings" runs={runs} lines={lines} />
     </>
