@@ -60,6 +60,12 @@ impl InputArgs {
         short_name(&self.file)
     }
 
+    /// The file's name without its directories, as it is.
+    pub(crate) fn file_name(&self) -> String {
+        let last = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
+        if is_stdin(&self.file) { self.name() } else { last.unwrap_or_else(|| self.name()) }
+    }
+
     fn read_file(&self) -> Result<Snapshot, highwater_snapshot::Error> {
         Snapshot::read(open(&self.file)?)
     }

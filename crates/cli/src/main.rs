@@ -12,6 +12,7 @@ mod input;
 mod moment;
 mod output;
 mod printable;
+mod progress;
 mod report;
 mod table;
 mod units;

@@ -64,7 +64,8 @@ const methods = {
     matches = await search(session(), query);
     return matches && summarise(session(), matches);
   },
-  nextMatch: (row: number | undefined, step: 1 | -1) => matches && nextMatch(matches, row, step),
+  nextMatch: (row: number | undefined, entry: number, step: 1 | -1) =>
+    matches && nextMatch(session().lifetimes, matches, row, entry, step),
 };
 
 export type WorkerMethods = typeof methods;

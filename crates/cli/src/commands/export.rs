@@ -2,16 +2,20 @@
 
 use clap::ValueEnum;
 use highwater_analysis::StackClasses;
+use highwater_viewer::{PageOptions, write_page};
 
 use crate::error::Problem;
 use crate::input::InputArgs;
 use crate::moment::Moment;
 use crate::output::OutputArgs;
+use crate::progress::SimulationBar;
+use crate::units::parse_size;
 use crate::{export, warnings};
 
 /// Options of `highwater export`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  highwater export run.pickle --to html -o run.html             open it in a browser, or mail it
   highwater export run.pickle --to chrome-trace -o run.json     open it at https://ui.perfetto.dev
   highwater export run.pickle --to folded | inferno-flamegraph > peak.svg
   highwater export run.pickle --to pickle --redact -o to-share.pickle")]
@@ -24,6 +28,15 @@ pub(crate) struct Args {
     /// With speedscope and folded: the moment to show, after an entry, or `end` [default: peak]
     #[arg(long, value_name = "ENTRY|peak|end")]
     at: Option<Moment>,
+    /// With html: leave out allocations smaller than this, such as `64KiB`; the page says so
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    min_size: Option<u64>,
+    /// With html: have the simulator answer in the page, however long the trace is
+    #[arg(long, conflicts_with = "no_what_if")]
+    what_if: bool,
+    /// With html: leave the simulator's answers out
+    #[arg(long)]
+    no_what_if: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -43,6 +56,8 @@ enum Target {
     Speedscope,
     /// What holds memory at one moment, for flamegraph.pl and inferno
     Folded,
+    /// What `highwater view` shows, as one page that needs no server and no network
+    Html,
 }
 
 /// Converts the snapshot.
@@ -53,6 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.check()?;
     match args.to {
         Target::Json | Target::Csv | Target::Pickle => args.export_snapshot(),
+        Target::Html => args.export_page(),
         Target::ChromeTrace | Target::Speedscope | Target::Folded => args.export_analysis(),
     }
 }
@@ -61,6 +77,20 @@ impl Args {
     fn check(&self) -> Result<(), Problem> {
         if self.to == Target::Pickle && self.output.is_terminal() {
             return Err(Problem::new("a pickle is no text for a terminal").hint("name a file with `-o FILE`"));
+        }
+        if self.to == Target::Html && self.output.is_terminal() {
+            return Err(Problem::new("a page is no text for a terminal").hint("name a file with `-o FILE`"));
+        }
+        if self.to == Target::Html && !highwater_viewer::ui_is_built() {
+            return Err(Problem::new("this build of highwater has no viewer in it")
+                .because("it was built before the page in `ui/` was")
+                .hint("`make ui build` builds both"));
+        }
+        let of_page =
+            [("--min-size", self.min_size.is_some()), ("--what-if", self.what_if), ("--no-what-if", self.no_what_if)];
+        if let Some((option, _)) = of_page.iter().find(|(_, is_given)| *is_given && self.to != Target::Html) {
+            return Err(Problem::new(format!("`{option}` goes with `--to html` only"))
+                .hint("the other formats leave nothing out"));
         }
         if matches!(self.to, Target::Json | Target::Pickle) && self.input.device.is_some() {
             return Err(Problem::new("`--device` does not go with `--to json` and `--to pickle`")
@@ -82,6 +112,22 @@ impl Args {
             _ => export::csv::write(out, &snapshot, &self.input.devices(&snapshot)),
         })?;
         Ok(warnings::print(&snapshot.warnings)?)
+    }
+
+    /// The page with all of it.
+    fn export_page(&self) -> anyhow::Result<()> {
+        let (snapshot, classes) = self.input.read_with(StackClasses::new)?;
+        let mut analysis = highwater_analysis::analyse_with(&snapshot, classes);
+        analysis.devices.retain(|device| self.input.device.is_none_or(|wanted| device.device == wanted));
+        let what_if = match (self.what_if, self.no_what_if) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        };
+        let options = PageOptions { least_bytes: self.min_size, what_if };
+        let name = self.input.file_name();
+        self.output.write(|out| write_page(out, &analysis, &name, &options, &SimulationBar::default()))?;
+        Ok(warnings::print_all(&analysis)?)
     }
 
     /// Formats that hold what follows from it.

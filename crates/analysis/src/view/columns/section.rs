@@ -137,6 +137,17 @@ impl Section {
         Self { kind, length, constant: None, bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect() }
     }
 
+    /// The rows in the middle, at most so many.
+    #[must_use]
+    pub fn sample(&self, rows: usize) -> Self {
+        if self.constant.is_some() || self.length <= rows {
+            return self.clone();
+        }
+        let (width, from) = (self.kind.width(), (self.length - rows) / 2);
+        let bytes = self.bytes[from * width..(from + rows) * width].to_vec();
+        Self { kind: self.kind, length: rows, constant: None, bytes }
+    }
+
     /// What the manifest says of it, as it is served.
     pub fn info(&self) -> SectionInfo {
         self.info_encoded(Encoding::Raw)

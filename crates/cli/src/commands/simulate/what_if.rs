@@ -1,22 +1,19 @@
 //! `highwater simulate FILE`: a recording under other settings, with less memory, on other cards.
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
+use highwater_analysis::view::answer::{self, Conf, Question, RefusedConf, Replayed, busiest};
 use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES};
 use highwater_analysis::whatif::{Memory, Study};
 use highwater_analysis::{StackClasses, analyse_with};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Args;
 use super::what_if_text;
 use crate::args::Format;
 use crate::error::Problem;
 use crate::output::{to_stdout, write_json};
+use crate::progress::SimulationBar;
 use crate::units::parse_size;
 
 /// Reads, replays, runs, answers.
@@ -37,7 +34,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let confs = args.conf.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
     let limits = args.capacity.iter().map(|&bytes| (Memory::Limit(bytes), None));
     let question = Question { confs, memories: limits.chain(cards).collect(), with_timelines: false };
-    let view = replayed.answer(&analysis, device, &question, &Bar::default());
+    let view = replayed.answer(&analysis, device, &question, &SimulationBar::default());
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view))?,
         Format::Text => {
@@ -75,33 +72,4 @@ fn card(text: &str) -> Result<(Memory, Option<String>), Problem> {
         })?,
     };
     Ok((Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES }, Some(text.to_owned())))
-}
-
-/// How far the table is, on a terminal.
-#[derive(Default)]
-struct Bar(OnceLock<ProgressBar>);
-
-impl Progress for Bar {
-    fn begin(&self, rows: usize) {
-        if !std::io::stderr().is_terminal() {
-            return;
-        }
-        let style = ProgressStyle::with_template("simulating {wide_bar} {pos} of {len} settings {elapsed}");
-        let bar = ProgressBar::new(rows as u64).with_style(style.expect("the template is well-formed"));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        // It begins once.
-        let _ = self.0.set(bar);
-    }
-
-    fn step(&self) {
-        if let Some(bar) = self.0.get() {
-            bar.inc(1);
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = self.0.get() {
-            bar.finish_and_clear();
-        }
-    }
 }
