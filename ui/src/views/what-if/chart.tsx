@@ -1,6 +1,7 @@
 /** Reserved memory: as it was recorded, and as it would have been. */
 
 import {useSignal} from '@preact/signals';
+import {moved} from '../../model/axis';
 import {binary, count} from '../../model/units';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
@@ -8,7 +9,7 @@ import {useAnswer} from '../../ui/answer';
 import {SaveMenu} from '../../ui/save';
 import {SmallChart} from '../../ui/small-chart';
 import {drawLevel, drawRuler} from '../stacked/overlay';
-import {moved, zoomed} from '../stacked/viewport';
+import {zoomed} from '../stacked/viewport';
 import {drawSteps, drawTotals} from '../summary/totals-draw';
 import {drawLine, type Line} from './lines';
 
