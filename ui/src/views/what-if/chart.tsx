@@ -1,7 +1,7 @@
 /** Reserved memory: as it was recorded, and as it would have been. */
 
 import {useSignal} from '@preact/signals';
-import {moved} from '../../model/axis';
+import {moved, within} from '../../model/axis';
 import {binary, count} from '../../model/units';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
@@ -37,7 +37,7 @@ export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
     const isAcross = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
     const by = (event.deltaX || event.deltaY) / 800;
     store.xRange.value = isAcross
-      ? moved(x, whole, by * span)
+      ? within(moved(x, by * span), whole)
       : zoomed(x, whole, position, 1.0015 ** event.deltaY, 'entry');
   };
   return (
