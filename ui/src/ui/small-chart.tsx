@@ -9,7 +9,7 @@ import {registerPicture} from './save';
 const LEFT_CSS = 66;
 const BOTTOM_CSS = 22;
 const TOP_CSS = 6;
-const RIGHT_CSS = 10;
+const RIGHT_CSS = 30;
 
 interface SmallChartProps {
   readonly label: string;
