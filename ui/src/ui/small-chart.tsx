@@ -4,11 +4,12 @@ import {useEffect, useRef} from 'preact/hooks';
 import * as store from '../state/store';
 import {drawByteAxis, drawPositionAxis, type Ink, type Pen} from '../views/stacked/overlay';
 import {positionOfCss, type Viewport} from '../views/stacked/viewport';
+import {registerPicture} from './save';
 
 const LEFT_CSS = 66;
 const BOTTOM_CSS = 22;
 const TOP_CSS = 6;
-const RIGHT_CSS = 10;
+const RIGHT_CSS = 30;
 
 interface SmallChartProps {
   readonly label: string;
@@ -18,13 +19,15 @@ interface SmallChartProps {
   draw(pen: Pen, viewport: Viewport, ink: SmallInk): void;
   /** Draws again if one of these changed. */
   readonly data: readonly unknown[];
+  /** For the file's name, if it is to be saved. */
+  readonly saveAs?: string;
   onHover?(position: number | null): void;
   onClick?(position: number): void;
   onWheel?(event: WheelEvent, position: number): void;
 }
 
 /** Colours of the theme, by the names of the style sheet. */
-export type SmallInk = Ink & {bar: string; strong: string; second: string};
+export type SmallInk = Ink & {bar: string; strong: string};
 
 export function SmallChart(props: SmallChartProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -73,6 +76,11 @@ export function SmallChart(props: SmallChartProps) {
     return () => element?.removeEventListener('wheel', onWheel);
   }, []);
 
+  useEffect(() => {
+    const {saveAs} = props;
+    if (saveAs !== undefined) return registerPicture(() => ({canvas: onPlot(canvas.current!), name: saveAs}));
+  }, []);
+
   const positionAt = (event: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
     const seen = viewport();
@@ -92,6 +100,18 @@ export function SmallChart(props: SmallChartProps) {
   );
 }
 
+/** A copy on the plot's background. */
+function onPlot(canvas: HTMLCanvasElement): HTMLCanvasElement {
+  const copy = document.createElement('canvas');
+  copy.width = canvas.width;
+  copy.height = canvas.height;
+  const pen = copy.getContext('2d')!;
+  pen.fillStyle = getComputedStyle(canvas).getPropertyValue('--plot').trim();
+  pen.fillRect(0, 0, copy.width, copy.height);
+  pen.drawImage(canvas, 0, 0);
+  return copy;
+}
+
 function inkOf(element: HTMLElement): SmallInk {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
@@ -105,6 +125,5 @@ function inkOf(element: HTMLElement): SmallInk {
     accent: colour('accent'),
     bar: colour('bar'),
     strong: colour('bar-strong'),
-    second: colour('second'),
   };
 }

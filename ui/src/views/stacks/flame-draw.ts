@@ -138,7 +138,7 @@ function drawBox(
   const wide = pen.measureText(words).width;
   pen.fillStyle = isMatch ? ink.onMatch : ink.text;
   pen.textAlign = 'left';
-  pen.fillText(wide <= room ? words : cut(words, room / wide), x + 4, top + ROW_CSS / 2);
+  pen.fillText(wide <= room ? words : cut(pen, words, wide, room), x + 4, top + ROW_CSS / 2);
   const amount = looks.amount(box);
   if (wide + amount.length * 7 + 24 > room) return;
   pen.fillStyle = isMatch ? ink.onMatch : ink.faint;
@@ -146,10 +146,13 @@ function drawBox(
   pen.fillText(amount, x + width - 6, top + ROW_CSS / 2);
 }
 
-/** The beginning of a text, about `share` of its width. */
-function cut(text: string, share: number): string {
-  const length = Math.floor(text.length * share) - 1;
-  return length < 2 ? text.slice(0, Math.max(0, length + 1)) : `${text.slice(0, length)}…`;
+/** The beginning of a text that fits; `wide` is the width of all of it. */
+function cut(pen: BoxPen, text: string, wide: number, room: number): string {
+  let length = Math.floor((text.length * room) / wide);
+  let shown = `${text.slice(0, length)}…`;
+  // Letters differ in width: the guess can be too long by some.
+  while (length > 0 && pen.measureText(shown).width > room) shown = `${text.slice(0, --length)}…`;
+  return shown;
 }
 
 /** The first box of a level that ends after a position; `end` if there is none. */

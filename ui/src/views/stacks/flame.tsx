@@ -6,6 +6,7 @@ import type {FlameLayout} from '../../model/flame-layout';
 import {ROOT_KEY} from '../../model/flame-tree';
 import {count, percent} from '../../model/units';
 import * as store from '../../state/store';
+import {FloatingCard} from '../../ui/floating';
 import type {WeightUnit} from '../../worker/flame';
 import {FlameCanvas, neighbour} from './flame-canvas';
 import {amountOf, exactAmount, type Words} from './words';
@@ -127,15 +128,9 @@ export function shareAt(layout: FlameLayout, box: number): number {
 
 function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {box: number; x: number; y: number}) {
   const line = words.of(layout.key[box]);
-  const isRight = x > innerWidth - 460;
-  const isLow = y > innerHeight - 200;
-  const style = {
-    [isRight ? 'right' : 'left']: `${isRight ? innerWidth - x + 14 : x + 14}px`,
-    [isLow ? 'bottom' : 'top']: `${isLow ? innerHeight - y + 14 : y + 14}px`,
-  };
   const above = layout.parent[box];
   return (
-    <div class="tooltip" style={style} role="status">
+    <FloatingCard x={x} y={y}>
       <div>
         <b>{line?.name ?? rootLabel}</b>
       </div>
@@ -164,6 +159,6 @@ function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {b
       {layout.self[box] > 0 && layout.self[box] < layout.total[box] && (
         <div class="faint">{amountOf(layout.self[box], unit)} here, without what it calls</div>
       )}
-    </div>
+    </FloatingCard>
   );
 }

@@ -24,7 +24,8 @@ export class Words {
 
   constructor(words: KeyWords) {
     words.key.forEach((key, i) => {
-      const [name, file, line, owner] = [words.name[i], words.file[i], words.line[i], words.owner[i]];
+      const [name, file] = [legible(words.name[i]), legible(words.file[i])];
+      const [line, owner] = [words.line[i], words.owner[i]];
       const label = file ? describeFrame({name, file, line, owner: owner ?? 'user'}) : name;
       this.lines.set(key, {name, file, line, kind: kindOf(owner, file), label});
     });
@@ -65,6 +66,11 @@ export class Words {
       return matches;
     };
   }
+}
+
+/** Without signs that turn the direction of what follows, or break the line. */
+function legible(text: string): string {
+  return text.replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\ufffd');
 }
 
 /** The terms of a query that are text of a stack, in lower case. */

@@ -1,0 +1,134 @@
+/** How little memory is enough, under each of the settings. */
+
+import {useSignal} from '@preact/signals';
+import {binary, count, percent} from '../../model/units';
+import {LineSwatch} from './chart';
+import type {Line} from './lines';
+import {type CardFit, confWords, type Fit, type Simulation, smallestCard} from './simulation';
+
+const ORDERS = {
+  capacity: (fit: Fit) => fit.min_capacity_bytes,
+  ample: (fit: Fit) => fit.ample_reserved_bytes,
+  retries: (fit: Fit) => fit.num_alloc_retries,
+} as const;
+
+interface FitProps {
+  readonly simulation: Simulation;
+  /** By settings: their line, if there is one. */
+  readonly lineOf: ReadonlyMap<string, Line>;
+  readonly shown: ReadonlySet<string>;
+  onToggle(id: string): void;
+}
+
+export function FitTable(props: FitProps) {
+  const {simulation} = props;
+  const by = useSignal<keyof typeof ORDERS>('capacity');
+  const {fit, bound} = simulation;
+  if (fit.length === 0) return null;
+  const order = ORDERS[by.value];
+  const rows = fit.toSorted((a, b) => order(a) - order(b));
+  const own = simulation.runs[0]?.conf;
+  const most = Math.max(...fit.map(one => Math.max(one.min_capacity_bytes, one.ample_reserved_bytes)));
+  const head = (name: keyof typeof ORDERS, words: string, hint: string) => (
+    <th scope="col" class="number" aria-sort={by.value === name ? 'ascending' : 'none'}>
+      <button type="button" class="plain" title={hint} onClick={() => (by.value = name)}>
+        {words}
+        {by.value === name && ' ▴'}
+      </button>
+    </th>
+  );
+  return (
+    <div class="card">
+      <h2>
+        How little memory is enough
+        {bound && (
+          <span class="faint" title={`${count(bound.live_bytes)} bytes`}>
+            no setting can go below {binary(bound.live_bytes)}, live at once
+            {bound.live_entry !== undefined && ` after entry ${count(bound.live_entry)}`}
+          </span>
+        )}
+      </h2>
+      <table class="data fit">
+        <thead>
+          <tr>
+            <th scope="col">settings</th>
+            {head('capacity', 'least memory', 'The smallest capacity from which on nothing fails')}
+            {head('retries', 'retries', 'Second attempts, after the cache was freed, with the least memory')}
+            {head('ample', 'held without a limit', 'The peak of reserved memory with memory without end')}
+            <th scope="col">smallest card</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(one => (
+            <FitRow key={one.conf} {...props} fit={one} isOwn={one.conf === own} most={most} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
+  const {fit, isOwn, most} = props;
+  const line = props.lineOf.get(fit.conf);
+  const {min_capacity_bytes: least, min_capacity_any_order_bytes: anyOrder} = fit;
+  const card = smallestCard(fit);
+  return (
+    <tr>
+      <td>
+        {line ? (
+          <label>
+            <input type="checkbox" checked={props.shown.has(line.id)} onChange={() => props.onToggle(line.id)} />{' '}
+            <LineSwatch line={line} /> {confWords(fit.conf)}
+          </label>
+        ) : (
+          confWords(fit.conf)
+        )}
+        {isOwn && <span class="chip">recorded</span>}
+      </td>
+      <td
+        class="number bar"
+        style={{'--share': `${(least / most) * 100}%`}}
+        title={`${count(least)} bytes, ${percent(fit.over_live_ratio - 1)} more than is live at once`}
+      >
+        {binary(least)}
+        {anyOrder > least && (
+          <span class="faint" title="Where the driver puts segments matters: with this much it fits in any order">
+            {' '}
+            to {binary(anyOrder)}
+          </span>
+        )}
+      </td>
+      <td class="number">{count(fit.num_alloc_retries)}</td>
+      <td
+        class="number bar"
+        style={{'--share': `${(fit.ample_reserved_bytes / most) * 100}%`}}
+        title={`${count(fit.ample_reserved_bytes)} bytes`}
+      >
+        {binary(fit.ample_reserved_bytes)}
+      </td>
+      <td title={fit.cards.map(cardWords).join('\n')}>
+        {card ? `${card.gigabytes} GB` : 'none known'}
+        {card && <span class="faint"> {card.name}</span>}
+      </td>
+    </tr>
+  );
+}
+
+function cardWords({gigabytes, name, fits, num_alloc_retries: retries}: CardFit): string {
+  const how = retries > 0 ? ` with ${count(retries)} retries` : '';
+  return `${gigabytes} GB (${name}): ${fits ? `fits${how}` : 'does not fit'}`;
+}
+
+/** Verdict and fit table, tab-separated. */
+export function studyText({verdict, fit}: Simulation): string {
+  const head = ['settings', 'least memory (bytes)', 'retries', 'held without a limit (bytes)', 'smallest card'];
+  const rows = fit.map(one => [
+    confWords(one.conf),
+    one.min_capacity_bytes,
+    one.num_alloc_retries,
+    one.ample_reserved_bytes,
+    smallestCard(one)?.name ?? '',
+  ]);
+  return [...(verdict ? [verdict.text] : []), head.join('\t'), ...rows.map(row => row.join('\t'))].join('\n');
+}

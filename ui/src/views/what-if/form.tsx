@@ -1,0 +1,148 @@
+/** The question: which settings, how much memory. */
+
+import {useSignal, useSignalEffect} from '@preact/signals';
+import {Problem} from '../../data/source';
+import {binary} from '../../model/units';
+import * as store from '../../state/store';
+import {askRuns, type Questions} from './asking';
+import {capacityOf, QUICK_CHOICES, settingOf, withSetting} from './settings';
+import type {CardFit} from './simulation';
+
+/** Settings and capacity as they are remembered: in the address. */
+export function rememberedQuestion(): {conf: string; capacity: string} | null {
+  const {['what-if.conf']: conf, ['what-if.capacity']: capacity} = store.options.value;
+  return conf === undefined && capacity === undefined ? null : {conf: conf ?? '', capacity: capacity ?? ''};
+}
+
+/** Asks what is written in the form: under the recording's own settings too, where they are known. */
+export function askWritten(questions: Questions, conf: string, capacity: string): void {
+  const own = questions.study.answer.peek().value?.runs[0]?.conf;
+  const confs = own === undefined || own === conf ? [conf] : [own, conf];
+  try {
+    askRuns(questions, confs, capacityOf(capacity));
+  } catch (error) {
+    questions.own.fail(Problem.from(error));
+  }
+}
+
+export function QuestionForm({questions, cards}: {questions: Questions; cards: CardFit[]}) {
+  const remembered = rememberedQuestion();
+  const conf = useSignal(remembered?.conf ?? '');
+  const capacity = useSignal(remembered?.capacity ?? '');
+  const {isBusy, value} = questions.own.answer.value;
+  const ask = () => {
+    store.options.value = {...store.options.value, 'what-if.conf': conf.value, 'what-if.capacity': capacity.value};
+    askWritten(questions, conf.value, capacity.value);
+  };
+  const clear = () => {
+    const {['what-if.conf']: _, ['what-if.capacity']: __, ...rest} = store.options.value;
+    store.options.value = rest;
+    conf.value = '';
+    capacity.value = '';
+    questions.own.forget();
+  };
+  return (
+    <form
+      class="card question"
+      onSubmit={event => {
+        event.preventDefault();
+        ask();
+      }}
+    >
+      <label class="conf">
+        <span>PYTORCH_CUDA_ALLOC_CONF</span>
+        <input
+          type="text"
+          spellcheck={false}
+          placeholder="default settings"
+          value={conf.value}
+          onInput={event => (conf.value = event.currentTarget.value)}
+        />
+      </label>
+      {QUICK_CHOICES.map(({key, values}) => (
+        <QuickChoice key={key} name={key} values={values} conf={conf.value} onChange={next => (conf.value = next)} />
+      ))}
+      <label>
+        <span>memory</span>
+        <input
+          type="text"
+          size={9}
+          placeholder="no limit"
+          title="A limit as set_per_process_memory_fraction sets it, such as 24GiB or 512MiB; a bare number counts GiB"
+          value={capacity.value}
+          onInput={event => (capacity.value = event.currentTarget.value)}
+        />
+      </label>
+      {cards.length > 0 && (
+        <label>
+          <span>as of a card</span>
+          <select
+            value=""
+            onChange={event => {
+              capacity.value = event.currentTarget.value;
+              event.currentTarget.value = '';
+            }}
+          >
+            <option value="">…</option>
+            {cards.map(({name, gigabytes, total_bytes: total}) => (
+              <option key={name} value={binary(total).replace(' ', '')}>
+                {gigabytes} GB ({name}, {binary(total)})
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <span class="buttons">
+        <button type="submit" class="primary">
+          Simulate
+        </button>
+        {isBusy ? (
+          <button type="button" onClick={() => questions.own.cancel()}>
+            cancel
+          </button>
+        ) : (
+          value && (
+            <button type="button" onClick={clear}>
+              clear
+            </button>
+          )
+        )}
+        {isBusy && <Waiting since={questions.own.since.value} />}
+      </span>
+    </form>
+  );
+}
+
+function QuickChoice(props: {name: string; values: readonly string[]; conf: string; onChange(conf: string): void}) {
+  const {name, values, conf} = props;
+  const set = settingOf(conf, name);
+  const choices = set === '' || values.includes(set) ? values : [...values, set];
+  return (
+    <label>
+      <span>{name}</span>
+      <select value={set} onChange={event => props.onChange(withSetting(conf, name, event.currentTarget.value))}>
+        <option value="">–</option>
+        {choices.map(value => (
+          <option key={value} value={value}>
+            {value}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** How long it has taken by now. */
+export function Waiting({since}: {since: number}) {
+  const now = useSignal(performance.now());
+  useSignalEffect(() => {
+    const timer = setInterval(() => (now.value = performance.now()), 500);
+    return () => clearInterval(timer);
+  });
+  const seconds = Math.max(0, Math.round((now.value - since) / 1000));
+  return (
+    <span class="faint" role="status">
+      simulating … {seconds > 0 && `${seconds} s`}
+    </span>
+  );
+}

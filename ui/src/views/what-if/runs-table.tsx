@@ -1,0 +1,126 @@
+/** Runs: under which settings, with how much memory, and how each ended. */
+
+import {binary, count} from '../../model/units';
+import {EntryLink, Prose} from '../summary/go';
+import {frameWords} from '../summary/report';
+import {LineSwatch} from './chart';
+import {type Line, lineId} from './lines';
+import {confWords, type SimulatedRun} from './simulation';
+
+const CONFIDENCE = {
+  exact: '',
+  'address-sensitive': 'depends on addresses',
+  'premise-broken': 'would not have run as recorded',
+} as const;
+
+export function RunsTable({heading, runs, lines}: {heading: string; runs: SimulatedRun[]; lines: readonly Line[]}) {
+  if (runs.length === 0) return null;
+  const failed = runs.filter(({oom}) => oom);
+  return (
+    <div class="card">
+      <h2>{heading}</h2>
+      <table class="data">
+        <thead>
+          <tr>
+            <th scope="col">settings</th>
+            <th scope="col" class="number">
+              memory
+            </th>
+            <th scope="col">outcome</th>
+            <th scope="col" class="number">
+              peak allocated
+            </th>
+            <th scope="col" class="number">
+              peak reserved
+            </th>
+            <th scope="col" class="number">
+              retries
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {runs.map((run, i) => (
+            <RunRow key={i} run={run} line={lines.find(({id}) => id === lineId(run))} />
+          ))}
+        </tbody>
+      </table>
+      {failed.map((run, i) => (
+        <Failure key={i} run={run} />
+      ))}
+    </div>
+  );
+}
+
+function RunRow({run, line}: {run: SimulatedRun; line: Line | undefined}) {
+  const doubt = CONFIDENCE[run.confidence];
+  const [low, high] = run.peak_reserved_range_bytes ?? [run.peak_reserved_bytes, run.peak_reserved_bytes];
+  return (
+    <tr>
+      <td>
+        {line && <LineSwatch line={line} />} {confWords(run.conf)}
+      </td>
+      <td class="number">{run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}</td>
+      <td>
+        {run.outcome === 'fits' ? (
+          <span class="good">✓ fits</span>
+        ) : (
+          <span class="danger">
+            ✗ out of memory
+            {run.oom_entry !== undefined && (
+              <>
+                {' '}
+                at <EntryLink entry={run.oom_entry} words={count(run.oom_entry)} />
+              </>
+            )}
+          </span>
+        )}
+        {doubt && (
+          <span class="chip" title={run.reason}>
+            {doubt}
+          </span>
+        )}
+      </td>
+      <td class="number" title={`${count(run.peak_allocated_bytes)} bytes`}>
+        {binary(run.peak_allocated_bytes)}
+      </td>
+      <td class="number" title={`${count(run.peak_reserved_bytes)} bytes`}>
+        {binary(low) === binary(high) ? binary(run.peak_reserved_bytes) : `${binary(low)} to ${binary(high)}`}
+      </td>
+      <td class="number">{count(run.num_alloc_retries)}</td>
+    </tr>
+  );
+}
+
+/** What PyTorch would have said, and what was in the way. */
+function Failure({run}: {run: SimulatedRun}) {
+  const {oom} = run;
+  if (!oom) return null;
+  const {pinning, frames} = oom;
+  const [site] = frames;
+  return (
+    <details class="oom-error">
+      <summary>
+        {confWords(run.conf)}: {binary(oom.requested_bytes)} asked for
+        {site && ` at ${frameWords(site)}`}
+      </summary>
+      {pinning && (
+        <p>
+          {pinning.is_smallest ? 'Without ' : 'Without at most '}
+          {count(pinning.count)} {pinning.count === 1 ? 'block' : 'blocks'} of {binary(pinning.bytes)} the request would
+          have been served
+          {pinning.call_sites[0]?.frames[0] &&
+            `; the first of them is of ${frameWords(pinning.call_sites[0].frames[0])}`}
+          .
+        </p>
+      )}
+      <p>
+        <code class="message">{oom.message}</code>
+      </p>
+      {run.reason && (
+        <p class="faint">
+          <Prose text={run.reason} />
+        </p>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,52 @@
+import {describe, expect, it} from 'vitest';
+import {capacityOf, pairsOf, settingOf, withSetting} from './settings';
+import {type Fit, smallestCard} from './simulation';
+
+describe('settings as text', () => {
+  it('are pairs between commas, except in brackets', () => {
+    expect(pairsOf('a:1, b:[256:1,512:2,>:8],c')).toEqual([
+      ['a', '1'],
+      ['b', '[256:1,512:2,>:8]'],
+      ['c', ''],
+    ]);
+    expect(pairsOf('')).toEqual([]);
+  });
+
+  it('keep the others, and their order, when one is set or taken away', () => {
+    const conf = 'max_split_size_mb:128,expandable_segments:True';
+    expect(withSetting(conf, 'max_split_size_mb', '64')).toBe('max_split_size_mb:64,expandable_segments:True');
+    expect(withSetting(conf, 'expandable_segments', '')).toBe('max_split_size_mb:128');
+    expect(withSetting('', 'expandable_segments', 'True')).toBe('expandable_segments:True');
+    expect(withSetting('b:[1:2,3:4]', 'a', '1')).toBe('b:[1:2,3:4],a:1');
+    expect(settingOf(conf, 'expandable_segments')).toBe('True');
+    expect(settingOf(conf, 'backend')).toBe('');
+  });
+
+  it('take a bare capacity as GiB', () => {
+    expect(capacityOf('24')).toBe(24 * 2 ** 30);
+    expect(capacityOf('1.5')).toBe(1.5 * 2 ** 30);
+    expect(capacityOf('512 MiB')).toBe(512 * 2 ** 20);
+    expect(capacityOf(' ')).toBeNull();
+    expect(() => capacityOf('much')).toThrow('is not a size');
+    expect(() => capacityOf('0')).toThrow('no memory');
+  });
+});
+
+describe('the smallest card', () => {
+  const fit = (fits: boolean[]): Fit => ({
+    conf: '',
+    min_capacity_bytes: 1,
+    min_capacity_any_order_bytes: 1,
+    over_live_ratio: 1,
+    num_alloc_retries: 0,
+    ample_reserved_bytes: 1,
+    cards: fits.map((one, i) => ({gigabytes: i, name: `${i}`, total_bytes: i, fits: one, num_alloc_retries: 0})),
+  });
+
+  it('is one from which on all fit', () => {
+    expect(smallestCard(fit([false, true, true]))?.name).toBe('1');
+    expect(smallestCard(fit([true, false, true]))?.name).toBe('2');
+    expect(smallestCard(fit([true, true]))?.name).toBe('0');
+    expect(smallestCard(fit([true, false]))).toBeUndefined();
+  });
+});
