@@ -1,12 +1,13 @@
 //! What can be asked for. `docs/viewer-data.md` lists it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -106,7 +107,11 @@ async fn manifest(State(served): State<Arc<Served>>, Path((_, id)): Path<(String
     Ok(answer(JSON, shown.manifest.clone()))
 }
 
-async fn section(State(served): State<Arc<Served>>, Path((_, id, name)): Path<(String, String, String)>) -> Answer {
+async fn section(
+    State(served): State<Arc<Served>>,
+    Path((_, id, name)): Path<(String, String, String)>,
+    headers: HeaderMap,
+) -> Answer {
     let file = served.shelf.get(&id)?;
     let shown = file.shown().await?;
     match name.as_str() {
@@ -115,9 +120,31 @@ async fn section(State(served): State<Arc<Served>>, Path((_, id, name)): Path<(S
         name => {
             let section = shown.sections.get(name).cloned();
             let missing = || Problem::not_found(format!("there is no section `{name}`"));
-            section.map(|section| answer(NUMBERS, section)).ok_or_else(missing)
+            part(&section.ok_or_else(missing)?, headers.get(RANGE))
         }
     }
+}
+
+/// All of a section, or the bytes that are asked for: the page wants single numbers of columns that it does not hold.
+fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
+    let Some(range) = range else { return Ok(answer(NUMBERS, section.clone())) };
+    let range = range.to_str().ok().and_then(byte_range).ok_or_else(|| {
+        Problem::malformed("the range is none that is known").hint("ask for one, such as `bytes=0-65535`")
+    })?;
+    let part = section.get(range.clone()).ok_or_else(|| {
+        Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not lie in the section")
+            .hint(format!("it has {} bytes", section.len()))
+    })?;
+    let range = format!("bytes {}-{}/{}", range.start, range.end - 1, section.len());
+    Ok((StatusCode::PARTIAL_CONTENT, [(CONTENT_RANGE, range)], answer(NUMBERS, section.slice_ref(part)))
+        .into_response())
+}
+
+/// `bytes=FIRST-LAST`, both given.
+fn byte_range(text: &str) -> Option<Range<usize>> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then(|| first..last.saturating_add(1))
 }
 
 async fn simulate(

@@ -198,27 +198,9 @@ export async function unpack(base64: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(inflated).arrayBuffer());
 }
 
-/** The bytes of a section. `expected` is its length in bytes where that is known: then they arrive in one buffer. */
-export async function sectionBytes(address: SectionAddress, expected?: number): Promise<Uint8Array> {
+/** The bytes of a section. */
+export async function sectionBytes(address: SectionAddress): Promise<Uint8Array> {
   if ('packed' in address) return unpack(address.packed);
   const response = await reach(address.url);
-  if (expected === undefined || !response.body) return new Uint8Array(await response.arrayBuffer());
-  return readExactly(response.body, expected);
-}
-
-/** Reads a stream of a known length into one buffer: there is no second copy to be collected. */
-async function readExactly(stream: ReadableStream<Uint8Array>, expected: number): Promise<Uint8Array> {
-  const reader = stream.getReader({mode: 'byob'});
-  let bytes = new Uint8Array(expected);
-  let at = 0;
-  while (at < expected) {
-    // The buffer is handed over, and comes back with what was read.
-    const {done, value} = await reader.read(new Uint8Array(bytes.buffer, at));
-    if (value) bytes = new Uint8Array(value.buffer);
-    if (done) throw new Problem({error: `the program sent ${at} bytes of ${expected}`});
-    at += value.length;
-  }
-  const {done} = await reader.read(new Uint8Array(1));
-  if (!done) throw new Problem({error: `the program sent more than ${expected} bytes`});
-  return bytes;
+  return new Uint8Array(await response.arrayBuffer());
 }

@@ -11,6 +11,18 @@ export interface AxisRange {
   readonly to: number;
 }
 
+/** A range moved by a distance. */
+export function moved(range: AxisRange, by: number): AxisRange {
+  return {from: range.from + by, to: range.to + by};
+}
+
+/** A range pushed into the whole; as long as it was, if it fits. */
+export function within(range: AxisRange, whole: AxisRange): AxisRange {
+  const span = Math.min(range.to - range.from, whole.to - whole.from);
+  const from = Math.min(Math.max(range.from, whole.from), whole.to - span);
+  return {from, to: from + span};
+}
+
 /** From positions on an axis to entries. */
 export interface Axis {
   readonly kind: AxisKind;

@@ -53,6 +53,15 @@ export class Stacks {
     return this.frames.name.length + this.frames.labels.length;
   }
 
+  get frameCount(): number {
+    return this.frames.name.length;
+  }
+
+  /** Whose a frame is: a row of `OWNERS`. */
+  ownerOf(frame: number): number {
+    return this.frames.owner[frame];
+  }
+
   /** How many nodes the tree of stacks has. */
   get nodeCount(): number {
     return this.parent.length;

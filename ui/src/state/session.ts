@@ -3,8 +3,7 @@
 import {batch, computed, effect, signal} from '@preact/signals';
 import {type ColumnSection, type DeviceManifest, hasPayload, type Manifest, VIEW_VERSION} from '../data/manifest';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
-import type {Axis} from '../model/axis';
-import {entryAxis} from '../model/axis';
+import {type Axis, entryAxis, moved, within} from '../model/axis';
 import type {WorkerMethods} from '../worker/main';
 import {type Remote, remote} from '../worker/rpc';
 import type {Found} from '../worker/search';
@@ -54,8 +53,19 @@ export const shownEntry = computed(() => {
   return Math.min(store.cursor.value ?? device.peakEntry, device.entries - 1);
 });
 
-/** The whole of the entry axis. */
-export const wholeEntryAxis = computed<Axis>(() => entryAxis(opened.value?.entries ?? 1));
+/** Where an entry lies on the axis that is shown: set by the view that shows it. */
+export const shownAxis = signal<Axis | null>(null);
+
+/** Puts the cursor after an entry, and moves the visible stretch where it would be out of sight. */
+export function reveal(entry: number): void {
+  store.cursor.value = entry;
+  const x = store.xRange.value;
+  const axis = shownAxis.value ?? entryAxis(opened.value?.entries ?? 1);
+  const position = axis.positionOf(entry);
+  if (x && (position < x.from || position > x.to)) {
+    store.xRange.value = within(moved(x, position - (x.from + x.to) / 2), axis.range);
+  }
+}
 
 /** Starts the worker and opens what the address says. Gives what ends it. */
 export function startSession(): () => void {

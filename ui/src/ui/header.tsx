@@ -1,8 +1,20 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
+import {batch} from '@preact/signals';
 import {useRef} from 'preact/hooks';
 import {binary, count} from '../model/units';
-import {addFile, dataSource, engine, files, forgetPlace, found, opened, searchProblem} from '../state/session';
+import {
+  addFile,
+  dataSource,
+  engine,
+  files,
+  forgetPlace,
+  found,
+  opened,
+  reveal,
+  searchProblem,
+  shownEntry,
+} from '../state/session';
 import * as store from '../state/store';
 import {isHelpOpen} from './help';
 
@@ -136,11 +148,13 @@ function ViewTabs() {
 
 /** Pins the next lifetime that the search found. */
 export async function stepMatch(step: 1 | -1): Promise<void> {
-  const row = await engine().nextMatch(store.pinned.value ?? undefined, step);
+  const row = await engine().nextMatch(store.pinned.value ?? undefined, shownEntry.value, step);
   if (row === undefined) return;
-  const details = await engine().describe(row, opened.value?.peakEntry ?? 0);
-  store.pinned.value = row;
-  store.cursor.value = details.at.entry;
+  const details = await engine().describe(row, shownEntry.value);
+  batch(() => {
+    store.pinned.value = row;
+    reveal(details.at.entry);
+  });
 }
 
 function Search() {
@@ -159,6 +173,7 @@ function Search() {
         onKeyDown={event => {
           if (event.key === 'Enter') void stepMatch(event.shiftKey ? -1 : 1);
           if (event.key === 'Escape') {
+            event.stopPropagation();
             store.query.value = '';
             event.currentTarget.blur();
           }

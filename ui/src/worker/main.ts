@@ -1,11 +1,13 @@
 /** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
 
 import {Problem} from '../data/source';
-import type {AxisKind} from '../model/axis';
+import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
+import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
 import {legend} from './grouping';
+import {histograms} from './histograms';
 import {curve, type StackedRequest} from './pictures';
 import {serve, type WorkerScope} from './rpc';
 import {type Found, nextMatch, search, summarise} from './search';
@@ -13,6 +15,7 @@ import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
 import {type StateRequest, state} from './state';
 import {type TimelineRequest, timeline} from './timeline';
+import {totalsOverTime} from './totals';
 
 let opened: Session | undefined;
 let matches: Uint8Array | undefined;
@@ -49,12 +52,20 @@ const methods = {
   times: () => session().times(),
   legend: (by: Grouping, entry: number) => legend(session(), by, entry),
 
+  flameGraph: (request: FlameRequest) => flameGraph(session(), request),
+  frameTable: (request: FlameRequest) => frameTable(session(), request),
+  aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
+  foldedLines: (request: FlameRequest) => foldedLines(session(), request),
+  histograms: () => histograms(session()),
+  totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
+
   /** Sets what is looked for; `undefined` if the query is empty. */
   async search(query: string): Promise<Found | undefined> {
     matches = await search(session(), query);
     return matches && summarise(session(), matches);
   },
-  nextMatch: (row: number | undefined, step: 1 | -1) => matches && nextMatch(matches, row, step),
+  nextMatch: (row: number | undefined, entry: number, step: 1 | -1) =>
+    matches && nextMatch(session().lifetimes, matches, row, entry, step),
 };
 
 export type WorkerMethods = typeof methods;

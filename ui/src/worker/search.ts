@@ -1,6 +1,7 @@
 /** Search: by stack text, address, size, and what a word says. */
 
 import {Problem} from '../data/source';
+import {firstRowFrom, type Lifetimes} from '../model/lifetimes';
 import type {Session} from './session';
 
 /** What a search found. */
@@ -148,9 +149,19 @@ export function summarise(session: Session, matches: Uint8Array): Found {
   return {count: found, bytes: units * unitBytes};
 }
 
-/** The match after a row, or before it, round the ends; `undefined` if nothing matches. */
-export function nextMatch(matches: Uint8Array, row: number | undefined, step: 1 | -1): number | undefined {
-  const from = row ?? (step === 1 ? -1 : matches.length);
+/**
+ * The match after a row, or before it, round the ends; without a row, the first one from an entry on.
+ *
+ * `undefined` if nothing matches.
+ */
+export function nextMatch(
+  lifetimes: Lifetimes,
+  matches: Uint8Array,
+  row: number | undefined,
+  entry: number,
+  step: 1 | -1,
+): number | undefined {
+  const from = row ?? firstRowFrom(lifetimes, entry) - (step === 1 ? 1 : 0);
   for (let i = 1; i <= matches.length; i++) {
     const at = (((from + step * i) % matches.length) + matches.length) % matches.length;
     if (matches[at]) return at;

@@ -163,9 +163,7 @@ async function loadSection(
   if (!section || section.type === 'json') throw new Problem({error: `the file has no column \`${name}\``});
   if (!hasPayload(section)) return decodeColumn(section, new Uint8Array());
   if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
-  const isRaw = (section.encoding ?? 'raw') === 'raw';
-  const payload = await sectionBytes(address, isRaw ? bytesOf(section) : undefined);
-  return decodeColumn(section, payload, starts);
+  return decodeColumn(section, await sectionBytes(address), starts);
 }
 
 /** The rows of a part of a column that is served raw. */
@@ -174,6 +172,7 @@ async function loadRows(section: ColumnSection, address: {url: string}, from: nu
   const width = bytesOf(section) / section.length;
   const range = `bytes=${from * width}-${(from + length) * width - 1}`;
   const response = await reach(address.url, {headers: {range}});
+  if (response.status !== 206) throw new Problem({error: 'the program sends no part of a column'});
   return decodeColumn({type: section.type, length}, new Uint8Array(await response.arrayBuffer()));
 }
 

@@ -1,6 +1,6 @@
 /** What the keyboard does on a stacked picture. */
 
-import {type Opened, shownEntry} from '../../state/session';
+import {type Opened, reveal, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import {addCommands} from '../../ui/keys';
 import type {StackedChart} from './chart';
@@ -22,7 +22,7 @@ export function addChartCommands(title: string, chart: StackedChart, fit: () => 
     {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
     {keys: ['f'], help: 'fit what is pinned, or the selection', run: fit},
     {keys: ['0'], help: 'show everything', run: showAll},
-    {keys: ['p'], help: 'go to the peak', run: () => goTo(chart, chart.device.peakEntry)},
+    {keys: ['p'], help: 'go to the peak', run: () => reveal(chart.device.peakEntry)},
     {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
     {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},
     {keys: ['['], help: 'previous iteration, phase or scope', run: () => goToBoundary(chart, -1)},
@@ -49,17 +49,10 @@ export function showSelection(chart: StackedChart): void {
   if (store.selection.value) showEntries(chart, store.selection.value.from, store.selection.value.to, 0.05);
 }
 
-function goTo(chart: StackedChart, entry: number): void {
-  store.cursor.value = entry;
-  const {from, to} = chart.viewport.x;
-  const position = chart.axis.positionOf(entry);
-  if (position < from || position > to) panBy(chart, position - (from + to) / 2);
-}
-
 function goToNextError(chart: StackedChart): void {
   const errors = chart.device.device.marks.filter(({kind}) => kind === 'oom');
   const next = errors.find(({entry}) => entry > (store.cursor.value ?? -1)) ?? errors[0];
-  if (next) goTo(chart, next.entry);
+  if (next) reveal(next.entry);
 }
 
 function goToBoundary(chart: StackedChart, step: 1 | -1): void {
@@ -68,7 +61,7 @@ function goToBoundary(chart: StackedChart, step: 1 | -1): void {
   starts.sort((a, b) => a - b);
   const at = shownEntry.value;
   const next = step === 1 ? starts.find(entry => entry > at) : starts.findLast(entry => entry < at);
-  if (next !== undefined) goTo(chart, next);
+  if (next !== undefined) reveal(next);
 }
 
 function selectVisible(chart: StackedChart): void {

@@ -1,10 +1,10 @@
 /** Wheel, drag and touch on a stacked picture, from events to the state. */
 
-import {entriesOfColumn} from '../../model/axis';
+import {type AxisRange, entriesOfColumn, moved, within} from '../../model/axis';
 import * as store from '../../state/store';
 import {type Hit, LEFT_CSS, type StackedChart} from './chart';
 import {MINIMAP_CSS} from './minimap';
-import {bytesOfCss, moved, positionOfCss, within, zoomed} from './viewport';
+import {bytesOfCss, positionOfCss, zoomed} from './viewport';
 
 /** What the gestures report. */
 export interface GestureEvents {
@@ -104,10 +104,7 @@ export function listen(host: HTMLElement, chart: StackedChart, events: GestureEv
 function panTo(chart: StackedChart, drag: Drag, x: number, y: number): void {
   const {widthCss, heightCss} = chart.viewport;
   const {x: range, low, high} = drag.from;
-  store.xRange.value = wholeAsNull(
-    chart,
-    moved(range, chart.axis.range, ((drag.x - x) / widthCss) * (range.to - range.from)),
-  );
+  store.xRange.value = wholeAsNull(chart, moved(range, ((drag.x - x) / widthCss) * (range.to - range.from)));
   if (store.yRange.value === null) return;
   const by = Math.max(((y - drag.y) / heightCss) * (high - low), -low);
   store.yRange.value = {low: low + by, high: high + by};
@@ -115,7 +112,7 @@ function panTo(chart: StackedChart, drag: Drag, x: number, y: number): void {
 
 /** Moves the view by a distance on the axis. */
 export function panBy(chart: StackedChart, by: number): void {
-  store.xRange.value = wholeAsNull(chart, moved(chart.viewport.x, chart.axis.range, by));
+  store.xRange.value = wholeAsNull(chart, moved(chart.viewport.x, by));
 }
 
 /** Zooms the x axis about a position. */
@@ -144,7 +141,7 @@ export function showEntries(chart: StackedChart, from: number, to: number, margi
   const low = chart.axis.positionOf(from);
   const high = Math.max(chart.axis.positionOf(to), low + 1);
   const by = Math.max((high - low) * margin, chart.axis.kind === 'entry' ? 4 : 1);
-  store.xRange.value = wholeAsNull(chart, within({from: low - by, to: high + by}, chart.axis.range));
+  store.xRange.value = wholeAsNull(chart, {from: low - by, to: high + by});
 }
 
 function centreOn(chart: StackedChart, xCss: number): void {
@@ -161,7 +158,9 @@ function selectBetween(chart: StackedChart, a: number, b: number): void {
   store.selection.value = entriesOfColumn(chart.axis, chart.device.entries, from, to);
 }
 
-function wholeAsNull(chart: StackedChart, range: {from: number; to: number}): {from: number; to: number} | null {
+/** The part of the axis nearest to a range; `null` for all of it. */
+function wholeAsNull(chart: StackedChart, range: AxisRange): AxisRange | null {
   const whole = chart.axis.range;
-  return range.from <= whole.from && range.to >= whole.to ? null : range;
+  const inside = within(range, whole);
+  return inside.from <= whole.from && inside.to >= whole.to ? null : inside;
 }

@@ -6,7 +6,7 @@ import {useEffect, useRef} from 'preact/hooks';
 import {Problem} from '../../data/source';
 import {type Axis, type AxisKind, entryAxis, timeAxis} from '../../model/axis';
 import {count} from '../../model/units';
-import {engine, type Opened, opened, problem} from '../../state/session';
+import {engine, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
 import {FloatingCard} from '../../ui/floating';
 import {registerPicture} from '../../ui/save';
@@ -52,6 +52,7 @@ export function StackedPlot<D>(props: PlotProps<D>) {
     axisOf(device, kind).then(
       made => {
         axis.value = made;
+        shownAxis.value = made;
       },
       error => {
         problem.value = Problem.from(error);

@@ -5,7 +5,7 @@
  * device pixels, which pictures have. Functions are named by the space that they give.
  */
 
-import type {AxisRange} from '../../model/axis';
+import {type AxisRange, within} from '../../model/axis';
 
 /** The chart's plot area, in CSS pixels, and what it shows. */
 export interface Viewport {
@@ -50,16 +50,4 @@ export function zoomed(
   if (span >= most) return null;
   const from = about - ((about - range.from) / (range.to - range.from)) * span;
   return within({from, to: from + span}, whole);
-}
-
-/** A range moved by a distance, within the whole. */
-export function moved(range: AxisRange, whole: AxisRange, by: number): AxisRange {
-  return within({from: range.from + by, to: range.to + by}, whole);
-}
-
-/** A range pushed into the whole; as long as it was, if it fits. */
-export function within(range: AxisRange, whole: AxisRange): AxisRange {
-  const span = Math.min(range.to - range.from, whole.to - whole.from);
-  const from = Math.min(Math.max(range.from, whole.from), whole.to - span);
-  return {from, to: from + span};
 }

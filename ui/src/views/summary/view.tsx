@@ -1,5 +1,77 @@
-import type {Opened} from '../../state/session';
+/** The report: the verdict, what to look at and where, and the numbers that both rest on. */
 
-export function SummaryView(_: {device: Opened}) {
-  return <section class="view" />;
+import {useMemo} from 'preact/hooks';
+import {dataSource, engine, type Opened} from '../../state/session';
+import * as store from '../../state/store';
+import {useAnswer} from '../../ui/answer';
+import {copyText} from '../../ui/copy';
+import {ProblemCard} from '../../ui/problem';
+import {CallSites, Categories} from './call-sites';
+import {Facts} from './facts';
+import {Findings} from './findings';
+import {Prose} from './go';
+import {LifetimeHistograms, SizeHistogram} from './histograms';
+import {Iterations} from './iterations';
+import type {Report} from './report';
+import {TotalsChart} from './totals-chart';
+import {TotalsTable} from './totals-table';
+
+export function SummaryView({device}: {device: Opened}) {
+  const section = device.manifest.sections.report;
+  const answer = useAnswer(device, () => (section ? dataSource().json<Report>(store.file.peek(), 'report') : null));
+  const {value, problem, isBusy} = answer.value;
+  if (problem) return <ProblemCard problem={problem} />;
+  if (!value) return <p class="reading">{isBusy ? 'reading the report …' : 'this file has no report'}</p>;
+  return <Summary device={device} report={value} />;
+}
+
+function Summary({device, report}: {device: Opened; report: Report}) {
+  const own = report.devices.find(one => one.device === device.device.device) ?? report.devices[0];
+  const totals = useAnswer(device, () => engine().totalsOverTime(1200));
+  const histograms = useAnswer(device, () => engine().histograms());
+  const text = useMemo(() => textOf(report), [report]);
+  return (
+    <section class="view summary" aria-label="Summary">
+      <div class="card verdict">
+        <h2>
+          Verdict
+          <span class="spring" />
+          <button type="button" class="plain" title="Copy verdict and findings as text" onClick={() => copyText(text)}>
+            copy
+          </button>
+        </h2>
+        <p>
+          <Prose text={report.verdict} />
+        </p>
+      </div>
+      {own && (
+        <>
+          <Findings device={own} />
+          <div class="card-columns">
+            <div>
+              <TotalsTable device={own} />
+              <CallSites device={own} />
+              <Iterations device={own} />
+              <Facts report={report} device={own} />
+            </div>
+            <div>
+              {totals.value.value && <TotalsChart device={device} totals={totals.value.value} />}
+              <Categories device={own} />
+              {histograms.value.value && <SizeHistogram histograms={histograms.value.value} />}
+              {histograms.value.value && <LifetimeHistograms histograms={histograms.value.value} />}
+            </div>
+          </div>
+        </>
+      )}
+    </section>
+  );
+}
+
+function textOf({verdict, devices}: Report): string {
+  const findings = devices.flatMap(({device, findings}) =>
+    findings.map(({severity, title, detail, change}) =>
+      [`${severity}, device ${device}: ${title}`, `  ${detail}`, ...(change ? [`  ${change}`] : [])].join('\n'),
+    ),
+  );
+  return [verdict, ...findings].join('\n');
 }

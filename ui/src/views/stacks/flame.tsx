@@ -1,0 +1,169 @@
+/** One flame graph: its canvas, what is said of the box under the pointer, and its keys. */
+
+import {useSignal} from '@preact/signals';
+import {useEffect, useRef} from 'preact/hooks';
+import type {FlameLayout} from '../../model/flame-layout';
+import {ROOT_KEY} from '../../model/flame-tree';
+import {count, percent} from '../../model/units';
+import * as store from '../../state/store';
+import type {WeightUnit} from '../../worker/flame';
+import {FlameCanvas, neighbour} from './flame-canvas';
+import {amountOf, exactAmount, type Words} from './words';
+
+/** A box, and what was done with it. */
+export interface FlameProps {
+  readonly layout: FlameLayout;
+  readonly words: Words;
+  readonly unit: WeightUnit;
+  readonly grows: 'down' | 'up';
+  /** What the root says. */
+  readonly rootLabel: string;
+  /** Whose colour the root has; it is nobody's otherwise. */
+  readonly rootKey?: number;
+  readonly label: string;
+  readonly zoomed: number;
+  readonly chosen: number;
+  onChoose(box: number): void;
+  onZoom(box: number): void;
+  /** The canvas, for those who save it or give it keys. */
+  onReady?(canvas: FlameCanvas | null): void;
+}
+
+export function Flame(props: FlameProps) {
+  const {layout, words, unit, grows, rootLabel, zoomed, chosen} = props;
+  const host = useRef<HTMLDivElement>(null);
+  const canvas = useRef<FlameCanvas | null>(null);
+  const hover = useSignal<{box: number; x: number; y: number} | null>(null);
+  const shade = store.shade.value;
+  const query = store.query.value;
+
+  useEffect(() => {
+    if (!host.current) return;
+    const made = new FlameCanvas(host.current);
+    canvas.current = made;
+    props.onReady?.(made);
+    return () => {
+      props.onReady?.(null);
+      made.stop();
+    };
+  }, []);
+
+  useEffect(() => {
+    const colours = words.colours(shade);
+    const {rootKey} = props;
+    canvas.current?.show({
+      layout,
+      grows,
+      zoomed,
+      chosen,
+      looks: {
+        label: key => words.of(key)?.label ?? rootLabel,
+        colour: key => colours(key === ROOT_KEY && rootKey !== undefined ? rootKey : key),
+        matches: words.matcher(query),
+        amount: box => `${amountOf(layout.total[box], unit)}  ${percent(shareAt(layout, box))}`,
+      },
+    });
+  }, [layout, words, unit, grows, rootLabel, zoomed, chosen, shade, query]);
+
+  useEffect(() => canvas.current?.reveal(chosen), [chosen]);
+  useEffect(() => {
+    hover.value = null;
+  }, [layout, zoomed]);
+
+  const at = (event: MouseEvent) => {
+    const box = host.current!.getBoundingClientRect();
+    return canvas.current?.hit(event.clientX - box.left, event.clientY - box.top) ?? -1;
+  };
+  return (
+    <>
+      <div
+        ref={host}
+        class="plot flame"
+        role="application"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it takes keys
+        tabIndex={0}
+        aria-label={`${props.label}: arrows move between boxes, Enter zooms. The table says the same as text`}
+        onPointerMove={event => {
+          const box = at(event);
+          hover.value = box < 0 ? null : {box, x: event.clientX, y: event.clientY};
+        }}
+        onPointerLeave={() => (hover.value = null)}
+        onClick={event => {
+          const box = at(event);
+          if (box < 0) return;
+          props.onChoose(box);
+          props.onZoom(box);
+        }}
+        onDblClick={() => props.onZoom(0)}
+        onWheel={event => {
+          if (canvas.current?.scrollBy(grows === 'down' ? event.deltaY : -event.deltaY)) event.preventDefault();
+        }}
+        onKeyDown={event => {
+          if (flameKey(props, event.key)) {
+            event.preventDefault();
+            event.stopPropagation();
+          }
+        }}
+      />
+      {hover.value && hover.value.box < layout.parent.length && <BoxTooltip {...props} {...hover.value} />}
+    </>
+  );
+}
+
+/** What a key does with a flame graph; whether it does something. */
+export function flameKey(props: FlameProps, key: string): boolean {
+  const {layout, chosen, zoomed, grows} = props;
+  if (key.startsWith('Arrow')) props.onChoose(neighbour(layout, chosen, key, grows));
+  else if (key === 'Enter' && chosen >= 0) props.onZoom(chosen);
+  else if (key === '0') props.onZoom(0);
+  else if (key === 'Escape' && zoomed !== 0) props.onZoom(0);
+  else return false;
+  return true;
+}
+
+export function shareAt(layout: FlameLayout, box: number): number {
+  return layout.total[0] > 0 ? layout.total[box] / layout.total[0] : 0;
+}
+
+function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {box: number; x: number; y: number}) {
+  const line = words.of(layout.key[box]);
+  const isRight = x > innerWidth - 460;
+  const isLow = y > innerHeight - 200;
+  const style = {
+    [isRight ? 'right' : 'left']: `${isRight ? innerWidth - x + 14 : x + 14}px`,
+    [isLow ? 'bottom' : 'top']: `${isLow ? innerHeight - y + 14 : y + 14}px`,
+  };
+  const above = layout.parent[box];
+  return (
+    <div class="tooltip" style={style} role="status">
+      <div>
+        <b>{line?.name ?? rootLabel}</b>
+      </div>
+      {line?.file && (
+        <div class="faint wrap">
+          {/* A path may be broken behind a slash. */}
+          {line.file.split(/(?<=[/\\])/).map((part, i) => (
+            <span key={i}>
+              {part}
+              <wbr />
+            </span>
+          ))}
+          {line.line > 0 && `:${line.line}`}
+        </div>
+      )}
+      <div>
+        {amountOf(layout.total[box], unit)} <span class="faint">({exactAmount(layout.total[box], unit)})</span>
+      </div>
+      <div class="faint">
+        {percent(shareAt(layout, box))} of all
+        {box !== 0 &&
+          above !== 0 &&
+          `, ${percent(layout.total[box] / Math.max(layout.total[above], 1e-300))} of its caller`}
+        , in {count(layout.totalCount[box])}
+      </div>
+      {layout.self[box] > 0 && layout.self[box] < layout.total[box] && (
+        <div class="faint">{amountOf(layout.self[box], unit)} here, without what it calls</div>
+      )}
+    </div>
+  );
+}

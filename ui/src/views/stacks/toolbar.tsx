@@ -1,0 +1,99 @@
+/** The choices above the stacks. */
+
+import {FRAME_KINDS, type FrameKind, kindColour} from '../../draw/frame-colours';
+import {FOLDS, type Fold} from '../../model/stack-shape';
+import {engine, type Opened} from '../../state/session';
+import * as store from '../../state/store';
+import {copyText} from '../../ui/copy';
+import {SaveMenu} from '../../ui/save';
+import {WEIGHINGS} from '../../worker/flame';
+import {flameRequest, weighingWords} from './request';
+
+const FOLD_WORDS: Record<Fold, string> = {
+  own: 'your code only',
+  folded: 'PyTorch folded',
+  all: 'all frames',
+};
+
+export function StacksToolbar({device}: {device: Opened}) {
+  const of = store.viewOption('stacks.of', WEIGHINGS);
+  const words = weighingWords(device);
+  const fold = store.viewOption('stacks.frames', FOLDS);
+  const isTable = store.viewOption('stacks.show', ['flame', 'table']) === 'table';
+  return (
+    <div class="toolbar">
+      <fieldset class="switch" aria-label="Show">
+        <Switch name="stacks.show" value="flame" isOn={!isTable} words="Flame graph" />
+        <Switch name="stacks.show" value="table" isOn={isTable} words="Table" />
+      </fieldset>
+      <label>
+        <span class="hidden">What is weighed</span>
+        <select value={of} onChange={event => store.setViewOption('stacks.of', event.currentTarget.value)}>
+          {WEIGHINGS.map(one => (
+            <option key={one} value={one}>
+              {words[one]}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span class="hidden">Which frames are shown</span>
+        <select value={fold} onChange={event => store.setViewOption('stacks.frames', event.currentTarget.value)}>
+          {FOLDS.map(one => (
+            <option key={one} value={one}>
+              {FOLD_WORDS[one]}
+            </option>
+          ))}
+        </select>
+      </label>
+      {!isTable && <Check name="stacks.order" off="callers" on="inverted" words="inverted" hint="Callers below (i)" />}
+      <Check
+        name="stacks.recursion"
+        off="shown"
+        on="collapsed"
+        words="recursion once"
+        hint="Leave out a frame that is already among its callers"
+      />
+      <span class="spring" />
+      <button
+        type="button"
+        title="Copy as folded stacks: a line a stack, for flamegraph.pl and speedscope"
+        onClick={() => void engine().foldedLines(flameRequest()).then(copyText)}
+      >
+        copy
+      </button>
+      <SaveMenu />
+    </div>
+  );
+}
+
+function Switch({name, value, isOn, words}: {name: string; value: string; isOn: boolean; words: string}) {
+  return (
+    <button type="button" class={isOn ? 'on' : ''} aria-pressed={isOn} onClick={() => store.setViewOption(name, value)}>
+      {words}
+    </button>
+  );
+}
+
+function Check(props: {name: string; off: string; on: string; words: string; hint: string}) {
+  const {name, off, on} = props;
+  const isOn = store.viewOption(name, [off, on]) === on;
+  return (
+    <label title={props.hint}>
+      <input type="checkbox" checked={isOn} onChange={() => store.setViewOption(name, isOn ? off : on)} /> {props.words}
+    </label>
+  );
+}
+
+/** Whose code the colours say. */
+export function KindLegend({kinds}: {kinds: FrameKind[]}) {
+  return (
+    <span class="kinds">
+      {kinds.map(kind => (
+        <span key={kind}>
+          <span class="swatch" style={{background: kindColour(kind, store.shade.value)}} /> {FRAME_KINDS[kind].words}
+        </span>
+      ))}
+    </span>
+  );
+}

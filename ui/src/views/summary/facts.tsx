@@ -1,0 +1,95 @@
+/** Fragmentation, the allocator's settings, the version of torch, and what was odd in the file. */
+
+import {binary, count, percent} from '../../model/units';
+import {EntryLink, Prose} from './go';
+import {type DeviceReport, type Report, settingWords} from './report';
+
+/** Each measure with its definition: no single one is honest alone. */
+const MEASURES: [name: string, words: string][] = [
+  ['free_at_peak_bytes', 'free at the peak: reserved and in no active block'],
+  ['rounding_at_peak_bytes', 'active beyond what was requested, at the peak'],
+  ['free_bytes', 'free at the dump: reserved and in no active block'],
+  ['releasable_bytes', 'of these, in segments with nothing active: `empty_cache()` gives them back'],
+  ['inactive_split_bytes', 'of these, in segments partly in use, expandable ones not counted'],
+  ['private_pool_free_bytes', 'of these, in private pools'],
+  ['other_streams_free_bytes', 'of these, on other streams than most'],
+  ['largest_free_block_bytes', 'the largest free block'],
+  ['rounding_bytes', 'active beyond what was requested, at the dump'],
+];
+
+export function Facts({report, device}: {report: Report; device: DeviceReport}) {
+  const {fragmentation} = device;
+  const measures = MEASURES.filter(([name]) => typeof fragmentation[name] === 'number');
+  const settings = Object.entries(report.settings ?? {});
+  return (
+    <>
+      <div class="card">
+        <h2>Fragmentation</h2>
+        <table class="data">
+          <tbody>
+            {measures.map(([name, words]) => (
+              <tr key={name}>
+                <td class="number" title={`${count(fragmentation[name] ?? 0)} bytes`}>
+                  {binary(fragmentation[name] ?? 0)}
+                </td>
+                <td>
+                  <Prose text={words} />
+                  <ShareOf name={name} device={device} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <div class="card">
+        <h2>
+          Allocator settings
+          <span class="faint">
+            torch {report.torch.version}
+            {!report.torch.known && ' (not recorded: what writes such a file)'}
+          </span>
+        </h2>
+        {settings.length === 0 ? (
+          <p class="faint">the file does not record them</p>
+        ) : (
+          <dl class="facts wide">
+            {settings.map(([name, value]) => (
+              <>
+                <dt>{name}</dt>
+                <dd>{settingWords(name, value)}</dd>
+              </>
+            ))}
+          </dl>
+        )}
+      </div>
+      {report.warnings.length > 0 && (
+        <div class="card">
+          <h2>Warnings</h2>
+          <ul class="warnings">
+            {report.warnings.map(({message, count: times, entry}, i) => (
+              <li key={i}>
+                <Prose text={message} />
+                {times > 1 && <span class="faint"> ({count(times)} times)</span>}
+                {entry !== undefined && (
+                  <>
+                    {' '}
+                    <EntryLink entry={entry} words={`entry ${count(entry)}`} />
+                  </>
+                )}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </>
+  );
+}
+
+function ShareOf({name, device}: {name: string; device: DeviceReport}) {
+  const {free_share: free, scattered_share: scattered} = device.fragmentation;
+  if (name === 'free_bytes' && typeof free === 'number') return <span class="faint"> ({percent(free)})</span>;
+  if (name === 'largest_free_block_bytes' && typeof scattered === 'number') {
+    return <span class="faint">; {percent(scattered)} of the free bytes lie outside it</span>;
+  }
+  return null;
+}

@@ -1,0 +1,83 @@
+/** Requested, allocated, active and reserved bytes: at the peak, at the start and at the dump. */
+
+import {binary, count} from '../../model/units';
+import {EntryLink} from './go';
+import type {DeviceReport, Totals} from './report';
+
+const NAMES: Record<string, string> = {
+  requested: 'what the program asked for',
+  allocated: 'requested, rounded up to blocks',
+  active: 'allocated, and freed but still in use by another stream',
+  reserved: 'held from the driver: what `nvidia-smi` sees, without the CUDA context',
+};
+
+export function TotalsTable({device}: {device: DeviceReport}) {
+  const {peak, start, end, block_sizes: sizes} = device;
+  const names = Object.keys(NAMES).filter(name => typeof end[`${name}_bytes`] === 'number');
+  const hasStart = names.some(name => (start[`${name}_bytes`] ?? 0) > 0);
+  return (
+    <div class="card">
+      <h2>Totals</h2>
+      <table class="data">
+        <thead>
+          <tr>
+            <th scope="col" />
+            {hasStart && (
+              <th scope="col" class="number">
+                before the recording
+              </th>
+            )}
+            <th scope="col" class="number">
+              peak
+            </th>
+            <th scope="col" class="number">
+              at entry
+            </th>
+            <th scope="col" class="number">
+              at the dump
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {names.map(name => (
+            <tr key={name}>
+              <th scope="row" title={NAMES[name]}>
+                {name}
+              </th>
+              {hasStart && <Bytes totals={start} name={name} />}
+              <Bytes totals={peak} name={name} />
+              <td class="number">
+                <Entry entry={peak[`${name}_entry`]} isKnown={typeof peak[`${name}_bytes`] === 'number'} />
+              </td>
+              <Bytes totals={end} name={name} />
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {sizes.known !== 'exact' && (
+        <p class="faint">
+          sizes of blocks: {sizes.known}
+          {sizes.reason && `; ${sizes.reason}`}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Bytes({totals, name}: {totals: Totals; name: string}) {
+  const bytes = totals[`${name}_bytes`];
+  const most = totals[`${name}_bytes_at_most`];
+  if (typeof bytes !== 'number') return <td class="number faint">–</td>;
+  const hasMost = typeof most === 'number' && most !== bytes;
+  return (
+    <td class="number" title={`${count(bytes)} bytes${hasMost ? `, at most ${count(most)}` : ''}`}>
+      {binary(bytes)}
+      {hasMost && <span class="faint"> to {binary(most)}</span>}
+    </td>
+  );
+}
+
+function Entry({entry, isKnown}: {entry: number | null | undefined; isKnown: boolean}) {
+  if (typeof entry === 'number') return <EntryLink entry={entry} words={count(entry)} />;
+  return <span class="faint">{isKnown ? 'before' : '–'}</span>;
+}
