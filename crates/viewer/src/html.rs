@@ -81,7 +81,7 @@ pub fn write_page(
         columns(analysis, name, &columns::Options { least_bytes: options.least_bytes });
     let mut packed = packed_columns(&sections);
     for (name, pack) in &packed {
-        if let Some(info) = info_of(&mut manifest, name) {
+        if let Some(info) = manifest.info_mut(name) {
             info.encoding = pack.encoding;
         }
     }
@@ -199,17 +199,6 @@ fn packed_columns(sections: &std::collections::BTreeMap<String, Section>) -> Vec
     });
     packed.sort_by(|a, b| a.0.cmp(&b.0));
     packed
-}
-
-/// Where the manifest speaks of a section.
-fn info_of<'m>(manifest: &'m mut columns::Manifest, name: &str) -> Option<&'m mut SectionInfo> {
-    match name.split_once('/') {
-        None => manifest.sections.get_mut(name),
-        Some((device, name)) => {
-            let device: u32 = device.parse().ok()?;
-            manifest.devices.iter_mut().find(|of| of.device == device)?.sections.get_mut(name)
-        }
-    }
 }
 
 /// The answers to the usual questions, as JSON; or why there are none.

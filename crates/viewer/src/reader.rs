@@ -11,9 +11,9 @@ use std::thread;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_analysis::view::answer::{self, Question, Replayed, busiest, is_asynchronous};
-use highwater_analysis::view::columns::{self, Columns, columns};
+use highwater_analysis::view::columns::{self, Columns, Encoding, columns};
 use highwater_analysis::view::report;
-use highwater_analysis::whatif::Memory;
+use highwater_analysis::whatif::{Memory, parallel};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::{Error as SnapshotError, Snapshot};
 use tokio::sync::{oneshot, watch};
@@ -150,13 +150,41 @@ fn analysed(snapshot: &Snapshot, classes: StackClasses, treatment: Treatment) ->
     analysis
 }
 
-fn shown_of(analysis: &Analysis<'_>, columns: Columns, questions: Sender<Ask>) -> Shown {
+fn shown_of(analysis: &Analysis<'_>, mut columns: Columns, questions: Sender<Ask>) -> Shown {
+    let packed = pack_large(&mut columns);
+    let raw = columns.sections.into_iter().map(|(name, section)| (name, Bytes::from(section.bytes)));
     Shown {
         manifest: json(&columns.manifest),
         frames: json(&columns::frames(analysis)),
-        sections: columns.sections.into_iter().map(|(name, section)| (name, Bytes::from(section.bytes))).collect(),
+        sections: raw.chain(packed).collect(),
         questions,
     }
+}
+
+/// Columns of more bytes are packed, if the page always reads them whole: a browser keeps what it was sent for a while.
+const LARGE_BYTES: usize = 4 << 20;
+
+/// Takes the largest columns out, and packs them as the manifest then says.
+fn pack_large(columns: &mut Columns) -> Vec<(String, Bytes)> {
+    let encoding = |name: &str| match name.split_once('/')?.1 {
+        "start" => Some(Encoding::Delta),
+        "end" => Some(Encoding::Length),
+        "size" => Some(Encoding::Varint),
+        _ => None,
+    };
+    let large = columns.sections.iter().filter(|(_, section)| section.bytes.len() > LARGE_BYTES);
+    let large: Vec<(String, Encoding)> = large.filter_map(|(name, _)| Some((name.clone(), encoding(name)?))).collect();
+    let packed = parallel::map(&large, |(name, encoding)| {
+        let start = name.strip_suffix("/end").and_then(|device| columns.sections.get(&format!("{device}/start")));
+        (name.clone(), Bytes::from(columns.sections[name].encoded(*encoding, start).into_owned()))
+    });
+    for (name, encoding) in &large {
+        columns.sections.remove(name);
+        if let Some(info) = columns.manifest.info_mut(name) {
+            info.encoding = *encoding;
+        }
+    }
+    packed
 }
 
 /// Answers until nobody can ask any more.

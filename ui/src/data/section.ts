@@ -36,31 +36,31 @@ export function decodeColumn(section: ColumnSection, payload: Uint8Array, starts
     column.fill(section.constant);
     return column;
   }
-  switch (section.encoding ?? 'raw') {
-    case 'raw':
-      return rawColumn(column, payload);
+  if ((section.encoding ?? 'raw') === 'raw') return rawColumn(column, payload);
+  const reader = new VarintReader(payload);
+  switch (section.encoding) {
     case 'varint':
-      readVarints(payload, column.length, (row, value) => {
-        column[row] = value;
-      });
-      return column;
+      for (let row = 0; row < column.length; row++) column[row] = reader.next();
+      break;
     case 'delta': {
       let previous = 0;
-      readVarints(payload, column.length, (row, value) => {
+      for (let row = 0; row < column.length; row++) {
         // Zigzag: even numbers stand for 0, 1, 2, odd ones for -1, -2, -3.
+        const value = reader.next();
         previous += value % 2 === 0 ? value / 2 : -(value + 1) / 2;
         column[row] = previous;
-      });
-      return column;
+      }
+      break;
     }
-    case 'length': {
+    case 'length':
       if (starts?.length !== column.length) throw new Error('lengths need the column that they count from');
-      readVarints(payload, column.length, (row, value) => {
-        column[row] = starts[row] + value;
-      });
-      return column;
-    }
+      for (let row = 0; row < column.length; row++) column[row] = starts[row] + reader.next();
+      break;
   }
+  if (reader.at !== payload.length) {
+    throw new Error(`a column of ${column.length} rows took ${reader.at} bytes of ${payload.length}`);
+  }
+  return column;
 }
 
 function rawColumn(column: Column, payload: Uint8Array): Column {
@@ -75,20 +75,23 @@ function rawColumn(column: Column, payload: Uint8Array): Column {
   return column;
 }
 
-/** Calls back with `count` numbers in LEB128; numbers up to 2^53 are exact. */
-function readVarints(payload: Uint8Array, count: number, each: (row: number, value: number) => void): void {
-  let at = 0;
-  for (let row = 0; row < count; row++) {
-    let value = 0;
-    let scale = 1;
-    let byte: number;
-    do {
-      if (at >= payload.length) throw new Error(`a column of ${count} rows ends in row ${row}`);
-      byte = payload[at++];
-      value += (byte & 0x7f) * scale;
-      scale *= 128;
-    } while (byte & 0x80);
-    each(row, value);
+/** Reads numbers in LEB128; up to 2^53 they are exact. Past the end come zeros: who reads looks at `at` in the end. */
+class VarintReader {
+  /** Bytes that were read. */
+  at = 0;
+  private readonly payload: Uint8Array;
+
+  constructor(payload: Uint8Array) {
+    this.payload = payload;
   }
-  if (at !== payload.length) throw new Error(`a column of ${count} rows is followed by ${payload.length - at} bytes`);
+
+  next(): number {
+    let byte = this.payload[this.at++];
+    let value = byte & 0x7f;
+    for (let scale = 128; byte & 0x80; scale *= 128) {
+      byte = this.payload[this.at++];
+      value += (byte & 0x7f) * scale;
+    }
+    return value;
+  }
 }

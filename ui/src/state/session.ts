@@ -143,6 +143,7 @@ async function open(file: number, device: number | null): Promise<void> {
     if (mine !== opening) return;
     batch(() => {
       problem.value = null;
+      linkTimes(opened.value?.device, chosen);
       opened.value = {manifest, device: chosen, generation: mine, entries: Math.max(1, chosen.entries), ...seen};
     });
     document.title = `${manifest.name} · highwater`;
@@ -152,6 +153,14 @@ async function open(file: number, device: number | null): Promise<void> {
       opened.value = null;
       problem.value = Problem.from(error);
     });
+  }
+}
+
+/** Keeps the visible stretch of time when another file is opened: each counts from its own first entry. */
+function linkTimes(from: DeviceManifest | undefined, to: DeviceManifest): void {
+  const x = store.xRange.value;
+  if (x && store.axis.value === 'time' && from?.time_us && to.time_us) {
+    store.xRange.value = moved(x, from.time_us[0] - to.time_us[0]);
   }
 }
 

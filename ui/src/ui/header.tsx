@@ -35,12 +35,15 @@ export function Header() {
   );
 }
 
+/** More files than these are listed, not shown side by side. */
+const TABS_MAX = 6;
+
 function FileTabs() {
   const input = useRef<HTMLInputElement>(null);
   const all = files.value;
   return (
     <nav class="files" aria-label="Files">
-      {all.length > 8 ? <FileSelect /> : all.map(file => <FileTab key={file.id} {...file} />)}
+      {all.length > TABS_MAX ? <FileSelect /> : all.map(file => <FileTab key={file.id} {...file} />)}
       {dataSource().isServed && (
         <>
           <button
@@ -86,7 +89,7 @@ function FileTab({id, name, state}: {id: number; name: string; state: string}) {
     >
       {state === 'reading' && '… '}
       {state === 'failed' && '⚠ '}
-      {name}
+      {name.replace(/\.pickle(\.gz|\.zst)?$/, '')}
     </button>
   );
 }

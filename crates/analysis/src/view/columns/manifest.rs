@@ -46,6 +46,15 @@ pub struct Manifest {
     pub devices: Vec<DeviceManifest>,
 }
 
+impl Manifest {
+    /// What it says of a section: of the file, or of a device, whose number and a slash then come first.
+    pub fn info_mut(&mut self, name: &str) -> Option<&mut SectionInfo> {
+        let Some((device, name)) = name.split_once('/') else { return self.sections.get_mut(name) };
+        let device: u32 = device.parse().ok()?;
+        self.devices.iter_mut().find(|of| of.device == device)?.sections.get_mut(name)
+    }
+}
+
 /// Where answers to "what if" come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum WhatIf {
