@@ -1,19 +1,30 @@
-# build, demo, test, bench, fuzz: each works in a fresh clone on a machine with Rust and Python 3.10 or newer.
+# build, demo, test, bench, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or newer.
+# `make test` wants Chromium too.
 
 CARGO ?= cargo
 PYTHON ?= python3
+NPM ?= npm
 # nextest runs each test in a process of its own and sums up in one line; without it `cargo test` does.
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: build demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs \
-	doctests tests
+.PHONY: build ui demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs \
+	doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing two minutes of processor time, on two idle cores half of
 # that: 50 s for our own crates with the link-time optimisation, then zstd's C, clap_builder, zlib-rs and serde_json.
-build:
+build: ui
 	$(CARGO) build --release --locked --bin highwater
+
+# The viewer's page in ui/dist, which the binary embeds: 10 s with its packages, else 1 s.
+ui: ui/dist/app.js
+
+ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell find ui/src ui/public -type f)
+	cd ui && $(NPM) run build
+
+ui/node_modules/.package-lock.json: ui/package-lock.json
+	cd ui && $(NPM) ci --no-audit --no-fund
 
 # The report on a real out-of-memory error.
 demo: build
@@ -21,7 +32,7 @@ demo: build
 
 # Every check, the fast ones first. From nothing seven minutes of processor time: 5 s up to `licences`; then `lints` and
 # `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 20 s.
-test: tools formatting scripts recipes licences lints docs doctests tests
+test: tools formatting scripts recipes licences page lints docs doctests browser tests
 
 # What the checks need beside Rust and Python.
 tools:
@@ -65,6 +76,16 @@ ifdef NEXTEST
 else
 	$(CARGO) test --workspace --lib --bins --tests --locked
 endif
+
+# The page's style, types and pure functions.
+page: ui
+	cd ui && $(NPM) run check
+	cd ui && $(NPM) test
+
+# The page in Chromium, served by the debug binary: 45 s.
+browser: ui
+	$(CARGO) build --locked --bin highwater
+	cd ui && $(NPM) run e2e
 
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of
 # ten million entries: 1.3 GB that take two minutes to make, and which CPython needs 7 GB and half a minute to read. The

@@ -4,8 +4,9 @@
 #![no_main]
 
 use highwater_allocator::{AddressPolicy, TorchVersion};
+use highwater_analysis::view::columns::{Options, columns};
 use highwater_analysis::whatif::{Memory, Study};
-use highwater_analysis::{DeviceAnalysis, analyse, stats, view};
+use highwater_analysis::{Analysis, DeviceAnalysis, analyse, stats, view};
 use highwater_snapshot::Snapshot;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         let analysis = analyse(&snapshot);
         assert_eq!(analysis.devices.len(), snapshot.devices().len());
         let _ = view::report(&analysis);
+        check_columns(&analysis);
         for device in &analysis.devices {
             let _ = stats::stats(&snapshot, device);
             check_active(&snapshot, device);
@@ -30,6 +32,20 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+/// What the viewer draws at the peak is what is live there.
+fn check_columns(analysis: &Analysis<'_>) {
+    let columns = columns(analysis, "fuzz", &Options::default());
+    for device in &columns.manifest.devices {
+        let numbers = |name: &str| columns.sections[&format!("{}/{name}", device.device)].numbers();
+        let peak = u64::from(device.peak.entry);
+        let rows = numbers("start").zip(numbers("end")).zip(numbers("size"));
+        let live = rows.filter(|&((start, end), _)| start <= peak && peak < end);
+        // Doubles hold what is drawn to the unit, below 2^53 of them.
+        let sum = live.fold(0_u64, |sum, (_, size)| sum.saturating_add(size.saturating_mul(device.unit_bytes)));
+        assert!(sum == device.peak.bytes || sum >= 1 << 53, "{sum} drawn, {} told", device.peak.bytes);
+    }
+}
 
 /// At the peak, active bytes are those of the blocks that are live.
 fn check_active(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) {

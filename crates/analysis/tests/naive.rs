@@ -11,6 +11,16 @@ use proptest::prelude::*;
 
 use self::made::{SLOT, State, entry, requests, simulate, snapshot};
 
+impl State {
+    fn requested(&self) -> u64 {
+        self.blocks.values().map(|&(bytes, _)| bytes).sum()
+    }
+
+    fn reserved(&self) -> u64 {
+        self.segments.values().map(|slots| slots * SLOT).sum()
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 

@@ -43,7 +43,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    pub(crate) fn because(mut self, cause: impl ToString) -> Self {
+    pub(crate) fn because(mut self, cause: &impl ToString) -> Self {
         self.causes.push(cause.to_string());
         self
     }

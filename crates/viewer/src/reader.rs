@@ -98,7 +98,7 @@ pub(crate) fn start<R: Read>(
     let spawned = thread.spawn({
         let progress = progress.clone();
         move || {
-            let permit = gate.as_ref().map(|gate| gate.enter());
+            let permit = gate.as_ref().map(Gate::enter);
             let read = open().and_then(Snapshot::read).map_err(|error| Problem::unreadable(&name, &error));
             match read.and_then(|snapshot| chosen(snapshot, &name, treatment)) {
                 Ok((snapshot, classes)) => {
@@ -119,7 +119,7 @@ pub(crate) fn start<R: Read>(
     });
     if let Err(error) = spawned {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "there is no thread left to read with");
-        progress.send_replace(Progress::Failed(problem.because(error)));
+        progress.send_replace(Progress::Failed(problem.because(&error)));
     }
     shown
 }
@@ -220,7 +220,7 @@ impl Simulator<'_, '_> {
         })?;
         if is_asynchronous(analysis) {
             return Err(unanswerable("the snapshot was recorded with `backend:cudaMallocAsync`")
-                .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
+                .because(&"the driver's own pools served the requests: they have no blocks and no segments to predict")
                 .hint("record with `backend:native` to replay"));
         }
         let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
@@ -267,13 +267,13 @@ impl Gate {
     }
 
     /// Waits for a place.
-    fn enter(self: &Arc<Self>) -> Permit {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+    fn enter(gate: &Arc<Self>) -> Permit {
+        let mut free = gate.free.lock().unwrap_or_else(PoisonError::into_inner);
         while *free == 0 {
-            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+            free = gate.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
         *free -= 1;
-        Permit(Arc::clone(self))
+        Permit(Arc::clone(gate))
     }
 }
 

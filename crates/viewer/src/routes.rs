@@ -71,7 +71,7 @@ async fn list(State(served): State<Arc<Served>>) -> Answer {
         files: T,
     }
     let files = serde_json::to_vec(&Files { files: served.shelf.list() });
-    let failed = |error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the files cannot be listed").because(error);
+    let failed = |error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the files cannot be listed").because(&error);
     files.map(|files| answer(JSON, files)).map_err(|error: serde_json::Error| failed(error))
 }
 

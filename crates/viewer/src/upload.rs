@@ -58,7 +58,7 @@ impl Feed {
                     let broken = io::Error::new(io::ErrorKind::ConnectionAborted, "the upload broke off");
                     // The reader may be done with it.
                     let _ = self.0.send(Err(broken)).await;
-                    return Err(Problem::malformed("the upload broke off").because(error));
+                    return Err(Problem::malformed("the upload broke off").because(&error));
                 }
             };
             let Ok(piece) = frame.into_data() else { continue };

@@ -121,8 +121,8 @@ pub struct Replayed {
     /// The program.
     pub study: Study,
     /// The version whose rules explain the recording.
-    replayed: TorchVersion,
-    by: ChosenBy,
+    rules: TorchVersion,
+    chosen_by: ChosenBy,
 }
 
 impl Replayed {
@@ -134,7 +134,7 @@ impl Replayed {
         let (torch, by) = torch.map_or((replayed, by), |torch| (torch, ChosenBy::Request));
         let replay = replays.pop().expect("each device has a replay");
         let study = Study::of_replay(snapshot, device, torch, recorded_settings(snapshot, torch), replay);
-        Self { study, replayed, by }
+        Self { study, rules: replayed, chosen_by: by }
     }
 
     /// Answers.
@@ -146,7 +146,7 @@ impl Replayed {
         progress: &impl Progress,
     ) -> SimulateView<'a> {
         let study = &self.study;
-        let mut view = SimulateView::new(study, self.replayed, self.by.name());
+        let mut view = SimulateView::new(study, self.rules, self.chosen_by.name());
         view.bound = BoundView::new(study, study.packing().as_ref());
         let own: Conf = (study.recorded_conf.clone(), study.recorded.clone());
         let confs = if question.confs.is_empty() { std::slice::from_ref(&own) } else { &question.confs };

@@ -43,14 +43,6 @@ pub struct State {
 }
 
 impl State {
-    pub fn requested(&self) -> u64 {
-        self.blocks.values().map(|&(bytes, _)| bytes).sum()
-    }
-
-    pub fn reserved(&self) -> u64 {
-        self.segments.values().map(|slots| slots * SLOT).sum()
-    }
-
     fn free_slots(&self) -> Vec<u64> {
         let slots = self.segments.iter().flat_map(|(&start, &count)| (0..count).map(move |i| start + i * SLOT));
         slots.filter(|slot| !self.blocks.contains_key(slot)).collect()

@@ -90,7 +90,7 @@ impl Args {
             [("--min-size", self.min_size.is_some()), ("--what-if", self.what_if), ("--no-what-if", self.no_what_if)];
         if let Some((option, _)) = of_page.iter().find(|(_, is_given)| *is_given && self.to != Target::Html) {
             return Err(Problem::new(format!("`{option}` goes with `--to html` only"))
-                .hint("the other formats leave nothing out"));
+                .hint("the other formats hold every allocation, and no answers of the simulator"));
         }
         if matches!(self.to, Target::Json | Target::Pickle) && self.input.device.is_some() {
             return Err(Problem::new("`--device` does not go with `--to json` and `--to pickle`")

@@ -7,4 +7,5 @@ mod run;
 mod segments;
 mod simulate;
 mod trace;
+mod view;
 mod what_if;

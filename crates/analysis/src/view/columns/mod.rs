@@ -114,7 +114,10 @@ struct OfDevice {
     left_out: LeftOut,
 }
 
-/// A part of the work, which runs beside the others.
+/// What runs beside others of its kind.
+type Job<'a, T> = Box<dyn Fn() -> T + Sync + 'a>;
+
+/// A part of the work.
 enum Part {
     Segments(Segments),
     Sizes(Vec<u64>),
@@ -125,9 +128,8 @@ enum Part {
 
 fn of_device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, options: &Options) -> OfDevice {
     let (lives, left_out) = Lives::new(snapshot, device, options.least_bytes);
-    type Job<'a> = Box<dyn Fn() -> Part + Sync + 'a>;
     // The longest first.
-    let jobs: [Job<'_>; 10] = [
+    let jobs: [Job<'_, Part>; 10] = [
         Box::new(|| Part::Segments(segments::segments(&lives))),
         Box::new(|| Part::Sections(entries::others(snapshot, device))),
         Box::new(|| Part::Sizes(lives.sizes_bytes())),
@@ -224,8 +226,7 @@ fn placed(
         ("piece_start", of_pieces(&|piece| piece.start.into())),
         ("piece_end", of_pieces(&|piece| piece.end.into())),
     ];
-    type Job<'a> = Box<dyn Fn() -> (&'static str, Section) + Sync + 'a>;
-    let jobs: [Job<'_>; 5] = [
+    let jobs: [Job<'_, (&'static str, Section)>; 5] = [
         Box::new(|| ("size", Section::narrowed(sizes.len(), sizes.iter().map(|size| size >> shift)))),
         Box::new(|| {
             let offsets = of_lifetimes.iter().map(|&(_, offset)| offset >> shift);

@@ -1,0 +1,175 @@
+//! `highwater view`, and the page that `highwater export` makes of it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use crate::run::{failure, recordings, run};
+
+/// A running server.
+struct Viewing {
+    child: Child,
+    lines: Vec<String>,
+    errors: BufReader<std::process::ChildStderr>,
+}
+
+impl Viewing {
+    fn new(arguments: &[&str]) -> Self {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin!("highwater"))
+            .current_dir(recordings())
+            .args(["view", "--no-open"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let lines = lines.take(2).map(|line| line.expect("UTF-8")).collect();
+        let errors = BufReader::new(child.stderr.take().expect("piped"));
+        Self { child, lines, errors }
+    }
+
+    fn address(&self) -> (&str, &str) {
+        let (_, address) = self.lines[0].split_once(" at http://").expect("an address");
+        address.split_once('/').expect("a path")
+    }
+
+    /// The body of an answer.
+    fn get(&self, path: &str) -> String {
+        let (host, token) = self.address();
+        let mut stream = TcpStream::connect(host).expect("it listens");
+        write!(stream, "GET /{token}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("UTF-8");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        body.to_owned()
+    }
+
+    /// Ends it as Ctrl-C does; its status, and what it said on standard error.
+    #[cfg(unix)]
+    fn interrupt(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
+        assert!(killed.success());
+        let status = self.child.wait().expect("it ends");
+        let mut said = String::new();
+        self.errors.read_to_string(&mut said).expect("UTF-8");
+        (status.code(), said)
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn it_prints_the_address_serves_and_ends_with_ctrl_c() {
+    let viewing = Viewing::new(&["linear_forward.pickle.gz"]);
+    let (host, token) = viewing.address();
+    assert!(
+        viewing.lines[0].starts_with("Viewing linear_forward.pickle.gz at http://127.0.0.1:"),
+        "{:?}",
+        viewing.lines
+    );
+    assert_eq!(viewing.lines[1], "Ctrl-C ends it");
+    assert!(host.starts_with("127.0.0.1:") && token.len() == 41, "{host} {token}");
+    assert!(viewing.get("api/files/0/manifest").contains("\"format\":\"highwater-view\""));
+    assert_eq!(viewing.interrupt(), (Some(0), String::new()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_stands_for_the_snapshots_in_it() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for rank in [10, 2, 1] {
+        let to = folder.path().join(format!("rank{rank}.pickle.gz"));
+        std::fs::copy(recordings().join("linear_forward.pickle.gz"), to).expect("copied");
+    }
+    std::fs::write(folder.path().join("rank1.json"), "{}").expect("written");
+    std::fs::write(folder.path().join("notes.txt"), "x").expect("written");
+    let viewing = Viewing::new(&[folder.path().to_str().expect("UTF-8")]);
+    assert!(viewing.lines[0].starts_with("Viewing 3 snapshots at "), "{:?}", viewing.lines);
+    let files = viewing.get("api/files");
+    let places = ["rank1.pickle.gz", "rank2.pickle.gz", "rank10.pickle.gz"].map(|name| files.find(name).expect(name));
+    assert!(places.is_sorted() && !files.contains("notes"), "{files}");
+    viewing.interrupt();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_bad_file_among_good_ones_is_said_and_the_others_are_shown() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let bad = folder.path().join("bad.pickle");
+    std::fs::write(&bad, "not a pickle at all").expect("written");
+    let viewing = Viewing::new(&["linear_forward.pickle.gz", bad.to_str().expect("UTF-8")]);
+    assert!(viewing.get("api/files/1/manifest").contains("`bad.pickle` is not a memory snapshot"));
+    assert!(viewing.get("api/files/0/manifest").contains("highwater-view"));
+    let (status, said) = viewing.interrupt();
+    assert_eq!(status, Some(0));
+    assert!(said.starts_with("error: `bad.pickle` is not a memory snapshot\n  caused by: "), "{said}");
+}
+
+#[test]
+fn what_cannot_be_viewed_is_said_as_elsewhere() {
+    insta::assert_snapshot!(failure("view no_such_file.pickle --no-open"), @"
+    error: `no_such_file.pickle` cannot be read
+      caused by: No such file or directory (os error 2)
+    hint: check the path; `_dump_snapshot` writes to the program's working directory
+    ");
+    insta::assert_snapshot!(failure("view README.md --no-open"), @r#"
+    error: `README.md` is not a memory snapshot
+      caused by: byte 0: expected a pickle header (0x80), found 0x23 0x20 (text)
+    hint: this looks like text, not a snapshot; write one with `torch.cuda.memory._dump_snapshot("run.pickle")`
+    "#);
+    insta::assert_snapshot!(failure("view linear_forward.pickle.gz --device 3 --no-open"), @"
+    error: `linear_forward.pickle.gz` has nothing of device 3
+    hint: it has device 0
+    ");
+    let empty = tempfile::tempdir().expect("a directory");
+    let said = failure(&format!("view {} --no-open", empty.path().display()));
+    insta::assert_snapshot!(said.replace(&*empty.path().to_string_lossy(), "empty"), @"
+    error: `empty` holds no snapshot
+    hint: files of these names are looked for: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst
+    ");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port();
+    let said = failure(&format!("view linear_forward.pickle.gz --no-open --port {port}"));
+    insta::assert_snapshot!(said.replace(&port.to_string(), "PORT").replace(" (os error 98)", ""), @"
+    error: cannot listen on port PORT of 127.0.0.1
+      caused by: Address already in use
+    hint: choose another `--port`, or none: then a free one is taken
+    ");
+}
+
+#[test]
+fn the_page_is_written_or_it_is_said_why_not() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let page = folder.path().join("page.html");
+    let line = format!("export multi_stream.pickle.gz --to html --min-size 1KiB -o {}", page.display());
+    let made = run(&line);
+    if !highwater_viewer::ui_is_built() {
+        insta::assert_snapshot!(made.stderr, @"
+        error: this build of highwater has no viewer in it
+          caused by: it was built before the page in `ui/` was
+        hint: `make ui build` builds both
+        ");
+        assert_eq!(made.code, 2);
+        return;
+    }
+    assert_eq!((made.code, made.stdout.as_str()), (0, ""), "{}", made.stderr);
+    assert!(made.stderr.starts_with("wrote "), "{}", made.stderr);
+    let text = std::fs::read_to_string(&page).expect("UTF-8");
+    assert!(text.starts_with("<!doctype html>") && text.trim_end().ends_with("</html>"));
+    // Never overwritten unasked.
+    assert_eq!(run(&line).code, 2);
+    assert_eq!(run(&format!("{line} --force")).code, 0);
+}
+
+#[test]
+fn options_of_the_page_go_with_it_only() {
+    insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to csv --min-size 1KiB"), @"
+    error: `--min-size` goes with `--to html` only
+    hint: the other formats hold every allocation, and no answers of the simulator
+    ");
+    insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to folded --no-what-if"), @"
+    error: `--no-what-if` goes with `--to html` only
+    hint: the other formats hold every allocation, and no answers of the simulator
+    ");
+}
