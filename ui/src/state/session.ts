@@ -117,6 +117,9 @@ export function forgetPlace(): void {
     store.pinned.value = null;
     store.selection.value = null;
     store.cursor.value = null;
+    // Frames are numbered by file.
+    const {'stacks.zoom': _, 'stacks.frame': __, ...others} = store.options.value;
+    store.options.value = others;
   });
 }
 

@@ -49,6 +49,7 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     grows: 'down',
     rootLabel: 'all',
     label: `Flame graph of what is ${subject}`,
+    highlights: true,
     zoomed,
     chosen: Math.min(chosen.value, layout.parent.length - 1),
     onChoose: box => (chosen.value = box),

@@ -22,6 +22,8 @@ export interface FlameProps {
   /** Whose colour the root has; it is nobody's otherwise. */
   readonly rootKey?: number;
   readonly label: string;
+  /** Whether what is searched for stands out; not where the search already chose what is shown. */
+  readonly highlights: boolean;
   readonly zoomed: number;
   readonly chosen: number;
   onChoose(box: number): void;
@@ -60,7 +62,7 @@ export function Flame(props: FlameProps) {
       looks: {
         label: key => words.of(key)?.label ?? rootLabel,
         colour: key => colours(key === ROOT_KEY && rootKey !== undefined ? rootKey : key),
-        matches: words.matcher(query),
+        matches: props.highlights ? words.matcher(query) : undefined,
         amount: box => `${amountOf(layout.total[box], unit)}  ${percent(shareAt(layout, box))}`,
       },
     });

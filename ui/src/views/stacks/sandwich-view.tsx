@@ -147,6 +147,7 @@ function HalfFlame(props: HalfProps) {
       </h2>
       <Flame
         {...props}
+        highlights={false}
         zoomed={Math.min(zoomed.value, boxes - 1)}
         chosen={Math.min(chosen.value, boxes - 1)}
         onChoose={box => (chosen.value = box)}

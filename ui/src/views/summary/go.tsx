@@ -1,6 +1,7 @@
 /** Going to the places that the report speaks of. */
 
 import {batch} from '@preact/signals';
+import {opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {Place} from './report';
 
@@ -23,7 +24,8 @@ function showStretch({from, to}: {from: number; to: number}): void {
   if (store.axis.value !== 'entry') store.xRange.value = null;
   else {
     const margin = Math.max(5, (to - from) * 0.1);
-    store.xRange.value = {from: Math.max(0, from - margin), to: to + margin};
+    const end = opened.peek()?.entries ?? to;
+    store.xRange.value = {from: Math.max(0, from - margin), to: Math.min(to + margin, end)};
   }
 }
 

@@ -26,7 +26,7 @@ describe('the places of findings', () => {
     ]);
   });
 
-  it('of growth are the complete iterations, with its first line searched for', () => {
+  it('of growth are the iterations that the report counts, with its first line searched for', () => {
     const iteration = {complete: true, peak_requested_bytes: 0, end_requested_bytes: 0, phases: []};
     const device = {
       ...NONE,
@@ -34,6 +34,8 @@ describe('the places of findings', () => {
         {...iteration, complete: false, start_entry: 0, end_entry: 9},
         {...iteration, start_entry: 10, end_entry: 19},
         {...iteration, start_entry: 20, end_entry: 29},
+        {...iteration, start_entry: 30, end_entry: 39},
+        {...iteration, start_entry: 40, end_entry: 49},
       ],
       growth: [
         {
@@ -47,7 +49,7 @@ describe('the places of findings', () => {
       ],
     };
     const [first] = placesOf({id: 'growth'}, device);
-    expect(first.selection).toEqual({from: 10, to: 30});
+    expect(first.selection).toEqual({from: 20, to: 40});
     expect(first.query).toBe('"a b.py:3"');
   });
 

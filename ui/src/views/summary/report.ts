@@ -152,8 +152,10 @@ export function placesOfError({entry}: Pick<OutOfMemory, 'entry'>): Place[] {
 
 function growthPlaces({growth, iterations}: DeviceReport): Place[] {
   const complete = iterations.filter(({complete}) => complete);
-  if (complete.length === 0) return [];
-  const selection = {from: complete[0].start_entry, to: complete[complete.length - 1].end_entry + 1};
+  // As the report counts them: what the first one leaves stays by design, and the last one's is still in use.
+  const counted = complete.length > 2 ? complete.slice(1, -1) : complete;
+  if (counted.length === 0) return [];
+  const selection = {from: counted[0].start_entry, to: counted[counted.length - 1].end_entry + 1};
   const [first] = growth;
   const query = first && queryOf(first);
   return [

@@ -1,0 +1,58 @@
+import {describe, expect, it} from 'vitest';
+import {Problem} from '../../data/source';
+import {Asking} from './asking';
+import type {Simulation} from './simulation';
+
+/** An answer that comes when the test says so, and how its question ended. */
+function later() {
+  let resolve: (value: Simulation) => void = () => {};
+  let reject: (error: unknown) => void = () => {};
+  const promise = new Promise<Simulation>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  let signal: AbortSignal | undefined;
+  const make = (given: AbortSignal) => {
+    signal = given;
+    return promise;
+  };
+  return {make, resolve, reject, wasCancelled: () => signal?.aborted};
+}
+
+const answerOf = (device: number) => ({device}) as Simulation;
+
+describe('a question to the simulator', () => {
+  it('is cancelled by the next one, and its answer does not count', async () => {
+    const asking = new Asking();
+    const [first, second] = [later(), later()];
+    const firstDone = asking.ask(first.make);
+    const secondDone = asking.ask(second.make);
+    expect(first.wasCancelled()).toBe(true);
+    expect(second.wasCancelled()).toBe(false);
+    second.resolve(answerOf(2));
+    await secondDone;
+    first.resolve(answerOf(1));
+    await firstDone;
+    expect(asking.answer.value).toEqual({value: answerOf(2), problem: null, isBusy: false});
+  });
+
+  it('keeps the last answer while the next is made, and after it is cancelled', async () => {
+    const asking = new Asking();
+    await asking.ask(() => Promise.resolve(answerOf(1)));
+    const next = later();
+    const done = asking.ask(next.make);
+    expect(asking.answer.value).toEqual({value: answerOf(1), problem: null, isBusy: true});
+    asking.cancel();
+    next.reject(new DOMException('aborted', 'AbortError'));
+    await done;
+    expect(asking.answer.value).toEqual({value: answerOf(1), problem: null, isBusy: false});
+  });
+
+  it('shows what the program says is wrong', async () => {
+    const asking = new Asking();
+    await asking.ask(() => Promise.reject(new Problem({error: 'refused', hint: 'write it so'})));
+    expect(asking.answer.value.problem?.message).toBe('refused');
+    expect(asking.answer.value.problem?.hint).toBe('write it so');
+    expect(asking.answer.value.isBusy).toBe(false);
+  });
+});
