@@ -93,10 +93,10 @@ impl<'a> Case<'a> {
         self.course.step_at(self.alloc).is_none_or(|step| self.freed >= step.end)
     }
 
-    /// Whether it is there when a second pass after it has ended.
+    /// Whether it is there after the backward pass of the next iteration.
     pub(crate) fn outlives_iterations(&self) -> bool {
         let after = self.course.passes.partition_point(|pass| pass.start <= self.alloc);
-        self.course.passes.get(after + 1).is_some_and(|pass| pass.end <= self.freed)
+        self.course.passes.get(after + self.course.period).is_some_and(|pass| pass.end <= self.freed)
     }
 
     /// Whether a forward pass is under way: a module has run since the last backward pass or step.
@@ -112,7 +112,22 @@ impl<'a> Case<'a> {
     /// Whether layers follow it before the loss: an output of the network has none behind it.
     pub(crate) fn has_layers_behind(&self) -> bool {
         let end = self.next.map_or(self.course.entries, |pass| pass.start);
-        self.course.modules_between(self.alloc, end) > BEHIND_OUTPUT
+        self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
+    }
+
+    /// Whether layers have run since it was made, in the last forward pass that there is.
+    pub(crate) fn has_modules_behind(&self) -> bool {
+        self.course.modules_between(self.alloc, self.course.entries) > BEHIND_OUTPUT
+    }
+
+    /// Whether it has a gradient's size, was there before the recording, and neither stays nor is freed by backward.
+    pub(crate) fn is_cleared(&self) -> bool {
+        self.is_before && !self.stays() && !self.is_saved() && self.pairing.is_parameter_size(self.size_bytes)
+    }
+
+    /// Whether gradients have no place but buckets.
+    pub(crate) fn buckets_are_gradients(&self) -> bool {
+        self.pairing.buckets_are_gradients()
     }
 
     /// Whether the model's call that made it has returned while it is there, and layers followed it in that call.

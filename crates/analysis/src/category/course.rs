@@ -41,11 +41,18 @@ pub(crate) struct Course {
     pub(crate) turns: Vec<u32>,
     /// Number of entries.
     pub(crate) entries: u32,
+    /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
+    pub(crate) period: usize,
 }
 
 impl Course {
     /// Reads it off the origin of every entry.
-    pub(crate) fn new(entries: &EntryTable, origin: impl Fn(usize) -> Origin, frees_tell: bool) -> Self {
+    pub(crate) fn new(
+        entries: &EntryTable,
+        iterations: usize,
+        origin: impl Fn(usize) -> Origin,
+        frees_tell: bool,
+    ) -> Self {
         let mut course = Self { entries: number(entries.len()), ..Self::default() };
         let mut pass: Option<Pass> = None;
         let mut step: Option<u32> = None;
@@ -97,6 +104,7 @@ impl Course {
         if let Some(start) = step {
             course.end_step(start, course.entries);
         }
+        course.period = course.passes.len().div_ceil(iterations.max(1)).max(1);
         course
     }
 

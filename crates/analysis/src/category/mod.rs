@@ -147,8 +147,8 @@ impl Categories {
         let frees_tell = frees_tell(entries, lifetimes);
         let bare = bare::origins(entries, lifetimes, iterations);
         let course = match &bare {
-            Some(bare) => Course::new(entries, |row| bare.at(row), false),
-            None => Course::new(entries, |row| stacks.get(entries.stacks()[row]), frees_tell),
+            Some(bare) => Course::new(entries, iterations.rows.len(), |row| bare.at(row), false),
+            None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
         let keeps_stacks = lifetimes.at_start().iter().any(|l| l.block().is_some() && !snapshot.stacks.get(l.stack).is_empty());
         let told = |row: usize| {

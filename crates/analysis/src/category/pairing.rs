@@ -1,5 +1,7 @@
 //! Sizes that pair up: a gradient has its parameter's size, and so has what the optimizer keeps for it.
 
+use std::ops::Range;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::course::{Course, is_backward};
@@ -17,18 +19,24 @@ const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
     sizes: FxHashSet<u64>,
+    /// Entries of modules' allocations that backward frees, in order.
+    saved: Vec<u32>,
     /// Rows that are a library's workspace.
     pub(crate) workspaces: FxHashSet<usize>,
     /// Rows that are parameters, though nothing shows how they were made.
     pub(crate) parameters: FxHashSet<usize>,
     /// Rows from before the recording that are optimizer state.
     pub(crate) states: FxHashSet<usize>,
+    /// The most bytes that outlive one backward pass.
+    gradient_bytes: u64,
+    /// The most bytes of buckets at once, counted as those that are never freed.
+    bucket_bytes: u64,
 }
 
 /// What there is of one size.
 #[derive(Clone, Debug, Default)]
 struct OfSize {
-    /// Made as modules were built, and not momentary.
+    /// Made as modules were built, and there when backward first begins.
     built: usize,
     /// The most that outlive one backward pass.
     gradients: usize,
@@ -38,35 +46,41 @@ struct OfSize {
     states: usize,
 }
 
+/// Everything that pairing looks at.
+struct Known<'a, T> {
+    lifetimes: &'a Lifetimes,
+    course: &'a Course,
+    told: T,
+    /// By size.
+    of_size: FxHashMap<u64, OfSize>,
+    /// Where the first backward pass begins, and where the last one ends; the end of the recording if there is none.
+    first_pass: u32,
+    last_pass: u32,
+}
+
+fn freed(lifetime: &Lifetime, course: &Course) -> u32 {
+    lifetime.free_requested().map_or(course.entries, highwater_snapshot::EntryId::get)
+}
+
+fn alloc(lifetime: &Lifetime) -> u32 {
+    lifetime.alloc().map_or(0, highwater_snapshot::EntryId::get)
+}
+
 impl Pairing {
     pub(crate) fn new(lifetimes: &Lifetimes, course: &Course, told: impl Fn(usize) -> Origin) -> Self {
-        let mut of_size: FxHashMap<u64, OfSize> = FxHashMap::default();
-        let freed = |lifetime: &Lifetime| lifetime.free_requested().map_or(course.entries, highwater_snapshot::EntryId::get);
-        for (row, lifetime) in lifetimes.rows.iter().enumerate() {
-            let alloc = lifetime.alloc().map_or(0, highwater_snapshot::EntryId::get);
-            match told(row) {
-                Origin::Build if freed(lifetime) > alloc + 1 => {
-                    of_size.entry(lifetime.requested_bytes).or_default().built += 1;
-                }
-                Origin::Optimizer if course.step_at(alloc).is_none_or(|step| freed(lifetime) >= step.end) => {
-                    of_size.entry(lifetime.requested_bytes).or_default().states += 1;
-                }
-                Origin::Engine | Origin::Hook => {
-                    let Some(pass) = course.pass_at(alloc).filter(|pass| freed(lifetime) >= pass.sure_end) else { continue };
-                    let of = of_size.entry(lifetime.requested_bytes).or_default();
-                    if of.in_pass.0 != pass.start {
-                        of.in_pass = (pass.start, 0);
-                    }
-                    of.in_pass.1 += 1;
-                    of.gradients = of.gradients.max(of.in_pass.1);
-                }
-                _ => {}
-            }
-        }
         let mut pairing = Self::default();
-        pairing.find_workspaces(lifetimes, course, &told, &of_size);
-        pairing.find_parameters(lifetimes, course, &told, &of_size);
-        pairing.sizes.extend(of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
+        let mut known = Known {
+            lifetimes,
+            course,
+            told,
+            of_size: FxHashMap::default(),
+            first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
+            last_pass: course.passes.last().map_or(course.entries, |pass| pass.end),
+        };
+        pairing.find_parameters_made_by_hand(&mut known);
+        pairing.find_before(&known);
+        pairing.find_workspaces(&known);
+        pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
         pairing
     }
@@ -75,59 +89,64 @@ impl Pairing {
         self.sizes.contains(&size_bytes)
     }
 
-    /// The first that stays for good, for each size, stream and kind of thread.
-    fn find_workspaces(
-        &mut self,
-        lifetimes: &Lifetimes,
-        course: &Course,
-        told: &impl Fn(usize) -> Origin,
-        of_size: &FxHashMap<u64, OfSize>,
-    ) {
-        let mut seen = FxHashSet::default();
-        for (row, lifetime) in lifetimes.rows.iter().enumerate() {
-            if !WORKSPACES.contains(&lifetime.requested_bytes) || lifetime.free_requested().is_some() {
-                continue;
-            }
-            let origin = told(row);
-            if !matches!(origin, Origin::Module | Origin::Program | Origin::Untold) && !is_backward(origin) {
-                continue;
-            }
-            let of = of_size.get(&lifetime.requested_bytes);
-            if is_backward(origin) && of.is_some_and(|of| of.built > 0 && of.gradients <= of.built) {
-                continue;
-            }
-            let _ = course;
-            if seen.insert((lifetime.requested_bytes, lifetime.stream, is_backward(origin))) {
-                self.workspaces.insert(row);
-            }
-        }
+    /// Modules' allocations between two entries that backward frees.
+    pub(crate) fn saved_between(&self, start: u32, end: u32) -> usize {
+        let before = self.saved.partition_point(|&saved| saved <= start);
+        self.saved.partition_point(|&saved| saved < end).saturating_sub(before)
+    }
+
+    /// Whether gradients have no place but the buckets that they are sent from.
+    pub(crate) fn buckets_are_gradients(&self) -> bool {
+        self.gradient_bytes < self.bucket_bytes / 2
     }
 
     /// Those that the program made itself, as many as gradients or states ask for.
-    fn find_parameters(
-        &mut self,
-        lifetimes: &Lifetimes,
-        course: &Course,
-        told: &impl Fn(usize) -> Origin,
-        of_size: &FxHashMap<u64, OfSize>,
-    ) {
-        let Some(first) = course.passes.first() else { return };
-        let mut wanted: FxHashMap<u64, usize> = FxHashMap::default();
-        for (&size, of) in of_size {
-            let missing = of.gradients.max(of.states).saturating_sub(of.built);
-            if missing > 0 && (of.gradients > of.built || of.built == 0) {
-                wanted.insert(size, missing);
+    fn find_parameters_made_by_hand<T: Fn(usize) -> Origin>(&mut self, known: &mut Known<'_, T>) {
+        let course = known.course;
+        let mut in_pass = (0, 0);
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+            let (alloc, freed, size) = (alloc(lifetime), freed(lifetime, course), lifetime.requested_bytes);
+            match (known.told)(row) {
+                Origin::Build if freed > known.first_pass.min(course.entries - 1) => {
+                    known.of_size.entry(size).or_default().built += 1;
+                }
+                Origin::Optimizer if course.step_at(alloc).is_none_or(|step| freed >= step.end) => {
+                    known.of_size.entry(size).or_default().states += 1;
+                }
+                Origin::Engine | Origin::Hook => {
+                    let Some(pass) = course.pass_at(alloc).filter(|pass| freed >= pass.sure_end) else { continue };
+                    let of = known.of_size.entry(size).or_default();
+                    if of.in_pass.0 != pass.start {
+                        of.in_pass = (pass.start, 0);
+                    }
+                    of.in_pass.1 += 1;
+                    of.gradients = of.gradients.max(of.in_pass.1);
+                    if in_pass.0 != pass.start {
+                        in_pass = (pass.start, 0);
+                    }
+                    in_pass.1 += size;
+                    self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
+                }
+                Origin::Module if course.pass_at(freed).is_some() => self.saved.push(alloc),
+                Origin::Bucket if freed == course.entries => self.bucket_bytes = self.bucket_bytes.saturating_add(size),
+                _ => {}
             }
         }
-        for (row, lifetime) in lifetimes.rows.iter().enumerate() {
-            let alloc = lifetime.alloc().map_or(0, highwater_snapshot::EntryId::get);
-            if alloc >= first.start {
+        let mut wanted: FxHashMap<u64, usize> = FxHashMap::default();
+        for (&size, of) in &known.of_size {
+            // A workspace or two outlive a pass, too.
+            let is_short = of.gradients > of.built && !(WORKSPACES.contains(&size) && of.gradients == of.built + 1);
+            if is_short || (of.built == 0 && of.states > 0) {
+                wanted.insert(size, of.gradients.max(of.states).saturating_sub(of.built));
+            }
+        }
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording) {
+            if alloc(lifetime) >= known.first_pass {
                 break;
             }
-            let stays = lifetime.free_requested().is_none_or(|freed| freed.get() > first.end);
-            if stays
-                && matches!(told(row), Origin::Program | Origin::Module | Origin::Untold)
-                && !self.workspaces.contains(&row)
+            if freed(lifetime, course) > known.first_pass
+                && course.pass_at(freed(lifetime, course)).is_none()
+                && matches!((known.told)(row), Origin::Program | Origin::Module)
                 && let Some(count) = wanted.get_mut(&lifetime.requested_bytes)
                 && *count > 0
             {
@@ -135,5 +154,118 @@ impl Pairing {
                 self.parameters.insert(row);
             }
         }
+    }
+
+    /// The first that stays for good, for each size, stream and kind of thread.
+    fn find_workspaces<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let mut seen = FxHashSet::default();
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+            let size = lifetime.requested_bytes;
+            if !WORKSPACES.contains(&size) || self.parameters.contains(&row) || self.states.contains(&row) {
+                continue;
+            }
+            // A trainer gives workspaces back when it is done.
+            let freed = freed(lifetime, known.course);
+            if freed < known.course.entries && (freed < known.last_pass || known.course.passes.len() < 2) {
+                continue;
+            }
+            let origin = (known.told)(row);
+            let of = known.of_size.get(&size);
+            match origin {
+                Origin::Module | Origin::Program | Origin::Untold => {}
+                origin if is_backward(origin) => {
+                    if of.is_some_and(|of| of.built > 0 && of.gradients <= of.built) {
+                        continue;
+                    }
+                }
+                _ => continue,
+            }
+            if seen.insert((size, lifetime.stream, is_backward(origin))) {
+                self.workspaces.insert(row);
+            }
+        }
+    }
+
+    /// What was there before the recording and stays: of each size as many parameters as gradients, the rest the
+    /// optimizer's.
+    ///
+    /// Parameters are allocated one after the other by a young process, so they lie together: the stretch of addresses
+    /// that holds one for each gradient, and the fewest bytes beside, holds them.
+    fn find_before<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        if known.course.passes.is_empty() && known.course.modules.is_empty() {
+            return;
+        }
+        let stays = |row: &usize| {
+            (known.told)(*row) == Origin::Untold && known.lifetimes.rows[*row].free_requested().is_none()
+        };
+        let mut rows: Vec<usize> = (0..known.lifetimes.before_recording).filter(stays).collect();
+        rows.sort_unstable_by_key(|&row| known.lifetimes.rows[row].address);
+        let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
+        let gradients = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
+        let mut there: FxHashMap<u64, usize> = FxHashMap::default();
+        for &row in &rows {
+            *there.entry(size(row)).or_default() += 1;
+        }
+        let paired: Vec<usize> = rows.iter().copied().filter(|&row| gradients(size(row)) > 0).collect();
+        let wanted: FxHashMap<u64, usize> =
+            there.iter().map(|(&size, &count)| (size, count.min(gradients(size)))).filter(|of| of.1 > 0).collect();
+        let sizes: Vec<u64> = paired.iter().map(|&row| size(row)).collect();
+        let window = narrowest(&sizes, &wanted);
+        let mut left = wanted;
+        for pass in [true, false] {
+            for (at, &row) in paired.iter().enumerate() {
+                if window.contains(&at) == pass
+                    && let Some(count) = left.get_mut(&sizes[at])
+                    && *count > 0
+                {
+                    *count -= 1;
+                    self.parameters.insert(row);
+                }
+            }
+        }
+        self.states.extend(paired.iter().filter(|row| !self.parameters.contains(row)));
+        // What no gradient pairs with: frozen, or a buffer.
+        self.parameters.extend(rows.iter().filter(|&&row| gradients(size(row)) == 0 && !WORKSPACES.contains(&size(row))));
+    }
+}
+
+/// The stretch with all that is wanted of each size and the fewest bytes.
+fn narrowest(sizes: &[u64], wanted: &FxHashMap<u64, usize>) -> Range<usize> {
+    let mut missing: FxHashMap<u64, isize> =
+        wanted.iter().map(|(&size, &count)| (size, isize::try_from(count).unwrap_or(isize::MAX))).collect();
+    let mut short = missing.len();
+    let (mut start, mut bytes, mut best) = (0, 0_u64, (u64::MAX, 0..0));
+    for (end, size) in sizes.iter().enumerate() {
+        bytes = bytes.saturating_add(*size);
+        if let Some(count) = missing.get_mut(size) {
+            *count -= 1;
+            short -= usize::from(*count == 0);
+        }
+        while short == 0 && start <= end {
+            if bytes < best.0 {
+                best = (bytes, start..end + 1);
+            }
+            bytes -= sizes[start];
+            if let Some(count) = missing.get_mut(&sizes[start]) {
+                short += usize::from(*count == 0);
+                *count += 1;
+            }
+            start += 1;
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_stretch_has_all_that_is_wanted() {
+        let wanted: FxHashMap<u64, usize> = [(8, 2), (1, 1)].into_iter().collect();
+        // The state of Adam lies in pairs.
+        assert_eq!(narrowest(&[8, 8, 1, 1, 8, 8, 8, 1, 8, 8, 8], &wanted), 6..9);
+        assert_eq!(narrowest(&[8, 1], &wanted), 0..0);
+        assert_eq!(narrowest(&[], &FxHashMap::default()), 0..0);
     }
 }

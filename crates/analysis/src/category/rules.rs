@@ -41,6 +41,13 @@ pub const RULES: &[Rule] = &[
         |case| case.is_workspace(),
     ),
     rule(
+        Gradient,
+        "bucket-view",
+        &[Bucket],
+        "`DistributedDataParallel` makes it, and gradients have no other place (`gradient_as_bucket_view`)",
+        |case| case.buckets_are_gradients(),
+    ),
+    rule(
         Workspace,
         "bucket",
         &[Bucket],
@@ -89,7 +96,8 @@ pub const RULES: &[Rule] = &[
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
-        "as large as gradients or optimizer state that no other parameter accounts for, and older than they",
+        "as large as gradients or optimizer state that no other parameter accounts for, and older than they; or there \
+         before the recording and throughout it",
         |case| case.pairs_as_parameter(),
     ),
     rule(
@@ -110,7 +118,7 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "program-keeps",
         &[Program],
-        "made by the program in its loop, and still there after two more backward passes",
+        "made by the program in its loop, and still there after the next iteration's backward pass",
         |case| !case.precedes_passes() && case.outlives_iterations(),
     ),
     rule(
@@ -145,7 +153,7 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "module-keeps",
         &[Module],
-        "made by a module, and still there after two more backward passes",
+        "made by a module, and still there after the next iteration's backward pass",
         |case| case.outlives_iterations(),
     ),
     rule(
@@ -160,7 +168,7 @@ pub const RULES: &[Rule] = &[
         "saved-so-far",
         &[Module],
         "made by a module in a training program, and there at the end of a recording that has no more backward pass",
-        |case| case.trains() && case.is_after_last_pass() && case.stays() && case.has_layers_behind(),
+        |case| case.trains() && case.is_after_last_pass() && case.stays() && case.has_modules_behind(),
     ),
     rule(
         Activation,
@@ -176,6 +184,13 @@ pub const RULES: &[Rule] = &[
         &[Untold],
         "there before the recording, and freed by the first backward pass",
         |case| case.is_before && case.is_saved(),
+    ),
+    rule(
+        Gradient,
+        "cleared-before",
+        &[Untold],
+        "there before the recording, as large as a parameter, and freed outside the backward pass",
+        |case| case.is_cleared(),
     ),
     rule(
         Temporary,
