@@ -151,7 +151,7 @@ fn table() {
                 for (label, confusion) in &found {
                     let mut wrong: Vec<_> = confusion.iter().filter(|((was, is, _), _)| !is_right(*was, *is)).collect();
                     wrong.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
-                    for ((was, is, rule), (bytes, example)) in wrong.iter().take(6).filter(|row| row.1.0 > 1 << 18) {
+                    for ((was, is, rule), (bytes, example)) in wrong.iter().take(6).filter(|row| row.1.0 > 1 << 11) {
                         let was = was.map_or("other", Category::name);
                         println!("   {label}: {bytes} B of {was} taken for {} by {rule}: {example}", is.name());
                     }

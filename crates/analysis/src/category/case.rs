@@ -83,6 +83,12 @@ impl<'a> Case<'a> {
         self.freed >= pass.sure_end && (pass.sure_end < self.course.entries || self.pairing.is_parameter_size(self.size_bytes))
     }
 
+    /// Whether it outlives the backward pass that made it, and a later one frees it.
+    pub(crate) fn is_saved_again(&self) -> bool {
+        let freed = self.course.pass_at(self.freed);
+        self.own.zip(freed).is_some_and(|(own, freed)| own.start < freed.start)
+    }
+
     /// Whether it outlives the recomputation that made it.
     pub(crate) fn outlives_recomputation(&self) -> bool {
         self.course.recomputed_until(self.alloc).is_some_and(|end| self.freed >= end)
@@ -180,6 +186,19 @@ impl<'a> Case<'a> {
     /// Whether it comes before the first backward pass.
     pub(crate) fn precedes_passes(&self) -> bool {
         self.course.passes.first().is_none_or(|pass| self.alloc < pass.start)
+    }
+
+    /// Whether several layers run while it is there.
+    pub(crate) fn meets_layers(&self) -> bool {
+        self.course.modules_between(self.alloc, self.freed) > BEHIND_OUTPUT
+    }
+
+    /// Whether no module runs between it and the backward pass that finds it, but other saved allocations follow.
+    pub(crate) fn is_fed_without_modules(&self) -> bool {
+        self.next.is_some_and(|next| {
+            self.course.modules_between(self.course.turn_before(self.alloc), next.start) == 0
+                && self.pairing.saved_between(self.alloc, next.start) > 1
+        })
     }
 
     /// Whether few allocations come before it in its iteration.

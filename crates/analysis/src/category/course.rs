@@ -73,7 +73,7 @@ impl Course {
             }
             let origin = origin(row);
             match origin {
-                Origin::Module => course.modules.push(at),
+                Origin::Module | Origin::Compiled => course.modules.push(at),
                 Origin::Program => course.program.push(at),
                 _ => {}
             }

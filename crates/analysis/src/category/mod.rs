@@ -161,7 +161,7 @@ impl Categories {
                 (_, None) => Origin::Untold,
             }
         };
-        let pairing = Pairing::new(lifetimes, &course, told);
+        let pairing = Pairing::new(lifetimes, &course, told, bare.is_some());
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
             let rule = named.unwrap_or_else(|| {

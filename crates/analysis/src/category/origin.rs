@@ -17,8 +17,10 @@ pub enum Origin {
     Untold,
     /// Modules are built, loaded, moved or converted.
     Build,
-    /// A module runs, or code compiled from one.
+    /// A module runs.
     Module,
+    /// Code runs that was compiled from a module.
+    Compiled,
     /// The program's own lines, or a library's, outside of any module.
     Program,
     /// Autograd: its threads run no Python.
@@ -139,27 +141,42 @@ pub fn of_frame(name: &str, filename: &str) -> Option<Origin> {
     FRAMES.iter().chain([&ROOTS]).find(|rule| rule.holds(name, &file)).map(|rule| rule.origin)
 }
 
+/// What a frame says.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    origin: Option<Origin>,
+    /// It runs a part of the forward pass again.
+    recomputes: bool,
+    /// It runs autograd.
+    runs_engine: bool,
+}
+
+impl Said {
+    fn of(name: &str, filename: &str, owner: Owner) -> Self {
+        let origin = of_frame(name, filename).or((owner == Owner::Generated).then_some(Origin::Compiled));
+        Self {
+            origin,
+            recomputes: origin == Some(Origin::Module) || filename.replace('\\', "/").contains(CHECKPOINT),
+            runs_engine: name == "_engine_run_backward",
+        }
+    }
+}
+
 /// The origin of each stack of a snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct StackOrigins(Vec<Origin>);
 
 impl StackOrigins {
     pub(crate) fn new(snapshot: &Snapshot, sites: &Sites, phases: &StackPhases) -> Self {
-        let said: Vec<(Option<Origin>, bool)> = snapshot
+        let said: Vec<Said> = snapshot
             .frames
             .iter()
-            .map(|(id, frame)| {
-                let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
-                let origin = of_frame(name, file).or_else(|| {
-                    // What the compiler made is called by the module, or instead of it.
-                    (sites.owner(id) == Owner::Generated).then_some(Origin::Module)
-                });
-                (origin, file.contains(CHECKPOINT))
-            })
+            .map(|(id, frame)| Said::of(snapshot.text(frame.name), snapshot.text(frame.filename), sites.owner(id)))
             .collect();
         let origins = snapshot.stacks.iter().map(|(id, frames)| {
             let phase = phases.get(id).unwrap_or(Phase::Forward);
-            of_stack(frames, phase, &said, sites)
+            let is_python = |frame: &FrameId| sites.owner(*frame).is_python();
+            of_stack(frames, phase, frames.iter().any(is_python), &said)
         });
         Self(origins.collect())
     }
@@ -170,29 +187,24 @@ impl StackOrigins {
     }
 }
 
-fn of_stack(frames: &[FrameId], phase: Phase, said: &[(Option<Origin>, bool)], sites: &Sites) -> Origin {
-    let mut first = frames.iter().find_map(|frame| said[frame.index()].0);
-    // What a running module constructs is no parameter.
-    if first == Some(Origin::Build) && frames.iter().any(|frame| said[frame.index()].0 == Some(Origin::Module)) {
-        first = Some(Origin::Module);
-    }
-    if let Some(Origin::Library | Origin::Unshard) = first {
-        return first.unwrap_or(Origin::Untold);
+fn of_stack(frames: &[FrameId], phase: Phase, has_python: bool, said: &[Said]) -> Origin {
+    let said = || frames.iter().map(|frame| said[frame.index()]);
+    let first = said().find_map(|said| said.origin);
+    if let Some(origin @ (Origin::Library | Origin::Unshard)) = first {
+        return origin;
     }
     match phase {
         Phase::Optimizer => Origin::Optimizer,
-        Phase::Backward => {
-            let recomputes = |frame: &FrameId| {
-                let (origin, is_checkpoint) = said[frame.index()];
-                is_checkpoint || (origin == Some(Origin::Module) && sites.owner(*frame) != Owner::Generated)
-            };
-            if !frames.iter().any(|&frame| sites.owner(frame).is_python()) {
-                Origin::Engine
-            } else if frames.iter().any(recomputes) {
-                Origin::Recompute
-            } else {
-                Origin::Hook
-            }
+        Phase::Backward if !has_python => Origin::Engine,
+        // A checkpoint may run the engine within the engine: the inner of the two decides.
+        Phase::Backward => match said().find(|said| said.recomputes || said.runs_engine) {
+            Some(said) if said.runs_engine => Origin::Engine,
+            Some(_) => Origin::Recompute,
+            None => Origin::Hook,
+        },
+        // What a running module constructs is no parameter.
+        Phase::Forward if first == Some(Origin::Build) && said().any(|said| said.origin == Some(Origin::Module)) => {
+            Origin::Module
         }
         Phase::Forward => first.unwrap_or(Origin::Program),
     }

@@ -19,7 +19,7 @@ const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
     sizes: FxHashSet<u64>,
-    /// Entries of modules' allocations that backward frees, in order.
+    /// Entries of allocations of the forward pass that backward frees, in order.
     saved: Vec<u32>,
     /// Rows that are a library's workspace.
     pub(crate) workspaces: FxHashSet<usize>,
@@ -53,9 +53,24 @@ struct Known<'a, T> {
     told: T,
     /// By size.
     of_size: FxHashMap<u64, OfSize>,
-    /// Where the first backward pass begins, and where the last one ends; the end of the recording if there is none.
+    /// Where the first backward pass begins; the end of the recording if there is none.
     first_pass: u32,
-    last_pass: u32,
+    is_bare: bool,
+}
+
+impl<T> Known<'_, T> {
+    /// Without stacks, building is not told from running.
+    fn may_be_made_by_hand(&self, origin: Origin) -> bool {
+        origin == Origin::Program || (self.is_bare && origin == Origin::Module)
+    }
+
+    /// Whether it stays for good, or at least to the end of the next pass: a trainer gives workspaces back when it is done.
+    fn is_kept(&self, lifetime: &Lifetime, in_backward: bool) -> bool {
+        let (alloc, freed, passes) = (alloc(lifetime), freed(lifetime, self.course), &self.course.passes);
+        let after = passes.partition_point(|pass| pass.start <= alloc);
+        let outlives_next = passes.get(after + usize::from(!in_backward)).is_some_and(|next| next.end <= freed);
+        outlives_next || (freed == self.course.entries && passes.len() < 2)
+    }
 }
 
 fn freed(lifetime: &Lifetime, course: &Course) -> u32 {
@@ -67,7 +82,12 @@ fn alloc(lifetime: &Lifetime) -> u32 {
 }
 
 impl Pairing {
-    pub(crate) fn new(lifetimes: &Lifetimes, course: &Course, told: impl Fn(usize) -> Origin) -> Self {
+    pub(crate) fn new(
+        lifetimes: &Lifetimes,
+        course: &Course,
+        told: impl Fn(usize) -> Origin,
+        is_bare: bool,
+    ) -> Self {
         let mut pairing = Self::default();
         let mut known = Known {
             lifetimes,
@@ -75,7 +95,7 @@ impl Pairing {
             told,
             of_size: FxHashMap::default(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
-            last_pass: course.passes.last().map_or(course.entries, |pass| pass.end),
+            is_bare,
         };
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_before(&known);
@@ -89,7 +109,7 @@ impl Pairing {
         self.sizes.contains(&size_bytes)
     }
 
-    /// Modules' allocations between two entries that backward frees.
+    /// Allocations of the forward pass between two entries that backward frees.
     pub(crate) fn saved_between(&self, start: u32, end: u32) -> usize {
         let before = self.saved.partition_point(|&saved| saved <= start);
         self.saved.partition_point(|&saved| saved < end).saturating_sub(before)
@@ -124,10 +144,12 @@ impl Pairing {
                     if in_pass.0 != pass.start {
                         in_pass = (pass.start, 0);
                     }
-                    in_pass.1 += size;
+                    in_pass.1 += if WORKSPACES.contains(&size) { 0 } else { size };
                     self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
                 }
-                Origin::Module if course.pass_at(freed).is_some() => self.saved.push(alloc),
+                Origin::Module | Origin::Compiled | Origin::Program if course.pass_at(freed).is_some() => {
+                    self.saved.push(alloc);
+                }
                 Origin::Bucket if freed == course.entries => self.bucket_bytes = self.bucket_bytes.saturating_add(size),
                 _ => {}
             }
@@ -146,7 +168,7 @@ impl Pairing {
             }
             if freed(lifetime, course) > known.first_pass
                 && course.pass_at(freed(lifetime, course)).is_none()
-                && matches!((known.told)(row), Origin::Program | Origin::Module)
+                && known.may_be_made_by_hand((known.told)(row))
                 && let Some(count) = wanted.get_mut(&lifetime.requested_bytes)
                 && *count > 0
             {
@@ -159,28 +181,29 @@ impl Pairing {
     /// The first that stays for good, for each size, stream and kind of thread.
     fn find_workspaces<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let mut seen = FxHashSet::default();
+        let mut there: FxHashMap<u64, usize> = FxHashMap::default();
+        for &row in &self.parameters {
+            *there.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
+        }
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let size = lifetime.requested_bytes;
             if !WORKSPACES.contains(&size) || self.parameters.contains(&row) || self.states.contains(&row) {
                 continue;
             }
-            // A trainer gives workspaces back when it is done.
-            let freed = freed(lifetime, known.course);
-            if freed < known.course.entries && (freed < known.last_pass || known.course.passes.len() < 2) {
+            let origin = (known.told)(row);
+            let in_backward = is_backward(origin);
+            let may_be = in_backward
+                || matches!(origin, Origin::Module | Origin::Compiled | Origin::Program | Origin::Untold);
+            if !may_be || !known.is_kept(lifetime, in_backward) {
                 continue;
             }
-            let origin = (known.told)(row);
+            // As many gradients as parameters: none is a workspace.
             let of = known.of_size.get(&size);
-            match origin {
-                Origin::Module | Origin::Program | Origin::Untold => {}
-                origin if is_backward(origin) => {
-                    if of.is_some_and(|of| of.built > 0 && of.gradients <= of.built) {
-                        continue;
-                    }
-                }
-                _ => continue,
+            let parameters = of.map_or(0, |of| of.built) + there.get(&size).copied().unwrap_or(0);
+            if in_backward && parameters > 0 && of.is_some_and(|of| of.gradients <= parameters) {
+                continue;
             }
-            if seen.insert((size, lifetime.stream, is_backward(origin))) {
+            if seen.insert((size, lifetime.stream, in_backward)) {
                 self.workspaces.insert(row);
             }
         }
@@ -206,27 +229,37 @@ impl Pairing {
         for &row in &rows {
             *there.entry(size(row)).or_default() += 1;
         }
-        let paired: Vec<usize> = rows.iter().copied().filter(|&row| gradients(size(row)) > 0).collect();
-        let wanted: FxHashMap<u64, usize> =
-            there.iter().map(|(&size, &count)| (size, count.min(gradients(size)))).filter(|of| of.1 > 0).collect();
-        let sizes: Vec<u64> = paired.iter().map(|&row| size(row)).collect();
-        let window = narrowest(&sizes, &wanted);
-        let mut left = wanted;
-        for pass in [true, false] {
-            for (at, &row) in paired.iter().enumerate() {
-                if window.contains(&at) == pass
-                    && let Some(count) = left.get_mut(&sizes[at])
-                    && *count > 0
-                {
-                    *count -= 1;
-                    self.parameters.insert(row);
-                }
+        // Small blocks and large ones come from segments of their own.
+        for is_small in [true, false] {
+            let paired = rows.iter().copied().filter(|&row| gradients(size(row)) > 0);
+            let paired: Vec<usize> = paired.filter(|&row| (size(row) <= 1 << 20) == is_small).collect();
+            let sizes: Vec<u64> = paired.iter().map(|&row| size(row)).collect();
+            let found = chosen(&sizes, &there, gradients);
+            for (&row, is_parameter) in paired.iter().zip(found) {
+                if is_parameter { self.parameters.insert(row) } else { self.states.insert(row) };
             }
         }
-        self.states.extend(paired.iter().filter(|row| !self.parameters.contains(row)));
         // What no gradient pairs with: frozen, or a buffer.
         self.parameters.extend(rows.iter().filter(|&&row| gradients(size(row)) == 0 && !WORKSPACES.contains(&size(row))));
     }
+}
+
+/// Which of these, in order of their addresses, are parameters: of each size as many as there are gradients, those of the
+/// narrowest stretch first.
+fn chosen(sizes: &[u64], there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> Vec<bool> {
+    let wanted = |size: u64| there.get(&size).map_or(0, |&count| count.min(gradients(size)));
+    let mut left: FxHashMap<u64, usize> = sizes.iter().map(|&size| (size, wanted(size))).collect();
+    let stretch = narrowest(sizes, &left);
+    let mut is_chosen = vec![false; sizes.len()];
+    for inside in [true, false] {
+        for (at, size) in sizes.iter().enumerate().filter(|(at, _)| stretch.contains(at) == inside) {
+            if let Some(count) = left.get_mut(size).filter(|count| **count > 0) {
+                *count -= 1;
+                is_chosen[at] = true;
+            }
+        }
+    }
+    is_chosen
 }
 
 /// The stretch with all that is wanted of each size and the fewest bytes.

@@ -28,7 +28,7 @@ const fn rule(
 }
 
 use Category::{Activation, Gradient, Input, OptimizerState, Parameter, Temporary, Unknown, Workspace};
-use Origin::{Bucket, Build, Engine, Hook, Library, Module, Optimizer, Program, Recompute, Unshard, Untold};
+use Origin::{Bucket, Build, Compiled, Engine, Hook, Library, Module, Optimizer, Program, Recompute, Unshard, Untold};
 
 /// The rules, in order: the first that holds decides.
 pub const RULES: &[Rule] = &[
@@ -36,7 +36,7 @@ pub const RULES: &[Rule] = &[
     rule(
         Workspace,
         "kept-workspace",
-        &[Module, Program, Engine, Hook, Recompute, Untold],
+        &[Module, Compiled, Program, Engine, Hook, Recompute, Untold],
         "made once for a thread and stream where a matrix product runs, of the size of a cuBLAS workspace, and never freed",
         |case| case.is_workspace(),
     ),
@@ -71,6 +71,13 @@ pub const RULES: &[Rule] = &[
         |case| case.outlives_step(),
     ),
     rule(Temporary, "optimizer-scratch", &[Optimizer], "the optimizer makes it, and frees it in the same step", |_| true),
+    rule(
+        Activation,
+        "saved-again",
+        &[Engine, Hook],
+        "autograd makes it, and a later backward pass frees it: gradients of gradients",
+        |case| case.is_saved_again(),
+    ),
     rule(
         Gradient,
         "outlives-backward",
@@ -119,7 +126,7 @@ pub const RULES: &[Rule] = &[
         "program-keeps",
         &[Program],
         "made by the program in its loop, and still there after the next iteration's backward pass",
-        |case| !case.precedes_passes() && case.outlives_iterations(),
+        |case| !case.precedes_passes() && case.stays() && case.outlives_iterations(),
     ),
     rule(
         Activation,
@@ -132,52 +139,69 @@ pub const RULES: &[Rule] = &[
         Input,
         "fed",
         &[Program],
-        "made by the program before the forward pass, and there when a module runs",
-        |case| case.meets_module() && (!case.trains() || !case.is_amid_forward()),
+        "made by the program before the forward pass, and there when a module runs; or amid it, with several layers after",
+        |case| {
+            let is_first = !case.trains() || !case.is_amid_forward();
+            case.meets_module() && (is_first || case.meets_layers())
+        },
+    ),
+    rule(
+        Input,
+        "fed-without-modules",
+        &[Program],
+        "a program without modules makes it, other saved blocks follow, and it is there when the backward pass is over",
+        |case| case.is_held() && case.is_fed_without_modules(),
     ),
     rule(
         Input,
         "leads",
-        &[Module],
+        &[Module, Compiled],
         "without stacks: among the first of an iteration, and there when the backward pass is over",
         |case| case.is_bare && case.is_held() && !case.outlives_iterations() && case.leads_iteration(),
     ),
     rule(
         Activation,
         "saved",
-        &[Module],
+        &[Module, Compiled],
         "made by a module, there when the backward pass begins, and freed by it",
         |case| case.is_saved(),
     ),
     rule(
         Unknown,
         "module-keeps",
-        &[Module],
+        &[Module, Compiled],
         "made by a module, and still there after the next iteration's backward pass",
         |case| case.outlives_iterations(),
     ),
     rule(
         Activation,
         "saved-and-held",
-        &[Module],
+        &[Module, Compiled],
         "made by a module with layers behind it, and there when the backward pass is over: the program holds it, too",
         |case| case.is_held() && case.has_layers_behind(),
     ),
     rule(
         Activation,
+        "compiled-output",
+        &[Compiled],
+        "an output of compiled code that the program holds: a compiled loss computes its backward from the output itself",
+        |case| case.is_held(),
+    ),
+    rule(
+        Activation,
         "saved-so-far",
-        &[Module],
+        &[Module, Compiled],
         "made by a module in a training program, and there at the end of a recording that has no more backward pass",
         |case| case.trains() && case.is_after_last_pass() && case.stays() && case.has_modules_behind(),
     ),
     rule(
         Activation,
         "cache",
-        &[Module],
+        &[Module, Compiled],
         "no backward pass: made by a module with layers behind it, and there when the model has returned (a KV cache)",
         |case| !case.trains() && case.is_kept_by_call(),
     ),
-    rule(Temporary, "forward-scratch", &[Module], "made by a module, and gone before the backward pass, or an output", |_| true),
+    rule(Temporary, "forward-scratch", &[Module, Compiled], "made by a module, and gone before the backward pass, or an output", |_| true),
     rule(
         Activation,
         "saved-before",
