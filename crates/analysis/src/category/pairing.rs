@@ -166,8 +166,8 @@ impl Pairing {
             if alloc(lifetime) >= known.first_pass {
                 break;
             }
-            if freed(lifetime, course) > known.first_pass
-                && course.pass_at(freed(lifetime, course)).is_none()
+            // A parameter is there for as long as there is anything to learn.
+            if freed(lifetime, course) >= course.passes.last().map_or(course.entries, |pass| pass.end)
                 && known.may_be_made_by_hand((known.told)(row))
                 && let Some(count) = wanted.get_mut(&lifetime.requested_bytes)
                 && *count > 0
