@@ -78,9 +78,13 @@ impl<'a> Case<'a> {
 
     /// Whether it outlives the backward pass that made it.
     pub(crate) fn outlives_pass(&self) -> bool {
+        if self.is_before {
+            return self.course.pass_at(self.freed).is_none();
+        }
         let Some(pass) = self.own else { return false };
         // What is there when a recording ends amid a pass may be anything.
-        self.freed >= pass.sure_end && (pass.sure_end < self.course.entries || self.pairing.is_parameter_size(self.size_bytes))
+        self.freed >= pass.sure_end
+            && (pass.sure_end < self.course.entries || self.pairing.is_parameter_size(self.size_bytes))
     }
 
     /// Whether it outlives the backward pass that made it, and a later one frees it.
@@ -160,7 +164,7 @@ impl<'a> Case<'a> {
 
     /// Whether it was freed before the next allocation.
     pub(crate) fn is_momentary(&self) -> bool {
-        self.freed == self.alloc + 1
+        !self.is_before && self.freed == self.alloc + 1
     }
 
     /// Whether it has a parameter's size.

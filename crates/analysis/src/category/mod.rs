@@ -150,7 +150,8 @@ impl Categories {
             Some(bare) => Course::new(entries, iterations.rows.len(), |row| bare.at(row), false),
             None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
-        let keeps_stacks = lifetimes.at_start().iter().any(|l| l.block().is_some() && !snapshot.stacks.get(l.stack).is_empty());
+        let keeps_stacks =
+            lifetimes.at_start().iter().any(|l| l.block().is_some() && !snapshot.stacks.get(l.stack).is_empty());
         let told = |row: usize| {
             let lifetime = &lifetimes.rows[row];
             match (&bare, lifetime.alloc()) {
@@ -166,10 +167,7 @@ impl Categories {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
             let rule = named.unwrap_or_else(|| {
                 let case = Case::new(row, lifetime, told(row), &course, &pairing, bare.is_some());
-                RULES
-                    .iter()
-                    .position(|rule| rule.of.contains(case.origin) && (rule.holds)(&case))
-                    .unwrap_or(UNTOLD)
+                RULES.iter().position(|rule| rule.of.contains(case.origin) && (rule.holds)(&case)).unwrap_or(UNTOLD)
             });
             u8::try_from(rule).unwrap_or(u8::MAX)
         });
@@ -200,9 +198,8 @@ impl Words {
         let named = |is_told: bool, first: usize| -> Vec<(StringId, usize)> {
             let names = Category::ALL.iter().map(|category| category.name()).chain(["autograd_detail"]);
             let spelled = names.flat_map(|name| [name.to_owned(), name.to_ascii_uppercase()]);
-            let found = spelled.filter_map(|name| {
-                Some((snapshot.strings.find(&name)?, first + Category::from_name(&name)? as usize))
-            });
+            let found = spelled
+                .filter_map(|name| Some((snapshot.strings.find(&name)?, first + Category::from_name(&name)? as usize)));
             if is_told { found.collect() } else { Vec::new() }
         };
         Self {
@@ -213,7 +210,8 @@ impl Words {
 
     fn at(&self, entries: &EntryTable, row: usize) -> Option<usize> {
         let of = |words: &[(StringId, usize)], id: StringId| words.iter().find(|word| word.0 == id).map(|word| word.1);
-        let by_file = if self.categories.is_empty() { None } else { of(&self.categories, entries.categories().get(row)) };
+        let by_file =
+            if self.categories.is_empty() { None } else { of(&self.categories, entries.categories().get(row)) };
         by_file.or_else(|| {
             if self.metadata.is_empty() { None } else { of(&self.metadata, entries.user_metadata().get(row)) }
         })

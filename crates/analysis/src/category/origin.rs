@@ -241,7 +241,11 @@ mod tests {
             ("forward", format!("{torch}/nn/modules/linear.py"), None),
             ("_make_grads", format!("{torch}/autograd/__init__.py"), Some(Origin::Hook)),
             ("benchmark_gpu", format!("{torch}/_inductor/runtime/benchmarking.py"), Some(Origin::Library)),
-            ("init_all_gather_outputs", format!("{torch}/distributed/fsdp/_fully_shard/_fsdp_param.py"), Some(Origin::Unshard)),
+            (
+                "init_all_gather_outputs",
+                format!("{torch}/distributed/fsdp/_fully_shard/_fsdp_param.py"),
+                Some(Origin::Unshard),
+            ),
             ("_pre_forward", format!("{torch}/nn/parallel/distributed.py"), Some(Origin::Bucket)),
             ("at::cuda::(anonymous namespace)::getCUDABlasWorkspace()", "??".to_owned(), Some(Origin::Library)),
             ("<module>", "train.py".to_owned(), None),

@@ -82,12 +82,7 @@ fn alloc(lifetime: &Lifetime) -> u32 {
 }
 
 impl Pairing {
-    pub(crate) fn new(
-        lifetimes: &Lifetimes,
-        course: &Course,
-        told: impl Fn(usize) -> Origin,
-        is_bare: bool,
-    ) -> Self {
+    pub(crate) fn new(lifetimes: &Lifetimes, course: &Course, told: impl Fn(usize) -> Origin, is_bare: bool) -> Self {
         let mut pairing = Self::default();
         let mut known = Known {
             lifetimes,
@@ -192,8 +187,8 @@ impl Pairing {
             }
             let origin = (known.told)(row);
             let in_backward = is_backward(origin);
-            let may_be = in_backward
-                || matches!(origin, Origin::Module | Origin::Compiled | Origin::Program | Origin::Untold);
+            let may_be =
+                in_backward || matches!(origin, Origin::Module | Origin::Compiled | Origin::Program | Origin::Untold);
             if !may_be || !known.is_kept(lifetime, in_backward) {
                 continue;
             }
@@ -218,9 +213,8 @@ impl Pairing {
         if known.course.passes.is_empty() && known.course.modules.is_empty() {
             return;
         }
-        let stays = |row: &usize| {
-            (known.told)(*row) == Origin::Untold && known.lifetimes.rows[*row].free_requested().is_none()
-        };
+        let stays =
+            |row: &usize| (known.told)(*row) == Origin::Untold && known.lifetimes.rows[*row].free_requested().is_none();
         let mut rows: Vec<usize> = (0..known.lifetimes.before_recording).filter(stays).collect();
         rows.sort_unstable_by_key(|&row| known.lifetimes.rows[row].address);
         let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
@@ -236,11 +230,16 @@ impl Pairing {
             let sizes: Vec<u64> = paired.iter().map(|&row| size(row)).collect();
             let found = chosen(&sizes, &there, gradients);
             for (&row, is_parameter) in paired.iter().zip(found) {
-                if is_parameter { self.parameters.insert(row) } else { self.states.insert(row) };
+                if is_parameter {
+                    self.parameters.insert(row)
+                } else {
+                    self.states.insert(row)
+                };
             }
         }
         // What no gradient pairs with: frozen, or a buffer.
-        self.parameters.extend(rows.iter().filter(|&&row| gradients(size(row)) == 0 && !WORKSPACES.contains(&size(row))));
+        self.parameters
+            .extend(rows.iter().filter(|&&row| gradients(size(row)) == 0 && !WORKSPACES.contains(&size(row))));
     }
 }
 

@@ -32,7 +32,9 @@ use Origin::{Bucket, Build, Compiled, Engine, Hook, Library, Module, Optimizer, 
 
 /// The rules, in order: the first that holds decides.
 pub const RULES: &[Rule] = &[
-    rule(Workspace, "library", &[Library], "a library's own frames ask for it: cuBLAS, cuDNN, Triton's tuning", |_| true),
+    rule(Workspace, "library", &[Library], "a library's own frames ask for it: cuBLAS, cuDNN, Triton's tuning", |_| {
+        true
+    }),
     rule(
         Workspace,
         "kept-workspace",
@@ -47,13 +49,7 @@ pub const RULES: &[Rule] = &[
         "`DistributedDataParallel` makes it, and gradients have no other place (`gradient_as_bucket_view`)",
         |case| case.buckets_are_gradients(),
     ),
-    rule(
-        Workspace,
-        "bucket",
-        &[Bucket],
-        "`DistributedDataParallel` makes it to send gradients from",
-        |_| true,
-    ),
+    rule(Workspace, "bucket", &[Bucket], "`DistributedDataParallel` makes it to send gradients from", |_| true),
     rule(Parameter, "unsharded", &[Unshard], "FSDP gathers a whole parameter from its shards", |_| true),
     rule(
         Temporary,
@@ -70,7 +66,9 @@ pub const RULES: &[Rule] = &[
         "the optimizer makes it, and it is there when the step is over",
         |case| case.outlives_step(),
     ),
-    rule(Temporary, "optimizer-scratch", &[Optimizer], "the optimizer makes it, and frees it in the same step", |_| true),
+    rule(Temporary, "optimizer-scratch", &[Optimizer], "the optimizer makes it, and frees it in the same step", |_| {
+        true
+    }),
     rule(
         Activation,
         "saved-again",
@@ -189,6 +187,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         Activation,
+        "live-at-dump",
+        &[Module, Compiled],
+        "made by a module before the first entry, and there at the dump",
+        |case| case.is_before && case.stays(),
+    ),
+    rule(
+        Activation,
         "saved-so-far",
         &[Module, Compiled],
         "made by a module in a training program, and there at the end of a recording that has no more backward pass",
@@ -201,7 +206,13 @@ pub const RULES: &[Rule] = &[
         "no backward pass: made by a module with layers behind it, and there when the model has returned (a KV cache)",
         |case| !case.trains() && case.is_kept_by_call(),
     ),
-    rule(Temporary, "forward-scratch", &[Module, Compiled], "made by a module, and gone before the backward pass, or an output", |_| true),
+    rule(
+        Temporary,
+        "forward-scratch",
+        &[Module, Compiled],
+        "made by a module, and gone before the backward pass, or an output",
+        |_| true,
+    ),
     rule(
         Activation,
         "saved-before",
@@ -216,11 +227,5 @@ pub const RULES: &[Rule] = &[
         "there before the recording, as large as a parameter, and freed outside the backward pass",
         |case| case.is_cleared(),
     ),
-    rule(
-        Temporary,
-        "program-scratch",
-        &[Program],
-        "made by the program, and freed",
-        |case| !case.stays(),
-    ),
+    rule(Temporary, "program-scratch", &[Program], "made by the program, and freed", |case| !case.stays()),
 ];

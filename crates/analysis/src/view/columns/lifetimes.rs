@@ -47,7 +47,14 @@ impl<'a> Lives<'a> {
     ) -> (Self, LeftOut) {
         let all = &device.lifetimes;
         let entries = number(device.entries.len()).max(1);
-        let every = Self { snapshot, device, rows: Cow::Borrowed(&all.rows), rows_of: None, before: all.before_recording, entries };
+        let every = Self {
+            snapshot,
+            device,
+            rows: Cow::Borrowed(&all.rows),
+            rows_of: None,
+            before: all.before_recording,
+            entries,
+        };
         let Some(least_bytes) = least_bytes else { return (every, LeftOut::default()) };
         let is_shown = |lifetime: &Lifetime| every.bytes_of(lifetime) >= least_bytes;
         let rows_of: Vec<usize> = (0..all.rows.len()).filter(|&row| is_shown(&all.rows[row])).collect();
