@@ -181,9 +181,9 @@ impl StackOrigins {
         Self(origins.collect())
     }
 
-    /// That of a stack.
+    /// That of a stack; untold if none was recorded.
     pub(crate) fn get(&self, stack: StackId) -> Origin {
-        if stack == StackId::MISSING { Origin::Untold } else { self.0[stack.index()] }
+        self.0.get(stack.index()).copied().unwrap_or(Origin::Untold)
     }
 }
 

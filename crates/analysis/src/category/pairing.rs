@@ -295,8 +295,7 @@ mod tests {
     #[test]
     fn the_narrowest_stretch_has_all_that_is_wanted() {
         let wanted: FxHashMap<u64, usize> = [(8, 2), (1, 1)].into_iter().collect();
-        // The state of Adam lies in pairs.
-        assert_eq!(narrowest(&[8, 8, 1, 1, 8, 8, 8, 1, 8, 8, 8], &wanted), 6..9);
+        assert_eq!(narrowest(&[8, 5, 8, 1, 8, 8, 1], &wanted), 2..5);
         assert_eq!(narrowest(&[8, 1], &wanted), 0..0);
         assert_eq!(narrowest(&[], &FxHashMap::default()), 0..0);
     }

@@ -52,6 +52,13 @@ fn a_small_report_reads_like_this() {
                       0                                                                     entry 25
                       █ allocated   · reserved   ▲ peak   | iteration
 
+        Device 0: live at the peak, by what it is for
+           allocated  share  what
+            1.86 GiB   45 %  parameter  ██████████▉
+            1.86 GiB   45 %  temporary  ██████████▉
+          381.47 MiB  9.0 %  input      ██▎
+           33.00 MiB  0.8 %  workspace  ▎
+
         Device 0: live at the peak, by call site: 4.13 GiB in 8 allocations
            allocated  share  count  where
             1.90 GiB   46 %      4  capture.py:133 linear_forward
@@ -118,7 +125,10 @@ fn the_json_keeps_its_contract() {
     assert_eq!(Some(bytes), device["peak"]["allocated_bytes"].as_u64(), "the call sites add up to the peak");
     let categories = at_peak["categories"].as_object().unwrap();
     assert_eq!(categories.len(), 8);
-    assert_eq!(categories["unknown"].as_u64(), Some(bytes), "nothing is categorised unless the file does");
+    let told: u64 = categories.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert_eq!(told, bytes, "the categories add up to the peak");
+    let unknown = categories["unknown"].as_u64().unwrap();
+    assert!(unknown < bytes / 100, "{unknown} of {bytes} bytes are not told");
     let asked: u64 = sites.iter().map(|site| site["requested_bytes"].as_u64().unwrap()).sum();
     assert_eq!(Some(asked), at_peak["requested_bytes"].as_u64(), "nothing awaits its free here");
     let iterations = device["iterations"].as_array().unwrap();
