@@ -92,6 +92,7 @@ browser: ui
 # allocator is measured against PyTorch's own where `make oracle` has built that.
 bench: build
 	$(PYTHON) benches/run.py $(BENCH)
+	PYTHON=$(PYTHON) node benches/viewer.mjs $(BENCH)
 	$(CARGO) build --release --locked --package highwater-allocator --example speed
 	$(PYTHON) benches/allocator.py
 
