@@ -214,7 +214,7 @@ describe('a served recording', () => {
     const words = await viewer.page.innerText('.problem-card');
     expect(words).toContain('model.zip');
     expect(words).toContain('hint:');
-    expect(await viewer.page.innerText('nav.files')).toContain('⚠ model.zip');
+    await viewer.page.waitForSelector('nav.files >> text=⚠ model.zip');
     await viewer.page.close();
   });
 

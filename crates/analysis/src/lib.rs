@@ -17,8 +17,10 @@
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 
 pub mod blocks;
+pub mod budget;
 pub mod callsite;
 pub mod device;
+pub mod diff;
 pub mod findings;
 pub mod folding;
 pub mod fragmentation;

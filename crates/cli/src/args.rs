@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, export, live, man, report, segments, simulate, stats, trace, view};
+use crate::commands::{check, completions, diff, export, live, man, report, segments, simulate, stats, trace, view};
 
 /// Shows and explains the GPU memory use of PyTorch programs.
 #[derive(Debug, Parser)]
@@ -30,6 +30,10 @@ pub(crate) enum Command {
     Segments(segments::Args),
     /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
     Simulate(simulate::Args),
+    /// Say what changed from one recording to another
+    Diff(diff::Args),
+    /// Hold a recording against budgets: exit status 1 if one is not kept
+    Check(check::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
     /// Convert the snapshot for another program

@@ -36,7 +36,7 @@ impl InputArgs {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
-        let mut snapshot = self.read_file().map_err(|error| Problem::unreadable(&self.name(), &error))?;
+        let mut snapshot = read_snapshot(&self.file)?;
         self.check_device(&snapshot)?;
         let seen = look(&snapshot);
         if self.redact {
@@ -66,10 +66,6 @@ impl InputArgs {
         if is_stdin(&self.file) { self.name() } else { last.unwrap_or_else(|| self.name()) }
     }
 
-    fn read_file(&self) -> Result<Snapshot, highwater_snapshot::Error> {
-        Snapshot::read(open(&self.file)?)
-    }
-
     fn check_device(&self, snapshot: &Snapshot) -> Result<(), Problem> {
         let devices = snapshot.devices();
         match self.device {
@@ -85,6 +81,14 @@ impl InputArgs {
             _ => Ok(()),
         }
     }
+}
+
+/// Reads a snapshot.
+///
+/// # Errors
+/// If nothing of one can be read.
+pub(crate) fn read_snapshot(file: &Path) -> Result<Snapshot, Problem> {
+    open(file).and_then(Snapshot::read).map_err(|error| Problem::unreadable(&name(file), &error))
 }
 
 /// How a message calls a file; `-` is standard input.

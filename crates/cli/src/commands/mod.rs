@@ -1,6 +1,8 @@
 //! The subcommands, a file each.
 
+pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod live;
 pub(crate) mod man;
@@ -30,6 +32,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Simulate(args) => return simulate::run(&args),
+        Command::Check(args) => return check::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::View(args) => view::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -1,5 +1,7 @@
 //! Whole commands, on small real recordings of `testdata/`.
 
+mod check;
+mod diff;
 mod export;
 mod manners;
 mod report;
