@@ -19,6 +19,7 @@
 pub mod blocks;
 pub mod budget;
 pub mod callsite;
+pub mod counterfactual;
 pub mod device;
 pub mod diff;
 pub mod findings;
