@@ -19,6 +19,7 @@
 pub mod blocks;
 pub mod callsite;
 pub mod device;
+pub mod explain;
 pub mod findings;
 pub mod folding;
 pub mod fragmentation;
