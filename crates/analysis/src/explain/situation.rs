@@ -7,7 +7,7 @@ use super::message::{Kind, Message, Process};
 ///
 /// # Source
 /// 518 to 742 MiB on an H200 (`spec/memory-formulas.md` section 9); with NCCL, more.
-pub const CONTEXT_AT_MOST_BYTES: u64 = 1 << 30;
+pub(super) const CONTEXT_AT_MOST_BYTES: u64 = 1 << 30;
 
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
@@ -142,16 +142,16 @@ impl Situation {
         }
     }
 
-    /// What the allocator could still have had of the driver: what is free, within the limit.
+    /// What the allocator could surely still have had of the driver: what is free, within the limit.
     pub fn headroom_bytes(&self) -> Option<u64> {
-        let within_limit = self.limit.and_then(|limit| Some(limit.at_most_bytes.saturating_sub(self.held_bytes?)));
+        let within_limit = self.limit.and_then(|limit| Some(limit.at_least_bytes.saturating_sub(self.held_bytes?)));
         match (self.free_bytes, within_limit) {
             (Some(free), Some(limit)) => Some(free.min(limit)),
             (free, limit) => free.or(limit),
         }
     }
 
-    /// How much more was needed from the driver.
+    /// How much more was needed from the driver, at most.
     pub fn shortage_bytes(&self) -> Option<u64> {
         Some(self.tried_bytes?.saturating_sub(self.headroom_bytes()?))
     }
