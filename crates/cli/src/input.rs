@@ -37,7 +37,7 @@ impl InputArgs {
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
         let mut snapshot = self.read_file().map_err(|error| Problem::unreadable(&self.name(), &error))?;
-        self.check_device(&snapshot)?;
+        check_device(&self.name(), self.device, &snapshot)?;
         let seen = look(&snapshot);
         if self.redact {
             snapshot.redact();
@@ -69,21 +69,25 @@ impl InputArgs {
     fn read_file(&self) -> Result<Snapshot, highwater_snapshot::Error> {
         Snapshot::read(open(&self.file)?)
     }
+}
 
-    fn check_device(&self, snapshot: &Snapshot) -> Result<(), Problem> {
-        let devices = snapshot.devices();
-        match self.device {
-            Some(device) if !devices.contains(&device) => {
-                let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
-                let hint = match listed[..] {
-                    [] => "it has no entries and no segments at all".to_owned(),
-                    [ref one] => format!("it has device {one}"),
-                    _ => format!("it has devices {}", listed.join(", ")),
-                };
-                Err(Problem::new(format!("{} has nothing of device {device}", self.name())).hint(hint))
-            }
-            _ => Ok(()),
+/// Says if a snapshot has nothing of the device that is asked for.
+///
+/// # Errors
+/// If so.
+pub(crate) fn check_device(name: &str, device: Option<u32>, snapshot: &Snapshot) -> Result<(), Problem> {
+    let devices = snapshot.devices();
+    match device {
+        Some(device) if !devices.contains(&device) => {
+            let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
+            let hint = match listed[..] {
+                [] => "it has no entries and no segments at all".to_owned(),
+                [ref one] => format!("it has device {one}"),
+                _ => format!("it has devices {}", listed.join(", ")),
+            };
+            Err(Problem::new(format!("{name} has nothing of device {device}")).hint(hint))
         }
+        _ => Ok(()),
     }
 }
 
@@ -103,7 +107,7 @@ fn is_stdin(file: &Path) -> bool {
 }
 
 /// Opens a file, or standard input, to be read with a progress bar.
-fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
+pub(crate) fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
     if is_stdin(file) {
         return Ok(Box::new(WithProgress::new(io::stdin().lock(), None)));
     }

@@ -225,7 +225,8 @@ impl Failure {
         let (Some(verdict), Some(table)) = (verdict, table) else { return };
         self.steps.retain(|step| step.id != "expandable-segments");
         if verdict.kind == Kind::Saved
-            && let (Some(conf), Some(capacity), Some(spare)) = (&verdict.conf, verdict.capacity_bytes, verdict.spare_bytes)
+            && let (Some(conf), Some(capacity), Some(spare)) =
+                (&verdict.conf, verdict.capacity_bytes, verdict.spare_bytes)
             && let Some(own) = table.first()
         {
             let needs = capacity.saturating_sub(spare);

@@ -28,14 +28,7 @@ pub struct Step {
 impl Step {
     /// A step of which it is not known what it brings.
     pub(super) fn new(id: &'static str, title: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            id,
-            title: title.into(),
-            detail: detail.into(),
-            change: None,
-            brings_bytes: None,
-            is_enough: None,
-        }
+        Self { id, title: title.into(), detail: detail.into(), change: None, brings_bytes: None, is_enough: None }
     }
 
     /// With its setting, line of code or command.
@@ -217,7 +210,8 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
         );
         Step::new("free-outside", "find what else in this process uses the device", detail)
     } else {
-        let detail = format!("{} is neither free nor of any process that the message lists", size(situation.untold_bytes()?));
+        let detail =
+            format!("{} is neither free nor of any process that the message lists", size(situation.untold_bytes()?));
         Step::new("free-outside", "find who else uses the device: the message does not list all", detail)
             .with("nvidia-smi, on the host rather than in the container")
     };
@@ -235,7 +229,9 @@ fn notebook(situation: &Situation, _: &Diagnosis) -> Option<Step> {
         ),
     );
     let step = step.brings(held, None);
-    Some(step.with("del model, optimizer; import gc, sys; sys.last_traceback = None; gc.collect(); torch.cuda.empty_cache()"))
+    Some(step.with(
+        "del model, optimizer; import gc, sys; sys.last_traceback = None; gc.collect(); torch.cuda.empty_cache()",
+    ))
 }
 
 fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -254,11 +250,19 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     let detail = match (situation.tried_bytes, situation.capacity_bytes) {
         (Some(tried), Some(capacity)) => {
-            format!("{} in one tensor, on a device of {}: no setting and no free memory changes that", size(tried), size(capacity))
+            format!(
+                "{} in one tensor, on a device of {}: no setting and no free memory changes that",
+                size(tried),
+                size(capacity)
+            )
         }
         _ => "no device has an exbibyte: print the shape before the line of the traceback".to_owned(),
     };
-    Some(Step::new("split-request", "ask for less at once: look at the shape that the line of the traceback makes", detail))
+    Some(Step::new(
+        "split-request",
+        "ask for less at once: look at the shape that the line of the traceback makes",
+        detail,
+    ))
 }
 
 /// What always helps, and how much of it.

@@ -323,7 +323,8 @@ impl MessageView {
 
 impl DiagnosisView {
     fn new(diagnosis: &Diagnosis, situation: &Situation) -> Self {
-        let view = |limit: Limit| LimitView { at_least_bytes: limit.at_least_bytes, at_most_bytes: limit.at_most_bytes };
+        let view =
+            |limit: Limit| LimitView { at_least_bytes: limit.at_least_bytes, at_most_bytes: limit.at_most_bytes };
         Self {
             cause: diagnosis.cause.name(),
             also: diagnosis.also.iter().map(|cause| cause.name()).collect(),

@@ -10,7 +10,8 @@ mod report;
 mod simulate;
 
 pub use explain::{
-    DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView, StepView,
+    DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
+    StepView,
 };
 pub use live::{BlockView, LiveView, live};
 pub use report::{

@@ -268,7 +268,14 @@ impl LogReader {
     }
 
     /// Keeps a message for its next line, or counts it; gives where the text goes on.
-    fn begun(&mut self, reader: Reader, progress: Progress, rank: Option<u32>, of_line: &Origin, length: usize) -> usize {
+    fn begun(
+        &mut self,
+        reader: Reader,
+        progress: Progress,
+        rank: Option<u32>,
+        of_line: &Origin,
+        length: usize,
+    ) -> usize {
         let rank = rank.or_else(|| self.context_rank.take());
         let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1 };
         match progress {

@@ -166,7 +166,8 @@ fn word(text: &[u8]) -> Option<Token> {
         }
     }
     // A host's name ends in its number, unlike that of an exception.
-    let name = text.iter().take(MAX_TOKEN_BYTES).take_while(|b| b.is_ascii_alphanumeric() || b"._-".contains(b)).count();
+    let name =
+        text.iter().take(MAX_TOKEN_BYTES).take_while(|b| b.is_ascii_alphanumeric() || b"._-".contains(b)).count();
     let is_host = name > 1 && text[name - 1].is_ascii_digit() && text[name..].starts_with(b": ");
     is_host.then(|| Token::process(name + 1, None))
 }

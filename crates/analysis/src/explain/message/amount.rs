@@ -50,7 +50,8 @@ pub(super) fn amount(text: &[u8], is_binary: bool) -> Read<u64> {
     let is = |unit: &[u8]| rest.len() >= unit.len() && rest[..unit.len()].eq_ignore_ascii_case(unit);
     let unit = UNITS.iter().filter(|(unit, _)| is(unit)).max_by_key(|(unit, _)| unit.len());
     // `G` may become `GiB` with what follows, and `B` `bytes`.
-    let may_grow = UNITS.iter().any(|(unit, _)| unit.len() > rest.len() && unit[..rest.len()].eq_ignore_ascii_case(rest));
+    let may_grow =
+        UNITS.iter().any(|(unit, _)| unit.len() > rest.len() && unit[..rest.len()].eq_ignore_ascii_case(rest));
     match unit {
         _ if may_grow && unit.is_none_or(|(unit, _)| unit.len() == 1) => Read::Short,
         None => Read::Absent,

@@ -212,7 +212,9 @@ pub(super) const CLAUSES: &[Clause] = &[
     goes_on("allowed", since((1, 8)), &[Bytes(Limit), Words("allowed")]),
     goes_on("reserved in total", releases((1, 4), (2, 0)), &[Bytes(Reserved), Words("reserved in total by PyTorch")])
         .last(),
-    goes_on("cached", releases((1, 0), (1, 3)), &[Bytes(Reserved), Words("cached")]).last().says(Says::ReservedIsCached),
+    goes_on("cached", releases((1, 0), (1, 3)), &[Bytes(Reserved), Words("cached")])
+        .last()
+        .says(Says::ReservedIsCached),
     // From 2.1 on, in sentences.
     goes_on("has a total capacty", releases((2, 1), (2, 1)), &[Words("has a total capacty of"), Bytes(Capacity)]),
     goes_on("has a total capacity", since((2, 2)), &[Words("has a total capacity of"), Bytes(Capacity)]),
@@ -220,11 +222,7 @@ pub(super) const CLAUSES: &[Clause] = &[
     goes_on(
         "this process",
         since((2, 1)),
-        &[
-            Words("Including non-PyTorch memory, this process has"),
-            Bytes(ThisProcess),
-            Words("memory in use"),
-        ],
+        &[Words("Including non-PyTorch memory, this process has"), Bytes(ThisProcess), Words("memory in use")],
     ),
     goes_on(
         "process",
@@ -308,28 +306,16 @@ pub(super) const CLAUSES: &[Clause] = &[
         &[Words("This allocation exceeds the expandable-segment reserve of"), Bytes(Reserve)],
     )
     .says(Says::ExpandableSegments),
-    advice(
-        "custom allocator",
-        since((2, 15)),
-        &[Words("The custom allocator backing this MemPool returned nullptr")],
-    )
-    .says(Says::CustomAllocator),
-    advice(
-        "XPU",
-        since((2, 3)),
-        &[Words("Please use `empty_cache` to release all unoccupied cached memory")],
-    ),
+    advice("custom allocator", since((2, 15)), &[Words("The custom allocator backing this MemPool returned nullptr")])
+        .says(Says::CustomAllocator),
+    advice("XPU", since((2, 3)), &[Words("Please use `empty_cache` to release all unoccupied cached memory")]),
     // `backend:cudaMallocAsync`, a line each.
     goes_on("currently allocated", EVER, &[Words("Currently allocated :"), Bytes(Allocated)]),
     goes_on("requested", EVER, &[Words("Requested :"), Bytes(Tried)]),
     goes_on("device limit", EVER, &[Words("Device limit :"), Bytes(Capacity)]),
     goes_on("free, by CUDA", EVER, &[Words("Free (according to CUDA):"), Bytes(Free)]),
-    goes_on(
-        "limit of PyTorch",
-        EVER,
-        &[Words("PyTorch limit (set by user-supplied memory fraction) :"), Bytes(Limit)],
-    )
-    .last(),
+    goes_on("limit of PyTorch", EVER, &[Words("PyTorch limit (set by user-supplied memory fraction) :"), Bytes(Limit)])
+        .last(),
 ];
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ mod amount;
 mod clause;
 mod reader;
 
-pub use clause::Releases;
 pub(super) use clause::ANCHOR;
+pub use clause::Releases;
 pub(super) use reader::{Progress, Reader, broken_beginning, without_blanks};
 
 use crate::explain::log::LogReader;

@@ -91,7 +91,8 @@ impl Reader {
 
     /// Begins amid a message whose first half is missing, at the earliest clause of a text.
     pub(crate) fn begin_amid(text: &[u8]) -> Option<(Self, Progress)> {
-        let start = CLAUSES.iter().filter(|clause| clause.begins_after.is_none()).filter_map(|c| place(c, text)).min()?;
+        let start =
+            CLAUSES.iter().filter(|clause| clause.begins_after.is_none()).filter_map(|c| place(c, text)).min()?;
         let mut reader = Self::default();
         let progress = match reader.read(&text[start..]) {
             Progress::Open => Progress::Open,
@@ -344,7 +345,8 @@ fn place(clause: &Clause, text: &[u8]) -> Option<usize> {
     }
     // Back over the unit and the number.
     let unit = text[..at].iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).take(6).count();
-    let number = text[..at - unit].iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').take(24).count();
+    let number =
+        text[..at - unit].iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').take(24).count();
     (unit > 0 && number > 0).then_some(at - unit - number)
 }
 
