@@ -48,12 +48,15 @@ class Numbers:
         self.pids = [(pid, draw.randrange(300 * MIB, self.total // 16)) for pid in pids]
         others = sum(bytes_ for _, bytes_ in self.pids)
         left = self.total - others
-        self.reserved = int(left * draw.uniform(0.6, 0.95))
+        self.context = draw.randrange(400 * MIB, 600 * MIB)
+        if limit:
+            self.reserved = int(left * draw.uniform(0.2, 0.5))
+        else:
+            self.reserved = left - self.context - int(min(self.tried, left / 4) * draw.uniform(0, 0.9))
         self.unallocated = int(self.reserved * draw.choice([0, 0.0005, 0.02, 0.2]))
         self.private = self.unallocated // 3 if private else 0
-        self.context = draw.randrange(400 * MIB, 600 * MIB)
         self.own = self.reserved + self.context if own else None
-        self.free = max(left - self.reserved - self.context, 0)
+        self.free = left - self.reserved - self.context
         self.limit = self.reserved + self.tried // 2 if limit else None
 
 

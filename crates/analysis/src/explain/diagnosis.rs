@@ -244,10 +244,6 @@ fn limited(situation: &Situation, tried: &str, held: &str) -> String {
         }
         None => "not told".to_owned(),
     };
-    let set_by = match situation.backend {
-        Some("MPS") => "`PYTORCH_MPS_HIGH_WATERMARK_RATIO`",
-        _ => "`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings",
-    };
     let room = match (situation.free_bytes, situation.tried_bytes) {
         (Some(free), Some(tried)) if free >= tried => {
             format!("; the device itself still had {} free", size(free))
@@ -255,9 +251,16 @@ fn limited(situation: &Situation, tried: &str, held: &str) -> String {
         (Some(free), _) => format!("; the device itself had only {} free, too", size(free)),
         _ => String::new(),
     };
+    if situation.backend == Some("MPS") {
+        return format!(
+            "the limit that MPS keeps to stopped it: {limit} may be held (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), PyTorch held \
+             {held}, others {}, and {tried} more was asked for",
+            size(situation.others_bytes)
+        );
+    }
     format!(
-        "a limit set on purpose stopped it: this process may hold {limit} ({set_by}), it held {held}, and {tried} more was asked \
-         for{room}"
+        "a limit set on purpose stopped it: this process may hold {limit} (`set_per_process_memory_fraction`, or \
+         `per_process_memory_fraction` in the settings), it held {held}, and {tried} more was asked for{room}"
     )
 }
 
@@ -300,11 +303,11 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
         if situation.has_expandable_segments {
             notes.push("PyTorch's advice against fragmentation is followed already".to_owned());
         } else if !is_fragmented(situation) {
-            notes.push(format!(
-                "PyTorch's advice against fragmentation brings nothing here: {} of what is reserved is unallocated ({})",
-                size(unallocated),
-                percent(share)
-            ));
+            let unused = match unallocated {
+                0 => "all that is reserved is in use".to_owned(),
+                _ => format!("only {} of what is reserved is unallocated ({})", size(unallocated), percent(share)),
+            };
+            notes.push(format!("PyTorch's advice against fragmentation brings nothing here: {unused}"));
         }
     }
     notes

@@ -144,7 +144,9 @@ impl Situation {
 
     /// What the allocator could surely still have had of the driver: what is free, within the limit.
     pub fn headroom_bytes(&self) -> Option<u64> {
-        let within_limit = self.limit.and_then(|limit| Some(limit.at_least_bytes.saturating_sub(self.held_bytes?)));
+        // On MPS what others hold counts towards the limit.
+        let held = self.held_bytes.map(|held| held.saturating_add(self.others_bytes));
+        let within_limit = self.limit.and_then(|limit| Some(limit.at_least_bytes.saturating_sub(held?)));
         match (self.free_bytes, within_limit) {
             (Some(free), Some(limit)) => Some(free.min(limit)),
             (free, limit) => free.or(limit),
@@ -159,7 +161,7 @@ impl Situation {
     /// Whether the limit, rather than the device, stood in the way.
     pub fn is_limited(&self) -> bool {
         let (Some(limit), Some(tried)) = (self.limit, self.tried_bytes) else { return false };
-        let needed = self.held_bytes.unwrap_or(0).saturating_add(tried);
+        let needed = self.held_bytes.unwrap_or(0).saturating_add(self.others_bytes).saturating_add(tried);
         // Printed amounts are off by half a hundredth of a unit: what meets the limit exactly may have exceeded it.
         needed.saturating_add(needed / 500) >= limit.at_most_bytes
     }

@@ -70,18 +70,13 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     let is_concerned = diagnosis.cause == Cause::Limit || diagnosis.also.contains(&Cause::Limit);
     let limit = situation.limit.filter(|_| is_concerned)?;
     let needed = situation.held_bytes.unwrap_or(0).saturating_add(situation.tried_bytes?);
+    let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
+        let percent = needed.saturating_mul(100).div_ceil(capacity);
+        if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that does") }
+    });
     let change = match situation.backend {
-        Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=1.0".to_owned(),
-        _ => match situation.capacity_bytes {
-            Some(capacity) if needed < capacity => {
-                let percent = needed.saturating_mul(100).div_ceil(capacity.max(1)).min(100);
-                format!(
-                    "torch.cuda.set_per_process_memory_fraction({})",
-                    if percent >= 100 { "1.0".to_owned() } else { format!("0.{percent:02}") }
-                )
-            }
-            _ => "torch.cuda.set_per_process_memory_fraction(1.0)".to_owned(),
-        },
+        Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (no limit: the system may swap or stall)".to_owned(),
+        _ => format!("torch.cuda.set_per_process_memory_fraction(1.0){}", fraction.unwrap_or_default()),
     };
     let of = if limit.is_known() { format!(" of {}", size(limit.at_most_bytes)) } else { String::new() };
     let Some(free) = situation.free_bytes else {

@@ -238,6 +238,8 @@ impl LogReader {
             }
         }
         let mut rank = of_line.rank;
+        // Looked for once: a line may hold thousands of messages.
+        let mut is_rank_sought = rank.is_none();
         let mut has_begun = false;
         for anchor in memmem::find_iter(&text, ANCHOR) {
             if anchor < at {
@@ -247,7 +249,9 @@ impl LogReader {
                 self.found.mention.get_or_insert(self.found.lines + 1);
                 continue;
             };
-            rank = rank.or_else(|| named_rank(body));
+            if std::mem::take(&mut is_rank_sought) {
+                rank = named_rank(body);
+            }
             has_begun = true;
             at = self.begun(reader, progress, rank, of_line, text.len());
         }

@@ -50,13 +50,14 @@ pub(super) fn origin(line: &[u8]) -> Origin {
 /// The rank that a text names anywhere: `rank 3`, `local_rank=3`, `"rank": 3`. What a name says counts more than `local`.
 pub(super) fn named_rank(text: &[u8]) -> Option<u32> {
     let mut local = None;
-    for at in memchr::memmem::find_iter(&text.to_ascii_lowercase(), b"rank") {
-        let before = &text[..at];
+    let lower = text.to_ascii_lowercase();
+    for at in memchr::memmem::find_iter(&lower, b"rank") {
+        let before = &lower[..at];
         let is_word = before.last().is_none_or(|byte| !byte.is_ascii_alphabetic());
         let after = &text[at + 4..];
         let gap = after.iter().take(12).take_while(|byte| b" :=_\"'#\t".contains(byte)).count();
         let Some(rank) = whole_number(&after[gap..]).filter(|_| is_word) else { continue };
-        if before.to_ascii_lowercase().ends_with(b"local_") {
+        if before.ends_with(b"local_") {
             local = local.or(Some(rank));
         } else {
             return Some(rank);

@@ -126,7 +126,8 @@ fn write_evidence(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> i
     let mut sentences: Vec<String> = failure.gaps.iter().filter_map(gaps).collect();
     if let Some(pinning) = &failure.pinning {
         let from = pinning.call_sites.first().and_then(|site| site.frames.first()).map_or_else(String::new, |frame| {
-            format!(", most of it from {}", frames::short_of(frame.filename, frame.name, frame.line))
+            let share = if pinning.call_sites.len() == 1 { "" } else { "most of it " };
+            format!(", {share}from {}", frames::short_of(frame.filename, frame.name, frame.line))
         });
         let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
         sentences.push(format!(
