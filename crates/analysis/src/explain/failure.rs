@@ -127,6 +127,7 @@ impl Context<'_, '_> {
         let mut explained = self.explained(situation, failure.requested_bytes, before, proof);
         explained.entry = entry;
         explained.simulated_capacity_bytes = Some(capacity_bytes);
+        explained.diagnosis.notes.extend(case.reason.map(|reason| format!("take this with care: {reason}")));
         let table = fit_table(study);
         explained.add_verdict(Some(study.verdict_within(capacity_bytes, &table)), Some(&table));
         Some(explained)
@@ -227,7 +228,7 @@ impl Failure {
         if verdict.kind == Kind::Saved
             && let (Some(conf), Some(capacity), Some(spare)) =
                 (&verdict.conf, verdict.capacity_bytes, verdict.spare_bytes)
-            && let Some(own) = table.first()
+            && let Some(own) = table.first().filter(|own| own.conf != *conf)
         {
             let needs = capacity.saturating_sub(spare);
             let step = Step {

@@ -281,11 +281,12 @@ impl<'a> ExplainView<'a> {
         view
     }
 
-    /// That nothing fails with so much memory.
-    pub fn fits(&mut self, capacity_bytes: u64) {
+    /// That nothing fails with so much memory; `reason` is why that may not be so.
+    pub fn fits(&mut self, capacity_bytes: u64, reason: Option<String>) {
         self.diagnosis = DiagnosisView {
             cause: "fits",
             text: format!("nothing fails: the program fits in {}, under its own settings", size(capacity_bytes)),
+            notes: reason.map(|reason| format!("take this with care: {reason}")).into_iter().collect(),
             ..DiagnosisView::default()
         };
         self.steps.clear();

@@ -1,5 +1,6 @@
 //! Whole commands, on small real recordings of `testdata/`.
 
+mod explain;
 mod export;
 mod manners;
 mod report;

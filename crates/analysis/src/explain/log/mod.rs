@@ -28,6 +28,9 @@ const MAX_LINES: usize = 256;
 /// Lines of other processes that may stand between two lines of a message.
 const PATIENCE_LINES: u64 = 10_000;
 
+/// Lines after one that names a rank for which it holds: a traceback is shorter.
+const CONTEXT_LINES: u64 = 500;
+
 /// What a line must hold to be looked at.
 const NEEDLES: [&[u8]; 2] = [b"out of memory", b"by PyTorch"];
 /// What notebooks write into tracebacks.
@@ -89,8 +92,8 @@ pub struct LogReader {
     long: Option<Origin>,
     open: FxHashMap<Vec<u8>, Open>,
     groups: FxHashMap<Message, usize>,
-    /// The rank that the lines around a message name.
-    context_rank: Option<u32>,
+    /// The rank that a line before a message names, and that line.
+    context: Option<(u32, u64)>,
     found: Found,
 }
 
@@ -152,6 +155,8 @@ impl LogReader {
             self.found.lines += 1;
         }
         self.close_all();
+        // A message may end after one that began later.
+        self.found.groups.sort_by_key(|group| group.line);
         self.found
     }
 
@@ -280,7 +285,12 @@ impl LogReader {
         of_line: &Origin,
         length: usize,
     ) -> usize {
-        let rank = rank.or_else(|| self.context_rank.take());
+        let lines = self.found.lines;
+        let context = self.context.filter(|_| rank.is_none()).filter(|(_, line)| line + CONTEXT_LINES > lines);
+        if context.is_some() {
+            self.context = None;
+        }
+        let rank = rank.or(context.map(|(rank, _)| rank));
         let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1 };
         match progress {
             Progress::Open => {
@@ -363,13 +373,14 @@ impl LogReader {
         }
         // `-- Process 3 terminated with the following error:` of `torch.multiprocessing`.
         if let Some(rest) = line.strip_prefix(b"-- Process ") {
-            self.context_rank = leading_number(rest).or(self.context_rank);
+            self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);
         }
         // `  rank      : 3 (local_rank: 3)` of torchrun's summary.
         if let Some(rest) = line.trim_ascii_start().strip_prefix(b"rank ") {
             let rest = rest.trim_ascii_start();
             if let Some(number) = rest.strip_prefix(b":") {
-                self.context_rank = leading_number(number.trim_ascii_start()).or(self.context_rank);
+                let rank = leading_number(number.trim_ascii_start());
+                self.context = rank.map(|rank| (rank, self.found.lines)).or(self.context);
             }
         }
     }

@@ -10,6 +10,7 @@ use highwater_allocator::TorchVersion;
 use highwater_analysis::explain::{Asked, Found, LogReader, disagreements, failures};
 use highwater_analysis::view::ExplainView;
 use highwater_analysis::view::answer::{Replayed, busiest, is_asynchronous};
+use highwater_analysis::whatif::Memory;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
 
@@ -153,6 +154,10 @@ fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &s
             .into());
     }
     let replayed = (!is_asynchronous(&analysis)).then(|| Replayed::new(&analysis, device, args.torch));
+    if args.capacity.is_some() && replayed.is_none() {
+        let problem = Problem::new(format!("`{name}` was recorded with `backend:cudaMallocAsync`"));
+        return Err(problem.hint("its memory is the driver's own, so there is nothing to run again").into());
+    }
     let asked = Asked { capacity_bytes, message };
     let mut failures = failures(&analysis, device, replayed.as_ref(), asked);
     if capacity_bytes.is_none() {
@@ -163,8 +168,10 @@ fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &s
     }
     let mut view = ExplainView::of_failures(&analysis, &failures, found);
     view.disagreements = message.map(|message| disagreements(message, device)).unwrap_or_default();
-    if let (Some(capacity), true) = (capacity_bytes, failures.is_empty() && message.is_none()) {
-        view.fits(capacity);
+    if let (Some(capacity), Some(Replayed { study, .. }), true) =
+        (capacity_bytes, &replayed, failures.is_empty() && message.is_none())
+    {
+        view.fits(capacity, study.case(&study.recorded, Memory::Limit(capacity)).reason);
     }
     print(args, &view, name)?;
     match args.format {
