@@ -53,6 +53,8 @@ recipes:
 	$(PYTHON) testdata/recipes/make_layouts.py target/layouts
 	diff -r --exclude=README.md target/layouts testdata/layouts
 	$(PYTHON) testdata/recipes/allocator_goldens.py --check
+	$(PYTHON) testdata/recipes/make_messages.py target/messages
+	diff -r --exclude=README.md target/messages testdata/messages
 
 licences:
 ifdef DENY

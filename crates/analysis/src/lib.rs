@@ -22,6 +22,7 @@ pub mod callsite;
 pub mod counterfactual;
 pub mod device;
 pub mod diff;
+pub mod explain;
 pub mod findings;
 pub mod folding;
 pub mod fragmentation;

@@ -37,7 +37,7 @@ impl InputArgs {
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
         let mut snapshot = read_snapshot(&self.file)?;
-        self.check_device(&snapshot)?;
+        check_device(&self.name(), self.device, &snapshot)?;
         let seen = look(&snapshot);
         if self.redact {
             snapshot.redact();
@@ -65,21 +65,25 @@ impl InputArgs {
         let last = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
         if is_stdin(&self.file) { self.name() } else { last.unwrap_or_else(|| self.name()) }
     }
+}
 
-    fn check_device(&self, snapshot: &Snapshot) -> Result<(), Problem> {
-        let devices = snapshot.devices();
-        match self.device {
-            Some(device) if !devices.contains(&device) => {
-                let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
-                let hint = match listed[..] {
-                    [] => "it has no entries and no segments at all".to_owned(),
-                    [ref one] => format!("it has device {one}"),
-                    _ => format!("it has devices {}", listed.join(", ")),
-                };
-                Err(Problem::new(format!("{} has nothing of device {device}", self.name())).hint(hint))
-            }
-            _ => Ok(()),
+/// Says if a snapshot has nothing of the device that is asked for.
+///
+/// # Errors
+/// If so.
+pub(crate) fn check_device(name: &str, device: Option<u32>, snapshot: &Snapshot) -> Result<(), Problem> {
+    let devices = snapshot.devices();
+    match device {
+        Some(device) if !devices.contains(&device) => {
+            let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
+            let hint = match listed[..] {
+                [] => "it has no entries and no segments at all".to_owned(),
+                [ref one] => format!("it has device {one}"),
+                _ => format!("it has devices {}", listed.join(", ")),
+            };
+            Err(Problem::new(format!("{name} has nothing of device {device}")).hint(hint))
         }
+        _ => Ok(()),
     }
 }
 
@@ -107,7 +111,7 @@ fn is_stdin(file: &Path) -> bool {
 }
 
 /// Opens a file, or standard input, to be read with a progress bar.
-fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
+pub(crate) fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
     if is_stdin(file) {
         return Ok(Box::new(WithProgress::new(io::stdin().lock(), None)));
     }

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
+pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod live;
 pub(crate) mod man;
@@ -27,6 +28,7 @@ pub(crate) const CHECK_FAILED: u8 = 1;
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Report(args) => report::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Live(args) => live::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Trace(args) => trace::run(&args),

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod explain;
 mod export;
 mod manners;
 mod report;
