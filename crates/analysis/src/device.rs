@@ -1,10 +1,12 @@
 //! All that is known of one device.
 
 use highwater_allocator::Settings;
-use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, StringId, Warnings};
+use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, Warnings};
 
 use crate::blocks::{BlockSizes, Knowledge, Recording, follow};
 use crate::callsite::{Site, SiteTotal, Sites, totals};
+use crate::category::origin::StackOrigins;
+use crate::category::{Categories, Category, Decided};
 use crate::fragmentation::{Fragmentation, fragmentation};
 use crate::growth::{Growth, growth};
 use crate::initial::{ReservedRun, segments_before};
@@ -45,6 +47,14 @@ impl Recorded {
     }
 }
 
+/// What the stacks of a snapshot say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stacks<'a> {
+    pub(crate) sites: &'a Sites,
+    pub(crate) phases: &'a StackPhases,
+    pub(crate) origins: &'a StackOrigins,
+}
+
 /// The analysis of one device.
 #[derive(Clone, Debug)]
 pub struct DeviceAnalysis<'a> {
@@ -70,6 +80,8 @@ pub struct DeviceAnalysis<'a> {
     pub iterations: Iterations,
     /// What each iteration leaves behind.
     pub growth: Vec<Growth>,
+    /// What each lifetime is for, by its row.
+    pub categories: Categories,
     /// Free memory at the dump.
     pub fragmentation: Fragmentation,
     /// Out-of-memory events.
@@ -81,8 +93,7 @@ impl<'a> DeviceAnalysis<'a> {
         snapshot: &'a Snapshot,
         device: u32,
         settings: &Settings,
-        sites: &Sites,
-        stacks: &StackPhases,
+        stacks: Stacks<'_>,
         warnings: &mut Warnings,
     ) -> Self {
         let entries = snapshot.trace(device).unwrap_or(&NO_ENTRIES);
@@ -111,8 +122,9 @@ impl<'a> DeviceAnalysis<'a> {
         }
         let recorded = recorded(entries, &lifetimes, &timeline, leads_to_dump);
         let scopes = scopes(snapshot, device, entries);
-        let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks, recorded.from_start, by);
-        let growth = growth(&lifetimes, &iterations, sites);
+        let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks.phases, recorded.from_start, by);
+        let growth = growth(&lifetimes, &iterations, stacks.sites);
+        let categories = Categories::new(snapshot, entries, &lifetimes, &iterations, stacks.origins);
         let oom = events(entries, &timeline, settings);
         Self {
             device,
@@ -126,6 +138,7 @@ impl<'a> DeviceAnalysis<'a> {
             scopes,
             iterations,
             growth,
+            categories,
             fragmentation: fragmentation(snapshot, device),
             oom,
         }
@@ -138,7 +151,12 @@ impl<'a> DeviceAnalysis<'a> {
 
     /// What is active after an entry; before the first one for `None`.
     pub fn live(&self, after: Option<highwater_snapshot::EntryId>) -> impl Iterator<Item = &Lifetime> {
-        self.lifetimes.rows.iter().filter(move |lifetime| match after {
+        self.live_rows(after).map(|(_, lifetime)| lifetime)
+    }
+
+    /// As [`live`](Self::live), with the rows of the lifetimes.
+    pub fn live_rows(&self, after: Option<highwater_snapshot::EntryId>) -> impl Iterator<Item = (usize, &Lifetime)> {
+        self.lifetimes.rows.iter().enumerate().filter(move |(_, lifetime)| match after {
             Some(entry) => lifetime.is_live_after(entry),
             None => lifetime.is_live_at_start(),
         })
@@ -166,11 +184,35 @@ impl<'a> DeviceAnalysis<'a> {
         after: Option<highwater_snapshot::EntryId>,
         snapshot: &Snapshot,
     ) -> impl Iterator<Item = (&Lifetime, u64)> {
-        self.live(after).filter_map(move |lifetime| match self.by {
-            Total::Requested => Some((lifetime, lifetime.requested_bytes)),
+        self.counted_rows(after, snapshot).map(|(row, bytes)| (&self.lifetimes.rows[row], bytes))
+    }
+
+    /// As [`counted`](Self::counted), by the rows of the lifetimes.
+    pub fn counted_rows(
+        &self,
+        after: Option<highwater_snapshot::EntryId>,
+        snapshot: &Snapshot,
+    ) -> impl Iterator<Item = (usize, u64)> {
+        self.live_rows(after).filter_map(move |(row, lifetime)| match self.by {
+            Total::Requested => Some((row, lifetime.requested_bytes)),
             _ if lifetime.awaits_free(after) => None,
-            _ => Some((lifetime, self.blocks().of(lifetime, snapshot))),
+            _ => Some((row, self.blocks().of(lifetime, snapshot))),
         })
+    }
+
+    /// Bytes of each category at a moment, in the order of [`Category::ALL`], of what [counts](Self::counted): their sum is
+    /// the total.
+    pub fn counted_by_category(
+        &self,
+        after: Option<highwater_snapshot::EntryId>,
+        snapshot: &Snapshot,
+    ) -> [u64; Category::ALL.len()] {
+        let mut sums = [0_u64; Category::ALL.len()];
+        for (row, bytes) in self.counted_rows(after, snapshot) {
+            let sum = &mut sums[self.decided(row).category as usize];
+            *sum = sum.saturating_add(bytes);
+        }
+        sums
     }
 
     /// What stands for a lifetime's stack.
@@ -197,10 +239,9 @@ impl<'a> DeviceAnalysis<'a> {
         totals(self.counted(after, snapshot).map(|(l, bytes)| (l.stack, self.site(l, sites), bytes, l.requested_bytes)))
     }
 
-    /// The category that the file itself gives a lifetime, if any.
-    pub fn category(&self, lifetime: &Lifetime) -> Option<StringId> {
-        let category = self.entries.categories().get(lifetime.alloc()?.index());
-        (category != StringId::MISSING).then_some(category)
+    /// What the lifetime of a row is for, and which rule decided.
+    pub fn decided(&self, row: usize) -> Decided {
+        self.categories.get(row)
     }
 
     /// The scopes that an entry lies in, outermost first.

@@ -25,6 +25,8 @@ pub enum Owner {
 pub enum Match {
     /// The function's name contains the text.
     NameContains(&'static str),
+    /// The function's name is the text.
+    NameIs(&'static str),
     /// The file's name contains the text.
     FileContains(&'static str),
     /// The file's name begins with the text.
@@ -92,9 +94,10 @@ pub const RULES: &[Rule] = &[
 ];
 
 impl Match {
-    fn holds(self, name: &str, filename: &str) -> bool {
+    pub(crate) fn holds(self, name: &str, filename: &str) -> bool {
         match self {
             Self::NameContains(text) => name.contains(text),
+            Self::NameIs(text) => name == text,
             Self::FileContains(text) => filename.contains(text),
             Self::FileStarts(text) => filename.starts_with(text),
             Self::FileEnds(text) => filename.ends_with(text),
@@ -124,6 +127,7 @@ mod tests {
         for (i, rule) in RULES.iter().enumerate() {
             let (name, file) = match rule.matches {
                 Match::NameContains(text) => (format!("x{text}x"), "x".to_owned()),
+                Match::NameIs(text) => (text.to_owned(), "x".to_owned()),
                 Match::FileContains(text) => ("f".to_owned(), format!("a{text}b")),
                 Match::FileStarts(text) => ("f".to_owned(), format!("{text}b")),
                 Match::FileEnds(text) => ("f".to_owned(), format!("a{text}")),

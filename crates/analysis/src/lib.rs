@@ -19,6 +19,7 @@
 pub mod blocks;
 pub mod budget;
 pub mod callsite;
+pub mod category;
 pub mod counterfactual;
 pub mod device;
 pub mod diff;
@@ -73,6 +74,7 @@ impl Analysis<'_> {
 pub struct StackClasses {
     sites: callsite::Sites,
     phases: phase::StackPhases,
+    origins: category::origin::StackOrigins,
 }
 
 impl StackClasses {
@@ -80,7 +82,8 @@ impl StackClasses {
     pub fn new(snapshot: &Snapshot) -> Self {
         let sites = callsite::Sites::new(snapshot);
         let phases = phase::StackPhases::new(snapshot, &sites);
-        Self { sites, phases }
+        let origins = category::origin::StackOrigins::new(snapshot, &sites, &phases);
+        Self { sites, phases, origins }
     }
 }
 
@@ -91,13 +94,14 @@ pub fn analyse(snapshot: &Snapshot) -> Analysis<'_> {
 
 /// As [`analyse`], for a snapshot that was redacted after its stacks were looked at.
 pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> {
-    let StackClasses { sites, phases } = classes;
+    let StackClasses { sites, phases, origins } = classes;
+    let stacks = device::Stacks { sites: &sites, phases: &phases, origins: &origins };
     let mut warnings = Warnings::default();
     let settings = blocks::followed_settings(snapshot);
     let devices = snapshot
         .devices()
         .into_iter()
-        .map(|device| DeviceAnalysis::new(snapshot, device, &settings, &sites, &phases, &mut warnings))
+        .map(|device| DeviceAnalysis::new(snapshot, device, &settings, stacks, &mut warnings))
         .collect();
     Analysis { snapshot, devices, sites, warnings }
 }

@@ -59,7 +59,7 @@ impl StackPhases {
         Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(frames, &roles, sites)).collect())
     }
 
-    fn get(&self, stack: StackId) -> Option<Phase> {
+    pub(crate) fn get(&self, stack: StackId) -> Option<Phase> {
         if stack == StackId::MISSING { None } else { Some(self.0[stack.index()]) }
     }
 }

@@ -1,11 +1,10 @@
 //! `highwater-live`: who is there at a moment.
 
-use highwater_snapshot::{EntryId, StringId};
+use highwater_snapshot::EntryId;
 
 use super::{FrameView, WarningView, frames_from_site, warnings};
 use crate::Analysis;
 use crate::device::DeviceAnalysis;
-use crate::lifetime::Lifetime;
 
 /// The live blocks at a moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -40,8 +39,10 @@ pub struct BlockView<'a> {
     pub pool: Option<(u64, u64)>,
     /// `active_allocated`, or `active_awaiting_free`.
     pub state: &'static str,
-    /// The file's own category, else `unknown`.
-    pub category: &'a str,
+    /// What it is for.
+    pub category: &'static str,
+    /// The rule that says so.
+    pub category_rule: &'static str,
     /// The entry that allocated it; null if that came before the recording.
     pub alloc_entry: Option<u32>,
     /// Its stack, folded to the user's own code, innermost first.
@@ -54,7 +55,7 @@ pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> 
     for &(device, after) in moments {
         let Some(device) = analysis.devices.iter().find(|d| d.device == device) else { continue };
         let start = blocks.len();
-        blocks.extend(device.live(after).map(|lifetime| block_view(analysis, device, lifetime, after)));
+        blocks.extend(device.live_rows(after).map(|(row, _)| block_view(analysis, device, row, after)));
         blocks[start..].sort_by_key(|block: &BlockView<'_>| block.address);
     }
     LiveView { format: "highwater-live", version: 1, blocks, warnings: warnings(analysis) }
@@ -63,11 +64,12 @@ pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> 
 fn block_view<'a>(
     analysis: &Analysis<'a>,
     device: &DeviceAnalysis<'a>,
-    lifetime: &Lifetime,
+    row: usize,
     after: Option<EntryId>,
 ) -> BlockView<'a> {
     let snapshot = analysis.snapshot;
-    let category = device.category(lifetime).map_or("unknown", |id: StringId| snapshot.text(id));
+    let lifetime = &device.lifetimes.rows[row];
+    let decided = device.decided(row);
     let awaits = lifetime.awaits_free(after);
     let size_bytes = device.blocks().of(lifetime, snapshot);
     let doubt = device.blocks().doubt(lifetime);
@@ -80,7 +82,8 @@ fn block_view<'a>(
         stream: snapshot.stream_handle(lifetime.stream),
         pool: (lifetime.pool != highwater_snapshot::PoolId::MISSING).then(|| snapshot.pool_id(lifetime.pool)),
         state: if awaits { "active_awaiting_free" } else { "active_allocated" },
-        category,
+        category: decided.category.name(),
+        category_rule: decided.rule,
         alloc_entry: lifetime.alloc().map(EntryId::get),
         frames: frames_from_site(analysis, device.site(lifetime, &analysis.sites), lifetime.stack),
     }

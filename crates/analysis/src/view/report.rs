@@ -1,10 +1,11 @@
 //! `highwater-report`.
 
-use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, StringId, Warning, Warnings};
+use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, Warning, Warnings};
 
 use super::{FrameView, frames_from_site};
 use crate::Analysis;
 use crate::callsite::SiteTotal;
+use crate::category::Category;
 use crate::device::DeviceAnalysis;
 use crate::findings::{Finding, explain, findings};
 use crate::fragmentation::Fragmentation;
@@ -284,7 +285,7 @@ pub struct AtPeakView<'a> {
     pub active_bytes: u64,
     /// Reserved bytes at that moment.
     pub reserved_bytes: u64,
-    /// Bytes by category, of the total named by `by`: the file's own categories where it has them, else all unknown.
+    /// Bytes by category, of the total named by `by`, which is their sum.
     pub categories: CategoriesView,
     /// Bytes by call site, of the total named by `by`, largest first.
     pub call_sites: Vec<CallSiteView<'a>>,
@@ -312,18 +313,38 @@ pub struct CategoriesView {
 }
 
 impl CategoriesView {
-    /// The field of a category as the profiler and doctored files name it.
-    fn field(&mut self, name: &str) -> &mut u64 {
-        match name.to_ascii_lowercase().as_str() {
-            "parameter" => &mut self.parameter,
-            "gradient" => &mut self.gradient,
-            "optimizer_state" => &mut self.optimizer_state,
-            "activation" => &mut self.activation,
-            "input" => &mut self.input,
-            "temporary" => &mut self.temporary,
-            "workspace" => &mut self.workspace,
-            _ => &mut self.unknown,
+    /// Of bytes in the order of [`Category::ALL`].
+    pub fn new(bytes: [u64; Category::ALL.len()]) -> Self {
+        let of = |category: Category| bytes[category as usize];
+        Self {
+            parameter: of(Category::Parameter),
+            gradient: of(Category::Gradient),
+            optimizer_state: of(Category::OptimizerState),
+            activation: of(Category::Activation),
+            input: of(Category::Input),
+            temporary: of(Category::Temporary),
+            workspace: of(Category::Workspace),
+            unknown: of(Category::Unknown),
         }
+    }
+
+    /// Each category with its bytes, in the order of reports.
+    pub fn named(&self) -> [(&'static str, u64); Category::ALL.len()] {
+        let bytes = [
+            self.parameter,
+            self.gradient,
+            self.optimizer_state,
+            self.activation,
+            self.input,
+            self.temporary,
+            self.workspace,
+            self.unknown,
+        ];
+        let mut row = 0;
+        Category::ALL.map(|category| {
+            row += 1;
+            (category.name(), bytes[row - 1])
+        })
     }
 }
 
@@ -547,12 +568,7 @@ fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakVi
         let phases = &device.iterations.rows[iteration].phases;
         phases.iter().find(|run| run.entries.contains(&entry.index())).map(|run| run.phase.name())
     });
-    let mut categories = CategoriesView::default();
-    for (lifetime, bytes) in device.counted(entry, analysis.snapshot) {
-        let name = device.category(lifetime).unwrap_or(StringId::MISSING);
-        let field = categories.field(analysis.snapshot.text(name));
-        *field = field.saturating_add(bytes);
-    }
+    let categories = CategoriesView::new(device.counted_by_category(entry, analysis.snapshot));
     let scopes = entry.map(|entry| device.scopes_at(entry).map(|scope| analysis.snapshot.text(scope.name)).collect());
     AtPeakView {
         by: device.by.key(),

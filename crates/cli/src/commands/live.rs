@@ -137,19 +137,20 @@ fn block_table(
     after: Option<EntryId>,
     top: usize,
 ) -> (Table, usize) {
-    let mut blocks: Vec<_> = device.live(after).collect();
-    blocks.sort_by_key(|block| (std::cmp::Reverse(block.requested_bytes), block.address));
+    let mut blocks: Vec<_> = device.live_rows(after).collect();
+    blocks.sort_by_key(|(_, block)| (std::cmp::Reverse(block.requested_bytes), block.address));
     let mut table = Table::new([
         ("requested", Align::Right),
         ("block", Align::Right),
         ("address", Align::Left),
         ("stream", Align::Right),
         ("state", Align::Left),
+        ("category", Align::Left),
         ("allocated at", Align::Right),
         ("where", Align::Left),
     ])
     .indented(2);
-    for block in blocks.iter().take(top) {
+    for &(row, block) in blocks.iter().take(top) {
         let awaits = block.awaits_free(after);
         table.row([
             size(block.requested_bytes),
@@ -157,6 +158,7 @@ fn block_table(
             format!("0x{:x}", block.address),
             analysis.snapshot.stream_handle(block.stream).to_string(),
             if awaits { "awaiting free" } else { "allocated" }.to_owned(),
+            device.decided(row).category.name().replace('_', " "),
             block.alloc().map_or_else(|| "before".to_owned(), |entry| count(entry.index())),
             place(analysis, device.site(block, &analysis.sites)),
         ]);

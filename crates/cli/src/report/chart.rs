@@ -120,6 +120,17 @@ fn eighths(bytes: u64, top: u64) -> usize {
     filled.min(HEIGHT * 8)
 }
 
+/// Cells of a bar that lies.
+const BAR: u128 = 24;
+
+/// A bar as long as the share of a part, in eighths of a cell; something for anything above 0.
+pub(crate) fn bar(part: u64, whole: u64) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (u128::from(part) * BAR * 8).div_ceil(u128::from(whole.max(1))).min(BAR * 8);
+    let eighths = usize::try_from(eighths).unwrap_or_default();
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +162,16 @@ mod tests {
                    |         |        ▲
                    0          entry 199
         ");
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share() {
+        assert_eq!(bar(1, 1).chars().count(), 24);
+        assert_eq!(bar(1, 2).chars().count(), 12);
+        assert_eq!(bar(1, 1_000_000), "▏");
+        assert_eq!(bar(0, 1), "");
+        assert_eq!(bar(0, 0), "");
+        assert_eq!(bar(u64::MAX, u64::MAX).chars().count(), 24);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the report says, in the order in which a person in trouble asks.
 
 use highwater_analysis::Analysis;
+use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
 use highwater_analysis::units::{duration_us, percent};
 use highwater_analysis::verdict::capitalised;
@@ -10,7 +11,7 @@ use highwater_analysis::view::{
 use highwater_snapshot::Setting;
 
 use super::document::{Document, Item, Section};
-use super::timeline;
+use super::{chart, timeline};
 use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table};
@@ -69,6 +70,7 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
 
 fn device_sections(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Vec<Section> {
     let mut sections = vec![totals(analysis, device, options)];
+    sections.extend(categories(analysis, device));
     sections.extend(live_at_peak(analysis, device, options));
     sections.extend(iterations(device, options));
     sections.extend(growth(device, options));
@@ -141,6 +143,26 @@ fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     format!(", {}", parts.join(", "))
+}
+
+/// What the live bytes are for, largest first, with bars; nothing where that is not told of any.
+fn categories(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Section> {
+    let mut named = device.at_peak.categories.named();
+    named.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    if named.iter().all(|&(name, bytes)| bytes == 0 || name == Category::Unknown.name()) {
+        return None;
+    }
+    let moment = if has_history(analysis, device) { "peak" } else { "dump" };
+    let mut section = Section::new(format!("Device {}: live at the {moment}, by what it is for", device.device));
+    let columns =
+        [(by(device).word(), Align::Right), ("share", Align::Right), ("what", Align::Left), ("", Align::Left)];
+    let mut table = Table::new(columns).indented(2);
+    let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
+    for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
+        table.row([size(bytes), share(bytes, all), name.replace('_', " "), chart::bar(bytes, all)]);
+    }
+    section.table(table);
+    Some(section)
 }
 
 fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Option<Section> {

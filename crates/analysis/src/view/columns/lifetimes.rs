@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use highwater_snapshot::{Snapshot, StackId, StringId};
+use highwater_snapshot::{Snapshot, StackId};
 
 use super::section::Section;
+use crate::category::Category;
 use crate::device::DeviceAnalysis;
 use crate::lifetime::{Lifetime, number};
 use crate::timeline::Total;
@@ -15,6 +16,8 @@ pub(super) struct Lives<'a> {
     pub(super) device: &'a DeviceAnalysis<'a>,
     /// Those that began before the recording first.
     pub(super) rows: Cow<'a, [Lifetime]>,
+    /// Their rows in the analysis, where not all are shown.
+    rows_of: Option<Vec<usize>>,
     /// How many did.
     pub(super) before: usize,
     /// One past the last entry; 1 if there is none, so that what is there at the dump is live after "entry 0".
@@ -44,14 +47,22 @@ impl<'a> Lives<'a> {
     ) -> (Self, LeftOut) {
         let all = &device.lifetimes;
         let entries = number(device.entries.len()).max(1);
-        let every = Self { snapshot, device, rows: Cow::Borrowed(&all.rows), before: all.before_recording, entries };
+        let every = Self {
+            snapshot,
+            device,
+            rows: Cow::Borrowed(&all.rows),
+            rows_of: None,
+            before: all.before_recording,
+            entries,
+        };
         let Some(least_bytes) = least_bytes else { return (every, LeftOut::default()) };
         let is_shown = |lifetime: &Lifetime| every.bytes_of(lifetime) >= least_bytes;
-        let rows: Vec<Lifetime> = all.rows.iter().filter(|lifetime| is_shown(lifetime)).copied().collect();
+        let rows_of: Vec<usize> = (0..all.rows.len()).filter(|&row| is_shown(&all.rows[row])).collect();
+        let rows: Vec<Lifetime> = rows_of.iter().map(|&row| all.rows[row]).collect();
         let before = all.at_start().iter().filter(|lifetime| is_shown(lifetime)).count();
         let left_out = all.rows.iter().filter(|lifetime| !is_shown(lifetime));
         let left_out = LeftOut { allocations: all.rows.len() - rows.len(), bytes: every.highest(left_out) };
-        (Self { rows: Cow::Owned(rows), before, ..every }, left_out)
+        (Self { rows: Cow::Owned(rows), rows_of: Some(rows_of), before, ..every }, left_out)
     }
 
     /// The most bytes of some lifetimes at once.
@@ -119,25 +130,14 @@ impl<'a> Lives<'a> {
         Section::of_u32(&values)
     }
 
-    /// The names of the file's own categories with the column, if it has any.
+    /// What each is for, with the names; `None` if that is told of none.
     pub(super) fn categories(&self) -> Option<(Vec<String>, Section)> {
-        if self.device.entries.categories().constant() == Some(StringId::MISSING) || self.device.entries.is_empty() {
+        let category = |at: usize| self.device.decided(self.rows_of.as_ref().map_or(at, |rows| rows[at])).category;
+        if (0..self.rows.len()).all(|at| category(at) == Category::Unknown) {
             return None;
         }
-        let mut names = vec![StringId::MISSING];
-        let mut rows = vec![u32::MAX; self.snapshot.strings.len()];
-        let column = self.rows.iter().map(|lifetime| {
-            let Some(category) = self.device.category(lifetime) else { return 0 };
-            let row = &mut rows[category.index()];
-            if *row == u32::MAX {
-                *row = number(names.len());
-                names.push(category);
-            }
-            *row
-        });
-        let column = Section::of_u32(&column.collect::<Vec<_>>());
-        let name = |&id: &StringId| if id == StringId::MISSING { "unknown" } else { self.snapshot.text(id) };
-        Some((names.iter().map(|id| name(id).to_owned()).collect(), column))
+        let names = Category::ALL.iter().map(|category| category.name().to_owned()).collect();
+        Some((names, self.column_of(|at, _| category(at) as u32)))
     }
 
     /// Rows that await their free for more than an entry, with the entry from which on they do.

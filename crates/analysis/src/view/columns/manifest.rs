@@ -118,7 +118,7 @@ pub struct DeviceManifest {
     pub streams: Vec<String>,
     /// Pools.
     pub pools: Vec<PoolView>,
-    /// The file's own categories.
+    /// The names of the categories.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<String>>,
     /// Moments of note.

@@ -1,0 +1,212 @@
+//! What is known of one lifetime when the rules are asked.
+
+use super::course::{Course, Pass};
+use super::origin::Origin;
+use super::pairing::Pairing;
+use crate::lifetime::Lifetime;
+
+/// One lifetime before the rules.
+pub struct Case<'a> {
+    pub(crate) origin: Origin,
+    /// Its row.
+    pub(crate) row: usize,
+    /// Bytes as asked for.
+    pub(crate) size_bytes: u64,
+    /// The entry that allocated it; 0 if that came before.
+    pub(crate) alloc: u32,
+    /// It was there before the first entry.
+    pub(crate) is_before: bool,
+    /// The entry in which its owner freed it; the end of the recording if none is.
+    pub(crate) freed: u32,
+    /// The backward pass that it was made in.
+    own: Option<&'a Pass>,
+    /// The first backward pass that finds it.
+    next: Option<&'a Pass>,
+    course: &'a Course,
+    pairing: &'a Pairing,
+    /// No stack was recorded: the origin is by the place in the iteration.
+    pub(crate) is_bare: bool,
+}
+
+/// Modules' allocations between a block and the loss: an output of the network has fewer behind it than what its layers
+/// keep. A loss that is a module makes some itself.
+const BEHIND_OUTPUT: usize = 5;
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(
+        row: usize,
+        lifetime: &Lifetime,
+        origin: Origin,
+        course: &'a Course,
+        pairing: &'a Pairing,
+        is_bare: bool,
+    ) -> Self {
+        let alloc = lifetime.alloc().map_or(0, highwater_snapshot::EntryId::get);
+        let freed = lifetime.free_requested().or(lifetime.free_completed());
+        let freed = freed.map_or(course.entries, highwater_snapshot::EntryId::get);
+        let is_before = lifetime.alloc().is_none();
+        let next = if is_before { course.passes.first() } else { course.pass_after(alloc) };
+        Self {
+            origin,
+            row,
+            size_bytes: lifetime.requested_bytes,
+            alloc,
+            is_before,
+            freed,
+            own: if is_before { None } else { course.pass_at(alloc) },
+            next: next.filter(|pass| pass.start < freed),
+            course,
+            pairing,
+            is_bare,
+        }
+    }
+
+    /// Whether it is still there at the end of the recording.
+    pub(crate) fn stays(&self) -> bool {
+        self.freed >= self.course.entries
+    }
+
+    /// Whether backward finds it, and frees it.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.next.is_some() && self.course.pass_at(self.freed).is_some()
+    }
+
+    /// Whether backward finds it and leaves it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.next.is_some() && !self.is_saved()
+    }
+
+    /// Whether it outlives the backward pass that made it.
+    pub(crate) fn outlives_pass(&self) -> bool {
+        if self.is_before {
+            return self.course.pass_at(self.freed).is_none();
+        }
+        let Some(pass) = self.own else { return false };
+        // What is there when a recording ends amid a pass may be anything.
+        self.freed >= pass.sure_end
+            && (pass.sure_end < self.course.entries || self.pairing.is_parameter_size(self.size_bytes))
+    }
+
+    /// Whether it outlives the backward pass that made it, and a later one frees it.
+    pub(crate) fn is_saved_again(&self) -> bool {
+        let freed = self.course.pass_at(self.freed);
+        self.own.zip(freed).is_some_and(|(own, freed)| own.start < freed.start)
+    }
+
+    /// Whether it outlives the recomputation that made it.
+    pub(crate) fn outlives_recomputation(&self) -> bool {
+        self.course.recomputed_until(self.alloc).is_some_and(|end| self.freed >= end)
+    }
+
+    /// Whether it outlives the optimizer's step that made it.
+    pub(crate) fn outlives_step(&self) -> bool {
+        self.course.step_at(self.alloc).is_none_or(|step| self.freed >= step.end)
+    }
+
+    /// Whether it is there after the backward pass of the next iteration.
+    pub(crate) fn outlives_iterations(&self) -> bool {
+        let after = self.course.passes.partition_point(|pass| pass.start <= self.alloc);
+        self.course.passes.get(after + self.course.period).is_some_and(|pass| pass.end <= self.freed)
+    }
+
+    /// Whether a forward pass is under way: a module has run since the last backward pass or step.
+    pub(crate) fn is_amid_forward(&self) -> bool {
+        self.course.module_after(self.course.turn_before(self.alloc)).is_some_and(|module| module < self.alloc)
+    }
+
+    /// Whether a module runs while it is there.
+    pub(crate) fn meets_module(&self) -> bool {
+        self.course.module_after(self.alloc).is_some_and(|module| module < self.freed)
+    }
+
+    /// Whether layers follow it before the loss: an output of the network has none behind it.
+    pub(crate) fn has_layers_behind(&self) -> bool {
+        let end = self.next.map_or(self.course.entries, |pass| pass.start);
+        self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
+    }
+
+    /// Whether layers have run since it was made, in the last forward pass that there is.
+    pub(crate) fn has_modules_behind(&self) -> bool {
+        self.course.modules_between(self.alloc, self.course.entries) > BEHIND_OUTPUT
+    }
+
+    /// Whether it has a gradient's size, was there before the recording, and neither stays nor is freed by backward.
+    pub(crate) fn is_cleared(&self) -> bool {
+        self.is_before && !self.stays() && !self.is_saved() && self.pairing.is_parameter_size(self.size_bytes)
+    }
+
+    /// Whether gradients have no place but buckets.
+    pub(crate) fn buckets_are_gradients(&self) -> bool {
+        self.pairing.buckets_are_gradients()
+    }
+
+    /// Whether the model's call that made it has returned while it is there, and layers followed it in that call.
+    pub(crate) fn is_kept_by_call(&self) -> bool {
+        let call_end = self.course.program_after(self.alloc).unwrap_or(self.course.entries);
+        call_end < self.freed.saturating_add(1) && self.course.modules_between(self.alloc, call_end) > BEHIND_OUTPUT
+    }
+
+    /// Whether autograd ever ran.
+    pub(crate) fn trains(&self) -> bool {
+        !self.course.passes.is_empty()
+    }
+
+    /// Whether no backward pass follows.
+    pub(crate) fn is_after_last_pass(&self) -> bool {
+        self.course.pass_after(self.alloc).is_none()
+    }
+
+    /// Whether backward has run since the optimizer's last step.
+    pub(crate) fn follows_pass(&self) -> bool {
+        let turn = self.course.turn_before(self.alloc);
+        self.course.passes.iter().any(|pass| pass.end == turn)
+    }
+
+    /// Whether it was freed before the next allocation.
+    pub(crate) fn is_momentary(&self) -> bool {
+        !self.is_before && self.freed == self.alloc + 1
+    }
+
+    /// Whether it has a parameter's size.
+    pub(crate) fn has_parameter_size(&self) -> bool {
+        self.pairing.is_parameter_size(self.size_bytes)
+    }
+
+    /// Whether it was found to be a library's workspace.
+    pub(crate) fn is_workspace(&self) -> bool {
+        self.pairing.workspaces.contains(&self.row)
+    }
+
+    /// Whether it pairs, in size, with gradients or optimizer state that have no parameter otherwise.
+    pub(crate) fn pairs_as_parameter(&self) -> bool {
+        self.pairing.parameters.contains(&self.row)
+    }
+
+    /// Whether it was there before and pairs with a parameter, as optimizer state.
+    pub(crate) fn pairs_as_state(&self) -> bool {
+        self.pairing.states.contains(&self.row)
+    }
+
+    /// Whether it comes before the first backward pass.
+    pub(crate) fn precedes_passes(&self) -> bool {
+        self.course.passes.first().is_none_or(|pass| self.alloc < pass.start)
+    }
+
+    /// Whether several layers run while it is there.
+    pub(crate) fn meets_layers(&self) -> bool {
+        self.course.modules_between(self.alloc, self.freed) > BEHIND_OUTPUT
+    }
+
+    /// Whether no module runs between it and the backward pass that finds it, but other saved allocations follow.
+    pub(crate) fn is_fed_without_modules(&self) -> bool {
+        self.next.is_some_and(|next| {
+            self.course.modules_between(self.course.turn_before(self.alloc), next.start) == 0
+                && self.pairing.saved_between(self.alloc, next.start) > 1
+        })
+    }
+
+    /// Whether few allocations come before it in its iteration.
+    pub(crate) fn leads_iteration(&self) -> bool {
+        self.course.modules_between(self.course.turn_before(self.alloc), self.alloc) <= BEHIND_OUTPUT
+    }
+}

@@ -1,0 +1,169 @@
+//! The course of a recording: when modules ran, when autograd, when the optimizer.
+
+use std::ops::Range;
+
+use highwater_snapshot::{Action, EntryTable};
+
+use super::origin::Origin;
+use crate::lifetime::number;
+
+/// One backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// The entry of its first allocation.
+    pub(crate) start: u32,
+    /// One past the last entry that is surely its own.
+    pub(crate) sure_end: u32,
+    /// One past the last entry that may be its own: more than `sure_end` where frees do not tell which thread made them.
+    pub(crate) end: u32,
+}
+
+impl Pass {
+    pub(crate) fn contains(&self, entry: u32) -> bool {
+        (self.start..self.end).contains(&entry)
+    }
+}
+
+/// What happened when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    /// Backward passes, in order.
+    pub(crate) passes: Vec<Pass>,
+    /// Runs of the optimizer's allocations, each to the next allocation of anything else.
+    pub(crate) steps: Vec<Range<u32>>,
+    /// Runs of modules that are run again for backward, each to autograd's next allocation.
+    pub(crate) recomputations: Vec<Range<u32>>,
+    /// Entries of allocations by the program itself, in order.
+    pub(crate) program: Vec<u32>,
+    /// Entries of allocations by modules, in order.
+    pub(crate) modules: Vec<u32>,
+    /// Where passes and steps end, in order: there the next forward pass may begin.
+    pub(crate) turns: Vec<u32>,
+    /// Number of entries.
+    pub(crate) entries: u32,
+    /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
+    pub(crate) period: usize,
+}
+
+impl Course {
+    /// Reads it off the origin of every entry.
+    pub(crate) fn new(
+        entries: &EntryTable,
+        iterations: usize,
+        origin: impl Fn(usize) -> Origin,
+        frees_tell: bool,
+    ) -> Self {
+        let mut course = Self { entries: number(entries.len()), ..Self::default() };
+        let mut pass: Option<Pass> = None;
+        let mut step: Option<u32> = None;
+        let mut again: Option<u32> = None;
+        for (row, &action) in entries.actions().iter().enumerate() {
+            let at = number(row);
+            if action == Action::FREE_REQUESTED {
+                if frees_tell
+                    && let Some(pass) = &mut pass
+                    && is_backward(origin(row))
+                {
+                    pass.sure_end = at + 1;
+                }
+                continue;
+            }
+            if action != Action::ALLOC {
+                continue;
+            }
+            let origin = origin(row);
+            match origin {
+                Origin::Module | Origin::Compiled => course.modules.push(at),
+                Origin::Program => course.program.push(at),
+                _ => {}
+            }
+            // Parameters are gathered forward and backward, and libraries work anywhere.
+            if matches!(origin, Origin::Unshard | Origin::Library) {
+                continue;
+            }
+            if is_backward(origin) {
+                let pass = pass.get_or_insert(Pass { start: at, sure_end: at, end: at });
+                pass.sure_end = at + 1;
+            } else if let Some(pass) = pass.take() {
+                course.end_pass(pass, at, frees_tell);
+            }
+            if origin == Origin::Recompute {
+                again.get_or_insert(at);
+            } else if let Some(start) = again.take() {
+                course.recomputations.push(start..at);
+            }
+            if origin == Origin::Optimizer {
+                step.get_or_insert(at);
+            } else if let Some(start) = step.take() {
+                course.end_step(start, at);
+            }
+        }
+        if let Some(pass) = pass {
+            course.end_pass(pass, course.entries, frees_tell);
+        }
+        if let Some(start) = step {
+            course.end_step(start, course.entries);
+        }
+        course.period = course.passes.len().div_ceil(iterations.max(1)).max(1);
+        course
+    }
+
+    fn end_pass(&mut self, pass: Pass, next: u32, frees_tell: bool) {
+        let end = if frees_tell { pass.sure_end } else { next };
+        self.turns.push(end);
+        self.passes.push(Pass { end, ..pass });
+    }
+
+    fn end_step(&mut self, start: u32, end: u32) {
+        self.turns.push(end);
+        self.steps.push(start..end);
+    }
+
+    /// The pass that an entry lies in.
+    pub(crate) fn pass_at(&self, entry: u32) -> Option<&Pass> {
+        let after = self.passes.partition_point(|pass| pass.start <= entry);
+        self.passes[..after].last().filter(|pass| pass.contains(entry))
+    }
+
+    /// The first pass that begins after an entry.
+    pub(crate) fn pass_after(&self, entry: u32) -> Option<&Pass> {
+        self.passes.get(self.passes.partition_point(|pass| pass.start <= entry))
+    }
+
+    /// The step that an entry lies in.
+    pub(crate) fn step_at(&self, entry: u32) -> Option<&Range<u32>> {
+        let after = self.steps.partition_point(|step| step.start <= entry);
+        self.steps[..after].last().filter(|step| step.contains(&entry))
+    }
+
+    /// Where the recomputation ends that an entry lies in.
+    pub(crate) fn recomputed_until(&self, entry: u32) -> Option<u32> {
+        let after = self.recomputations.partition_point(|run| run.start <= entry);
+        self.recomputations[..after].last().filter(|run| run.contains(&entry)).map(|run| run.end)
+    }
+
+    /// The first allocation by the program itself after an entry.
+    pub(crate) fn program_after(&self, entry: u32) -> Option<u32> {
+        self.program.get(self.program.partition_point(|&program| program <= entry)).copied()
+    }
+
+    /// The first allocation by a module after an entry.
+    pub(crate) fn module_after(&self, entry: u32) -> Option<u32> {
+        self.modules.get(self.modules.partition_point(|&module| module <= entry)).copied()
+    }
+
+    /// Allocations by modules between two entries.
+    pub(crate) fn modules_between(&self, start: u32, end: u32) -> usize {
+        let before = self.modules.partition_point(|&module| module <= start);
+        self.modules.partition_point(|&module| module < end).saturating_sub(before)
+    }
+
+    /// The last turn before an entry; the start of the recording if there is none.
+    pub(crate) fn turn_before(&self, entry: u32) -> u32 {
+        self.turns[..self.turns.partition_point(|&turn| turn <= entry)].last().copied().unwrap_or(0)
+    }
+}
+
+pub(crate) fn is_backward(origin: Origin) -> bool {
+    matches!(origin, Origin::Engine | Origin::Hook | Origin::Recompute)
+}

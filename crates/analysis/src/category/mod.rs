@@ -1,0 +1,219 @@
+//! What every block is for: parameter, gradient, optimizer state, activation, input, temporary, workspace or unknown,
+//! told from the recording alone.
+//!
+//! [`origin`] says where each allocation comes from, by its stack; the course of the recording says when modules ran,
+//! autograd and the optimizer; and a table of [rules](RULES) decides by both, by when a block came and went, and by the sizes
+//! that pair up. What the file itself says of a block wins.
+//!
+//! ```no_run
+//! let snapshot = highwater_snapshot::Snapshot::open("run.pickle")?;
+//! let analysis = highwater_analysis::analyse(&snapshot);
+//! for device in &analysis.devices {
+//!     for (row, lifetime) in device.live_rows(device.peak().entry) {
+//!         let decided = device.decided(row);
+//!         println!("0x{:x} {} ({})", lifetime.address, decided.category.name(), decided.rule);
+//!     }
+//! }
+//! # Ok::<(), highwater_snapshot::Error>(())
+//! ```
+
+mod bare;
+mod case;
+mod course;
+pub mod origin;
+mod pairing;
+mod rules;
+
+use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
+
+pub use rules::{RULES, Rule};
+
+use crate::iteration::Iterations;
+use crate::lifetime::Lifetimes;
+pub use case::Case;
+use course::Course;
+use origin::{Origin, StackOrigins};
+use pairing::Pairing;
+
+/// What a block is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Category {
+    /// Weights and buffers of the model.
+    Parameter,
+    /// Their gradients.
+    Gradient,
+    /// What the optimizer keeps.
+    OptimizerState,
+    /// Kept for the backward pass, or for the next token.
+    Activation,
+    /// What the program feeds in.
+    Input,
+    /// What lives for a moment: intermediates, and outputs that the program holds.
+    Temporary,
+    /// What libraries work in.
+    Workspace,
+    /// Not told.
+    Unknown,
+}
+
+impl Category {
+    /// Every one, in the order of reports.
+    pub const ALL: [Self; 8] = [
+        Self::Parameter,
+        Self::Gradient,
+        Self::OptimizerState,
+        Self::Activation,
+        Self::Input,
+        Self::Temporary,
+        Self::Workspace,
+        Self::Unknown,
+    ];
+
+    /// The word in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parameter => "parameter",
+            Self::Gradient => "gradient",
+            Self::OptimizerState => "optimizer_state",
+            Self::Activation => "activation",
+            Self::Input => "input",
+            Self::Temporary => "temporary",
+            Self::Workspace => "workspace",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The category of a word, in any case; `autograd_detail` is the profiler's for the intermediates of backward.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "autograd_detail" => Some(Self::Temporary),
+            _ => Self::ALL.into_iter().find(|category| category.name() == name),
+        }
+    }
+}
+
+/// A category, and the name of the rule that decided it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The category.
+    pub category: Category,
+    /// The rule: of [`RULES`], or one of [`FILE`], [`METADATA`], [`NONE`].
+    pub rule: &'static str,
+}
+
+/// The file itself says so: a profiler's or a doctored one.
+pub const FILE: &str = "file";
+/// The program said so, by `user_metadata`.
+pub const METADATA: &str = "user-metadata";
+/// No rule holds.
+pub const NONE: &str = "none";
+
+/// The categories of a device's lifetimes.
+#[derive(Clone, Debug, Default)]
+pub struct Categories {
+    /// For each lifetime: a row of [`RULES`], or past its end one of the others.
+    rules: Vec<u8>,
+}
+
+/// Beyond the rows of [`RULES`]: not told, then by the file, then by metadata, each in the order of [`Category::ALL`].
+const UNTOLD: usize = RULES.len();
+const BY_FILE: usize = UNTOLD + 1;
+const BY_METADATA: usize = BY_FILE + Category::ALL.len();
+const _: () = assert!(BY_METADATA + Category::ALL.len() <= 256);
+
+impl Categories {
+    /// What the lifetime of a row was decided to be.
+    pub fn get(&self, row: usize) -> Decided {
+        let rule = usize::from(self.rules[row]);
+        match rule {
+            UNTOLD => Decided { category: Category::Unknown, rule: NONE },
+            _ if rule < UNTOLD => Decided { category: RULES[rule].category, rule: RULES[rule].name },
+            _ if rule < BY_METADATA => Decided { category: Category::ALL[rule - BY_FILE], rule: FILE },
+            _ => Decided { category: Category::ALL[rule - BY_METADATA], rule: METADATA },
+        }
+    }
+
+    /// Decides every lifetime of a device.
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        entries: &EntryTable,
+        lifetimes: &Lifetimes,
+        iterations: &Iterations,
+        stacks: &StackOrigins,
+    ) -> Self {
+        let words = Words::new(snapshot, entries);
+        let frees_tell = frees_tell(entries, lifetimes);
+        let bare = bare::origins(entries, lifetimes, iterations);
+        let course = match &bare {
+            Some(bare) => Course::new(entries, iterations.rows.len(), |row| bare.at(row), false),
+            None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
+        };
+        let keeps_stacks =
+            lifetimes.at_start().iter().any(|l| l.block().is_some() && !snapshot.stacks.get(l.stack).is_empty());
+        let told = |row: usize| {
+            let lifetime = &lifetimes.rows[row];
+            match (&bare, lifetime.alloc()) {
+                (Some(bare), Some(alloc)) => bare.at(alloc.index()),
+                (None, Some(_)) => stacks.get(lifetime.stack),
+                // The stack of the block at the dump, if it has one; else that of its free, which is another matter.
+                (None, None) if lifetime.block().is_some() && keeps_stacks => stacks.get(lifetime.stack),
+                (_, None) => Origin::Untold,
+            }
+        };
+        let pairing = Pairing::new(lifetimes, &course, told, bare.is_some());
+        let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
+            let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
+            let rule = named.unwrap_or_else(|| {
+                let case = Case::new(row, lifetime, told(row), &course, &pairing, bare.is_some());
+                RULES.iter().position(|rule| rule.of.contains(case.origin) && (rule.holds)(&case)).unwrap_or(UNTOLD)
+            });
+            u8::try_from(rule).unwrap_or(u8::MAX)
+        });
+        Self { rules: rules.collect() }
+    }
+}
+
+/// Whether frees carry the stack of who frees, not of who allocated (`context="alloc"`).
+fn frees_tell(entries: &EntryTable, lifetimes: &Lifetimes) -> bool {
+    let differs = |lifetime: &&crate::lifetime::Lifetime| {
+        lifetime.alloc().zip(lifetime.free_requested()).is_some_and(|(_, freed)| {
+            let stack = entries.stacks()[freed.index()];
+            stack.is_recorded() && stack != lifetime.stack && lifetime.stack != StackId::MISSING
+        })
+    };
+    lifetimes.rows.iter().filter(differs).take(2).count() > 1
+}
+
+/// What the file's own words mean: its categories, and the program's metadata.
+struct Words {
+    categories: Vec<(StringId, usize)>,
+    metadata: Vec<(StringId, usize)>,
+}
+
+impl Words {
+    fn new(snapshot: &Snapshot, entries: &EntryTable) -> Self {
+        let is_told = |constant: Option<StringId>| !entries.is_empty() && constant != Some(StringId::MISSING);
+        let named = |is_told: bool, first: usize| -> Vec<(StringId, usize)> {
+            let names = Category::ALL.iter().map(|category| category.name()).chain(["autograd_detail"]);
+            let spelled = names.flat_map(|name| [name.to_owned(), name.to_ascii_uppercase()]);
+            let found = spelled
+                .filter_map(|name| Some((snapshot.strings.find(&name)?, first + Category::from_name(&name)? as usize)));
+            if is_told { found.collect() } else { Vec::new() }
+        };
+        Self {
+            categories: named(is_told(entries.categories().constant()), BY_FILE),
+            metadata: named(is_told(entries.user_metadata().constant()), BY_METADATA),
+        }
+    }
+
+    fn at(&self, entries: &EntryTable, row: usize) -> Option<usize> {
+        let of = |words: &[(StringId, usize)], id: StringId| words.iter().find(|word| word.0 == id).map(|word| word.1);
+        let by_file =
+            if self.categories.is_empty() { None } else { of(&self.categories, entries.categories().get(row)) };
+        by_file.or_else(|| {
+            if self.metadata.is_empty() { None } else { of(&self.metadata, entries.user_metadata().get(row)) }
+        })
+    }
+}

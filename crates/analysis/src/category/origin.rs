@@ -1,0 +1,256 @@
+//! Where an allocation comes from, by its stack: the rules, as data.
+//!
+//! The [phase](crate::phase) of a stack says whether it runs forward, backward or in the optimizer; within that, from the
+//! innermost frame outwards, the first frame that one of the [`FRAMES`] names decides.
+
+use highwater_snapshot::{FrameId, Snapshot, StackId};
+
+use crate::callsite::Sites;
+use crate::folding::{Match, Owner};
+use crate::phase::{Phase, StackPhases};
+
+/// Where an allocation comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Origin {
+    /// No stack was recorded, and nothing else tells.
+    Untold,
+    /// Modules are built, loaded, moved or converted.
+    Build,
+    /// A module runs.
+    Module,
+    /// Code runs that was compiled from a module.
+    Compiled,
+    /// The program's own lines, or a library's, outside of any module.
+    Program,
+    /// Autograd: its threads run no Python.
+    Engine,
+    /// Python that autograd calls: hooks, `backward` methods, compiled backward code.
+    Hook,
+    /// A module runs within the backward pass: activation checkpointing.
+    Recompute,
+    /// The optimizer.
+    Optimizer,
+    /// A library asks for memory to work in.
+    Library,
+    /// Whole parameters are gathered from their shards.
+    Unshard,
+    /// Buffers that gradients are sent from.
+    Bucket,
+}
+
+/// A set of origins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origins(u16);
+
+impl Origins {
+    /// Every one.
+    pub const ALL: Self = Self(u16::MAX);
+
+    /// Those of a list.
+    pub const fn of(list: &[Origin]) -> Self {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < list.len() {
+            bits |= 1 << list[i] as u16;
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether one is among them.
+    pub const fn contains(self, origin: Origin) -> bool {
+        self.0 & (1 << origin as u16) != 0
+    }
+}
+
+/// What a frame says of where its stack comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameRule {
+    /// Where from.
+    pub origin: Origin,
+    /// Its file.
+    pub file: Option<Match>,
+    /// Its function.
+    pub name: Option<Match>,
+}
+
+const fn file(origin: Origin, file: &'static str) -> FrameRule {
+    FrameRule { origin, file: Some(Match::FileContains(file)), name: None }
+}
+
+const fn name(origin: Origin, name: &'static str) -> FrameRule {
+    FrameRule { origin, file: None, name: Some(Match::NameIs(name)) }
+}
+
+const fn both(origin: Origin, file: &'static str, name: &'static str) -> FrameRule {
+    FrameRule { origin, file: Some(Match::FileContains(file)), name: Some(Match::NameIs(name)) }
+}
+
+const fn native(origin: Origin, name: &'static str) -> FrameRule {
+    FrameRule { origin, file: None, name: Some(Match::NameContains(name)) }
+}
+
+/// The frames that tell, in order.
+///
+/// # Source
+/// Stacks of torch 2.11 and transformers 5.17 (`testdata/recordings`). Native names: PyTorch v2.11,
+/// `aten/src/ATen/cuda/CublasHandlePool.cpp`, `aten/src/ATen/native/cudnn/Conv_v7.cpp`.
+pub const FRAMES: &[FrameRule] = &[
+    native(Origin::Library, "CUDABlasWorkspace"),
+    native(Origin::Library, "CUDABlasLtWorkspace"),
+    native(Origin::Library, "CUDABlasHandle"),
+    native(Origin::Library, "cudnnWorkspace"),
+    file(Origin::Library, "triton/testing.py"),
+    file(Origin::Library, "triton/runtime/autotuner.py"),
+    file(Origin::Library, "torch/_inductor/runtime/benchmarking.py"),
+    both(Origin::Unshard, "fully_shard/_fsdp_param.py", "alloc_storage"),
+    both(Origin::Unshard, "fully_shard/_fsdp_param.py", "init_all_gather_outputs"),
+    both(Origin::Unshard, "torch/distributed/fsdp/_flat_param.py", "_alloc_padded_unsharded_flat_param"),
+    both(Origin::Unshard, "torch/distributed/fsdp/_flat_param.py", "unshard"),
+    both(Origin::Bucket, "torch/nn/parallel/distributed.py", "_ddp_init_helper"),
+    both(Origin::Bucket, "torch/nn/parallel/distributed.py", "_pre_forward"),
+    both(Origin::Module, "torch/nn/modules/", "_call_impl"),
+    both(Origin::Build, "torch/nn/modules/module.py", "_apply"),
+    file(Origin::Build, "torch/nn/init.py"),
+    file(Origin::Build, "safetensors/"),
+    file(Origin::Build, "torch/serialization.py"),
+    name(Origin::Build, "from_pretrained"),
+    file(Origin::Build, "accelerate/utils/modeling.py"),
+    name(Origin::Build, "load_state_dict"),
+    name(Origin::Build, "__deepcopy__"),
+    name(Origin::Build, "__init__"),
+];
+
+/// Autograd's roots: the gradient of the loss itself, made on the caller's thread.
+const ROOTS: FrameRule = both(Origin::Hook, "torch/autograd/__init__.py", "_make_grads");
+
+/// PyTorch's own checkpointing.
+const CHECKPOINT: &str = "torch/utils/checkpoint.py";
+
+impl FrameRule {
+    fn holds(self, name: &str, file: &str) -> bool {
+        let holds = |matches: Option<Match>| matches.is_none_or(|m| m.holds(name, file));
+        holds(self.file) && holds(self.name)
+    }
+}
+
+/// The origin that a frame stands for, if it does.
+pub fn of_frame(name: &str, filename: &str) -> Option<Origin> {
+    let file = filename.replace('\\', "/");
+    FRAMES.iter().chain([&ROOTS]).find(|rule| rule.holds(name, &file)).map(|rule| rule.origin)
+}
+
+/// What a frame says.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    origin: Option<Origin>,
+    /// It runs a part of the forward pass again.
+    recomputes: bool,
+    /// It runs autograd.
+    runs_engine: bool,
+}
+
+impl Said {
+    fn of(name: &str, filename: &str, owner: Owner) -> Self {
+        let origin = of_frame(name, filename).or((owner == Owner::Generated).then_some(Origin::Compiled));
+        Self {
+            origin,
+            recomputes: origin == Some(Origin::Module) || filename.replace('\\', "/").contains(CHECKPOINT),
+            runs_engine: name == "_engine_run_backward",
+        }
+    }
+}
+
+/// The origin of each stack of a snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct StackOrigins(Vec<Origin>);
+
+impl StackOrigins {
+    pub(crate) fn new(snapshot: &Snapshot, sites: &Sites, phases: &StackPhases) -> Self {
+        let said: Vec<Said> = snapshot
+            .frames
+            .iter()
+            .map(|(id, frame)| Said::of(snapshot.text(frame.name), snapshot.text(frame.filename), sites.owner(id)))
+            .collect();
+        let origins = snapshot.stacks.iter().map(|(id, frames)| {
+            let phase = phases.get(id).unwrap_or(Phase::Forward);
+            let is_python = |frame: &FrameId| sites.owner(*frame).is_python();
+            of_stack(frames, phase, frames.iter().any(is_python), &said)
+        });
+        Self(origins.collect())
+    }
+
+    /// That of a stack.
+    pub(crate) fn get(&self, stack: StackId) -> Origin {
+        if stack == StackId::MISSING { Origin::Untold } else { self.0[stack.index()] }
+    }
+}
+
+fn of_stack(frames: &[FrameId], phase: Phase, has_python: bool, said: &[Said]) -> Origin {
+    let said = || frames.iter().map(|frame| said[frame.index()]);
+    let first = said().find_map(|said| said.origin);
+    if let Some(origin @ (Origin::Library | Origin::Unshard)) = first {
+        return origin;
+    }
+    match phase {
+        Phase::Optimizer => Origin::Optimizer,
+        Phase::Backward if !has_python => Origin::Engine,
+        // A checkpoint may run the engine within the engine: the inner of the two decides.
+        Phase::Backward => match said().find(|said| said.recomputes || said.runs_engine) {
+            Some(said) if said.runs_engine => Origin::Engine,
+            Some(_) => Origin::Recompute,
+            None => Origin::Hook,
+        },
+        // What a running module constructs is no parameter.
+        Phase::Forward if first == Some(Origin::Build) && said().any(|said| said.origin == Some(Origin::Module)) => {
+            Origin::Module
+        }
+        Phase::Forward => first.unwrap_or(Origin::Program),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_decides_a_frame() {
+        for (i, rule) in FRAMES.iter().enumerate() {
+            let file = match rule.file {
+                Some(Match::FileContains(text)) => format!("/lib/python3.12/site-packages/{text}"),
+                _ => "x.py".to_owned(),
+            };
+            let name = match rule.name {
+                Some(Match::NameIs(text) | Match::NameContains(text)) => text,
+                _ => "f",
+            };
+            let first = FRAMES.iter().position(|other| other.holds(name, &file));
+            assert_eq!(first, Some(i), "rule {i} never decides: {rule:?}");
+        }
+    }
+
+    #[test]
+    fn frames_of_real_recordings() {
+        let torch = "/home/user/venv/lib/python3.12/site-packages/torch";
+        for (name, file, want) in [
+            ("_call_impl", format!("{torch}/nn/modules/module.py"), Some(Origin::Module)),
+            ("_apply", format!("{torch}/nn/modules/module.py"), Some(Origin::Build)),
+            ("normal_", format!("{torch}/nn/init.py"), Some(Origin::Build)),
+            ("__init__", "net.py".to_owned(), Some(Origin::Build)),
+            ("forward", format!("{torch}/nn/modules/linear.py"), None),
+            ("_make_grads", format!("{torch}/autograd/__init__.py"), Some(Origin::Hook)),
+            ("benchmark_gpu", format!("{torch}/_inductor/runtime/benchmarking.py"), Some(Origin::Library)),
+            (
+                "init_all_gather_outputs",
+                format!("{torch}/distributed/fsdp/_fully_shard/_fsdp_param.py"),
+                Some(Origin::Unshard),
+            ),
+            ("_pre_forward", format!("{torch}/nn/parallel/distributed.py"), Some(Origin::Bucket)),
+            ("at::cuda::(anonymous namespace)::getCUDABlasWorkspace()", "??".to_owned(), Some(Origin::Library)),
+            ("<module>", "train.py".to_owned(), None),
+        ] {
+            assert_eq!(of_frame(name, &file), want, "{name} {file}");
+        }
+    }
+}
