@@ -53,6 +53,8 @@ recipes:
 	$(PYTHON) testdata/recipes/make_layouts.py target/layouts
 	diff -r --exclude=README.md target/layouts testdata/layouts
 	$(PYTHON) testdata/recipes/allocator_goldens.py --check
+	$(PYTHON) testdata/recipes/make_messages.py target/messages
+	diff -r --exclude=README.md target/messages testdata/messages
 
 licences:
 ifdef DENY
@@ -92,6 +94,7 @@ browser: ui
 # allocator is measured against PyTorch's own where `make oracle` has built that.
 bench: build
 	$(PYTHON) benches/run.py $(BENCH)
+	PYTHON=$(PYTHON) node benches/viewer.mjs $(BENCH)
 	$(CARGO) build --release --locked --package highwater-allocator --example speed
 	$(PYTHON) benches/allocator.py
 

@@ -39,7 +39,7 @@ fn check_columns(analysis: &Analysis<'_>) {
     for device in &columns.manifest.devices {
         let numbers = |name: &str| columns.sections[&format!("{}/{name}", device.device)].numbers();
         let peak = u64::from(device.peak.entry);
-        let rows = numbers("start").zip(numbers("end")).zip(numbers("size"));
+        let rows = numbers("start").into_iter().zip(numbers("end")).zip(numbers("size"));
         let live = rows.filter(|&((start, end), _)| start <= peak && peak < end);
         // Doubles hold what is drawn to the unit, below 2^53 of them.
         let sum = live.fold(0_u64, |sum, (_, size)| sum.saturating_add(size.saturating_mul(device.unit_bytes)));

@@ -160,6 +160,46 @@ describe('a served recording', () => {
     await viewer.page.close();
   });
 
+  it('has the peak in its flame graph, and the frames of what was pinned in its table', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.keyboard.press('4');
+    const report = JSON.parse(run('report', OOM, '--format', 'json'));
+    const gib = (report.devices[0].peak.active_bytes / 2 ** 30).toFixed(2);
+    await viewer.page.waitForFunction(
+      text => document.body.innerText.replace(/\s+/g, ' ').includes(text),
+      `${gib} GiB active at the peak`,
+    );
+    await viewer.page.click('text=Table');
+    await viewer.page.waitForSelector('.frames-table');
+    expect(await viewer.page.innerText('.frames-table')).toContain('activations.py:66');
+    expect(viewer.errors).toEqual([]);
+    await viewer.page.close();
+  });
+
+  it('says in its summary what the report says', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.keyboard.press('5');
+    await viewer.page.waitForSelector('text=Verdict');
+    const report = JSON.parse(run('report', OOM, '--format', 'json'));
+    expect((await viewer.page.innerText('main')).replace(/\s+/g, ' ')).toContain(report.verdict.replaceAll('`', ''));
+    expect(viewer.errors).toEqual([]);
+    await viewer.page.close();
+  });
+
+  it('simulates settings, and says why some are refused', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.keyboard.press('6');
+    await viewer.page.waitForSelector('text=How little memory is enough');
+    await viewer.page.fill('input[placeholder="default settings"]', 'expandable_segments:Maybe');
+    await viewer.page.click('button:has-text("Simulate")');
+    await viewer.page.waitForSelector('.problem-card');
+    expect(await viewer.page.innerText('.problem-card')).toContain('expandable_segments');
+    await viewer.page.fill('input[placeholder="default settings"]', 'expandable_segments:True');
+    await viewer.page.click('button:has-text("Simulate")');
+    await viewer.page.waitForSelector('.problem-card', {state: 'detached'});
+    await viewer.page.close();
+  });
+
   it('gives way to a file that is dropped on the page', async () => {
     const viewer = await Viewer.open(browser, server.address);
     await drop(viewer, 'leak.pickle.gz', readFileSync(recording('linear_forward')));
@@ -174,7 +214,7 @@ describe('a served recording', () => {
     const words = await viewer.page.innerText('.problem-card');
     expect(words).toContain('model.zip');
     expect(words).toContain('hint:');
-    expect(await viewer.page.innerText('nav.files')).toContain('⚠ model.zip');
+    await viewer.page.waitForSelector('nav.files >> text=⚠ model.zip');
     await viewer.page.close();
   });
 

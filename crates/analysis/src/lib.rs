@@ -17,9 +17,13 @@
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 
 pub mod blocks;
+pub mod budget;
 pub mod callsite;
 pub mod category;
+pub mod counterfactual;
 pub mod device;
+pub mod diff;
+pub mod explain;
 pub mod findings;
 pub mod folding;
 pub mod fragmentation;

@@ -27,7 +27,7 @@ impl Page<'_> {
     }
 
     fn numbers(&self, name: &str) -> Vec<u64> {
-        self.section(name).numbers().collect()
+        self.section(name).numbers()
     }
 
     /// How many entries the page shows: one if there is only the state at the dump.
@@ -236,7 +236,7 @@ fn check_tables(analysis: &Analysis<'_>, page: &Page<'_>, name: &str) {
 
 /// Every stack can be read off the tree of calls.
 fn check_stacks(analysis: &Analysis<'_>, columns: &Columns, name: &str) {
-    let numbers = |name: &str| columns.sections[name].numbers().collect::<Vec<_>>();
+    let numbers = |name: &str| columns.sections[name].numbers();
     let [parents, frames, nodes, sites] = ["node_parent", "node_frame", "stack_node", "stack_site"].map(numbers);
     assert_eq!(nodes.len(), columns.manifest.stacks, "{name}");
     for (id, stack) in analysis.snapshot.stacks.iter() {
@@ -257,7 +257,7 @@ fn check_stacks(analysis: &Analysis<'_>, columns: &Columns, name: &str) {
 
 /// What is encoded can be decoded.
 fn check_encodings(section: &Section, start: &Section) {
-    let numbers: Vec<u64> = section.numbers().collect();
+    let numbers = section.numbers();
     if section.constant.is_some() || section.bytes.is_empty() {
         return;
     }

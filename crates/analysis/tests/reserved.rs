@@ -54,7 +54,7 @@ fn timelines_come_with_the_answer_if_asked_for() {
     assert!(view.timelines.len() > view.runs.len());
     for (run, timeline) in view.runs.iter().zip(view.timelines.iter()) {
         assert_eq!(run.conf, timeline.conf);
-        assert!(timeline.entries.len() <= 4000);
+        assert!(timeline.entries.len() <= 4001);
         assert!(timeline.reserved_bytes.iter().all(|&bytes| bytes <= run.peak_reserved_bytes), "{}", run.conf);
         if let Some(failed) = run.oom_entry {
             assert!(timeline.entries.last().is_some_and(|&last| last <= failed));

@@ -4,7 +4,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, export, live, man, report, segments, simulate, stats, trace, view};
+use crate::commands::{
+    check, completions, diff, explain, export, live, man, report, segments, simulate, stats, trace, view,
+};
 
 /// Shows and explains the GPU memory use of PyTorch programs.
 #[derive(Debug, Parser)]
@@ -20,6 +22,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say what filled the GPU, and when
     Report(report::Args),
+    /// Say why memory ran out and what to change, from the error's text, a log or a snapshot
+    Explain(explain::Args),
     /// List what was allocated at a moment, by call site or block by block
     Live(live::Args),
     /// Print what `torch.cuda.memory_summary()` would have printed at the dump
@@ -30,6 +34,10 @@ pub(crate) enum Command {
     Segments(segments::Args),
     /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
     Simulate(simulate::Args),
+    /// Say what changed from one recording to another
+    Diff(diff::Args),
+    /// Hold a recording against budgets: exit status 1 if one is not kept
+    Check(check::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
     /// Convert the snapshot for another program

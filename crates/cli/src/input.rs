@@ -36,8 +36,8 @@ impl InputArgs {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
-        let mut snapshot = self.read_file().map_err(|error| Problem::unreadable(&self.name(), &error))?;
-        self.check_device(&snapshot)?;
+        let mut snapshot = read_snapshot(&self.file)?;
+        check_device(&self.name(), self.device, &snapshot)?;
         let seen = look(&snapshot);
         if self.redact {
             snapshot.redact();
@@ -65,26 +65,34 @@ impl InputArgs {
         let last = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
         if is_stdin(&self.file) { self.name() } else { last.unwrap_or_else(|| self.name()) }
     }
+}
 
-    fn read_file(&self) -> Result<Snapshot, highwater_snapshot::Error> {
-        Snapshot::read(open(&self.file)?)
-    }
-
-    fn check_device(&self, snapshot: &Snapshot) -> Result<(), Problem> {
-        let devices = snapshot.devices();
-        match self.device {
-            Some(device) if !devices.contains(&device) => {
-                let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
-                let hint = match listed[..] {
-                    [] => "it has no entries and no segments at all".to_owned(),
-                    [ref one] => format!("it has device {one}"),
-                    _ => format!("it has devices {}", listed.join(", ")),
-                };
-                Err(Problem::new(format!("{} has nothing of device {device}", self.name())).hint(hint))
-            }
-            _ => Ok(()),
+/// Says if a snapshot has nothing of the device that is asked for.
+///
+/// # Errors
+/// If so.
+pub(crate) fn check_device(name: &str, device: Option<u32>, snapshot: &Snapshot) -> Result<(), Problem> {
+    let devices = snapshot.devices();
+    match device {
+        Some(device) if !devices.contains(&device) => {
+            let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
+            let hint = match listed[..] {
+                [] => "it has no entries and no segments at all".to_owned(),
+                [ref one] => format!("it has device {one}"),
+                _ => format!("it has devices {}", listed.join(", ")),
+            };
+            Err(Problem::new(format!("{name} has nothing of device {device}")).hint(hint))
         }
+        _ => Ok(()),
     }
+}
+
+/// Reads a snapshot.
+///
+/// # Errors
+/// If nothing of one can be read.
+pub(crate) fn read_snapshot(file: &Path) -> Result<Snapshot, Problem> {
+    open(file).and_then(Snapshot::read).map_err(|error| Problem::unreadable(&name(file), &error))
 }
 
 /// How a message calls a file; `-` is standard input.
@@ -103,7 +111,7 @@ fn is_stdin(file: &Path) -> bool {
 }
 
 /// Opens a file, or standard input, to be read with a progress bar.
-fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
+pub(crate) fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Error> {
     if is_stdin(file) {
         return Ok(Box::new(WithProgress::new(io::stdin().lock(), None)));
     }

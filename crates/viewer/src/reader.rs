@@ -314,3 +314,38 @@ impl Drop for Permit {
         self.0.freed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use highwater_analysis::analyse;
+    use highwater_analysis::view::columns::{Options, Section};
+
+    use super::*;
+
+    #[test]
+    fn only_large_columns_are_packed_and_the_manifest_says_how() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
+        let snapshot = Snapshot::open(path).expect("the recording reads");
+        let mut columns = columns(&analyse(&snapshot), "", &Options::default());
+        assert!(pack_large(&mut columns).is_empty());
+
+        let starts: Vec<u32> = (0..1_200_000).collect();
+        let ends: Vec<u32> = starts.iter().map(|start| start + start % 300).collect();
+        let start = Section::of_u32(&starts);
+        let end = Section::of_u32(&ends);
+        let want = [start.encoded(Encoding::Delta, None), end.encoded(Encoding::Length, Some(&start))].map(Vec::from);
+        columns.sections.insert("0/start".to_owned(), start.clone());
+        columns.sections.insert("0/end".to_owned(), end.clone());
+        let mut packed = pack_large(&mut columns);
+        packed.sort();
+        let [(end_name, end), (start_name, start)] = &packed[..] else { panic!("{} are packed", packed.len()) };
+        assert_eq!((start_name.as_str(), end_name.as_str()), ("0/start", "0/end"));
+        assert_eq!([start.to_vec(), end.to_vec()], want);
+        assert!(!columns.sections.contains_key("0/start") && columns.sections.contains_key("0/size"));
+        let encoding = |name: &str| columns.manifest.devices[0].sections[name].encoding;
+        assert_eq!(
+            [encoding("start"), encoding("end"), encoding("size")],
+            [Encoding::Delta, Encoding::Length, Encoding::Raw]
+        );
+    }
+}

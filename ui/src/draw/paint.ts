@@ -25,41 +25,72 @@ export interface Paint {
   readonly matches?: Uint8Array | undefined;
 }
 
+/** Columns that are painted side by side: their pixels of one line fill a line of the processor's cache. */
+const BLOCK = 16;
+
 /** Writes the pixels of a stacked picture, rows of `width` from the top. What lies above a column's smallest total is paler. */
 export function paintStacked(picture: StackedIds, window: StackedWindow, paint: Paint, out: Uint32Array): void {
-  const {ids} = picture;
-  const {width, height, lowBytes, highBytes} = window;
-  const {colours, background, before, matches} = paint;
-  const {key, lut} = colours;
-  const isPale = paint.idle === 'pale';
-  const bytesPerPixel = (highBytes - lowBytes) / height;
-  for (let column = 0; column < width; column++) {
-    const steady = (picture.lowBytes[column] - lowBytes) / bytesPerPixel;
-    let below = 0;
-    let at = column * height;
-    let pixel = (height - 1) * width + column;
-    for (let y = 0; y < height; y++, at++, pixel -= width) {
-      const id = ids[at];
-      if (id === 0) {
-        out[pixel] = background;
-        below = 0;
-        continue;
-      }
-      const row = (id & ID_MASK) - 1;
-      let colour = lut[key[row]];
-      // The lower edge of a band that is thick enough to have one.
-      if ((id & ID_MASK) !== below && y + 2 < height && (ids[at + 2] & ID_MASK) === row + 1) colour = darker(colour);
-      below = id & ID_MASK;
-      if (y >= steady) colour = halfway(colour, background);
-      if (row < before && ((column + y) & 7) < 2) colour = halfway(colour, background);
-      if (id & ID_IDLE) {
-        if (isPale) colour = halfway(halfway(colour, background), background);
-        else if ((column - y) & 4) colour = darker(darker(colour));
-      }
-      if (matches !== undefined && matches[row] === 0) colour = faded(colour, background);
-      out[pixel] = colour;
+  const {width, height} = window;
+  const columns = new Uint32Array(BLOCK * height);
+  for (let left = 0; left < width; left += BLOCK) {
+    const count = Math.min(BLOCK, width - left);
+    for (let i = 0; i < count; i++) paintColumn(picture, left + i, window, paint, columns, i * height);
+    for (let y = 0; y < height; y++) {
+      const line = (height - 1 - y) * width + left;
+      for (let i = 0; i < count; i++) out[line + i] = columns[i * height + y];
     }
   }
+}
+
+/** Writes the pixels of a column to `out`, from `to` on, lowest first: run by run of pixels that show the same. */
+function paintColumn(
+  picture: StackedIds,
+  column: number,
+  window: StackedWindow,
+  paint: Paint,
+  out: Uint32Array,
+  to: number,
+): void {
+  const {ids} = picture;
+  const {height, lowBytes, highBytes} = window;
+  const {background, before, matches} = paint;
+  const {key, lut} = paint.colours;
+  const steady = Math.ceil(((picture.lowBytes[column] - lowBytes) / (highBytes - lowBytes)) * height);
+  const from = column * height;
+  for (let y = 0; y < height; ) {
+    const id = ids[from + y];
+    let end = y + 1;
+    while (end < height && ids[from + end] === id) end++;
+    if (id === 0) {
+      out.fill(background, to + y, to + end);
+      y = end;
+      continue;
+    }
+    const row = (id & ID_MASK) - 1;
+    let colour = lut[key[row]];
+    if (matches !== undefined && matches[row] === 0) colour = faded(colour, background);
+    const isBandStart = y === 0 || ((ids[from + y - 1] ^ id) & ID_MASK) !== 0;
+    const isPatterned = row < before || (id & ID_IDLE) !== 0;
+    // The lower edge of a band that is thick enough to have one.
+    const edge = isBandStart && end - y > 2 ? y : -1;
+    for (; y < end; y++) {
+      let pixel = y === edge ? darker(colour) : colour;
+      if (y >= steady) pixel = halfway(pixel, background);
+      if (isPatterned) pixel = patterned(pixel, id, row < before, column, y, paint);
+      out[to + y] = pixel;
+    }
+  }
+}
+
+/** Stripes for what began before the recording, hatching or paleness for what is idle. */
+function patterned(colour: Abgr, id: number, isBefore: boolean, column: number, y: number, paint: Paint): Abgr {
+  let pixel = colour;
+  if (isBefore && ((column + y) & 7) < 2) pixel = halfway(pixel, paint.background);
+  if (id & ID_IDLE) {
+    if (paint.idle === 'pale') pixel = halfway(halfway(pixel, paint.background), paint.background);
+    else if ((column - y) & 4) pixel = darker(darker(pixel));
+  }
+  return pixel;
 }
 
 /** An eighth of a colour on its background. */

@@ -78,16 +78,18 @@ export class BandList implements Bands {
   }
 
   push(id: number, units: number): void {
-    if (this.count === this.ids.length) this.grow();
+    if (this.count === this.ids.length) this.reserve(this.count + 1);
     this.ids[this.count] = id;
     this.units[this.count++] = units;
   }
 
-  private grow(): void {
+  /** Makes room for so many bands in all. */
+  reserve(count: number): void {
+    if (count <= this.ids.length) return;
     const {ids, units} = this;
-    this.ids = new Uint32Array(ids.length * 2);
+    this.ids = new Uint32Array(Math.max(count, ids.length * 2));
     this.ids.set(ids);
-    this.units = new Float64Array(units.length * 2);
+    this.units = new Float64Array(this.ids.length);
     this.units.set(units);
   }
 }

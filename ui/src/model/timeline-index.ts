@@ -5,6 +5,7 @@
  * below `LIST_ROWS_MAX` rows, and 30 bytes for each bucket of 64 entries.
  */
 
+import type {BandList} from './column-ids';
 import {Extremes} from './extremes';
 import {type Entry, firstRowFrom, type Lifetimes, type Row} from './lifetimes';
 
@@ -115,7 +116,6 @@ export class TimelineIndex {
 
   /** The rows that are active after an entry, in order of `start`: written to `out` if it is long enough. */
   liveAt(entry: Entry, out?: Uint32Array): Uint32Array {
-    // As in `forEachLive`, without a call for each row: this is the inner loop of every picture.
     const {end, start, rows} = this.lifetimes;
     const list = Math.floor(entry / this.stride);
     const from = this.listFrom[list];
@@ -132,6 +132,31 @@ export class TimelineIndex {
       if (end[row] > entry) live[count++] = row;
     }
     return live.subarray(0, count);
+  }
+
+  /** The bands after an entry: what is active, in order of `start`. This is the inner loop of every picture. */
+  bandsAfter(entry: Entry, bands: BandList): void {
+    const {end, start, size, rows} = this.lifetimes;
+    const list = Math.floor(entry / this.stride);
+    const to = this.listFrom[list + 1];
+    let row = this.listNext[list];
+    bands.reserve(to - this.listFrom[list] + Math.min(rows - row, entry - list * this.stride));
+    const {ids, units} = bands;
+    let count = 0;
+    for (let i = this.listFrom[list]; i < to; i++) {
+      const listed = this.lists[i];
+      if (end[listed] > entry) {
+        ids[count] = listed + 1;
+        units[count++] = size[listed];
+      }
+    }
+    for (; row < rows && start[row] <= entry; row++) {
+      if (end[row] > entry) {
+        ids[count] = row + 1;
+        units[count++] = size[row];
+      }
+    }
+    bands.count = count;
   }
 
   /** The row that a row's `alloc` at this entry made, if there is one. */

@@ -19,19 +19,15 @@ export function drawTimeline(
   pending?: Pending,
   spare?: SpareIds,
 ): StackedIds {
-  const {size, unitBytes, entries} = index.lifetimes;
+  const {unitBytes, entries} = index.lifetimes;
   const bands = new BandList();
-  let live: Uint32Array | undefined;
   const stacked: Stacked = {
     highest: (from, to) => index.highestIn(from, to),
     lowest: (from, to) => index.lowestIn(from, to).total,
     bandsAfter(entry) {
-      live = index.liveAt(entry, live && new Uint32Array(live.buffer));
-      bands.clear();
-      for (let i = 0; i < live.length; i++) bands.push(live[i] + 1, size[live[i]]);
-      if (pending) {
-        for (let i = 0; i < live.length; i++) if (awaitsFree(pending, live[i], entry)) bands.ids[i] |= ID_IDLE;
-      }
+      index.bandsAfter(entry, bands);
+      const {ids, count} = bands;
+      if (pending) for (let i = 0; i < count; i++) if (awaitsFree(pending, ids[i] - 1, entry)) ids[i] |= ID_IDLE;
       return bands;
     },
   };

@@ -156,6 +156,8 @@ async function open(file: number, device: number | null): Promise<void> {
       opened.value = null;
       problem.value = Problem.from(error);
     });
+    // The file's tab says it too.
+    void refreshFiles();
   }
 }
 

@@ -30,6 +30,14 @@ const VIEW_PARTS = {
 /** Views that have their own use for the whole width. */
 const WITHOUT_SIDEBAR: readonly store.ViewId[] = ['summary', 'what-if'];
 
+function hasSidebar(): boolean {
+  return !WITHOUT_SIDEBAR.includes(store.view.value) && store.viewOption('panel', ['shown', 'hidden']) === 'shown';
+}
+
+function toggleSidebar(): void {
+  store.setViewOption('panel', store.viewOption('panel', ['shown', 'hidden']) === 'shown' ? 'hidden' : '');
+}
+
 export function App() {
   const isDropping = useSignal(false);
   useEffect(() => addCommands(general), []);
@@ -59,7 +67,7 @@ export function App() {
       {device ? (
         <main>
           <View key={device.generation} device={device} />
-          {!WITHOUT_SIDEBAR.includes(store.view.value) && <Sidebar device={device} />}
+          {hasSidebar() && <Sidebar device={device} />}
         </main>
       ) : (
         !problem.value && <Reading />
@@ -92,6 +100,9 @@ function Banners() {
   }
   if (device.recorded.reason) lines.push(device.recorded.reason);
   if (device.knowledge !== 'exact' && device.reason) lines.push(device.reason);
+  if (device.marks_left_out) lines.push(`${count(device.marks_left_out)} marks are not shown: there are too many`);
+  if (device.scopes_left_out)
+    lines.push(`${count(device.scopes_left_out)} inner scopes are not shown: there are too many`);
   const file = files.value.find(({id}) => id === store.file.value);
   if (file?.changed_on_disk)
     lines.push('the file has changed on disk since it was read: open it again to see it as it is now');
@@ -118,6 +129,7 @@ function general(): CommandGroup {
     title: 'Everywhere',
     commands: [
       ...views,
+      {keys: ['q'], help: 'hide or show the panel', run: toggleSidebar},
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
       {keys: ['n'], help: 'next that was found', run: () => void stepMatch(1)},
       {keys: ['N'], help: 'the one before', run: () => void stepMatch(-1)},

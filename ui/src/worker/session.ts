@@ -22,46 +22,48 @@ export interface OpenRequest {
 export class Session {
   readonly request: OpenRequest;
   readonly device: DeviceManifest;
-  readonly lifetimes: Lifetimes;
-  readonly index: TimelineIndex;
+  /** There once it is open, as are the two below. */
+  lifetimes!: Lifetimes;
+  index!: TimelineIndex;
   /** Row of the stacks, for each lifetime. */
-  readonly stack: Column;
+  stack!: Column;
   private readonly columns = new Map<string, Promise<Column>>();
   /** Parts of columns, by name and number. */
   private readonly pages = new Map<string, Promise<Column>>();
   private readonly made = new Map<string, Promise<unknown>>();
 
-  private constructor(request: OpenRequest, device: DeviceManifest, base: Column[]) {
+  private constructor(request: OpenRequest, device: DeviceManifest) {
     this.request = request;
     this.device = device;
-    const [start, end, size, stack] = base;
-    this.stack = stack;
-    this.lifetimes = {
-      rows: device.rows,
-      entries: Math.max(device.entries, 1),
-      before: device.before,
-      unitBytes: device.unit_bytes,
-      start,
-      end,
-      size,
-    };
-    this.index = new TimelineIndex(this.lifetimes);
-    for (const [i, name] of BASE.entries()) this.columns.set(name, Promise.resolve(base[i]));
   }
 
   /** Reads what the timeline needs, and makes its index. */
   static async open(request: OpenRequest): Promise<Session> {
     const device = request.manifest.devices.find(({device}) => device === request.device);
     if (!device) throw new Problem({error: `the file has no device ${request.device}`});
-    const loaded = await Promise.all(BASE.filter(name => name !== 'end').map(name => load(request, device, name)));
-    const [start, size, stack] = loaded;
-    const end = await load(request, device, 'end', start);
-    return new Session(request, device, [start, end, size, stack]);
+    const session = new Session(request, device);
+    const base = Promise.all(['start', 'end', 'size', 'stack'].map(name => session.column(name)));
+    // What the first picture needs besides comes meanwhile; who waits for it hears of problems.
+    for (const wanted of [session.stacks(), session.pending(), session.pieces()]) wanted.catch(() => {});
+    const [start, end, size, stack] = await base;
+    const {rows, before, unit_bytes: unitBytes} = device;
+    session.lifetimes = {rows, entries: session.entries, before, unitBytes, start, end, size};
+    session.index = new TimelineIndex(session.lifetimes);
+    session.stack = stack;
+    return session;
+  }
+
+  /** Number of trace entries, at least 1: without any, "after entry 0" is the dump. */
+  private get entries(): number {
+    return Math.max(this.device.entries, 1);
   }
 
   /** A column of the device. */
   column(name: string): Promise<Column> {
-    return remember(this.columns, name, () => load(this.request, this.device, name));
+    const starts = () => this.column('start');
+    const key = `${this.device.device}/${name}`;
+    const {sections} = this.device;
+    return remember(this.columns, name, () => loadSection(sections[name], this.request.addresses[key], key, starts));
   }
 
   /**
@@ -103,8 +105,7 @@ export class Session {
       const names = ['segment', 'offset', 'size', 'start', 'end'];
       const [segment, offset, size, start, end] = await Promise.all(names.map(name => this.column(`piece_${name}`)));
       const segments = this.device.sections.segment_address.length;
-      const {entries, unitBytes} = this.lifetimes;
-      return makePieces({segment, offset, size, start, end}, segments, entries, unitBytes);
+      return makePieces({segment, offset, size, start, end}, segments, this.entries, this.device.unit_bytes);
     });
   }
 
@@ -112,7 +113,7 @@ export class Session {
   pending(): Promise<Pending> {
     return this.once('pending', async () => {
       const [rows, entries] = await Promise.all([this.column('pending_row'), this.column('pending_entry')]);
-      const isPending = new Uint8Array(rows.length === 0 ? 0 : this.lifetimes.rows);
+      const isPending = new Uint8Array(rows.length === 0 ? 0 : this.device.rows);
       const requestedAt = new Map<number, number>();
       rows.forEach((row: number, i: number) => {
         isPending[row] = 1;
@@ -125,7 +126,7 @@ export class Session {
   /** The x axis. */
   axis(kind: AxisKind): Promise<Axis> {
     return this.once(`axis-${kind}`, async () => {
-      if (kind === 'entry') return entryAxis(this.lifetimes.entries);
+      if (kind === 'entry') return entryAxis(this.entries);
       return timeAxis(await this.times());
     });
   }
@@ -146,24 +147,18 @@ const WHOLE_BYTES_MAX = 4 << 20;
 const PAGE_ROWS = 8192;
 const PAGES_MAX = 64;
 
-/** What the timeline needs first. */
-const BASE = ['start', 'end', 'size', 'stack'];
-
-function load(request: OpenRequest, device: DeviceManifest, name: string, starts?: Column): Promise<Column> {
-  const key = `${device.device}/${name}`;
-  return loadSection(device.sections[name], request.addresses[key], key, starts);
-}
-
+/** `starts` gives what an `end` counts from. */
 async function loadSection(
   section: ColumnSection | JsonSection | undefined,
   address: SectionAddress | undefined,
   name: string,
-  starts?: Column,
+  starts?: () => Promise<Column>,
 ): Promise<Column> {
   if (!section || section.type === 'json') throw new Problem({error: `the file has no column \`${name}\``});
   if (!hasPayload(section)) return decodeColumn(section, new Uint8Array());
   if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
-  return decodeColumn(section, await sectionBytes(address), starts);
+  const payload = await sectionBytes(address);
+  return decodeColumn(section, payload, section.encoding === 'length' ? await starts?.() : undefined);
 }
 
 /** The rows of a part of a column that is served raw. */

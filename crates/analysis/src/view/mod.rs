@@ -4,10 +4,15 @@
 
 pub mod answer;
 pub mod columns;
+mod explain;
 mod live;
 mod report;
 mod simulate;
 
+pub use explain::{
+    DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
+    StepView,
+};
 pub use live::{BlockView, LiveView, live};
 pub use report::{
     AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
@@ -20,6 +25,9 @@ pub use simulate::{
     LargestView, PinningSiteView, PinningView, PredictedView, RulesView, RunView, SimulateView, SiteView, TimelineView,
     VerdictView,
 };
+
+use report::call_site_view;
+use simulate::frames_of_entry;
 
 use highwater_snapshot::{FrameId, Snapshot};
 

@@ -590,7 +590,7 @@ fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakVi
     }
 }
 
-fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> CallSiteView<'a> {
+pub(super) fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> CallSiteView<'a> {
     CallSiteView {
         bytes: total.bytes,
         requested_bytes: total.requested_bytes,

@@ -416,14 +416,14 @@ impl<'a> RunView<'a> {
 }
 
 /// The stack of an entry, its call site first.
-fn frames_of_entry<'a>(analysis: &Analysis<'a>, device: u32, entry: EntryId) -> Vec<FrameView<'a>> {
+pub(super) fn frames_of_entry<'a>(analysis: &Analysis<'a>, device: u32, entry: EntryId) -> Vec<FrameView<'a>> {
     let entries = analysis.device(device).map(|device| device.entries);
     let stack = entries.map_or(StackId::MISSING, |entries| entries.stacks()[entry.index()]);
     frames_from_site(analysis, analysis.sites.site(stack), stack)
 }
 
 impl<'a> PinningView<'a> {
-    fn new(analysis: &Analysis<'a>, pinned: &Pinned) -> Self {
+    pub(super) fn new(analysis: &Analysis<'a>, pinned: &Pinned) -> Self {
         let site = |total: &SiteTotal| PinningSiteView {
             requested_bytes: total.bytes,
             count: total.count,

@@ -3,6 +3,7 @@
 pub mod cards;
 pub mod empty_cache;
 pub mod fit;
+pub mod gaps;
 pub mod largest;
 pub mod live;
 pub mod packing;
@@ -17,6 +18,7 @@ pub mod verdict;
 pub mod waterfall;
 
 pub use fit::Fit;
+pub use gaps::Gaps;
 pub use reserved::Reserved;
 pub use run::{Machine, Outcome, Run, run};
 pub use study::{Case, Confidence, Memory, Study};

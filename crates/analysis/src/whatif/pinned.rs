@@ -1,11 +1,11 @@
 //! Who stood in the way of a request that failed in a run.
 
 use highwater_allocator::sizes::{SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES};
-use highwater_allocator::{AddressPolicy, BlockState, Device, Region, Settings};
+use highwater_allocator::{AddressPolicy, BlockState, Device, OutOfMemory, Region, Settings};
 use rustc_hash::FxHashMap;
 
 use super::pinning::{self, Block, Failure, Headroom, Pinning, Request, Segment, Way};
-use super::run::{Outcome, Runner};
+use super::run::{Machine, Outcome, Runner};
 use super::study::{Memory, Study, machine};
 use crate::callsite::{SiteTotal, Sites, totals};
 use crate::device::DeviceAnalysis;
@@ -26,17 +26,20 @@ pub struct Pinned {
     pub sites: Vec<SiteTotal>,
 }
 
+/// A run at the moment when its first request fails.
+pub(super) struct Failed<'a> {
+    pub(super) runner: Runner<'a>,
+    pub(super) failure: OutOfMemory,
+    /// The stream of the request.
+    pub(super) stream: u64,
+    /// Its pool; 0 is the default one.
+    pub(super) pool: u64,
+}
+
 impl Study {
-    /// What pinned the memory when a run failed; `None` if it does not fail, or nothing could have helped.
-    pub fn pinned(
-        &self,
-        settings: &Settings,
-        memory: Memory,
-        device: &DeviceAnalysis<'_>,
-        sites: &Sites,
-    ) -> Option<Pinned> {
-        let machine = machine(settings, memory, AddressPolicy::Descending);
-        let mut runner = Runner::new(&self.program, &machine);
+    /// Runs the program until a request fails; `None` if none does.
+    pub(super) fn failed(&self, machine: &Machine) -> Option<Failed<'_>> {
+        let mut runner = Runner::new(&self.program, machine);
         let failed = runner.steps().iter().find(|step| {
             let _ = runner.step(step);
             !runner.outcome().fits()
@@ -47,9 +50,22 @@ impl Study {
         let Outcome::OutOfMemory { failure, .. } = *runner.outcome() else {
             return None;
         };
+        let stream = self.program.streams[stream as usize];
+        Some(Failed { runner, failure, stream, pool: u64::from(pool) })
+    }
+
+    /// What pinned the memory when a run failed; `None` if it does not fail, or nothing could have helped.
+    pub fn pinned(
+        &self,
+        settings: &Settings,
+        memory: Memory,
+        device: &DeviceAnalysis<'_>,
+        sites: &Sites,
+    ) -> Option<Pinned> {
+        let machine = machine(settings, memory, AddressPolicy::Descending);
+        let Failed { runner, failure, stream, pool } = self.failed(&machine)?;
         let is_small = failure.rounded_bytes <= SMALL_MAX_BYTES;
         let page = if is_small { SMALL_SEGMENT_BYTES } else { settings.large_segment_bytes };
-        let (stream, pool) = (self.program.streams[stream as usize], u64::from(pool));
         let slots = slots_by_address(&runner);
         let description = Failure {
             request: Request {

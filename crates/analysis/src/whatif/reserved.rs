@@ -131,8 +131,8 @@ impl Reserved {
         at.checked_sub(1).map_or(0, |at| self.bytes[at])
     }
 
-    /// At most so many steps, of which some remain where there were more: those to the highest and the last value in each
-    /// stretch of equal length.
+    /// At most so many steps and the first: where there were more, those to the highest and the last value in each stretch of
+    /// equal length remain.
     #[must_use]
     pub fn thinned(self, most: usize) -> Self {
         if self.entries.len() <= most {
@@ -141,8 +141,8 @@ impl Reserved {
         let stretches = (most / 2).max(1) as u64;
         let length = u64::from(self.entries.last().copied().unwrap_or(0)) + 1;
         let stretch_of = |entry: u32| u64::from(entry) * stretches / length;
-        let mut thinned = Self::default();
-        let mut from = 0;
+        let mut thinned = Self { entries: self.entries[..1].to_vec(), bytes: self.bytes[..1].to_vec() };
+        let mut from = 1;
         while from < self.entries.len() {
             let stretch = stretch_of(self.entries[from]);
             let to = from + self.entries[from..].partition_point(|&entry| stretch_of(entry) == stretch);
@@ -172,12 +172,13 @@ mod tests {
         let bytes: Vec<u64> = (0..1000).map(|i| if i == 777 { 9999 } else { (i * 37) % 100 }).collect();
         let all = Reserved { entries, bytes };
         let thinned = all.clone().thinned(40);
-        assert!(thinned.entries.len() <= 40 && thinned.entries.is_sorted());
+        assert!(thinned.entries.len() <= 41 && thinned.entries.is_sorted());
         assert_eq!((thinned.after(7770), thinned.after(9990)), (9999, all.after(9990)));
         assert_eq!(thinned.entries[0], 0);
         for (&entry, &bytes) in thinned.entries.iter().zip(&thinned.bytes) {
             assert_eq!(all.after(entry), bytes);
         }
         assert_eq!(all.clone().thinned(1000), all);
+        assert_eq!(Reserved::default().thinned(10), Reserved::default());
     }
 }

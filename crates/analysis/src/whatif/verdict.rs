@@ -96,7 +96,7 @@ impl Capacity {
 
     /// In words that follow "there was".
     fn described(&self) -> String {
-        if self.is_limit {
+        if self.is_limit && self.less_than > self.at_least.saturating_add(1) {
             format!("at least {} and less than {}", size(self.at_least), size(self.less_than))
         } else {
             size(self.at_least)
@@ -131,6 +131,12 @@ impl Study {
             Some(capacity) => self.verdict_on_failure(&capacity, table),
             None => self.verdict_on_need(table),
         }
+    }
+
+    /// As [`verdict`](Self::verdict), for a run that was to do with so much memory, as a limit.
+    pub fn verdict_within(&self, capacity_bytes: u64, table: &[Fit]) -> Verdict {
+        let less_than = capacity_bytes.saturating_add(1);
+        self.verdict_on_failure(&Capacity { at_least: capacity_bytes, less_than, is_limit: true }, table)
     }
 
     fn blank(&self, kind: Kind, text: String) -> Verdict {

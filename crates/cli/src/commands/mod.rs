@@ -1,6 +1,9 @@
 //! The subcommands, a file each.
 
+pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod diff;
+pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod live;
 pub(crate) mod man;
@@ -25,11 +28,14 @@ pub(crate) const CHECK_FAILED: u8 = 1;
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Report(args) => report::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Live(args) => live::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Simulate(args) => return simulate::run(&args),
+        Command::Check(args) => return check::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::View(args) => view::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use highwater_analysis::findings::IDS;
 use highwater_analysis::view::{self, TimingsView};
 use highwater_analysis::{StackClasses, analyse_with};
 
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Draw the capacity of the device, such as `80GiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
+    /// Leave out the findings of this kind, such as `freed-late`; may be repeated
+    #[arg(long, value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(IDS))]
+    ignore: Vec<String>,
     /// Say how long reading and analysing took
     #[arg(long)]
     timings: bool,
@@ -56,6 +60,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
     let mut report = view::report(&analysis);
+    for device in &mut report.devices {
+        device.findings.retain(|finding| !args.ignore.iter().any(|id| id == finding.id));
+    }
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
     let width = if args.output.is_terminal() { terminal_width() } else { None };

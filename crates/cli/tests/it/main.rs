@@ -1,5 +1,8 @@
 //! Whole commands, on small real recordings of `testdata/`.
 
+mod check;
+mod diff;
+mod explain;
 mod export;
 mod manners;
 mod report;

@@ -62,10 +62,12 @@ export function drawLanes(
     const top = i * LANE_CSS;
     // Stretches below a pixel are drawn as one.
     let drawnTo = Number.NEGATIVE_INFINITY;
-    for (const [n, {start, end, name}] of strip.entries()) {
+    for (let n = firstEndingAfter(strip, positionOf, viewport.x.from); n < strip.length; n++) {
+      const {start, end, name} = strip[n];
+      if (positionOf(start) > viewport.x.to) break;
       const left = Math.max(cssOfPosition(viewport, positionOf(start)), -1);
       const right = Math.min(cssOfPosition(viewport, positionOf(end)), viewport.widthCss + 1);
-      if (right < 0 || left > viewport.widthCss || right < drawnTo + 0.5) continue;
+      if (right < drawnTo + 0.5) continue;
       drawnTo = Math.max(right, left + 1);
       pen.fillStyle = n % 2 === 0 ? ink.grid : ink.faint;
       pen.globalAlpha = n % 2 === 0 ? 0.6 : 0.25;
@@ -77,6 +79,18 @@ export function drawLanes(
       if (text) pen.fillText(text, left + 4, top + LANE_CSS / 2 - 1);
     }
   }
+}
+
+/** The first stretch of a strip that ends after a position: those of a strip follow each other. */
+function firstEndingAfter(strip: readonly Span[], positionOf: (entry: number) => number, position: number): number {
+  let low = 0;
+  let high = strip.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (positionOf(strip[middle].end) < position) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** A text cut to a width; empty if not even three letters fit. */

@@ -78,11 +78,16 @@ function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened, entry: nu
   const area = (values: Float64Array, fill: string, alpha: number) => {
     pen.globalAlpha = alpha;
     pen.fillStyle = fill;
+    pen.beginPath();
+    pen.moveTo(0, HEIGHT_CSS);
     for (const [column, value] of values.entries()) {
-      const height = (value / most) * (HEIGHT_CSS - 4);
-      const left = Math.floor((column / values.length) * width);
-      pen.fillRect(left, HEIGHT_CSS - height, Math.ceil(((column + 1) / values.length) * width) - left, height);
+      const y = HEIGHT_CSS - (value / most) * (HEIGHT_CSS - 4);
+      pen.lineTo((column / values.length) * width, y);
+      pen.lineTo(((column + 1) / values.length) * width, y);
     }
+    pen.lineTo(width, HEIGHT_CSS);
+    pen.closePath();
+    pen.fill();
     pen.globalAlpha = 1;
   };
   area(curve.reservedBytes, colour('reserved'), 0.25);

@@ -14,11 +14,24 @@ import type {SegmentDetails} from '../../worker/segments';
 import type {StateTotals} from '../../worker/state';
 import {SegmentLines} from '../segments/segment-lines';
 import {EntryList} from './entry-list';
-import {StateMap} from './map';
+import {type StateHit, StateMap} from './map';
 import {Scrubber} from './scrubber';
 
-/** What the pointer is over. */
-type Hover = {x: number; y: number} & ({block: RowDetails} | {segment: SegmentDetails; isFree: boolean});
+/** What is known of the place under the pointer. */
+type Said = {block: RowDetails} | {segment: SegmentDetails; isFree: boolean};
+
+type Hover = {x: number; y: number} & Said;
+
+/** Asks about a place; `null` if another file was opened meanwhile. */
+async function describe(hit: StateHit): Promise<Said | null> {
+  const entry = shownEntry.value;
+  try {
+    if (hit.kind === 'block') return {block: await engine().describe(hit.row, entry)};
+    return {segment: await engine().describeSegment(hit.segment, entry), isFree: hit.kind === 'free'};
+  } catch {
+    return null;
+  }
+}
 
 export function StateView({device}: {device: Opened}) {
   const host = useRef<HTMLDivElement>(null);
@@ -43,17 +56,26 @@ export function StateView({device}: {device: Opened}) {
     };
   }, [device]);
 
+  /** The place that was pointed at last, while an earlier one is asked about. */
+  const next = useRef<PointerEvent | null>(null);
+  const isAsking = useRef(false);
   const onMove = async (event: PointerEvent) => {
-    const box = host.current!.getBoundingClientRect();
-    const hit = map.current?.hit(event.clientX - box.left, event.clientY - box.top);
-    const place = {x: event.clientX, y: event.clientY};
-    if (!hit) hover.value = null;
-    else if (hit.kind === 'block') {
-      hover.value = {...place, block: await engine().describe(hit.row, shownEntry.value)};
-    } else {
-      const segment = await engine().describeSegment(hit.segment, shownEntry.value);
-      hover.value = {...place, segment, isFree: hit.kind === 'free'};
+    next.current = event;
+    if (isAsking.current) return;
+    isAsking.current = true;
+    while (next.current) {
+      const {clientX: x, clientY: y} = next.current;
+      next.current = null;
+      const box = host.current?.getBoundingClientRect();
+      const hit = box && map.current?.hit(x - box.left, y - box.top);
+      const said = hit ? await describe(hit) : null;
+      hover.value = said && {x, y, ...said};
     }
+    isAsking.current = false;
+  };
+  const onLeave = () => {
+    next.current = null;
+    hover.value = null;
   };
   const onClick = (event: MouseEvent) => {
     const box = host.current!.getBoundingClientRect();
@@ -79,7 +101,7 @@ export function StateView({device}: {device: Opened}) {
           role="img"
           aria-label="Map of the segments: blocks in colour, free memory grey. Its totals are above, what is active beside it."
           onPointerMove={event => void onMove(event)}
-          onPointerLeave={() => (hover.value = null)}
+          onPointerLeave={onLeave}
           onClick={onClick}
         />
       </div>

@@ -159,17 +159,21 @@ impl Section {
     }
 
     /// Whole numbers, one a row; of doubles their whole part, negative ones as 0.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        let constant = self.constant.map(whole);
-        let width = self.kind.width();
-        let is_double = self.kind == Kind::F64;
-        (0..self.length).map(move |row| {
-            constant.unwrap_or_else(|| {
-                let mut word = [0; 8];
-                word[..width].copy_from_slice(&self.bytes[row * width..(row + 1) * width]);
-                if is_double { whole(f64::from_le_bytes(word)) } else { u64::from_le_bytes(word) }
-            })
-        })
+    pub fn numbers(&self) -> Vec<u64> {
+        if let Some(constant) = self.constant {
+            return vec![whole(constant); self.length];
+        }
+        match self.kind {
+            Kind::U8 | Kind::Json => self.bytes.iter().map(|&byte| u64::from(byte)).collect(),
+            Kind::U16 => self.words(|word| u64::from(u16::from_le_bytes(word))),
+            Kind::U32 => self.words(|word| u64::from(u32::from_le_bytes(word))),
+            Kind::F64 => self.words(|word| whole(f64::from_le_bytes(word))),
+        }
+    }
+
+    fn words<const N: usize>(&self, value: impl Fn([u8; N]) -> u64) -> Vec<u64> {
+        let (words, _) = self.bytes.as_chunks();
+        words.iter().map(|&word| value(word)).collect()
     }
 
     /// The payload in an encoding; of doubles always the raw one.
@@ -181,7 +185,7 @@ impl Section {
         }
         let mut out = Vec::with_capacity(self.bytes.len());
         match (encoding, start) {
-            (Encoding::Varint, _) => self.numbers().for_each(|value| leb128(&mut out, value)),
+            (Encoding::Varint, _) => self.numbers().into_iter().for_each(|value| leb128(&mut out, value)),
             (Encoding::Delta, _) => {
                 let mut before = 0_u64;
                 for value in self.numbers() {
@@ -190,7 +194,7 @@ impl Section {
                 }
             }
             (Encoding::Length, Some(start)) => {
-                for (value, start) in self.numbers().zip(start.numbers()) {
+                for (value, start) in self.numbers().into_iter().zip(start.numbers()) {
                     leb128(&mut out, value.saturating_sub(start));
                 }
             }
@@ -246,7 +250,7 @@ mod tests {
             assert_eq!((section.kind, section.length), (kind, values.len()));
             assert_eq!(section.bytes, bytes);
             assert_eq!(section.constant, None);
-            assert_eq!(section.numbers().collect::<Vec<_>>(), values);
+            assert_eq!(section.numbers(), values);
         }
     }
 
@@ -255,7 +259,7 @@ mod tests {
         let section = Section::of_u32(&[70_000; 5]);
         assert_eq!((section.kind, section.length, section.constant), (Kind::U32, 5, Some(70_000.0)));
         assert!(section.bytes.is_empty());
-        assert_eq!(section.numbers().collect::<Vec<_>>(), [70_000; 5]);
+        assert_eq!(section.numbers(), [70_000; 5]);
         assert_eq!(Section::of_doubles(&[-1.0; 3]).constant, Some(-1.0));
     }
 

@@ -1,5 +1,7 @@
 //! Findings: what a person should look at, each a small type of its own kind.
 
+mod freed_late;
+
 use highwater_snapshot::Snapshot;
 
 use crate::Analysis;
@@ -40,11 +42,26 @@ pub struct Finding {
     pub change: Option<String>,
 }
 
+/// Every kind of finding; `docs/findings/` has a page for each.
+pub const IDS: [&str; 9] = [
+    "oom",
+    "growth",
+    "freed-late",
+    "private-pools",
+    "reserved-unused",
+    "awaiting-free",
+    "truncated",
+    "late-recording",
+    "no-stacks",
+];
+
 /// The findings of one device, the gravest first.
 pub fn findings(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(device.oom.first().map(|first| out_of_memory(device, first)));
     findings.extend(growing(analysis, device));
+    findings.extend(freed_late::freed_late(analysis, device));
+    findings.extend(private_pools(device));
     findings.extend(idle_cache(device));
     findings.extend(awaiting_free(analysis.snapshot, device));
     findings.extend(unseen(device));
@@ -170,6 +187,29 @@ fn idle_cache(device: &DeviceAnalysis<'_>) -> Option<Finding> {
         ),
         saving_bytes: None,
         change: None,
+    })
+}
+
+/// Free memory at the dump that only a CUDA graph or a `MemPool` can use.
+fn private_pools(device: &DeviceAnalysis<'_>) -> Option<Finding> {
+    const WORTH_A_WORD: u64 = 64 << 20;
+    let held = device.fragmentation.private_pool_free_bytes;
+    if held < WORTH_A_WORD || held < device.end.reserved_bytes / 20 {
+        return None;
+    }
+    Some(Finding {
+        id: "private-pools",
+        severity: Severity::Warning,
+        title: format!("{} is free, but in private pools", size(held)),
+        detail: format!(
+            "of {} reserved at the dump; memory of a CUDA graph or a `MemPool` serves requests of that pool only",
+            size(device.end.reserved_bytes)
+        ),
+        saving_bytes: None,
+        change: Some(
+            "let graphs share a pool (`torch.cuda.graph(…, pool=…)`), and drop the pools and graphs that are done"
+                .to_owned(),
+        ),
     })
 }
 

@@ -1,0 +1,244 @@
+#!/usr/bin/env node
+// Measures the viewer in headless Chromium without a GPU, and writes its part of docs/benchmarks.md.
+//
+//     node benches/viewer.mjs [--large] [--dry]
+//
+// For each file: seconds from the start of `highwater view` to the first exact picture (so reading is in it), from
+// opening the page to it once the file is read, from pressing the key to the picture of the state; frames a second
+// and the 95th percentile of a frame while zooming, panning, pointing and scrubbing; the memory of the page's
+// process, and what an empty page's has. --large adds files of five and ten million entries. --dry prints only.
+
+import {execFileSync, spawn} from 'node:child_process';
+import {existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync} from 'node:fs';
+import {cpus, loadavg} from 'node:os';
+import {createRequire} from 'node:module';
+import {dirname, join} from 'node:path';
+import {fileURLToPath, pathToFileURL} from 'node:url';
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
+const CACHE = join(ROOT, 'target/bench');
+const BINARY = join(ROOT, 'target/release/highwater');
+const PAGE = join(ROOT, 'docs/benchmarks.md');
+const BEGIN = '<!-- made by benches/viewer.mjs: begin -->';
+const END = '<!-- made by benches/viewer.mjs: end -->';
+const {chromium} = createRequire(join(ROOT, 'ui/package.json'))('playwright-core');
+const CHROMIUM =
+  process.env.CHROMIUM ??
+  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(path => existsSync(path));
+
+const TRAINING = ['--seq-jitter', '0.5', '--seed', '1'];
+const FILES = [
+  {name: '100,000, hostile lifetimes', file: 'random-100000', entries: 100_000, made: ['--workload', 'random', '--live', '5000']},
+  {name: '1,000,000', file: '1000000', entries: 1_000_000, made: TRAINING},
+  ...(process.argv.includes('--large')
+    ? [
+        {name: '5,000,000', file: '5000000', entries: 5_000_000, made: TRAINING},
+        {name: '10,000,000', file: '10000000', entries: 10_000_000, made: TRAINING},
+      ]
+    : []),
+];
+/** First picture and state view, in seconds. */
+const BUDGETS = {'100,000, hostile lifetimes': [0.5], '1,000,000': [1, 1], '5,000,000': [2.5], '10,000,000': [5]};
+
+/** Rounds of what starts anew each time. */
+const ROUNDS = 5;
+const GESTURE_MS = 3000;
+
+function snapshot({file, entries, made}) {
+  const path = join(CACHE, `${file}.pickle`);
+  if (!existsSync(path)) {
+    console.error(`making ${file}.pickle ...`);
+    mkdirSync(CACHE, {recursive: true});
+    const python = process.env.PYTHON ?? 'python3';
+    const generator = join(ROOT, 'benches/gen_snapshot.py');
+    execFileSync(python, [generator, `${path}.part`, '--entries', String(entries), ...made], {stdio: 'ignore'});
+    renameSync(`${path}.part`, path);
+  }
+  return path;
+}
+
+function median(values) {
+  return [...values].sort((a, b) => a - b)[values.length >> 1];
+}
+
+/** Starts the program; gives its address and what ends it. */
+async function serve(path) {
+  const began = performance.now();
+  const child = spawn(BINARY, ['view', '--no-open', path], {stdio: ['ignore', 'pipe', 'ignore']});
+  let said = '';
+  for await (const text of child.stdout) {
+    said += text;
+    const address = /http:\/\/\S+/.exec(said)?.[0];
+    if (address) return {address, began, stop: () => new Promise(done => child.once('exit', done).kill('SIGINT'))};
+  }
+  throw new Error(`highwater view ended: ${said}`);
+}
+
+async function firstPicture(page, address) {
+  await page.goto(address, {waitUntil: 'commit'});
+  await page.waitForSelector('[data-picture=exact]', {timeout: 120_000});
+}
+
+/** Frames while something is done over and over. */
+async function frames(page, step) {
+  await page.evaluate(() => {
+    globalThis.ticks = [];
+    const tick = () => {
+      globalThis.ticks.push(performance.now());
+      globalThis.ticking = requestAnimationFrame(tick);
+    };
+    globalThis.ticking = requestAnimationFrame(tick);
+  });
+  const end = Date.now() + GESTURE_MS;
+  for (let n = 0; Date.now() < end; n++) await step(n);
+  const ticks = await page.evaluate(() => {
+    cancelAnimationFrame(globalThis.ticking);
+    return globalThis.ticks;
+  });
+  const gaps = ticks.slice(1).map((tick, i) => tick - ticks[i]).sort((a, b) => a - b);
+  const fps = (1000 * gaps.length) / (ticks.at(-1) - ticks[0]);
+  return {fps, p95: gaps[Math.floor(gaps.length * 0.95)]};
+}
+
+/** Resident bytes of the largest renderer, now and at most. */
+async function memory(browser) {
+  const session = await browser.newBrowserCDPSession();
+  const {processInfo} = await session.send('SystemInfo.getProcessInfo');
+  let most = {now: 0, peak: 0};
+  for (const {id, type} of processInfo) {
+    if (type !== 'renderer' || !existsSync(`/proc/${id}/status`)) continue;
+    const status = readFileSync(`/proc/${id}/status`, 'utf8');
+    const kib = name => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)[1]) * 1024;
+    if (kib('VmHWM') > most.peak) most = {now: kib('VmRSS'), peak: kib('VmHWM')};
+  }
+  return most;
+}
+
+async function withPage(work) {
+  const browser = await chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu']});
+  try {
+    const page = await browser.newPage({viewport: {width: 1600, height: 900}});
+    await page.goto('about:blank');
+    return await work(page, browser);
+  } finally {
+    await browser.close();
+  }
+}
+
+async function measure(of) {
+  const path = snapshot(of);
+  const result = {fromStart: [], fromOpening: [], state: []};
+  for (let round = 0; round < ROUNDS; round++) {
+    await withPage(async page => {
+      const server = await serve(path);
+      await firstPicture(page, server.address);
+      result.fromStart.push((performance.now() - server.began) / 1000);
+      await page.goto('about:blank');
+      const began = performance.now();
+      await firstPicture(page, server.address);
+      result.fromOpening.push((performance.now() - began) / 1000);
+      const pressed = performance.now();
+      await page.keyboard.press('2');
+      await page.waitForSelector('.state .plot[data-picture=exact]');
+      result.state.push((performance.now() - pressed) / 1000);
+      await server.stop();
+    });
+  }
+  const server = await serve(path);
+  await withPage(async (page, browser) => {
+    await firstPicture(page, server.address);
+    result.memory = await memory(browser);
+    const box = await page.locator('.plot canvas').first().boundingBox();
+    const [x, y] = [box.x + box.width * 0.6, box.y + box.height * 0.6];
+    await page.mouse.move(x, y);
+    result.zoom = await frames(page, n => page.mouse.wheel(0, n % 40 < 20 ? -60 : 60));
+    await page.mouse.wheel(0, -1500);
+    await page.mouse.down();
+    result.pan = await frames(page, n => page.mouse.move(x + 200 * Math.sin(n / 15), y));
+    await page.mouse.up();
+    result.hover = await frames(page, n => page.mouse.move(x + 300 * Math.sin(n / 7), y + 120 * Math.cos(n / 5)));
+    await page.keyboard.press('2');
+    await page.waitForSelector('.state .plot[data-picture=exact]');
+    const strip = await page.locator('.scrubber').boundingBox();
+    await page.mouse.move(strip.x + 10, strip.y + 20);
+    await page.mouse.down();
+    result.scrub = await frames(page, n => page.mouse.move(strip.x + strip.width * (0.5 - 0.45 * Math.cos(n / 40)), strip.y + 20));
+    await page.mouse.up();
+    result.memoryAfter = await memory(browser);
+  });
+  await server.stop();
+
+  const single = join(CACHE, `${of.file}.html`);
+  execFileSync(BINARY, ['export', '--to', 'html', path, '-o', single, '--force'], {stdio: 'ignore'});
+  result.singleBytes = statSync(single).size;
+  result.single = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    await withPage(async page => {
+      const began = performance.now();
+      await firstPicture(page, pathToFileURL(single).href);
+      result.single.push((performance.now() - began) / 1000);
+    });
+  }
+  return result;
+}
+
+const secs = values => `${Math.min(...values).toFixed(2)} / ${median(values).toFixed(2)} s`;
+const rate = ({fps, p95}) => `${fps.toFixed(0)} (${p95.toFixed(0)} ms)`;
+const mib = bytes => `${Math.round(bytes / 2 ** 20)} MiB`;
+
+const before = loadavg()[0];
+const empty = await withPage((_, browser) => memory(browser));
+const rows = [];
+for (const of of FILES) {
+  console.error(`measuring ${of.name} ...`);
+  rows.push({of, ...(await measure(of))});
+}
+const commit = execFileSync('git', ['-C', ROOT, 'rev-parse', '--short', 'HEAD'], {encoding: 'utf8'}).trim();
+const version = execFileSync(CHROMIUM, ['--version'], {encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore']}).trim();
+const verdicts = rows.flatMap(({of, fromStart, state}) => {
+  const [first, second] = BUDGETS[of.name] ?? [];
+  const line = (what, budget, values) =>
+    `| ${what}, ${of.name} entries | under ${budget} s | ${median(values).toFixed(2)} s | ${median(values) < budget ? 'yes' : '**no**'} |`;
+  return [
+    ...(first ? [line('start of the program to the first picture', first, fromStart)] : []),
+    ...(second ? [line('state view', second, state)] : []),
+  ];
+});
+const text = [
+  `${cpus().length}-core virtual machine, ${cpus()[0].model.trim()}, no GPU; load average before: ${before.toFixed(1)}. Commit ${commit}. ` +
+    `${version.replace(/ built.*/, '')}, 1600 × 900. Times: min / median of ${ROUNDS}.`,
+  '',
+  '| what | budget | measured (median) | met |',
+  '| --- | ---: | ---: | ---: |',
+  ...verdicts,
+  '',
+  '| entries | from the start of `highwater view` | from opening the page | state view | single file | opened in |',
+  '| --- | ---: | ---: | ---: | ---: | ---: |',
+  ...rows.map(
+    row =>
+      `| ${row.of.name} | ${secs(row.fromStart)} | ${secs(row.fromOpening)} | ${secs(row.state)} | ` +
+      `${(row.singleBytes / 2 ** 20).toFixed(2)} MiB | ${secs(row.single)} |`,
+  ),
+  '',
+  'Frames a second, and the 95th percentile of a frame:',
+  '',
+  '| entries | zoom | pan | point | scrub the state |',
+  '| --- | ---: | ---: | ---: | ---: |',
+  ...rows.map(row => `| ${row.of.name} | ${rate(row.zoom)} | ${rate(row.pan)} | ${rate(row.hover)} | ${rate(row.scrub)} |`),
+  '',
+  `Resident memory of the page's process (an empty page's: ${mib(empty.peak)} at most):`,
+  '',
+  '| entries | first picture, now / at most | after all gestures, now / at most |',
+  '| --- | ---: | ---: |',
+  ...rows.map(
+    ({of, memory, memoryAfter}) =>
+      `| ${of.name} | ${mib(memory.now)} / ${mib(memory.peak)} | ${mib(memoryAfter.now)} / ${mib(memoryAfter.peak)} |`,
+  ),
+].join('\n');
+console.log(text);
+if (!process.argv.includes('--dry')) {
+  const page = readFileSync(PAGE, 'utf8');
+  const [head, tail] = [page.indexOf(BEGIN), page.indexOf(END)];
+  if (head < 0 || tail < 0) throw new Error(`${PAGE} lacks the marks ${BEGIN}`);
+  writeFileSync(PAGE, `${page.slice(0, head + BEGIN.length)}\n\n${text}\n\n${page.slice(tail)}`);
+}

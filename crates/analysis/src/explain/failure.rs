@@ -1,0 +1,271 @@
+//! The failures of a snapshot, recorded or simulated, explained.
+
+use highwater_snapshot::EntryId;
+
+use super::diagnosis::{Cause, Diagnosis, diagnosis};
+use super::disagreement::best;
+use super::message::Message;
+use super::situation::{Limit, Situation};
+use super::steps::{Step, sort, steps};
+use crate::Analysis;
+use crate::callsite::SiteTotal;
+use crate::device::DeviceAnalysis;
+use crate::findings::place;
+use crate::growth::Growth;
+use crate::oom::{self, OutOfMemory};
+use crate::units::{counted, size};
+use crate::view::answer::Replayed;
+use crate::whatif::pinned::Pinned;
+use crate::whatif::verdict::{Kind, Verdict, named};
+use crate::whatif::{Fit, Gaps, Memory, Outcome, Study};
+
+/// Failures of a device that are explained; a program that retries may have thousands.
+const MAX_FAILURES: usize = 100;
+
+/// What is asked of a snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'m> {
+    /// Explain what fails with so much memory, rather than what failed.
+    pub capacity_bytes: Option<u64>,
+    /// The message of the failure, for what the snapshot does not say.
+    pub message: Option<&'m Message>,
+}
+
+/// A request that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// The entry of the request; `None` if it came before the recording.
+    pub entry: Option<EntryId>,
+    /// It did not fail in the recording, but would with so much memory.
+    pub simulated_capacity_bytes: Option<u64>,
+    /// The request, rounded.
+    pub requested_bytes: u64,
+    /// The numbers.
+    pub situation: Situation,
+    /// The cause.
+    pub diagnosis: Diagnosis,
+    /// What to change.
+    pub steps: Vec<Step>,
+    /// What was live, by call site, the largest first.
+    pub live: Vec<SiteTotal>,
+    /// What the simulator says of other settings, for the first failure of a device.
+    pub verdict: Option<Verdict>,
+    /// The fewest blocks that stood in the way.
+    pub pinned: Option<Pinned>,
+    /// What was free in the allocator.
+    pub gaps: Option<Gaps>,
+}
+
+/// The failures of a device, in order; with a capacity, the one of the simulated run, if there is one.
+///
+/// `replayed` is what the simulator is asked; without one (a file has no trace, or the driver's own allocator was used) the
+/// numbers alone tell.
+pub fn failures(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    replayed: Option<&Replayed>,
+    asked: Asked<'_>,
+) -> Vec<Failure> {
+    let context = Context { analysis, device, study: replayed.map(|replayed| &replayed.study), message: asked.message };
+    if let Some(capacity) = asked.capacity_bytes {
+        return context.simulated(capacity).into_iter().collect();
+    }
+    let first = asked.message.and_then(|message| best(message, device)).or(device.oom.first()).map(|event| event.entry);
+    let events = device.oom.iter().take(MAX_FAILURES);
+    events.map(|event| context.recorded(event, first == Some(event.entry))).collect()
+}
+
+struct Context<'b, 'a> {
+    analysis: &'b Analysis<'a>,
+    device: &'b DeviceAnalysis<'a>,
+    study: Option<&'b Study>,
+    message: Option<&'b Message>,
+}
+
+impl Context<'_, '_> {
+    /// A failure of the recording; `is_told` is the one that the message tells of, or else the first.
+    fn recorded(&self, event: &OutOfMemory, is_told: bool) -> Failure {
+        let mut situation = self.situation(event, is_told);
+        let is_first = self.device.oom.first().is_some_and(|first| first.entry == event.entry);
+        let study = self.study.filter(|_| is_first);
+        let limit = situation.limit.filter(|limit| limit.is_known()).map(|limit| limit.at_most_bytes);
+        let memory = study.and_then(|study| limit.map(Memory::Limit).or_else(|| study.memory_at_failure(self.device)));
+        let table = study.map(fit_table);
+        let verdict = study.zip(table.as_ref()).map(|(study, table)| match limit {
+            Some(limit) => study.verdict_within(limit, table),
+            None => study.verdict(self.device, table),
+        });
+        let proof = study.zip(memory).map(|(study, memory)| Proof::new(study, memory, self)).unwrap_or_default();
+        proof.tell(&mut situation);
+        let mut failure = self.explained(situation, event.requested_bytes, Some(event.entry), proof);
+        failure.add_verdict(verdict, table.as_deref());
+        failure
+    }
+
+    /// What fails with so much memory; `None` if nothing does, or nothing can be run.
+    fn simulated(&self, capacity_bytes: u64) -> Option<Failure> {
+        let study = self.study?;
+        let memory = Memory::Limit(capacity_bytes);
+        let case = study.case(&study.recorded, memory);
+        let Outcome::OutOfMemory { entry, failure } = case.run.outcome else { return None };
+        let proof = Proof::new(study, memory, self);
+        let mut situation = Situation {
+            device: Some(self.device.device),
+            tried_bytes: Some(failure.segment_bytes),
+            allocated_bytes: Some(failure.allocated_bytes),
+            held_bytes: Some(failure.reserved_bytes),
+            unallocated_bytes: Some(failure.reserved_bytes.saturating_sub(failure.allocated_bytes)),
+            limit: Some(Limit::exactly(capacity_bytes)),
+            has_expandable_segments: study.recorded.expandable_segments,
+            knows_expandable_segments: true,
+            ..Situation::default()
+        };
+        proof.tell(&mut situation);
+        let before = entry.and_then(|entry| entry.index().checked_sub(1)).map(EntryId::from_index);
+        let mut explained = self.explained(situation, failure.requested_bytes, before, proof);
+        explained.entry = entry;
+        explained.simulated_capacity_bytes = Some(capacity_bytes);
+        explained.diagnosis.notes.extend(case.reason.map(|reason| format!("take this with care: {reason}")));
+        let table = fit_table(study);
+        explained.add_verdict(Some(study.verdict_within(capacity_bytes, &table)), Some(&table));
+        Some(explained)
+    }
+
+    fn explained(
+        &self,
+        situation: Situation,
+        requested_bytes: u64,
+        live_after: Option<EntryId>,
+        proof: Proof,
+    ) -> Failure {
+        let diagnosis = diagnosis(&situation);
+        let mut steps = steps(&situation, &diagnosis);
+        if let Some(growth) = growth(self.analysis, &self.device.growth) {
+            let shrink = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
+            steps.insert(shrink, growth);
+        }
+        Failure {
+            device: self.device.device,
+            entry: live_after,
+            simulated_capacity_bytes: None,
+            requested_bytes,
+            diagnosis,
+            steps,
+            live: self.device.counted_by_site(live_after, self.analysis.snapshot, &self.analysis.sites),
+            verdict: None,
+            pinned: proof.pinned,
+            gaps: proof.gaps,
+            situation,
+        }
+    }
+
+    /// The numbers of an entry, with what only the message says.
+    fn situation(&self, event: &OutOfMemory, is_told: bool) -> Situation {
+        let totals = event.totals;
+        let message = self.message.filter(|_| is_told);
+        let of_message = message.map(|message| Situation::of_message(message, super::Surroundings::default()));
+        let limit = (event.cause == oom::Cause::Limit).then(|| Limit {
+            at_least_bytes: totals.reserved_bytes,
+            at_most_bytes: totals.reserved_bytes.saturating_add(event.segment_bytes),
+        });
+        let told = of_message.unwrap_or_default();
+        let conf = self.analysis.snapshot.settings.conf().unwrap_or_default();
+        Situation {
+            device: Some(self.device.device),
+            tried_bytes: Some(event.segment_bytes),
+            free_bytes: event.device_free_bytes.or(told.free_bytes),
+            allocated_bytes: Some(totals.allocated_bytes),
+            held_bytes: Some(totals.reserved_bytes),
+            unallocated_bytes: Some(event.unused_bytes()),
+            limit: told.limit.or(limit),
+            has_expandable_segments: told.has_expandable_segments
+                || self.study.map_or_else(
+                    || conf.contains("expandable_segments:True"),
+                    |study| study.recorded.expandable_segments,
+                ),
+            knows_expandable_segments: true,
+            ..told
+        }
+    }
+}
+
+/// What a run up to the failure shows.
+#[derive(Debug, Default)]
+struct Proof {
+    pinned: Option<Pinned>,
+    gaps: Option<Gaps>,
+}
+
+impl Proof {
+    fn new(study: &Study, memory: Memory, context: &Context<'_, '_>) -> Self {
+        let settings = &study.recorded;
+        Self {
+            pinned: study.pinned(settings, memory, context.device, &context.analysis.sites),
+            gaps: study.gaps(settings, memory),
+        }
+    }
+
+    /// Tells free memory of private pools from that of the rest.
+    fn tell(&self, situation: &mut Situation) {
+        if let (Some(gaps), Some(unallocated)) = (&self.gaps, situation.unallocated_bytes) {
+            situation.private_bytes = gaps.private_bytes.min(unallocated);
+            situation.unallocated_bytes = Some(unallocated - situation.private_bytes);
+        }
+    }
+}
+
+fn fit_table(study: &Study) -> Vec<Fit> {
+    study.fit_table(&study.candidates(), &|| ())
+}
+
+impl Failure {
+    /// What the simulator says counts more than what the numbers suggest.
+    fn add_verdict(&mut self, verdict: Option<Verdict>, table: Option<&[Fit]>) {
+        let (Some(verdict), Some(table)) = (verdict, table) else { return };
+        self.steps.retain(|step| step.id != "expandable-segments");
+        if verdict.kind == Kind::Saved
+            && let (Some(conf), Some(capacity), Some(spare)) =
+                (&verdict.conf, verdict.capacity_bytes, verdict.spare_bytes)
+            && let Some(own) = table.first().filter(|own| own.conf != *conf)
+        {
+            let needs = capacity.saturating_sub(spare);
+            let step = Step {
+                id: "settings",
+                title: format!("run with {}: it fits, with {} to spare", named(conf), size(spare)),
+                detail: format!(
+                    "replayed on this recording: {} is enough of the {} there was, where its own settings need {}",
+                    size(needs),
+                    size(capacity),
+                    size(own.min_capacity_any_order_bytes)
+                ),
+                change: Some(format!("PYTORCH_CUDA_ALLOC_CONF={conf}")),
+                brings_bytes: Some(own.min_capacity_any_order_bytes.saturating_sub(needs)),
+                is_enough: Some(true),
+            };
+            let steps = self.steps.iter().position(|step| step.id == "growth" || step.id == "shrink");
+            self.steps.insert(steps.unwrap_or(self.steps.len()), step);
+            let last = self.steps.iter().position(|step| step.id == "growth" || step.id == "shrink");
+            sort(&mut self.steps[..last.unwrap_or(0)]);
+        }
+        if verdict.kind == Kind::Impossible && self.diagnosis.cause == Cause::Fragmentation {
+            // In one piece this request would fit, and a later one would not.
+            self.diagnosis.also.insert(0, Cause::TooBig);
+        }
+        self.verdict = Some(verdict);
+    }
+}
+
+/// What grows, where something does.
+fn growth(analysis: &Analysis<'_>, growing: &[Growth]) -> Option<Step> {
+    let first = growing.first()?;
+    let bytes = growing.iter().map(|growth| growth.bytes).fold(0, u64::saturating_add);
+    let places = counted(growing.len(), "line", "lines");
+    let step = Step::new(
+        "growth",
+        format!("let go of what {places} keep in every iteration"),
+        format!("{} was left behind so far, most of it at {}", size(bytes), place(analysis, first.site)),
+    );
+    Some(step.brings(bytes, None))
+}

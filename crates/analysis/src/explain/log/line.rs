@@ -1,0 +1,97 @@
+//! A line of a log, freed of what terminals, editors and JSON put into it.
+
+use std::borrow::Cow;
+
+/// Without colours and other orders to a terminal, and without the zero bytes of a log in UTF-16, as PowerShell writes.
+pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr2(0x1b, 0, line).is_none() {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = match byte {
+            0 => after,
+            0x1b => after_escape(after),
+            _ => {
+                plain.push(byte);
+                after
+            }
+        };
+    }
+    Cow::Owned(plain)
+}
+
+/// What follows an escape sequence.
+fn after_escape(text: &[u8]) -> &[u8] {
+    match text.first() {
+        // `ESC [ parameters letter`.
+        Some(b'[') => {
+            let end = text[1..].iter().position(|byte| !(0x20..=0x3f).contains(byte));
+            end.map_or(&[], |end| text.get(end + 2..).unwrap_or_default())
+        }
+        // `ESC ] … BEL`, or `ESC ] … ESC \`: a title, a link.
+        Some(b']') => match memchr::memchr2(0x07, 0x1b, text) {
+            Some(end) if text[end] == 0x07 => &text[end + 1..],
+            Some(end) => text.get(end + 2..).unwrap_or_default(),
+            None => &[],
+        },
+        Some(_) => &text[1..],
+        None => &[],
+    }
+}
+
+/// A text whose escapes (`\n`, `\"`, `\u001b`) are what they stand for; `None` if it has none that matter.
+///
+/// A log may be JSON, or hold the `repr` of a text.
+pub(super) fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
+    memchr::memchr(b'\\', line)?;
+    let mut text = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        text.extend_from_slice(&rest[..at]);
+        let (byte, length) = match rest[at + 1..] {
+            [b'n' | b'r', ..] => (b'\n', 2),
+            [b't', ..] => (b'\t', 2),
+            [quoted @ (b'"' | b'\'' | b'\\' | b'/'), ..] => (quoted, 2),
+            [b'u', b'0', b'0', high, low, ..] | [b'x', high, low, ..] => match (hex(high), hex(low)) {
+                (Some(high), Some(low)) => (high << 4 | low, if rest[at + 1] == b'u' { 6 } else { 4 }),
+                _ => (b'\\', 1),
+            },
+            _ => (b'\\', 1),
+        };
+        text.push(byte);
+        rest = &rest[at + length..];
+    }
+    text.extend_from_slice(rest);
+    Some(text)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_titles_and_zero_bytes_go() {
+        let text = |line: &'static [u8]| String::from_utf8(plain(line).into_owned()).unwrap();
+        assert_eq!(text(b"\x1b[1;31mCUDA \x1b[0mout\x1b[K of memory"), "CUDA out of memory");
+        assert_eq!(text(b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b"), "ab");
+        assert_eq!(text(b"C\0U\0D\0A\0"), "CUDA");
+        assert_eq!(text(b"ab\x1b"), "ab");
+        assert_eq!(text(b"ab\x1b["), "ab");
+        assert_eq!(text(b"ab\x1b]never ends"), "ab");
+    }
+
+    #[test]
+    fn escapes_become_what_they_stand_for() {
+        let text = |line: &[u8]| unescaped(line).map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(text(b"plain"), None);
+        assert_eq!(text(br#"a\nb \"q\" \u001b[0m \\n c:\dir"#).unwrap(), "a\nb \"q\" \x1b[0m \\n c:\\dir");
+        assert_eq!(text(br"end\").unwrap(), r"end\");
+        assert_eq!(text(br"\u00").unwrap(), r"\u00");
+    }
+}

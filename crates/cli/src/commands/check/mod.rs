@@ -1,0 +1,156 @@
+//! `highwater check`: budgets, with an exit status.
+
+mod budgets;
+mod output;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use highwater_analysis::budget::{Checked, Measure, check, measure_of, with_tolerance};
+use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+
+use self::budgets::Budgets;
+use crate::commands::CHECK_FAILED;
+use crate::error::Problem;
+use crate::input::{self, InputArgs};
+use crate::output::to_stdout;
+use crate::units::parse_size;
+
+/// For people, for programs, or for a workflow of GitHub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people: one line a rule
+    #[default]
+    Text,
+    /// For programs: has a version, stays compatible
+    Json,
+    /// Annotations of a workflow: an error for each rule that fails
+    Github,
+}
+
+/// The options of `highwater check`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Exit status: 0 if every budget is kept, 1 if one is not, 2 for bad usage or input.
+
+Examples:
+  highwater check run.pickle --max-peak-reserved 16GiB --max-growth-per-iteration 1MiB
+  highwater check run.pickle --baseline last-release.pickle --tolerance 2% --format github")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    limits: Limits,
+    /// What each peak and the growth were in this recording, they may be again
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// How much more than in the baseline is allowed, such as `2%` [default: 0%]
+    #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]
+    tolerance: Option<f64>,
+    /// Where budgets are written down; flags go before it [default: highwater.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// One flag a measure.
+#[expect(clippy::struct_field_names, reason = "the flags' names")]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+struct Limits {
+    /// The most that may be asked for at once
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_peak_requested: Option<u64>,
+    /// The most that may be allocated: `torch.cuda.max_memory_allocated()`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_peak_allocated: Option<u64>,
+    /// The most that may be reserved: `torch.cuda.max_memory_reserved()`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_peak_reserved: Option<u64>,
+    /// How much more may be allocated at the end of an iteration than at the end of the one before, in the mean
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_growth_per_iteration: Option<u64>,
+    /// Of the reserved memory, the share that may be in no active block at the peak, such as `10%`
+    #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]
+    max_fragmentation: Option<f64>,
+}
+
+/// A rule with what it was applied to.
+struct Row {
+    device: u32,
+    /// The limit is what the baseline needed.
+    is_baseline: bool,
+    checked: Checked,
+}
+
+impl Row {
+    /// The rule's name.
+    fn rule(&self) -> String {
+        let rule = self.checked.measure.rule();
+        if self.is_baseline { format!("{rule} (baseline)") } else { rule.to_owned() }
+    }
+}
+
+/// Reads, measures, compares.
+///
+/// # Errors
+/// If a snapshot or the budgets cannot be read, or there is no budget.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let budgets = budgets::gather(args)?;
+    let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
+    let analysis = analyse_with(&snapshot, classes);
+    let mut rows = Vec::new();
+    let devices = args.input.devices(&snapshot);
+    let shown: Vec<&DeviceAnalysis<'_>> = analysis.devices.iter().filter(|d| devices.contains(&d.device)).collect();
+    if shown.is_empty() {
+        return Err(Problem::new(format!("{} has no device to check", args.input.name()))
+            .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
+            .into());
+    }
+    for device in &shown {
+        for &(measure, limit) in &budgets.limits {
+            let checked = check(&analysis, device, measure, limit);
+            rows.push(Row { device: device.device, is_baseline: false, checked });
+        }
+    }
+    if let Some(baseline) = &budgets.baseline {
+        against_baseline(&budgets, baseline, &analysis, &shown, &mut rows)?;
+    }
+    let title = args.input.short_name();
+    to_stdout(|out| match args.format {
+        Format::Text => output::text(out, &analysis, &rows),
+        Format::Json => output::json(out, &analysis, &rows),
+        Format::Github => output::github(out, &analysis, &title, &rows),
+    })?;
+    crate::warnings::print_all(&analysis)?;
+    let holds = rows.iter().all(|row| row.checked.holds());
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
+}
+
+/// What a baseline limits: fragmentation is left out, for it follows from the two peaks.
+const COMPARED: [Measure; 4] =
+    [Measure::PeakRequested, Measure::PeakAllocated, Measure::PeakReserved, Measure::GrowthPerIteration];
+
+fn against_baseline(
+    budgets: &Budgets,
+    baseline: &std::path::Path,
+    analysis: &Analysis<'_>,
+    devices: &[&DeviceAnalysis<'_>],
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<()> {
+    let old = input::read_snapshot(baseline)?;
+    let old = highwater_analysis::analyse(&old);
+    for device in devices {
+        let before = old.device(device.device).ok_or_else(|| {
+            Problem::new(format!("{} has nothing of device {}", input::name(baseline), device.device))
+                .hint("compare recordings of the same devices, or choose one with `--device`")
+        })?;
+        for measure in COMPARED {
+            // What the baseline cannot tell is no budget.
+            let Ok(was) = measure_of(&old, before, measure) else { continue };
+            let checked = check(analysis, device, measure, with_tolerance(was.amount, budgets.tolerance));
+            rows.push(Row { device: device.device, is_baseline: true, checked });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! `highwater explain`: why memory ran out, and what to change, from a message, a log or a snapshot.
+
+mod input;
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use highwater_allocator::TorchVersion;
+use highwater_analysis::explain::{Asked, Found, LogReader, disagreements, failures};
+use highwater_analysis::view::ExplainView;
+use highwater_analysis::view::answer::{Replayed, busiest, is_asynchronous};
+use highwater_analysis::whatif::Memory;
+use highwater_analysis::{StackClasses, analyse_with};
+use highwater_snapshot::Snapshot;
+
+use crate::args::Format;
+use crate::error::Problem;
+use crate::output::{to_stdout, write_json};
+use crate::units::{count, counted, parse_size};
+use input::Input;
+
+/// The options of `highwater explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  highwater explain train.log
+  srun python train.py 2>&1 | highwater explain -
+  highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
+  highwater explain oom.pickle
+  highwater explain run.pickle --capacity 16GiB")]
+pub(crate) struct Args {
+    /// A log or a snapshot, gzip'd or not; `-` reads standard input to its end
+    #[arg(required_unless_present = "message")]
+    file: Option<PathBuf>,
+    /// The text of the error; with a snapshot, it adds what the snapshot does not say
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Explain what would fail with so much memory, such as `16GiB`: needs a snapshot
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "file")]
+    capacity: Option<u64>,
+    /// Whose rules the simulation follows, such as `2.11` [default: those that the snapshot shows]
+    #[arg(long, value_name = "VERSION", requires = "file")]
+    torch: Option<TorchVersion>,
+    /// Only this device of a snapshot
+    #[arg(long, value_name = "N", requires = "file")]
+    device: Option<u32>,
+    /// Strip the directories from all paths in the snapshot
+    #[arg(long, requires = "file")]
+    redact: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Reads, finds, explains, prints.
+///
+/// # Errors
+/// If there is no message, or the input cannot be read.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let of_message = args.message.as_deref().map(found_in_message).transpose()?;
+    let Some(file) = &args.file else {
+        return print(args, &ExplainView::of_log(&of_message.context("a message or a file is needed")?), "the message");
+    };
+    let name = crate::input::short_name(file);
+    match input::open(file)? {
+        Input::Log(log) if of_message.is_none() && args.capacity.is_none() => {
+            let found = found_in_log(log, &crate::input::name(file))?;
+            print(args, &ExplainView::of_log(&found), &name)
+        }
+        Input::Log(_) => {
+            let option = if args.capacity.is_some() { "--capacity" } else { "--message" };
+            Err(Problem::new(format!("`{option}` goes with a snapshot, and {} is a log", crate::input::name(file)))
+                .hint("a log is explained by the messages in it")
+                .into())
+        }
+        Input::Snapshot(bytes) => {
+            let snapshot =
+                Snapshot::read(bytes).map_err(|error| Problem::unreadable(&crate::input::name(file), &error))?;
+            explain_snapshot(args, snapshot, &of_message.unwrap_or_default(), &name)
+        }
+    }
+}
+
+fn found_in_message(text: &str) -> Result<Found, Problem> {
+    let mut log = LogReader::new();
+    log.push(text.as_bytes());
+    let found = log.finish();
+    if found.groups.is_empty() { Err(nothing(&found, "the text of `--message`")) } else { Ok(found) }
+}
+
+fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found> {
+    let mut reader = LogReader::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match log.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => reader.push(&buffer[..length]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Problem::new(format!("{name} cannot be read")).because(error).into()),
+        }
+    }
+    let found = reader.finish();
+    if found.groups.is_empty() { Err(nothing(&found, name).into()) } else { Ok(found) }
+}
+
+/// That there is no message, with what was looked for.
+fn nothing(found: &Found, name: &str) -> Problem {
+    let lines = counted(found.lines, "line", "lines");
+    let cause = match found.mention {
+        Some(line) => format!(
+            "line {} speaks of memory that ran out, without the numbers that PyTorch's message has: the text may be cut",
+            count(line)
+        ),
+        None => format!(
+            "looked through {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to 2.15, also of \
+             HIP, XPU, MPS and `cudaMallocAsync`"
+        ),
+    };
+    Problem::new(format!("{name} holds no out-of-memory message of PyTorch")).because(cause).hint(
+        "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log of the rank \
+         that failed first; a process that the system killed (`Killed`, exit code 137) ran out of the host's memory, not the \
+         GPU's",
+    )
+}
+
+fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &str) -> anyhow::Result<()> {
+    let classes = StackClasses::new(&snapshot);
+    crate::input::check_device(name, args.device, &snapshot)?;
+    if args.redact {
+        snapshot.redact();
+    }
+    let analysis = analyse_with(&snapshot, classes);
+    let message = found.groups.first().map(|group| &group.message);
+    let failing = analysis.devices.iter().filter(|device| !device.oom.is_empty());
+    let mut failing = failing.filter(|device| args.device.is_none_or(|wanted| device.device == wanted));
+    let device = match (args.capacity, failing.next()) {
+        (None, Some(device)) => Some(device),
+        _ => busiest(&analysis, args.device),
+    };
+    let device = device.ok_or_else(|| {
+        Problem::new(format!("`{name}` has no trace, so it does not say what failed"))
+            .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
+    })?;
+    // A limit that only the message tells says what to simulate where the recording itself went well.
+    let of_message = message.and_then(|message| message.limit_bytes).filter(|_| device.oom.is_empty());
+    let capacity_bytes = args.capacity.or(of_message);
+    if device.oom.is_empty() && capacity_bytes.is_none() && message.is_none() {
+        let entries = counted(device.entries.len(), "entry", "entries");
+        return Err(Problem::new(format!("`{name}` holds no request that failed"))
+            .because(format!("none of the {entries} of device {} is an `oom`", device.device))
+            .hint(
+                "`--capacity 16GiB` explains what would fail with less memory; `highwater report` says what filled it",
+            )
+            .into());
+    }
+    let replayed = (!is_asynchronous(&analysis)).then(|| Replayed::new(&analysis, device, args.torch));
+    if args.capacity.is_some() && replayed.is_none() {
+        let problem = Problem::new(format!("`{name}` was recorded with `backend:cudaMallocAsync`"));
+        return Err(problem.hint("its memory is the driver's own, so there is nothing to run again").into());
+    }
+    let asked = Asked { capacity_bytes, message };
+    let mut failures = failures(&analysis, device, replayed.as_ref(), asked);
+    if capacity_bytes.is_none() {
+        let others = analysis.devices.iter().filter(|other| other.device != device.device && args.device.is_none());
+        for other in others.filter(|other| !other.oom.is_empty()) {
+            failures.extend(highwater_analysis::explain::failures(&analysis, other, None, Asked::default()));
+        }
+    }
+    let mut view = ExplainView::of_failures(&analysis, &failures, found);
+    view.disagreements = message.map(|message| disagreements(message, device)).unwrap_or_default();
+    if let (Some(capacity), Some(Replayed { study, .. }), true) =
+        (capacity_bytes, &replayed, failures.is_empty() && message.is_none())
+    {
+        view.fits(capacity, study.case(&study.recorded, Memory::Limit(capacity)).reason);
+    }
+    print(args, &view, name)?;
+    match args.format {
+        Format::Json => Ok(()),
+        Format::Text => crate::warnings::print_all(&analysis).context("cannot write to standard error"),
+    }
+}
+
+fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {
+    match args.format {
+        Format::Json => to_stdout(|out| write_json(out, view)),
+        Format::Text => to_stdout(|out| text::write(out, view, name)),
+    }
+}

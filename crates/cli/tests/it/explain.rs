@@ -1,0 +1,167 @@
+//! `highwater explain`: of messages, logs and snapshots.
+
+use serde_json::Value;
+
+use crate::run::{Run, command, failure, json, recordings, run_with, stdout};
+
+/// What a run with a message as argument writes.
+fn of_message(message: &str, more: &[&str]) -> Run {
+    let output = command().arg("explain").args(more).args(["--message", message]).output().unwrap();
+    Run {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The message that a recorded program died with.
+fn recorded_message(recording: &str) -> String {
+    let text = std::fs::read_to_string(recordings().join(format!("{recording}.json"))).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()["oom_message"].as_str().unwrap().to_owned()
+}
+
+fn ids(document: &Value) -> Vec<&str> {
+    document["steps"].as_array().unwrap().iter().map(|step| step["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_message_is_explained_and_added_up() {
+    let run = of_message(&recorded_message("oom_gpt2_8gib"), &[]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(run.stdout);
+}
+
+#[test]
+fn a_limit_is_a_limit_by_the_message_and_by_the_snapshot() {
+    let message = recorded_message("oom_gpt2_8gib");
+    let by_message: Value = serde_json::from_str(&of_message(&message, &["--format", "json"]).stdout).unwrap();
+    let gib = 1_u64 << 30;
+    assert_eq!(by_message["format"], "highwater-explain");
+    assert_eq!(by_message["message"]["limit_bytes"], 8 * gib);
+    assert_eq!(by_message["diagnosis"]["cause"], "limit");
+    let by_snapshot = json("explain oom_gpt2_8gib.pickle.gz --format json");
+    assert_eq!(by_snapshot["diagnosis"]["cause"], "limit");
+    let limit = &by_snapshot["diagnosis"]["limit"];
+    assert_eq!(limit["at_least_bytes"], 8_447_328_256_u64);
+    assert_eq!(limit["at_most_bytes"], 8_447_328_256 + (256_u64 << 20));
+    assert_eq!(by_snapshot["failures"][0]["free_bytes"], 138_430_382_080_u64);
+    let together = of_message(&message, &["oom_gpt2_8gib.pickle.gz", "--format", "json"]);
+    let together: Value = serde_json::from_str(&together.stdout).unwrap();
+    assert_eq!(together["diagnosis"]["limit"]["at_least_bytes"], 8 * gib);
+    assert!(together.get("disagreements").is_none(), "{}", together["disagreements"]);
+    for document in [&by_message, &by_snapshot, &together] {
+        assert_eq!(ids(document)[..2], ["raise-limit", "shrink"]);
+        assert!(!document.to_string().contains("expandable_segments"));
+    }
+}
+
+#[test]
+fn a_full_card_is_told_what_is_missing() {
+    let by_message = of_message(&recorded_message("oom_whole_gpu"), &["--format", "json"]);
+    let by_message: Value = serde_json::from_str(&by_message.stdout).unwrap();
+    let by_snapshot = json("explain oom_whole_gpu.pickle.gz --format json");
+    for document in [&by_message, &by_snapshot] {
+        assert_eq!(document["diagnosis"]["cause"], "too-big");
+        let text = document["diagnosis"]["text"].as_str().unwrap();
+        assert!(text.contains("a request larger than what was left, 2.29 GiB"), "{text}");
+        assert!(!document.to_string().contains("expandable_segments"));
+    }
+    assert_eq!(by_snapshot["failures"][0]["simulation"]["kind"], "impossible");
+    insta::assert_snapshot!(stdout("explain oom_whole_gpu.pickle.gz"));
+}
+
+#[test]
+fn fragmentation_is_answered_with_a_setting_that_was_run() {
+    let document = json("explain ../replays/varlen_default.pickle.gz --capacity 16GiB --format json");
+    assert_eq!(document["diagnosis"]["cause"], "fragmentation");
+    let step = &document["steps"][0];
+    assert_eq!((&step["id"], &step["enough"]), (&Value::from("settings"), &Value::from(true)));
+    assert_eq!(step["change"], "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+    // The margin is what `simulate` finds.
+    let fit = json("simulate ../replays/varlen_default.pickle.gz --conf expandable_segments:True --format json");
+    let enough = fit["fit"][0]["min_capacity_any_order_bytes"].as_u64().unwrap();
+    let simulation = &document["failures"][0]["simulation"];
+    assert_eq!(simulation["spare_bytes"].as_u64().unwrap(), (16 << 30) - enough);
+    let run = json("simulate ../replays/varlen_default.pickle.gz --capacity 16GiB --format json");
+    assert_eq!(document["failures"][0]["entry"], run["runs"][0]["oom_entry"]);
+    assert_eq!(document["failures"][0]["pinning"], run["runs"][0]["oom"]["pinning"]);
+    // A message tells the limit as well.
+    let message = run["runs"][0]["oom"]["message"].as_str().unwrap();
+    let told = of_message(message, &["../replays/varlen_default.pickle.gz", "--format", "json"]);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(told["steps"][0], *step);
+}
+
+#[test]
+fn a_program_that_fits_is_told_so() {
+    let text = stdout("explain multi_stream.pickle.gz --capacity 1GiB");
+    assert!(text.contains("Nothing fails: the program fits in 1.00 GiB, under its own settings."), "{text}");
+}
+
+#[test]
+fn ranks_are_told_apart() {
+    insta::assert_snapshot!(stdout("explain ../messages/torchrun_ranks.log"));
+}
+
+#[test]
+fn a_hundred_messages_are_one_that_came_a_hundred_times() {
+    let document = json("explain ../messages/a_hundred.log --format json");
+    assert_eq!(document["messages"].as_array().unwrap().len(), 1);
+    assert_eq!((&document["messages"][0]["count"], &document["message_count"]), (&Value::from(100), &Value::from(100)));
+    let text = stdout("explain ../messages/a_hundred.log");
+    assert!(text.contains("100 messages in all, all alike"), "{text}");
+}
+
+#[test]
+fn half_a_message_is_explained_as_far_as_it_goes() {
+    insta::assert_snapshot!(stdout("explain ../messages/half_first.log"));
+}
+
+#[test]
+fn a_log_without_a_message_is_told_what_was_looked_for() {
+    insta::assert_snapshot!(failure("explain ../messages/no_message.log"));
+    insta::assert_snapshot!(failure("explain ../messages/only_a_mention.log"));
+    insta::assert_snapshot!(failure("explain multi_stream.pickle.gz"));
+    insta::assert_snapshot!(failure("explain ../messages/no_message.log --capacity 16GiB"));
+    assert_eq!(of_message("it broke", &[]).code, 2);
+    assert_eq!(run_with("explain -", "").code, 2);
+    assert_eq!(run_with("explain", "").code, 2);
+}
+
+#[test]
+fn logs_and_snapshots_come_from_standard_input_too() {
+    let log = std::fs::read(recordings().join("../messages/json_lines.log")).unwrap();
+    let run = run_with("explain - --format json", log);
+    assert_eq!(serde_json::from_str::<Value>(&run.stdout).unwrap()["message"]["rank"], 2);
+    let snapshot = std::fs::read(recordings().join("oom_whole_gpu.pickle.gz")).unwrap();
+    let run = run_with("explain - --format json", snapshot);
+    assert_eq!(serde_json::from_str::<Value>(&run.stdout).unwrap()["diagnosis"]["cause"], "too-big");
+}
+
+#[test]
+fn a_message_of_another_failure_is_told_from_the_snapshots() {
+    let run = of_message(&recorded_message("oom_whole_gpu"), &["oom_gpt2_8gib.pickle.gz", "--format", "json"]);
+    let document: Value = serde_json::from_str(&run.stdout).unwrap();
+    insta::assert_snapshot!(
+        document["disagreements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| d.as_str().unwrap())
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    let run = of_message(&recorded_message("oom_whole_gpu"), &["multi_stream.pickle.gz", "--format", "json"]);
+    let document: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(document["diagnosis"]["cause"], "too-big");
+    assert_eq!(document["disagreements"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn control_characters_of_a_log_do_not_reach_the_terminal() {
+    let log =
+        "\x1b]0;owned\x07[rank1]: RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB \u{202e}(GPU 0; \x1b[2J";
+    let run = run_with("explain -", log);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!run.stdout.contains(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}')), "{:?}", run.stdout);
+}
