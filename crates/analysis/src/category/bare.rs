@@ -30,7 +30,7 @@ pub(crate) fn origins(entries: &EntryTable, lifetimes: &Lifetimes, iterations: &
         let range = iteration.entries.clone();
         let mut steps = iteration.phases.iter().filter(|run| run.phase == Phase::Optimizer);
         let Some(step) = steps.next() else { continue };
-        let last = steps.last().map_or(step.entries.end, |run| run.entries.end);
+        let last = steps.next_back().map_or(step.entries.end, |run| run.entries.end);
         let begin = range.start.min(step.entries.start);
         let turn = fullest(lifetimes, begin, step.entries.start);
         origins[begin..turn].fill(Origin::Module);

@@ -159,7 +159,7 @@ impl<'a> Case<'a> {
     /// Whether backward has run since the optimizer's last step.
     pub(crate) fn follows_pass(&self) -> bool {
         let turn = self.course.turn_before(self.alloc);
-        self.course.passes.iter().any(|pass| pass.end == turn)
+        self.course.passes.binary_search_by_key(&turn, |pass| pass.end).is_ok()
     }
 
     /// Whether it was freed before the next allocation.

@@ -8,7 +8,8 @@ use super::course::{Course, is_backward};
 use super::origin::Origin;
 use crate::lifetime::{Lifetime, Lifetimes};
 
-/// The sizes of the workspaces that cuBLAS and cuBLASLt get: Hopper's and later, earlier GPUs', cuBLASLt's, ROCm's.
+/// The sizes of the workspaces that cuBLAS and cuBLASLt get: Hopper's and later, earlier GPUs', cuBLASLt's,
+/// those of AMD's.
 ///
 /// # Source
 /// PyTorch v2.11, `aten/src/ATen/cuda/CublasHandlePool.cpp`, `parseChosenWorkspaceSize` and

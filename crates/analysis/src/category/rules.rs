@@ -31,6 +31,10 @@ use Category::{Activation, Gradient, Input, OptimizerState, Parameter, Temporary
 use Origin::{Bucket, Build, Compiled, Engine, Hook, Library, Module, Optimizer, Program, Recompute, Unshard, Untold};
 
 /// The rules, in order: the first that holds decides.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method's path is of one lifetime, a rule is asked about cases of any"
+)]
 pub const RULES: &[Rule] = &[
     rule(Workspace, "library", &[Library], "a library's own frames ask for it: cuBLAS, cuDNN, Triton's tuning", |_| {
         true
