@@ -118,6 +118,10 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     if shortage == 0 && !is_limited {
         return vec![Cause::Refused];
     }
+    if situation.held_bytes.is_none() && situation.others_total_bytes() < shortage && !is_limited {
+        // Half a message: who has what is not told.
+        return Vec::new();
+    }
     let brings = |bytes: u64| bytes >= shortage.max(WORTH_A_WORD_BYTES);
     let mut causes = Vec::new();
     if is_fragmented(situation) && !situation.has_expandable_segments {
@@ -230,7 +234,10 @@ fn text(situation: &Situation, cause: Cause) -> String {
             )
         }
         Cause::Unknown => match situation.tried_bytes {
-            Some(_) => format!("{tried} was asked for and refused; the text has no more numbers to tell why"),
+            Some(_) if situation.free_bytes.is_some() => {
+                format!("{tried} was asked for, and {free} was free; the text does not tell who has the rest")
+            }
+            Some(_) => format!("{tried} was asked for and refused; the text has too few numbers to tell why"),
             None => "memory ran out; the text has too few numbers to tell why".to_owned(),
         },
     }

@@ -273,6 +273,9 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             size(shortage),
             crate::units::percent(ratio(shortage, held))
         ),
+        (Some(shortage), None) if shortage > 0 => {
+            format!("at this moment {} less would have done; later requests may need more", size(shortage))
+        }
         _ => "how much less would do, the numbers do not tell".to_owned(),
     };
     Some(Step::new(

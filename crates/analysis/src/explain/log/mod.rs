@@ -7,6 +7,7 @@ mod line;
 mod origin;
 
 use std::collections::hash_map::Entry;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 use rustc_hash::FxHashMap;
@@ -33,6 +34,17 @@ const CONTEXT_LINES: u64 = 500;
 
 /// What a line must hold to be looked at.
 const NEEDLES: [&[u8]; 2] = [b"out of memory", b"by PyTorch"];
+/// What "out of memory" may be broken behind, at the end of a line.
+const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
+/// Lines are passed over in blocks of this size.
+const BLOCK_BYTES: usize = 64 << 10;
+/// A block without any of these has nothing that matters, but for bytes that are taken out first.
+static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
+    let around: [&[u8]; 3] = [b"expandable_segments:True", b"-- Process ", b"rank  "];
+    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&around).chain(&DEVICES);
+    words.map(|word| memmem::Finder::new(*word)).collect()
+});
+
 /// What notebooks write into tracebacks.
 const NOTEBOOK: [&[u8]; 3] = [b"ipykernel", b"<ipython-input-", b"Cell In["];
 
@@ -122,6 +134,40 @@ impl LogReader {
 
     /// Takes the next piece of the log, of any size.
     pub fn push(&mut self, mut piece: &[u8]) {
+        loop {
+            let dull = self.dull_lines(piece);
+            self.found.lines += memchr::memchr_iter(b'\n', dull).count() as u64;
+            piece = &piece[dull.len()..];
+            if dull.is_empty() && !self.push_some(&mut piece) {
+                return;
+            }
+        }
+    }
+
+    /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
+    fn dull_lines<'p>(&self, piece: &'p [u8]) -> &'p [u8] {
+        if !self.open.is_empty() || !self.line.is_empty() || self.long.is_some() {
+            return &[];
+        }
+        let block = &piece[..piece.len().min(BLOCK_BYTES)];
+        let Some(end) = memchr::memrchr(b'\n', block) else { return &[] };
+        let block = &block[..=end];
+        let is_dull =
+            memchr::memchr2(0x1b, 0, block).is_none() && FINDERS.iter().all(|finder| finder.find(block).is_none());
+        if is_dull { block } else { &[] }
+    }
+
+    /// Reads the lines of a block, and what is left of a piece if that is no line; whether there is more.
+    fn push_some(&mut self, piece: &mut &[u8]) -> bool {
+        let whole = *piece;
+        let block = &whole[..whole.len().min(BLOCK_BYTES)];
+        let taken = memchr::memrchr2(b'\n', b'\r', block).map_or(block.len(), |end| end + 1);
+        self.push_lines(&block[..taken]);
+        *piece = &whole[taken..];
+        !piece.is_empty()
+    }
+
+    fn push_lines(&mut self, mut piece: &[u8]) {
         while let Some(end) = memchr::memchr2(b'\n', b'\r', piece) {
             if self.line.is_empty() {
                 self.end_of_line(&piece[..end]);
@@ -376,7 +422,7 @@ impl LogReader {
             self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);
         }
         // `  rank      : 3 (local_rank: 3)` of torchrun's summary.
-        if let Some(rest) = line.trim_ascii_start().strip_prefix(b"rank ") {
+        if let Some(rest) = line.trim_ascii_start().strip_prefix(b"rank  ") {
             let rest = rest.trim_ascii_start();
             if let Some(number) = rest.strip_prefix(b":") {
                 let rank = leading_number(number.trim_ascii_start());
@@ -395,5 +441,5 @@ fn leading_number(text: &[u8]) -> Option<u32> {
 fn may_break(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let end = &line[line.len().saturating_sub(28)..];
-    [&b"CUDA"[..], b"HIP", b"XPU", b"MPS"].iter().any(|name| memmem::find(end, name).is_some())
+    DEVICES.iter().any(|name| memmem::find(end, name).is_some())
 }
