@@ -49,11 +49,11 @@ pub(super) fn amount(text: &[u8], is_binary: bool) -> Read<u64> {
     let rest = &text[number..];
     let is = |unit: &[u8]| rest.len() >= unit.len() && rest[..unit.len()].eq_ignore_ascii_case(unit);
     let unit = UNITS.iter().filter(|(unit, _)| is(unit)).max_by_key(|(unit, _)| unit.len());
-    // `G` may become `GiB` with what follows, and `B` `bytes`.
+    // `G` may become `GiB` with what follows, `B` and `byte` may become `bytes`.
     let may_grow =
         UNITS.iter().any(|(unit, _)| unit.len() > rest.len() && unit[..rest.len()].eq_ignore_ascii_case(rest));
     match unit {
-        _ if may_grow && unit.is_none_or(|(unit, _)| unit.len() == 1) => Read::Short,
+        _ if may_grow && unit.is_none_or(|(unit, _)| matches!(*unit, b"b" | b"byte")) => Read::Short,
         None => Read::Absent,
         Some(&(name, bytes)) => {
             let bytes = if is_binary { binary(name, bytes) } else { bytes };
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_amount_that_is_cut_is_no_amount() {
-        for text in ["", "1", "13", "139.", "139.8", "139.80G", "139.80Gi", "5b", "5byt"] {
+        for text in ["", "1", "13", "139.", "139.8", "139.80G", "139.80Gi", "5b", "5byt", "5byte"] {
             assert_eq!(amount(text.as_bytes(), false), Read::Short, "{text}");
         }
         for text in ["GiB", "1.2.3GiB", "12apples", "123456789012345678901GiB"] {
