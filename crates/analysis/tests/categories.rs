@@ -367,7 +367,8 @@ fn distributed() -> Snapshot {
 fn no_history() -> Snapshot {
     let mut made = Snapshot::empty();
     let module = module(&mut made);
-    let block = |address, state, stack| Block { address, size_bytes: 1 << 20, requested_bytes: 1 << 20, state, stack };
+    let block =
+        |address, state, stack| Block { address, size_bytes: 1 << 20, requested_bytes: 1_000_000, state, stack };
     made.blocks.push(block(0x10_0000, BlockState::ActiveAllocated, module));
     made.blocks.push(block(0x20_0000, BlockState::Inactive, StackId::EMPTY));
     made.segments.push(Segment {
