@@ -162,6 +162,38 @@ impl<'a> DeviceAnalysis<'a> {
         })
     }
 
+    /// As [`counted_by_category`](Self::counted_by_category) at several moments at once, which ascend: one pass over the
+    /// lifetimes.
+    pub fn counted_by_category_at(
+        &self,
+        moments: &[highwater_snapshot::EntryId],
+        snapshot: &Snapshot,
+    ) -> Vec<[u64; Category::ALL.len()]> {
+        let mut changes = vec![[0_u64; Category::ALL.len()]; moments.len() + 1];
+        for (row, lifetime) in self.lifetimes.rows.iter().enumerate() {
+            let is_requested = self.by == Total::Requested;
+            if !is_requested && lifetime.awaits_free_at_start() {
+                continue;
+            }
+            let bytes = if is_requested { lifetime.requested_bytes } else { self.blocks().of(lifetime, snapshot) };
+            let requested = if is_requested { None } else { lifetime.free_requested() };
+            let end = requested.or(lifetime.free_completed());
+            let first = lifetime.alloc().map_or(0, |alloc| moments.partition_point(|&moment| moment < alloc));
+            let last = end.map_or(moments.len(), |end| moments.partition_point(|&moment| moment < end));
+            let category = self.decided(row).category as usize;
+            changes[first][category] = changes[first][category].wrapping_add(bytes);
+            changes[last][category] = changes[last][category].wrapping_sub(bytes);
+        }
+        let mut sums = [0_u64; Category::ALL.len()];
+        let at = changes.iter().take(moments.len()).map(|change| {
+            for (sum, change) in sums.iter_mut().zip(change) {
+                *sum = sum.wrapping_add(*change);
+            }
+            sums
+        });
+        at.collect()
+    }
+
     /// The sizes of its blocks.
     pub fn blocks(&self) -> &BlockSizes {
         self.timeline.blocks()

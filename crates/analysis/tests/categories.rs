@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use highwater_analysis::category::Category;
+use highwater_analysis::category::{Category, RULES, Rule};
 use highwater_analysis::{DeviceAnalysis, analyse};
-use highwater_snapshot::{EntryId, Snapshot};
+use highwater_snapshot::{
+    Action, Block, BlockState, Entry, EntryId, Frame, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
+    StringId,
+};
 
 /// What blocks were at a moment.
 struct Mark {
@@ -228,6 +231,192 @@ fn table() {
                         println!("   {label}: {bytes} B of {was} taken for {} by {rule}: {example}", is.name());
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The rows of the table of rules, as in `docs/categories.md`.
+fn rows() -> String {
+    let row = |rule: &Rule| format!("| `{}` | `{}` | {} |\n", rule.name, rule.category.name(), rule.says);
+    RULES.iter().map(row).collect()
+}
+
+#[test]
+fn the_documentation_has_the_rules() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/categories.md");
+    let text = std::fs::read_to_string(docs).unwrap();
+    assert!(text.contains(&rows()), "docs/categories.md should have these rows:\n{}", rows());
+    let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(names.len(), RULES.len(), "no two rules have a name");
+}
+
+/// The rules that decide a block of a snapshot.
+fn deciding(snapshot: &Snapshot) -> BTreeSet<&'static str> {
+    let analysis = analyse(snapshot);
+    let of = |device: &DeviceAnalysis<'_>| {
+        (0..device.lifetimes.rows.len()).map(|row| device.decided(row).rule).collect::<BTreeSet<_>>()
+    };
+    analysis.devices.iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_rule_decides_something_real() {
+    let mut undecided: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    for folder in ["categories", "recordings"] {
+        for file in std::fs::read_dir(testdata.join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            if path.to_str().unwrap().ends_with(".pickle.gz") {
+                for rule in deciding(&Snapshot::open(&path).unwrap()) {
+                    undecided.remove(rule);
+                }
+            }
+        }
+    }
+    for snapshot in [token_by_token(), distributed(), no_history()] {
+        for rule in deciding(&snapshot) {
+            undecided.remove(rule);
+        }
+    }
+    assert!(undecided.is_empty(), "nothing has a block for {undecided:?}");
+}
+
+const TORCH: &str = "/home/user/venv/lib/python3.12/site-packages/torch";
+
+/// A stack of (function, file), innermost first.
+fn stack(snapshot: &mut Snapshot, frames: &[(&str, &str)]) -> StackId {
+    let frames: Vec<_> = frames
+        .iter()
+        .map(|&(name, file)| {
+            let (name, filename) = (snapshot.strings.intern(name), snapshot.strings.intern(file));
+            snapshot.frames.intern(Frame { name, filename, line: 1 })
+        })
+        .collect();
+    snapshot.stacks.intern(&frames)
+}
+
+fn program(snapshot: &mut Snapshot) -> StackId {
+    stack(snapshot, &[("generate", "train.py")])
+}
+
+fn module(snapshot: &mut Snapshot) -> StackId {
+    let file = format!("{TORCH}/nn/modules/module.py");
+    stack(snapshot, &[("forward", "net.py"), ("_call_impl", &file), ("generate", "train.py")])
+}
+
+fn alloc(snapshot: &mut Snapshot, address: u64, stack: StackId) {
+    push(snapshot, Action::ALLOC, address, stack);
+}
+
+fn free(snapshot: &mut Snapshot, address: u64, stack: StackId) {
+    push(snapshot, Action::FREE_REQUESTED, address, stack);
+    push(snapshot, Action::FREE_COMPLETED, address, stack);
+}
+
+fn push(snapshot: &mut Snapshot, action: Action, address: u64, stack: StackId) {
+    if snapshot.traces.is_empty() {
+        snapshot.traces.push(highwater_snapshot::EntryTable::default());
+    }
+    snapshot.traces[0].push(Entry {
+        action,
+        address,
+        size_bytes: 4096,
+        stream: StreamId::DEFAULT,
+        time_us: None,
+        stack,
+        pool: PoolId::MISSING,
+        compile_context: StringId::MISSING,
+        user_metadata: StringId::MISSING,
+        category: StringId::MISSING,
+    });
+}
+
+/// A model is called for each token and keeps keys and values.
+fn token_by_token() -> Snapshot {
+    let mut made = Snapshot::empty();
+    let (program, module) = (program(&mut made), module(&mut made));
+    for token in 0..3 {
+        alloc(&mut made, 0x10_0000 + token * 0x1000, module);
+        for _ in 0..8 {
+            alloc(&mut made, 0x20_0000, module);
+            free(&mut made, 0x20_0000, module);
+        }
+        alloc(&mut made, 0x30_0000, program);
+        free(&mut made, 0x30_0000, program);
+    }
+    made
+}
+
+/// What `DistributedDataParallel` makes beside gradients of their own.
+fn distributed() -> Snapshot {
+    let mut made = Snapshot::empty();
+    let file = format!("{TORCH}/nn/parallel/distributed.py");
+    let buckets = stack(&mut made, &[("_ddp_init_helper", &file), ("__init__", &file), ("main", "train.py")]);
+    let module = module(&mut made);
+    alloc(&mut made, 0x10_0000, buckets);
+    alloc(&mut made, 0x20_0000, module);
+    alloc(&mut made, 0x30_0000, StackId::EMPTY);
+    free(&mut made, 0x20_0000, StackId::EMPTY);
+    let program = program(&mut made);
+    alloc(&mut made, 0x40_0000, program);
+    made
+}
+
+/// The state at the dump, with the stacks of its blocks.
+fn no_history() -> Snapshot {
+    let mut made = Snapshot::empty();
+    let module = module(&mut made);
+    let block =
+        |address, state, stack| Block { address, size_bytes: 1 << 20, requested_bytes: 1_000_000, state, stack };
+    made.blocks.push(block(0x10_0000, BlockState::ActiveAllocated, module));
+    made.blocks.push(block(0x20_0000, BlockState::Inactive, StackId::EMPTY));
+    made.segments.push(Segment {
+        device: 0,
+        address: 0x10_0000,
+        total_bytes: 2 << 20,
+        stream: StreamId::DEFAULT,
+        segment_type: SegmentType::Small,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack: StackId::EMPTY,
+        blocks: 0..2,
+    });
+    made
+}
+
+/// Gradients, activations and inputs are right of a recording that begins late, and the sums of parameters and state.
+#[test]
+fn sums_are_right_of_a_recording_that_began_late() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/categories");
+    let found = confusions(&folder.join("bert_late.pickle.gz"), &folder.join("bert_late.truth.json.gz"));
+    for (label, confusion) in &found {
+        for wanted in [Category::Parameter, Category::OptimizerState, Category::Gradient, Category::Activation] {
+            let sum = |is_it: &dyn Fn(Option<Category>, Category) -> bool| -> u64 {
+                confusion.iter().filter(|((was, is, _), _)| is_it(*was, *is)).map(|(_, (bytes, _))| bytes).sum()
+            };
+            let (was, is) = (sum(&|was, _| was == Some(wanted)), sum(&|_, is| is == wanted));
+            assert!(was.abs_diff(is) <= was / 100 + (1 << 20), "{label}: {was} bytes of {}, told {is}", wanted.name());
+        }
+    }
+}
+
+#[test]
+fn at_every_peak_of_an_iteration_the_categories_add_up() {
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
+    for name in ["gpt2_compiled", "gpt2_late_recording", "multi_stream"] {
+        let snapshot = Snapshot::open(testdata.join(format!("{name}.pickle.gz"))).unwrap();
+        let analysis = analyse(&snapshot);
+        for device in &analysis.devices {
+            let step = (device.entries.len() / 20).max(1);
+            let moments: Vec<_> = device.entries.ids().step_by(step).collect();
+            for (&moment, found) in moments.iter().zip(device.counted_by_category_at(&moments, &snapshot)) {
+                assert_eq!(found, device.counted_by_category(Some(moment), &snapshot), "{name} at {moment:?}");
+                assert_eq!(
+                    found.iter().sum::<u64>(),
+                    device.totals(Some(moment)).allocated_bytes,
+                    "{name} at {moment:?}"
+                );
             }
         }
     }

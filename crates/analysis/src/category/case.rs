@@ -105,8 +105,17 @@ impl<'a> Case<'a> {
 
     /// Whether it is there after the backward pass of the next iteration.
     pub(crate) fn outlives_iterations(&self) -> bool {
+        self.outlives_passes(self.course.period)
+    }
+
+    /// Whether it is there after the backward passes of two more iterations.
+    pub(crate) fn outlives_two_iterations(&self) -> bool {
+        self.outlives_passes(2 * self.course.period)
+    }
+
+    fn outlives_passes(&self, count: usize) -> bool {
         let after = self.course.passes.partition_point(|pass| pass.start <= self.alloc);
-        self.course.passes.get(after + self.course.period).is_some_and(|pass| pass.end <= self.freed)
+        self.course.passes.get(after + count).is_some_and(|pass| pass.end <= self.freed)
     }
 
     /// Whether a forward pass is under way: a module has run since the last backward pass or step.
@@ -138,6 +147,18 @@ impl<'a> Case<'a> {
     /// Whether gradients have no place but buckets.
     pub(crate) fn buckets_are_gradients(&self) -> bool {
         self.pairing.buckets_are_gradients()
+    }
+
+    /// Whether it is there when the allocator gives up in the forward pass that made it, and layers have followed it.
+    pub(crate) fn is_there_at_failure(&self) -> bool {
+        let failures = &self.course.failures;
+        let failure = failures.get(failures.partition_point(|&failure| failure < self.alloc));
+        failure.is_some_and(|&failure| {
+            failure < self.freed
+                && self.course.turn_before(failure) <= self.alloc
+                && self.course.pass_after(self.alloc).is_none_or(|pass| failure < pass.start)
+                && self.course.modules_between(self.alloc, failure) > BEHIND_OUTPUT
+        })
     }
 
     /// Whether the model's call that made it has returned while it is there, and layers followed it in that call.

@@ -39,6 +39,8 @@ pub(crate) struct Course {
     pub(crate) modules: Vec<u32>,
     /// Where passes and steps end, in order: there the next forward pass may begin.
     pub(crate) turns: Vec<u32>,
+    /// Entries at which the allocator gave up, in order.
+    pub(crate) failures: Vec<u32>,
     /// Number of entries.
     pub(crate) entries: u32,
     /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
@@ -67,6 +69,9 @@ impl Course {
                     pass.sure_end = at + 1;
                 }
                 continue;
+            }
+            if action == Action::OOM {
+                course.failures.push(at);
             }
             if action != Action::ALLOC {
                 continue;

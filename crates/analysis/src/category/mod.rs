@@ -158,7 +158,7 @@ impl Categories {
                 (Some(bare), Some(alloc)) => bare.at(alloc.index()),
                 (None, Some(_)) => stacks.get(lifetime.stack),
                 // The stack of the block at the dump, if it has one; else that of its free, which is another matter.
-                (None, None) if lifetime.block().is_some() && keeps_stacks => stacks.get(lifetime.stack),
+                (_, None) if lifetime.block().is_some() && keeps_stacks => stacks.get(lifetime.stack),
                 (_, None) => Origin::Untold,
             }
         };

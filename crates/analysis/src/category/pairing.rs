@@ -123,7 +123,7 @@ impl Pairing {
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), freed(lifetime, course), lifetime.requested_bytes);
             match (known.told)(row) {
-                Origin::Build if freed > known.first_pass.min(course.entries - 1) => {
+                Origin::Build if freed > known.first_pass.min(course.entries.saturating_sub(1)) => {
                     known.of_size.entry(size).or_default().built += 1;
                 }
                 Origin::Optimizer if course.step_at(alloc).is_none_or(|step| freed >= step.end) => {

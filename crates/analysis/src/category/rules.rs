@@ -127,8 +127,8 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "program-keeps",
         &[Program],
-        "made by the program in its loop, and still there after the next iteration's backward pass",
-        |case| !case.precedes_passes() && case.stays() && case.outlives_iterations(),
+        "made by the program in its loop, and there for good, two iterations later, too",
+        |case| !case.precedes_passes() && case.stays() && case.outlives_two_iterations(),
     ),
     rule(
         Activation,
@@ -195,6 +195,13 @@ pub const RULES: &[Rule] = &[
         &[Module, Compiled],
         "made by a module before the first entry, and there at the dump",
         |case| case.is_before && case.stays(),
+    ),
+    rule(
+        Activation,
+        "saved-until-failure",
+        &[Module, Compiled],
+        "made by a module with layers behind it, and there when the forward pass runs out of memory",
+        |case| case.is_there_at_failure(),
     ),
     rule(
         Activation,

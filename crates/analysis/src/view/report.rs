@@ -439,6 +439,9 @@ pub struct IterationView {
     pub end_allocated_bytes_at_most: Option<u64>,
     /// The highest reserved bytes.
     pub peak_reserved_bytes: u64,
+    /// Bytes by category after `peak_entry`, of the total named by [`AtPeakView::by`]; absent where there is no such entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_categories: Option<CategoriesView>,
     /// Its phases, in order.
     pub phases: Vec<PhaseView>,
 }
@@ -553,7 +556,7 @@ fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> Devi
         at_peak: at_peak(analysis, device),
         fragmentation: FragmentationView::new(&device.fragmentation, &device.totals(device.peak().entry)),
         iterations_by: device.iterations.source.name(),
-        iterations: device.iterations.rows.iter().map(|iteration| iteration_view(device, iteration)).collect(),
+        iterations: iteration_views(device, analysis.snapshot),
         growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
         oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
         findings: findings(analysis, device),
@@ -600,7 +603,22 @@ pub(super) fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> 
     }
 }
 
-fn iteration_view(device: &DeviceAnalysis<'_>, iteration: &Iteration) -> IterationView {
+fn iteration_views(device: &DeviceAnalysis<'_>, snapshot: &Snapshot) -> Vec<IterationView> {
+    let rows = &device.iterations.rows;
+    let peaks: Vec<EntryId> = rows.iter().filter_map(|iteration| iteration.peak_entry).collect();
+    let mut categories = device.counted_by_category_at(&peaks, snapshot).into_iter();
+    let view = |iteration: &Iteration| {
+        let categories = iteration.peak_entry.and_then(|_| categories.next()).map(CategoriesView::new);
+        iteration_view(device, iteration, categories)
+    };
+    rows.iter().map(view).collect()
+}
+
+fn iteration_view(
+    device: &DeviceAnalysis<'_>,
+    iteration: &Iteration,
+    peak_categories: Option<CategoriesView>,
+) -> IterationView {
     IterationView {
         start_entry: iteration.entries.start,
         end_entry: iteration.entries.end.saturating_sub(1),
@@ -613,6 +631,7 @@ fn iteration_view(device: &DeviceAnalysis<'_>, iteration: &Iteration) -> Iterati
         end_allocated_bytes: iteration.end.allocated_bytes,
         end_allocated_bytes_at_most: more(iteration.end.allocated_bytes, iteration.end.allocated_at_most_bytes()),
         peak_reserved_bytes: iteration.peak.reserved_bytes,
+        peak_categories,
         phases: iteration
             .phases
             .iter()
