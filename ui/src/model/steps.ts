@@ -1,4 +1,4 @@
-/** A total that changes at few entries: reserved memory, or what a what-if would have reserved. */
+/** A total that changes at few entries: what would have been reserved. */
 
 import {Extremes} from './extremes';
 
@@ -13,20 +13,6 @@ export class StepSeries {
     this.entries = entries;
     this.values = values;
     this.highest = new Extremes(values, (a, b) => a > b);
-  }
-
-  /** From changes, in any order: after `entry` the total is `by` higher. */
-  static fromChanges(count: number, entryOf: (i: number) => number, byOf: (i: number) => number): StepSeries {
-    const order = Uint32Array.from({length: count}, (_, i) => i).sort((a, b) => entryOf(a) - entryOf(b));
-    const entries: number[] = [];
-    const values: number[] = [];
-    let total = 0;
-    for (const i of order) {
-      total += byOf(i);
-      if (entries.at(-1) !== entryOf(i)) entries.push(entryOf(i));
-      values[entries.length - 1] = total;
-    }
-    return new StepSeries(Uint32Array.from(entries), Float64Array.from(values));
   }
 
   /** The value after an entry. */

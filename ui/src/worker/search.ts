@@ -6,11 +6,10 @@ import type {Session} from './session';
 
 /** What a search found. */
 export interface Found {
-  /** How many lifetimes match, of all. */
+  /** How many lifetimes match. */
   readonly count: number;
+  /** Their sizes, summed. */
   readonly bytes: number;
-  /** Their largest total after an entry, and where. */
-  readonly first?: number;
 }
 
 /** One condition of a query. */

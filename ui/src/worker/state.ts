@@ -63,8 +63,7 @@ export interface StateTotals {
   readonly blocks: number;
 }
 
-/** Ids of a strip's pixels that are no block. */
-const UNMAPPED = 0;
+/** The id of a strip's pixels that are free memory. */
 const FREE_ID = 1;
 
 export async function state(
@@ -282,10 +281,4 @@ function largestFree(
     largest = Math.max(largest, end - at);
   }
   return largest;
-}
-
-/** What the id of a pixel stands for. */
-export function blockOfId(id: number): {kind: 'unmapped' | 'free'} | {kind: 'block'; row: number} {
-  if (id === UNMAPPED) return {kind: 'unmapped'};
-  return id === FREE_ID ? {kind: 'free'} : {kind: 'block', row: id - 2};
 }
