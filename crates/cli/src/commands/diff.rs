@@ -62,6 +62,9 @@ fn moment(text: &str) -> Result<Moment, &'static str> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let snapshots = args.files.iter().map(|file| input::read_snapshot(file)).collect::<Result<Vec<Snapshot>, _>>()?;
     let analyses: Vec<Analysis<'_>> = snapshots.iter().map(analyse).collect();
+    if let Some(Moment::Iteration(number)) = args.at {
+        check_iteration(args, &analyses, number)?;
+    }
     let mut diffs = devices(&analyses, args.at);
     diffs.retain(|(_, diff)| args.device.is_none_or(|wanted| diff.device == wanted));
     if diffs.is_empty() {
@@ -73,6 +76,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Text => to_stdout(|out| text(out, args, &analyses, &diffs, &settings))?,
     }
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
+}
+
+/// Says if a recording ends before the iteration that is asked for.
+fn check_iteration(args: &Args, analyses: &[Analysis<'_>], number: usize) -> Result<(), Problem> {
+    for (file, analysis) in args.files.iter().zip(analyses) {
+        let asked = analysis.devices.iter().filter(|device| args.device.is_none_or(|wanted| device.device == wanted));
+        for device in asked {
+            let there = device.iterations.rows.len();
+            if number >= there {
+                let what = format!("{} has no iteration {number} on device {}", input::name(file), device.device);
+                return Err(Problem::new(what).hint(match there {
+                    0 => "no iterations were found in it; compare at `peak` or `end`".to_owned(),
+                    _ => format!("it has iterations 0 to {}", there - 1),
+                }));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn none_in_common(args: &Args, snapshots: &[Snapshot]) -> Problem {

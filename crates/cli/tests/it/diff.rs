@@ -67,6 +67,8 @@ fn the_sites_add_up_to_the_totals_of_each_file() {
 fn a_moment_or_a_file_that_is_not_there_is_said() {
     assert!(failure("diff linear_forward.pickle.gz nix.pickle").starts_with("error: `nix.pickle` cannot be read"));
     assert!(failure("diff linear_forward.pickle.gz linear_forward.pickle.gz --at noon").contains("`iteration:N`"));
+    let said = failure("diff linear_forward.pickle.gz leak_grows.pickle.gz --at iteration:4");
+    assert!(said.starts_with("error: `linear_forward.pickle.gz` has no iteration 4 on device 0"), "{said}");
     let said = failure("diff linear_forward.pickle.gz linear_forward.pickle.gz --device 7");
     assert!(said.contains("no such device in common"), "{said}");
 }
