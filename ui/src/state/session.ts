@@ -4,6 +4,7 @@ import {batch, computed, effect, signal} from '@preact/signals';
 import {type ColumnSection, type DeviceManifest, hasPayload, type Manifest, VIEW_VERSION} from '../data/manifest';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
 import {type Axis, entryAxis, moved, within} from '../model/axis';
+import {Newest} from '../model/newest';
 import type {WorkerMethods} from '../worker/main';
 import {type Remote, remote} from '../worker/rpc';
 import type {Found} from '../worker/search';
@@ -123,10 +124,11 @@ export function forgetPlace(): void {
   });
 }
 
-let opening = 0;
+const opens = new Newest();
+let generation = 0;
 
 async function open(file: number, device: number | null): Promise<void> {
-  const mine = ++opening;
+  const isNewest = opens.begin();
   try {
     const manifest = await source.manifest(file);
     if (manifest.format !== 'highwater-view' || manifest.version !== VIEW_VERSION) {
@@ -143,15 +145,21 @@ async function open(file: number, device: number | null): Promise<void> {
       });
     }
     const seen = await worker.open({manifest, device: chosen.device, addresses: addressesOf(file, manifest, chosen)});
-    if (mine !== opening) return;
+    if (!isNewest()) return;
     batch(() => {
       problem.value = null;
       linkTimes(opened.value?.device, chosen);
-      opened.value = {manifest, device: chosen, generation: mine, entries: Math.max(1, chosen.entries), ...seen};
+      opened.value = {
+        manifest,
+        device: chosen,
+        generation: ++generation,
+        entries: Math.max(1, chosen.entries),
+        ...seen,
+      };
     });
     document.title = `${manifest.name} · highwater`;
   } catch (error) {
-    if (mine !== opening) return;
+    if (!isNewest()) return;
     batch(() => {
       opened.value = null;
       problem.value = Problem.from(error);
@@ -180,20 +188,20 @@ function addressesOf(file: number, manifest: Manifest, device: DeviceManifest): 
   return addresses;
 }
 
-let searching = 0;
+const searches = new Newest();
 
 async function runSearch(query: string): Promise<void> {
-  const mine = ++searching;
+  const isNewest = searches.begin();
   try {
     const result = await worker.search(query);
-    if (mine !== searching) return;
+    if (!isNewest()) return;
     batch(() => {
       found.value = result;
       searchProblem.value = null;
       searchGeneration.value++;
     });
   } catch (error) {
-    if (mine !== searching) return;
+    if (!isNewest()) return;
     batch(() => {
       found.value = undefined;
       searchProblem.value = Problem.from(error);

@@ -3,6 +3,7 @@
 import {Problem} from '../data/source';
 import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
+import {Newest} from '../model/newest';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
@@ -19,6 +20,8 @@ import {totalsOverTime} from './totals';
 
 let opened: Session | undefined;
 let matches: Uint8Array | undefined;
+const opens = new Newest();
+const searches = new Newest();
 
 function session(): Session {
   if (!opened) throw new Problem({error: 'no file is open'});
@@ -29,11 +32,14 @@ function session(): Session {
 const methods = {
   /** Reads a device; what was open before is forgotten. */
   async open(request: OpenRequest): Promise<{peakEntry: number; peakBytes: number; reservedMaxBytes: number}> {
+    const isNewest = opens.begin();
+    searches.begin();
     opened = undefined;
     matches = undefined;
     const fresh = await Session.open(request);
     const {peak: reserved} = (await fresh.pieces()).index;
-    opened = fresh;
+    // Files can be changed faster than they are opened: the one that was asked for last stays.
+    if (isNewest()) opened = fresh;
     const {peak} = fresh.index;
     const {unitBytes} = fresh.lifetimes;
     return {peakEntry: peak.entry, peakBytes: peak.total * unitBytes, reservedMaxBytes: reserved.total * unitBytes};
@@ -61,8 +67,11 @@ const methods = {
 
   /** Sets what is looked for; `undefined` if the query is empty. */
   async search(query: string): Promise<Found | undefined> {
-    matches = await search(session(), query);
-    return matches && summarise(session(), matches);
+    const isNewest = searches.begin();
+    const searched = session();
+    const found = await search(searched, query);
+    if (isNewest()) matches = found;
+    return found && summarise(searched, found);
   },
   nextMatch: (row: number | undefined, entry: number, step: 1 | -1) =>
     matches && nextMatch(session().lifetimes, matches, row, entry, step),

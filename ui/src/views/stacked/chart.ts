@@ -2,7 +2,7 @@
 
 import {effect} from '@preact/signals';
 import {Problem} from '../../data/source';
-import type {Axis} from '../../model/axis';
+import {type Axis, within} from '../../model/axis';
 import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
 import {binary} from '../../model/units';
 import {type Opened, opened, problem} from '../../state/session';
@@ -27,6 +27,9 @@ import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
 /** Space beside the plot, in CSS pixels. */
 export const LEFT_CSS = 74;
 export const BOTTOM_CSS = 24;
+
+/** Device pixels of the picture of the whole recording. */
+const OVERVIEW = {width: 800, height: 400};
 
 /** How long after the last change of the view the pictures may be coarse. */
 const MOVING_MS = 150;
@@ -127,10 +130,12 @@ export class StackedChart {
   /** The plot, and what it shows. */
   get viewport(): Viewport {
     const y = store.yRange.value ?? this.fitY;
+    const x = store.xRange.value;
     return {
       widthCss: Math.max(10, this.host.clientWidth - LEFT_CSS),
       heightCss: Math.max(10, this.host.clientHeight - this.topCss - BOTTOM_CSS),
-      x: store.xRange.value ?? this.axis.range,
+      // The stretch may be another file's, or from an address: of it, what this axis has.
+      x: x ? within(x, this.axis.range) : this.axis.range,
       lowBytes: y.low,
       highBytes: y.high,
     };
@@ -204,10 +209,8 @@ export class StackedChart {
   }
 
   /** What the worker is to draw for a viewport. */
-  private wanted(viewport: Viewport, margin: boolean): Wanted<StackedRequest> {
+  private wanted(viewport: Viewport, {width, height}: {width: number; height: number}): Wanted<StackedRequest> {
     const {x, lowBytes, highBytes} = viewport;
-    const width = margin ? this.canvas.width : 800;
-    const height = margin ? this.canvas.height : 400;
     const fixed = {
       x,
       lowBytes,
@@ -231,7 +234,7 @@ export class StackedChart {
     if (opened.value !== this.device || this.canvas.width === 0 || this.canvas.height === 0) return;
     const viewport = this.viewport;
     const isMoving = performance.now() - this.movedAt < MOVING_MS;
-    const wanted = this.wanted(viewport, true);
+    const wanted = this.wanted(viewport, this.canvas);
     if (isMoving) setTimeout(() => this.schedule(), MOVING_MS);
     this.slot.ask(wanted, isMoving);
     this.askOverview();
@@ -244,7 +247,10 @@ export class StackedChart {
   /** The whole recording, behind the newest picture and in the minimap. */
   private askOverview(): void {
     if (this.isOverviewAsked || !this.slot.newest) return;
-    const wanted = this.wanted({...this.viewport, x: this.axis.range, lowBytes: 0, highBytes: this.fitY.high}, false);
+    const wanted = this.wanted(
+      {...this.viewport, x: this.axis.range, lowBytes: 0, highBytes: this.fitY.high},
+      OVERVIEW,
+    );
     if (wanted.key === this.overviewKey) return;
     this.isOverviewAsked = true;
     this.source.make(wanted.request(1, undefined)).then(
