@@ -6,6 +6,7 @@ use highwater_snapshot::{EntryId, Setting, Snapshot, StackId};
 
 use crate::Analysis;
 use crate::callsite::Site;
+use crate::category::Category;
 use crate::device::DeviceAnalysis;
 use crate::timeline::Totals;
 
@@ -29,6 +30,8 @@ pub struct DeviceDiff<'a> {
     pub sides: Vec<Side>,
     /// Call sites, those that changed most from the first to the last recording first.
     pub sites: Vec<SiteDiff<'a>>,
+    /// The categories that any recording has, in the order of reports.
+    pub categories: Vec<CategoryDiff>,
     /// The last recording is of the process of the first, dumped so many entries later.
     pub later_by: Option<usize>,
 }
@@ -77,8 +80,30 @@ pub struct SiteDiff<'a> {
 impl SiteDiff<'_> {
     /// From the first recording to the last.
     pub fn change_bytes(&self) -> i128 {
-        i128::from(self.bytes[self.bytes.len() - 1]) - i128::from(self.bytes[0])
+        change_bytes(&self.bytes)
     }
+}
+
+/// What blocks of a category hold in several recordings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CategoryDiff {
+    /// Which one.
+    pub category: Category,
+    /// Bytes in each recording, of the total that its report goes by.
+    pub bytes: Vec<u64>,
+}
+
+impl CategoryDiff {
+    /// From the first recording to the last.
+    pub fn change_bytes(&self) -> i128 {
+        change_bytes(&self.bytes)
+    }
+}
+
+/// From the first recording to the last.
+fn change_bytes(bytes: &[u64]) -> i128 {
+    let at = |bytes: Option<&u64>| bytes.map_or(0, |&bytes| i128::from(bytes));
+    at(bytes.last()) - at(bytes.first())
 }
 
 /// A setting that is not the same everywhere.
@@ -116,6 +141,7 @@ fn compare<'a>(
 ) -> DeviceDiff<'a> {
     let mut by_name: BTreeMap<SiteName<'a>, SiteDiff<'a>> = BTreeMap::new();
     let mut sides = Vec::with_capacity(devices.len());
+    let mut by_category = Category::ALL.map(|category| CategoryDiff { category, bytes: Vec::new() }).to_vec();
     for (i, (analysis, device)) in analyses.iter().zip(devices).enumerate() {
         let side = side(device, at);
         for total in device.counted_by_site(side.entry, analysis.snapshot, &analysis.sites) {
@@ -131,11 +157,14 @@ fn compare<'a>(
             diff.count[i] += total.count;
             diff.stack = (i, total.stack);
         }
+        let sums = device.counted_by_category(side.entry, analysis.snapshot);
+        by_category.iter_mut().zip(sums).for_each(|(diff, bytes)| diff.bytes.push(bytes));
         sides.push(side);
     }
     let mut changed = with_moved_lines(by_name.into_values().collect());
     changed.sort_by_key(|site| (std::cmp::Reverse(site.change_bytes().unsigned_abs()), site.site));
-    DeviceDiff { device: devices[0].device, sides, sites: changed, later_by }
+    by_category.retain(|diff| diff.bytes.iter().any(|&bytes| bytes > 0));
+    DeviceDiff { device: devices[0].device, sides, sites: changed, categories: by_category, later_by }
 }
 
 fn side(device: &DeviceAnalysis<'_>, at: Moment) -> Side {
@@ -161,7 +190,7 @@ fn side(device: &DeviceAnalysis<'_>, at: Moment) -> Side {
     }
 }
 
-fn name_of(snapshot: &Snapshot, site: Site) -> SiteName<'_> {
+pub(crate) fn name_of(snapshot: &Snapshot, site: Site) -> SiteName<'_> {
     match site {
         Site::Frame(frame) => {
             let frame = snapshot.frames.get(frame);

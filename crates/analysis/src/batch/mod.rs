@@ -1,9 +1,15 @@
-//! What a larger batch would need: a bound from one recording.
+//! What a larger batch would need: a bound from one recording, a [line](fit) from recordings of several batches.
 //!
 //! Activations, inputs and intermediates may grow with the batch, up to in proportion; parameters, gradients, optimizer state
 //! and what libraries work in do not. So a peak is at most what does not grow, and as many times the rest as the batch is larger.
 
-use highwater_snapshot::{EntryId, Snapshot};
+mod fit;
+mod ratio;
+
+use highwater_snapshot::Snapshot;
+
+pub use fit::{BatchFit, Covers, NoFit, Point, fit};
+pub use ratio::Ratio;
 
 use crate::category::{Category, Decided};
 use crate::device::DeviceAnalysis;
@@ -81,30 +87,58 @@ fn grows(decided: Decided) -> bool {
 
 /// The peak if everything that may grow with the batch were so many times as large.
 pub fn peak_with_batch(device: &DeviceAnalysis<'_>, snapshot: &Snapshot, times: u64) -> u64 {
-    // By entry, and one for before the first: what is added there less what goes.
-    let mut changes = vec![0_i128; device.entries.len() + 2];
+    levels(device, snapshot).iter().map(|level| level.with_batch(times, 1)).max().unwrap_or(0)
+}
+
+/// What is allocated at a moment, by what may grow with the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Level {
+    fixed_bytes: u64,
+    batch_bytes: u64,
+}
+
+impl Level {
+    /// All of it, were the batch `times / per` as large.
+    fn with_batch(self, times: u64, per: u64) -> u64 {
+        let batch = u128::from(self.batch_bytes) * u128::from(times) / u128::from(per.max(1));
+        self.fixed_bytes.saturating_add(u64::try_from(batch).unwrap_or(u64::MAX))
+    }
+
+    fn bytes(self) -> u64 {
+        self.fixed_bytes.saturating_add(self.batch_bytes)
+    }
+}
+
+/// The levels before the first entry and after each, in the total that the report goes by.
+fn levels(device: &DeviceAnalysis<'_>, snapshot: &Snapshot) -> Vec<Level> {
+    // Changes first. Where a file claims more than 2^64 bytes in all, the sums wrap, and come back when it is freed.
+    let mut levels = vec![Level::default(); device.entries.len() + 1];
+    let is_requested = device.by == Total::Requested;
     for (row, lifetime) in device.lifetimes.rows.iter().enumerate() {
-        let is_requested = device.by == Total::Requested;
         if !is_requested && lifetime.awaits_free_at_start() {
             continue;
         }
         let bytes = if is_requested { lifetime.requested_bytes } else { device.blocks().of(lifetime, snapshot) };
-        let factor = if grows(device.decided(row)) { times } else { 1 };
-        let bytes = i128::from(bytes) * i128::from(factor);
         let freed = if is_requested { None } else { lifetime.free_requested() }.or(lifetime.free_completed());
-        let at = |entry: EntryId| (entry.index() + 1).min(device.entries.len());
-        let from = lifetime.alloc().map_or(0, at);
-        let to = freed.map_or(device.entries.len() + 1, at);
-        if from < to {
-            changes[from] += bytes;
-            changes[to] -= bytes;
+        let from = lifetime.alloc().map_or(0, |entry| entry.index() + 1);
+        let grows = grows(device.decided(row));
+        let mut change = |at: usize, by: fn(u64, u64) -> u64| {
+            if let Some(level) = levels.get_mut(at) {
+                let sum = if grows { &mut level.batch_bytes } else { &mut level.fixed_bytes };
+                *sum = by(*sum, bytes);
+            }
+        };
+        change(from, u64::wrapping_add);
+        if let Some(freed) = freed {
+            // What a file frees before it allocates was never there.
+            change((freed.index() + 1).max(from), u64::wrapping_sub);
         }
     }
-    let mut live = 0;
-    let mut peak = 0;
-    for change in changes {
-        live += change;
-        peak = peak.max(live);
+    let mut live = Level::default();
+    for level in &mut levels {
+        live.fixed_bytes = live.fixed_bytes.wrapping_add(level.fixed_bytes);
+        live.batch_bytes = live.batch_bytes.wrapping_add(level.batch_bytes);
+        *level = live;
     }
-    u64::try_from(peak).unwrap_or(u64::MAX)
+    levels
 }
