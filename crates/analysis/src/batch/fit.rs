@@ -66,6 +66,8 @@ impl Point {
 /// Why there is no fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFit {
+    /// The recordings are of one process.
+    OneProcess,
     /// Sizes of blocks are exact in some, estimates in others.
     Sizes,
     /// No category tells what could grow.
@@ -82,6 +84,7 @@ impl NoFit {
     /// The reason, as a fragment.
     pub const fn text(self) -> &'static str {
         match self {
+            Self::OneProcess => "the recordings are two dumps of one process",
             Self::Sizes => "the sizes of blocks are exact in one recording and estimates in another",
             Self::Categories => "no inputs, activations or intermediates are told from the rest",
             Self::Ratio => "the inputs and activations of the recordings are in no clear ratio",

@@ -1,6 +1,6 @@
 //! `highwater diff`.
 
-use crate::run::{failure, json, stdout};
+use crate::run::{failure, json, memory_stats, stdout};
 
 #[test]
 fn two_dumps_of_one_process_are_compared_at_their_ends() {
@@ -15,6 +15,13 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       peak reserved   7.87 GiB   7.87 GiB                none
       allocated then  7.86 GiB  33.00 MiB  -7.83 GiB  -99.6 %
       reserved then   7.87 GiB   7.87 GiB                none
+
+      what                 A          B                 change
+      parameter     1.32 GiB        0 B    -1.32 GiB  -100.0 %
+      activation    6.31 GiB        0 B    -6.31 GiB  -100.0 %
+      input       128.50 KiB      512 B   -128.00 KiB  -99.6 %
+      temporary   208.13 MiB        0 B  -208.13 MiB  -100.0 %
+      workspace    33.00 MiB  33.00 MiB                   none
 
          change         A          B   count  where
       -3.00 GiB  3.00 GiB        0 B  12 → 0  activations.py:66 forward ← modeling_gpt2.py:240 forward
@@ -35,6 +42,15 @@ fn two_programs_are_compared_at_their_peaks() {
       peak allocated         438.13 MiB  4.13 GiB  +3.70 GiB  +865.6 %
       peak reserved          476.00 MiB  4.13 GiB  +3.67 GiB  +789.5 %
       allocated at the dump  438.13 MiB  3.01 GiB  +2.59 GiB  +604.3 %
+
+      what                 A           B                  change
+      parameter   128.06 MiB    1.86 GiB    +1.74 GiB  +1390.0 %
+      gradient    128.06 MiB         0 B   -128.06 MiB  -100.0 %
+      activation   41.00 MiB         0 B    -41.00 MiB  -100.0 %
+      input         4.00 MiB  381.47 MiB  +377.47 MiB  +9434.4 %
+      temporary    24.00 MiB    1.86 GiB    +1.84 GiB  +7850.0 %
+      workspace    65.00 MiB   33.00 MiB     -32.00 MiB  -49.2 %
+      unknown      48.00 MiB         0 B    -48.00 MiB  -100.0 %
 
          change    A         B  count  where
       +1.90 GiB  0 B  1.90 GiB  0 → 4  capture.py:133 linear_forward ← capture.py:353 main
@@ -61,6 +77,124 @@ fn the_sites_add_up_to_the_totals_of_each_file() {
         let sum: u64 = sites.iter().map(|site| site["bytes"][i].as_u64().unwrap()).sum();
         assert_eq!(side["allocated_bytes"], sum, "file {i}");
     }
+}
+
+#[test]
+fn the_categories_add_up_to_the_totals_of_each_file() {
+    for at in ["peak", "end", "iteration:1"] {
+        let line = format!("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --at {at} --format json");
+        let device = &json(&line)["devices"][0];
+        let categories = device["categories"].as_array().unwrap();
+        assert!(categories.len() > 4, "{at}: {categories:?}");
+        for (i, side) in device["sides"].as_array().unwrap().iter().enumerate() {
+            let sum: u64 = categories.iter().map(|category| category["bytes"][i].as_u64().unwrap()).sum();
+            assert_eq!(side["allocated_bytes"], sum, "{at}, file {i}");
+        }
+        for category in categories {
+            let bytes = |i: usize| category["bytes"][i].as_i64().unwrap();
+            assert_eq!(category["change_bytes"], bytes(1) - bytes(0), "{at}: {category}");
+        }
+    }
+}
+
+#[test]
+fn two_batch_sizes_make_a_line() {
+    insta::assert_snapshot!(
+        stdout("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --top 2 --rows 2,16 --capacity 80GiB"),
+        @"
+    A  qwen_train_b2.pickle.gz
+    B  qwen_train_b16.pickle.gz
+
+    Device 0, each at its peak
+                                     A          B               change
+      peak requested         28.82 GiB  43.79 GiB  +14.97 GiB  +51.9 %
+      peak allocated         28.82 GiB  43.79 GiB  +14.98 GiB  +52.0 %
+      peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
+      allocated at the dump  17.32 GiB  17.32 GiB    +7.53 MiB  +0.0 %
+
+      what                     A          B                change
+      parameter         5.75 GiB   5.75 GiB                  none
+      gradient          5.75 GiB      512 B   -5.75 GiB  -100.0 %
+      optimizer state  11.50 GiB  11.51 GiB     +7.50 MiB  +0.1 %
+      activation             0 B  23.26 GiB            +23.26 GiB
+      input             4.50 KiB  32.50 KiB  +28.00 KiB  +622.2 %
+      temporary         5.75 GiB   3.21 GiB    -2.54 GiB  -44.2 %
+      workspace        65.00 MiB  65.00 MiB                  none
+
+          change          A          B        count  where
+      +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward ← modeling_qwen2.py:296 forward
+       -5.74 GiB  17.25 GiB  11.51 GiB  1,014 → 676  capture.py:146 _seed_qwen ← capture.py:150 <lambda>
+      … and 13 call sites more; `--top 15` shows all
+
+      Peak by the batch
+        18.22 GiB fixed + 1.60 GiB per row (A has 2 rows, B has 16 rows), and at least 28.82 GiB,
+        whatever the batch
+        a line through two points, iteration 2 of each: a recording of a third batch would tell whether
+        it is one
+        80.00 GiB holds 38 rows at most; beside it a card has to hold what the allocator reserves beyond
+        what is allocated (up to 6.29 GiB here) and the CUDA context
+    "
+    );
+}
+
+#[test]
+fn the_ratio_of_the_batches_is_told_by_the_inputs() {
+    let line = "diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --format json";
+    let batch = &json(line)["devices"][0]["batch"];
+    assert_eq!((&batch["unit"], &batch["iteration"]), (&"first-batch".into(), &2.into()));
+    assert_eq!((&batch["points"][0]["batch"], &batch["points"][1]["batch"]), (&1.0.into(), &8.0.into()));
+    // At batch 2 the optimizer has the peak, at batch 16 the backward pass.
+    assert_eq!(batch["points"][1]["peak_bytes"], memory_stats("qwen_train_b16", "allocated_bytes.all.peak"));
+    assert_eq!(batch["points"][1]["fitted_bytes"], batch["points"][1]["peak_bytes"]);
+    assert!(batch["fixed_bytes"].as_u64().unwrap() < batch["floor_bytes"].as_u64().unwrap());
+    // The other way round the unit is the larger batch.
+    let back = &json("diff qwen_train_b16.pickle.gz qwen_train_b2.pickle.gz --format json")["devices"][0]["batch"];
+    assert_eq!(back["points"][1]["batch"], 0.125);
+    let slopes = [batch, back].map(|batch| batch["bytes_per_unit"].as_f64().unwrap());
+    assert!((slopes[1] / slopes[0] - 8.0).abs() < 1e-9, "{slopes:?}");
+    let by_rows = &json(&format!("{line} --rows 2,16 --capacity 80GiB"))["devices"][0]["batch"];
+    assert_eq!((&by_rows["unit"], &by_rows["largest_batch"]), (&"row".into(), &38.0.into()));
+    let too_little = &json(&format!("{line} --capacity 16GiB"))["devices"][0]["batch"];
+    assert!(too_little["largest_batch"].is_null() && too_little["capacity_bytes"] == 16_u64 << 30, "{too_little}");
+}
+
+#[test]
+fn a_line_is_not_claimed_where_the_batches_are_not_clear() {
+    let unclear = |line: &str| {
+        let device = json(&format!("diff {line} --format json"))["devices"][0].clone();
+        assert!(device["batch"].is_null(), "{line}");
+        device["batch_unclear"].as_str().unwrap().to_owned()
+    };
+    insta::assert_snapshot!(
+        [
+            unclear("qwen_train_b2.pickle.gz qwen_train_b2.pickle.gz"),
+            unclear("oom_gpt2_8gib.at_oom.pickle.gz oom_gpt2_8gib.pickle.gz"),
+            unclear("cuda_graph_pools.pickle.gz qwen_train_b2.pickle.gz"),
+            unclear("fuzz_expandable.pickle.gz fuzz_gc08split64.pickle.gz"),
+        ]
+        .join("\n"),
+        @"
+    the recordings have the same batch size
+    the recordings are two dumps of one process
+    the inputs and activations of the recordings are in no clear ratio
+    the inputs and activations of the recordings are in no clear ratio
+    "
+    );
+    let text = stdout("diff qwen_train_b2.pickle.gz qwen_train_b2.pickle.gz");
+    assert!(!text.contains("Peak by the batch"), "{text}");
+    let text = stdout("diff qwen_train_b2.pickle.gz qwen_train_b2.pickle.gz --capacity 24GiB");
+    assert!(text.contains("not told: the recordings have the same batch size"), "{text}");
+}
+
+#[test]
+fn rows_that_the_inputs_contradict_are_said() {
+    let text = stdout("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2,8");
+    assert!(text.contains("B's batch is 8 times A's, which `--rows` does not say"), "{text}");
+    insta::assert_snapshot!(failure("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2"), @"
+    error: `--rows` has 1 number for 2 files
+    hint: give the rows of each file's batch, in the order of the files: `--rows 8,16`
+    ");
+    assert!(failure("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 0,2").contains("--rows"));
 }
 
 #[test]

@@ -1,0 +1,162 @@
+//! `highwater diff`: what changed from one recording to another.
+
+mod batch;
+mod json;
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use highwater_analysis::batch::{BatchFit, NoFit, fit};
+use highwater_analysis::diff::{DeviceDiff, Moment, SettingDiff, SiteDiff, devices, settings};
+use highwater_analysis::view::FrameView;
+use highwater_analysis::{Analysis, analyse};
+use highwater_snapshot::Snapshot;
+
+use crate::args::Format;
+use crate::error::Problem;
+use crate::input;
+use crate::output::{to_stdout, write_json};
+use crate::units::{counted, parse_size};
+
+/// Nobody's batch has more.
+const MAX_ROWS: u64 = 1 << 40;
+
+/// The options of `highwater diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  highwater diff before.pickle after.pickle
+  highwater diff first.pickle second.pickle --at end     two dumps of one process: what grew between them
+  highwater diff batch8.pickle batch16.pickle --at iteration:2
+  highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB     the largest batch that fits")]
+pub(crate) struct Args {
+    /// The snapshots: each is compared with the first
+    #[arg(num_args = 2.., required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// When to compare: `peak`, `end`, or `iteration:N` for the peak of one [default: end for two dumps of one process,
+    /// else peak]
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    at: Option<Moment>,
+    /// Rows in the batch of each file, such as `8,16` [default: by the inputs, in batches of the first file]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_ROWS))]
+    rows: Option<Vec<u64>>,
+    /// Say the largest batch whose peak is within so much memory, such as `24GiB`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<u64>,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Rows of the table
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// One device, compared.
+struct Compared<'a> {
+    at: Moment,
+    diff: DeviceDiff<'a>,
+    /// The peak by the batch, or why there is no line.
+    batch: Result<BatchFit, NoFit>,
+}
+
+/// All that is printed.
+struct Comparison<'a> {
+    args: &'a Args,
+    analyses: &'a [Analysis<'a>],
+    devices: Vec<Compared<'a>>,
+    settings: Vec<SettingDiff<'a>>,
+}
+
+fn moment(text: &str) -> Result<Moment, &'static str> {
+    match text {
+        "peak" => Ok(Moment::Peak),
+        "end" => Ok(Moment::End),
+        _ => text
+            .strip_prefix("iteration:")
+            .and_then(|number| number.parse().ok())
+            .map(Moment::Iteration)
+            .ok_or("expected `peak`, `end` or `iteration:N`"),
+    }
+}
+
+/// Reads all, compares, prints.
+///
+/// # Errors
+/// If a snapshot cannot be read, or they have no device in common.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let snapshots = args.files.iter().map(|file| input::read_snapshot(file)).collect::<Result<Vec<Snapshot>, _>>()?;
+    let analyses: Vec<Analysis<'_>> = snapshots.iter().map(analyse).collect();
+    if let Some(Moment::Iteration(number)) = args.at {
+        check_iteration(args, &analyses, number)?;
+    }
+    if let Some(rows) = args.rows.as_ref().filter(|rows| rows.len() != args.files.len()) {
+        let (rows, files) = (counted(rows.len(), "number", "numbers"), counted(args.files.len(), "file", "files"));
+        return Err(Problem::new(format!("`--rows` has {rows} for {files}"))
+            .hint("give the rows of each file's batch, in the order of the files: `--rows 8,16`")
+            .into());
+    }
+    let mut diffs = devices(&analyses, args.at);
+    diffs.retain(|(_, diff)| args.device.is_none_or(|wanted| diff.device == wanted));
+    if diffs.is_empty() {
+        return Err(none_in_common(args, &snapshots).into());
+    }
+    let devices = diffs.into_iter().map(|(at, diff)| {
+        let batch = match diff.later_by {
+            Some(_) => Err(NoFit::OneProcess),
+            None => fit(&analyses, diff.device, args.rows.as_deref()),
+        };
+        Compared { at, diff, batch }
+    });
+    let comparison =
+        Comparison { args, analyses: &analyses, devices: devices.collect(), settings: settings(&analyses) };
+    match args.format {
+        Format::Json => to_stdout(|out| write_json(out, &json::view(&comparison)))?,
+        Format::Text => to_stdout(|out| text::write(out, &comparison))?,
+    }
+    analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
+}
+
+/// Says if a recording ends before the iteration that is asked for.
+fn check_iteration(args: &Args, analyses: &[Analysis<'_>], number: usize) -> Result<(), Problem> {
+    for (file, analysis) in args.files.iter().zip(analyses) {
+        let asked = analysis.devices.iter().filter(|device| args.device.is_none_or(|wanted| device.device == wanted));
+        for device in asked {
+            let there = device.iterations.rows.len();
+            if number >= there {
+                let what = format!("{} has no iteration {number} on device {}", input::name(file), device.device);
+                return Err(Problem::new(what).hint(match there {
+                    0 => "no iterations were found in it; compare at `peak` or `end`".to_owned(),
+                    _ => format!("it has iterations 0 to {}", there - 1),
+                }));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn none_in_common(args: &Args, snapshots: &[Snapshot]) -> Problem {
+    let has: Vec<String> = args
+        .files
+        .iter()
+        .zip(snapshots)
+        .map(|(file, snapshot)| {
+            let devices: Vec<String> = snapshot.devices().iter().map(ToString::to_string).collect();
+            format!(
+                "{} has {}",
+                input::name(file),
+                if devices.is_empty() { "none".to_owned() } else { devices.join(", ") }
+            )
+        })
+        .collect();
+    Problem::new("the snapshots have no such device in common").because(has.join("; "))
+}
+
+fn shown_frames<'a>(analyses: &'a [Analysis<'_>], site: &SiteDiff<'_>) -> Vec<FrameView<'a>> {
+    let (file, stack) = site.stack;
+    let holder = &analyses[file];
+    let shown = holder.sites.shown_frames(holder.snapshot, stack);
+    shown.into_iter().map(|frame| FrameView::new(holder.snapshot, frame)).collect()
+}
