@@ -123,8 +123,8 @@ impl<'a> DeviceAnalysis<'a> {
         let recorded = recorded(entries, &lifetimes, &timeline, leads_to_dump);
         let scopes = scopes(snapshot, device, entries);
         let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks.phases, recorded.from_start, by);
-        let growth = growth(&lifetimes, &iterations, stacks.sites);
         let categories = Categories::new(snapshot, entries, &lifetimes, &iterations, stacks.origins);
+        let growth = growth(&lifetimes, &iterations, categories.passes(), stacks.sites);
         let oom = events(entries, &timeline, settings);
         Self {
             device,

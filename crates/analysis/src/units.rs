@@ -75,6 +75,12 @@ pub fn percent(share: f64) -> String {
     if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
+/// A part of a whole as people read it: `12 %`; of nothing, nothing.
+pub fn percent_of(part: u64, whole: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+    percent(part as f64 / whole.max(1) as f64)
+}
+
 /// A time span in microseconds, in the unit that fits it.
 pub fn duration_us(us: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]

@@ -9,13 +9,13 @@ use crate::lifetime::number;
 
 /// One backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pass {
+pub struct Pass {
     /// The entry of its first allocation.
-    pub(crate) start: u32,
+    pub start: u32,
     /// One past the last entry that is surely its own.
-    pub(crate) sure_end: u32,
+    pub sure_end: u32,
     /// One past the last entry that may be its own: more than `sure_end` where frees do not tell which thread made them.
-    pub(crate) end: u32,
+    pub end: u32,
 }
 
 impl Pass {

@@ -19,7 +19,7 @@
 
 mod bare;
 mod case;
-mod course;
+pub mod course;
 pub mod origin;
 mod pairing;
 mod rules;
@@ -31,7 +31,7 @@ pub use rules::{RULES, Rule};
 use crate::iteration::Iterations;
 use crate::lifetime::Lifetimes;
 pub use case::Case;
-use course::Course;
+use course::{Course, Pass};
 use origin::{Origin, StackOrigins};
 use pairing::Pairing;
 
@@ -115,6 +115,8 @@ pub const NONE: &str = "none";
 pub struct Categories {
     /// For each lifetime: a row of [`RULES`], or past its end one of the others.
     rules: Vec<u8>,
+    passes: Vec<Pass>,
+    first_module: Option<u32>,
 }
 
 /// Beyond the rows of [`RULES`]: not told, then by the file, then by metadata, each in the order of [`Category::ALL`].
@@ -133,6 +135,16 @@ impl Categories {
             _ if rule < BY_METADATA => Decided { category: Category::ALL[rule - BY_FILE], rule: FILE },
             _ => Decided { category: Category::ALL[rule - BY_METADATA], rule: METADATA },
         }
+    }
+
+    /// The backward passes, in order.
+    pub fn passes(&self) -> &[Pass] {
+        &self.passes
+    }
+
+    /// The entry of the first allocation by a running module.
+    pub fn first_module(&self) -> Option<usize> {
+        self.first_module.map(|entry| entry as usize)
     }
 
     /// Decides every lifetime of a device.
@@ -171,7 +183,8 @@ impl Categories {
             });
             u8::try_from(rule).unwrap_or(u8::MAX)
         });
-        Self { rules: rules.collect() }
+        let rules = rules.collect();
+        Self { rules, first_module: course.modules.first().copied(), passes: course.passes }
     }
 }
 

@@ -17,7 +17,7 @@ pub use live::{BlockView, LiveView, live};
 pub use report::{
     AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
     IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView,
-    TorchView, WarningView, report, warnings,
+    TorchView, WarningView, report, report_but, warnings,
 };
 
 pub use simulate::{

@@ -7,7 +7,7 @@ use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::category::Category;
 use crate::device::DeviceAnalysis;
-use crate::findings::{Finding, explain, findings};
+use crate::findings::{Finding, explain, findings_but};
 use crate::fragmentation::Fragmentation;
 use crate::growth::Growth;
 use crate::iteration::Iteration;
@@ -521,6 +521,11 @@ pub struct HostView {
 
 /// Makes the report.
 pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
+    report_but(analysis, |_| false)
+}
+
+/// As [`report`], without some kinds of findings.
+pub fn report_but<'a>(analysis: &Analysis<'a>, is_left_out: impl Fn(&str) -> bool) -> ReportView<'a> {
     let snapshot = analysis.snapshot;
     ReportView {
         format: "highwater-report",
@@ -531,7 +536,7 @@ pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
             is_cut: snapshot.cut.is_some(),
         },
         verdict: verdict(analysis),
-        devices: analysis.devices.iter().map(|device| device_view(analysis, device)).collect(),
+        devices: analysis.devices.iter().map(|device| device_view(analysis, device, &is_left_out)).collect(),
         host: host_view(analysis),
         settings: SettingsView(&snapshot.settings.entries),
         torch: TorchView::of(snapshot),
@@ -540,7 +545,11 @@ pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
     }
 }
 
-fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> DeviceView<'a> {
+fn device_view<'a>(
+    analysis: &Analysis<'a>,
+    device: &DeviceAnalysis<'a>,
+    is_left_out: &impl Fn(&str) -> bool,
+) -> DeviceView<'a> {
     DeviceView {
         device: device.device,
         entries: device.entries.len(),
@@ -559,7 +568,7 @@ fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> Devi
         iterations: iteration_views(device, analysis.snapshot),
         growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
         oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
-        findings: findings(analysis, device),
+        findings: findings_but(analysis, device, is_left_out),
     }
 }
 

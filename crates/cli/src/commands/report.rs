@@ -59,10 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         args.input.read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::new(snapshot)))?;
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
-    let mut report = view::report(&analysis);
-    for device in &mut report.devices {
-        device.findings.retain(|finding| !args.ignore.iter().any(|id| id == finding.id));
-    }
+    let mut report = view::report_but(&analysis, |id| args.ignore.iter().any(|ignored| ignored == id));
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
     let width = if args.output.is_terminal() { terminal_width() } else { None };

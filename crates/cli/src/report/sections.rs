@@ -61,7 +61,10 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
             let severity = format!("{:?}", finding.severity).to_lowercase();
             let parts = [Some(&finding.title), Some(&finding.detail), finding.change.as_ref()];
             let sentences: Vec<_> = parts.into_iter().flatten().map(|part| format!("{}.", capitalised(part))).collect();
-            let text = format!("{severity}, device {}: {}", device.device, sentences.join(" "));
+            let about = if finding.estimated { "about " } else { "" };
+            let saving =
+                finding.saving_bytes.map_or_else(String::new, |bytes| format!(" [saves {about}{}]", size(bytes)));
+            let text = format!("{severity}, device {}{saving}: {}", device.device, sentences.join(" "));
             section.line(format!("- {}", printable(&text)));
         }
     }

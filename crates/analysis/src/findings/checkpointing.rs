@@ -1,0 +1,254 @@
+//! Activations that could be made again: a module that is called many times over, such as a transformer's block, need keep only
+//! its input.
+
+use highwater_snapshot::{EntryId, FrameId, StackId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Evidence, Finding, Severity};
+use crate::category::Category;
+use crate::category::course::Pass;
+use crate::counterfactual::Change;
+use crate::lifetime::Lifetime;
+use crate::units::{percent_of, size};
+
+/// Activations below this share of the peak are not worth their recomputation, in percent.
+const WORTH_PERCENT: u64 = 30;
+
+/// Nor is a saving below this.
+const WORTH_SAVING_PERCENT: u64 = 10;
+
+/// Parts of a call's memory that do not decide how often it is made: one in so many.
+const MINOR: u64 = 1000;
+
+/// One finding: the call that brings most.
+pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
+    let at = fullest(evidence)?;
+    let saved: Vec<&Lifetime> = evidence.live(at, Category::Activation).map(|(_, lifetime)| lifetime).collect();
+    let bytes = saved.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
+    if bytes < evidence.share_of_peak(WORTH_PERCENT) || evidence.rows().any(|(row, _)| is_recomputed(evidence, row)) {
+        return None;
+    }
+    let is_whole = evidence.passes().iter().any(|pass| pass.start == at.get());
+    let call = best_call(evidence, &saved, is_whole)?;
+    let saving = evidence.worth(evidence.peak_with(&changes(evidence, &call)))?;
+    if saving < evidence.share_of_peak(WORTH_SAVING_PERCENT) {
+        return None;
+    }
+    let frame = evidence.analysis.snapshot.frames.get(call.frame);
+    let place = super::place(evidence.analysis, crate::callsite::Site::Frame(call.frame));
+    let title = format!("{} modules keep {} for the backward pass", call.times, size(call.bytes));
+    let detail = format!(
+        "called at {place}, each keeps {}; {} of the peak is activations; kept are only the modules' inputs when each runs again in \
+         the backward pass",
+        size(call.each_bytes),
+        percent_of(bytes, evidence.peak.bytes)
+    );
+    let own = if evidence.analysis.snapshot.text(frame.filename).contains("transformers/") {
+        "`model.gradient_checkpointing_enable()`"
+    } else {
+        "`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at that line"
+    };
+    Some(
+        Finding::new("checkpointing", Severity::Info, title, detail)
+            .saves_about(saving)
+            .change(format!("where less is wanted: {own}, for about a third more computation")),
+    )
+}
+
+/// When most activations are there: as the backward pass begins that the peak belongs to, or at a peak that none follows.
+fn fullest(evidence: &Evidence<'_>) -> Option<EntryId> {
+    let peak = evidence.peak.entry?;
+    let passes = evidence.passes();
+    let after = passes.partition_point(|pass| pass.end <= peak.get());
+    match passes.get(after).or_else(|| passes.last()) {
+        Some(pass) if pass.end > peak.get() || evidence.device.oom.is_empty() => Some(EntryId::new(pass.start)),
+        _ => Some(peak),
+    }
+}
+
+fn is_recomputed(evidence: &Evidence<'_>, row: usize) -> bool {
+    evidence.device.decided(row).rule == "recomputed"
+}
+
+/// A line that calls a module, in one place of the program.
+struct Call {
+    frame: FrameId,
+    /// How often, in a forward pass.
+    times: u64,
+    /// What all of them keep.
+    bytes: u64,
+    /// What each of them keeps.
+    each_bytes: u64,
+    /// The stacks below it.
+    stacks: FxHashSet<StackId>,
+}
+
+/// The activations below one line that calls a module.
+#[derive(Default)]
+struct Below {
+    frame: Option<FrameId>,
+    /// Frames around it.
+    depth: usize,
+    bytes: u64,
+    by_stack: FxHashMap<StackId, (u64, u64)>,
+}
+
+/// The call whose modules keep most beyond what one of them keeps.
+fn best_call(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> Option<Call> {
+    let lines = CallLines::new(evidence);
+    let mut below: FxHashMap<u64, Below> = FxHashMap::default();
+    let mut by_stack: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
+    for lifetime in saved {
+        let of_stack = by_stack.entry(lifetime.stack).or_default();
+        of_stack.0 += 1;
+        of_stack.1 = of_stack.1.saturating_add(evidence.bytes(lifetime));
+    }
+    for (&stack, &(count, bytes)) in &by_stack {
+        for (path, depth, frame) in lines.of(evidence, stack) {
+            let below = below.entry(path).or_default();
+            below.frame = Some(frame);
+            below.depth = depth;
+            below.bytes = below.bytes.saturating_add(bytes);
+            below.by_stack.insert(stack, (count, bytes));
+        }
+    }
+    let calls = below.into_values().filter_map(|below| {
+        let major = below.by_stack.values().filter(|(_, bytes)| *bytes >= below.bytes / MINOR);
+        let counts: Vec<u64> = major.map(|&(count, _)| count).collect();
+        let times = if is_whole { counts.iter().copied().fold(0, gcd) } else { calls_so_far(&counts) };
+        (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
+    });
+    // Of lines that keep the same, the outermost.
+    let (_, below, times) =
+        calls.max_by_key(|(saving, below, _)| (*saving, std::cmp::Reverse(below.depth), below.frame))?;
+    let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
+    let each_bytes = of_one.fold(0, u64::saturating_add);
+    let stacks = below.by_stack.keys().copied().collect();
+    Some(Call { frame: below.frame?, times, bytes: below.bytes, each_bytes, stacks })
+}
+
+/// Which frames call modules.
+struct CallLines {
+    /// PyTorch's own way from a call to `forward`.
+    is_call: Vec<bool>,
+    /// A module that calls itself, for something beside.
+    is_wrapper: Vec<bool>,
+}
+
+impl CallLines {
+    fn new(evidence: &Evidence<'_>) -> Self {
+        let snapshot = evidence.analysis.snapshot;
+        let is_call = snapshot.frames.iter().map(|(_, frame)| {
+            matches!(snapshot.text(frame.name), "_wrapped_call_impl" | "_call_impl")
+                && snapshot.text(frame.filename).replace('\\', "/").contains("torch/nn/modules/module.py")
+        });
+        let is_wrapper = snapshot.frames.iter().map(|(_, frame)| snapshot.text(frame.name) == "__call__");
+        Self { is_call: is_call.collect(), is_wrapper: is_wrapper.collect() }
+    }
+
+    /// The lines of a stack that call modules, outermost first: what tells the way to each, how deep it is, its frame.
+    fn of(&self, evidence: &Evidence<'_>, stack: StackId) -> Vec<(u64, usize, FrameId)> {
+        let frames = if stack.is_recorded() { evidence.analysis.snapshot.stacks.get(stack) } else { &[] };
+        let mut lines = Vec::new();
+        let Some(&(mut called_at)) = frames.last() else { return lines };
+        let mut path = 0_u64;
+        for (depth, pair) in frames.windows(2).rev().enumerate() {
+            let (inner, outer) = (pair[0], pair[1]);
+            path = (path ^ outer.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            if !self.is_call[outer.index()] && !self.is_wrapper[outer.index()] {
+                called_at = outer;
+            }
+            if self.is_call[inner.index()] && !self.is_call[outer.index()] {
+                lines.push((path, depth, called_at));
+            }
+        }
+        lines
+    }
+}
+
+/// How many calls are over in a forward pass that failed: of the one under way, some blocks are there.
+fn calls_so_far(counts: &[u64]) -> u64 {
+    let times = counts.iter().copied().min().unwrap_or(0);
+    let fits = |&count: &u64| count % times <= count / times;
+    if times > 0 && counts.iter().all(fits) { times } else { 0 }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// What would not be there: of each call all but its input, until the backward pass comes to it.
+fn changes(evidence: &Evidence<'_>, call: &Call) -> Vec<Change> {
+    let own: Vec<&Lifetime> = evidence
+        .rows()
+        .filter(|(row, lifetime)| {
+            call.stacks.contains(&lifetime.stack) && evidence.device.decided(*row).category == Category::Activation
+        })
+        .map(|(_, lifetime)| lifetime)
+        .collect();
+    let passes = evidence.passes();
+    let pass_of = |lifetime: &Lifetime| {
+        let alloc = lifetime.alloc().map_or(0, EntryId::get);
+        passes.partition_point(|pass: &Pass| pass.start <= alloc)
+    };
+    let mut changes = Vec::new();
+    for of_pass in own.chunk_by(|a, b| pass_of(a) == pass_of(b)) {
+        let calls = by_call(of_pass, call.times);
+        let mut behind: Option<&[&Lifetime]> = None;
+        for kept in calls.iter().rev().filter(|kept| !kept.is_empty()) {
+            let from = backward_begins(evidence, kept, behind);
+            // What backward is done with before it comes to this call is its output: the input of the call behind.
+            let is_output = |lifetime: &&&Lifetime| evidence.span(lifetime).end < from;
+            let without = kept.iter().filter(|l| !is_output(l)).map(|l| {
+                let span = evidence.span(l);
+                Change::without(span.start..from.min(span.end), evidence.bytes(l))
+            });
+            changes.extend(without);
+            if behind.is_some() && !kept.iter().any(|l| is_output(&l)) {
+                changes.push(Change::with(evidence.span(kept[0]).start..from, input_bytes(evidence, kept)));
+            }
+            behind = Some(kept);
+        }
+    }
+    changes
+}
+
+/// The entry from which on a call's own activations are freed: when the call behind it is done with.
+fn backward_begins(evidence: &Evidence<'_>, kept: &[&Lifetime], behind: Option<&[&Lifetime]>) -> usize {
+    let ends = |lifetimes: &[&Lifetime]| {
+        let mut ends: Vec<usize> = lifetimes.iter().map(|l| evidence.span(l).end).collect();
+        ends.sort_unstable();
+        ends
+    };
+    let own = ends(kept);
+    let Some(behind) = behind.map(ends) else { return own[0] };
+    let done = behind[behind.len() - 1];
+    // What is shared by all calls goes last.
+    if done <= own[own.len() / 2] { done } else { behind[behind.len() * 9 / 10].min(own[own.len() / 2]) }
+}
+
+/// A call's input, where it is not among what the call before keeps: as large as the least of what it keeps itself, biases and
+/// statistics not counted.
+fn input_bytes(evidence: &Evidence<'_>, kept: &[&Lifetime]) -> u64 {
+    let bytes = || kept.iter().map(|l| evidence.bytes(l));
+    let sum = bytes().fold(0, u64::saturating_add);
+    bytes().filter(|&bytes| bytes >= sum / 64).min().unwrap_or(0)
+}
+
+/// The activations of one pass, by which of the calls made them.
+fn by_call<'a>(lifetimes: &[&'a Lifetime], times: u64) -> Vec<Vec<&'a Lifetime>> {
+    let mut counts: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
+    for lifetime in lifetimes {
+        counts.entry(lifetime.stack).or_default().0 += 1;
+    }
+    // What a forward pass that failed has of one more call comes last.
+    let mut calls: Vec<Vec<&Lifetime>> = vec![Vec::new(); usize::try_from(times).unwrap_or(0) + 1];
+    let last = calls.len() - 1;
+    for lifetime in lifetimes {
+        let Some((count, seen)) = counts.get_mut(&lifetime.stack) else { continue };
+        let call = *seen / (*count / times).max(1);
+        *seen += 1;
+        calls[usize::try_from(call).unwrap_or(last).min(last)].push(lifetime);
+    }
+    calls
+}

@@ -1,0 +1,84 @@
+//! `empty_cache()` that gave back what was needed again.
+
+use highwater_snapshot::Action;
+
+use super::{Evidence, Finding, Severity};
+use crate::units::{counted, size};
+
+/// Calls below which there is no habit.
+const MIN_CALLS: usize = 3;
+
+/// A call bought nothing if so much of what it gave back is reserved again, in percent.
+const AGAIN_PERCENT: u64 = 75;
+
+/// One finding for all calls.
+pub(super) fn empty_cache(evidence: &Evidence<'_>) -> Option<Finding> {
+    let calls = calls(evidence);
+    let (released, again, reserving) = calls.iter().fold((0_u64, 0_u64, 0_usize), |sum, call| {
+        (sum.0.saturating_add(call.released_bytes), sum.1.saturating_add(call.again_bytes), sum.2 + call.reserving)
+    });
+    if calls.len() < MIN_CALLS || again < released / 100 * AGAIN_PERCENT {
+        return None;
+    }
+    let title = format!("`empty_cache()` gave back {} that was reserved again", size(again));
+    let detail = format!(
+        "{} gave {} back to the driver, and {} asked the driver for {} of it again: each waits for the device",
+        counted(calls.len(), "call", "calls"),
+        size(released),
+        counted(reserving, "request", "requests"),
+        size(again)
+    );
+    Some(Finding::new("empty-cache", Severity::Warning, title, detail).change(
+        "leave `torch.cuda.empty_cache()` out of the loop: it makes no room that PyTorch would not make by itself before it fails; \
+         it is for other processes on the device",
+    ))
+}
+
+/// One call of `empty_cache()`.
+struct Call {
+    /// What it gave back.
+    released_bytes: u64,
+    /// How much of that was reserved again before the next call.
+    again_bytes: u64,
+    /// By so many requests to the driver.
+    reserving: usize,
+}
+
+/// Runs of releases that no request made: those of a retry have the request's stack, and its allocation follows.
+fn calls(evidence: &Evidence<'_>) -> Vec<Call> {
+    let entries = evidence.device.entries;
+    let (actions, stacks, sizes) = (entries.actions(), entries.stacks(), entries.sizes_bytes());
+    let mut calls: Vec<Call> = Vec::new();
+    let mut row = 0;
+    while row < actions.len() {
+        match actions[row] {
+            Action::SEGMENT_FREE | Action::SEGMENT_UNMAP => {
+                let begin = row;
+                let releases = |action: Action| matches!(action, Action::SEGMENT_FREE | Action::SEGMENT_UNMAP);
+                while row < actions.len() && releases(actions[row]) {
+                    row += 1;
+                }
+                let released_bytes = sizes[begin..row].iter().copied().fold(0, u64::saturating_add);
+                let is_for_request = row < actions.len()
+                    && matches!(
+                        actions[row],
+                        Action::SEGMENT_ALLOC | Action::SEGMENT_MAP | Action::ALLOC | Action::OOM
+                    )
+                    && stacks[row] == stacks[begin];
+                if !is_for_request && stacks[begin].is_recorded() {
+                    calls.push(Call { released_bytes, again_bytes: 0, reserving: 0 });
+                }
+                continue;
+            }
+            Action::SEGMENT_ALLOC | Action::SEGMENT_MAP => {
+                if let Some(call) = calls.last_mut().filter(|call| call.again_bytes < call.released_bytes) {
+                    call.again_bytes = call.again_bytes.saturating_add(sizes[row]).min(call.released_bytes);
+                    call.reserving += 1;
+                }
+            }
+            _ => {}
+        }
+        row += 1;
+    }
+    calls
+}

@@ -1,0 +1,180 @@
+//! Memory that only Python's garbage collector gives back: tensors in reference cycles.
+//!
+//! What reference counting frees goes one by one, where its last owner lets go; a list lets go of the newest first. The
+//! collector frees what has piled up in one go, the oldest first, at whatever line it happens to run.
+
+use highwater_snapshot::{Action, EntryId, FrameId, StackId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Evidence, Finding, Severity, place};
+use crate::category::Category;
+use crate::counterfactual::Change;
+use crate::lifetime::Lifetime;
+use crate::units::{counted, size};
+
+/// Blocks of one stack that make a pile.
+const MIN_PILE: usize = 3;
+
+/// One finding for all sites.
+pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
+    let collections = collections(evidence);
+    let mut by_stack: FxHashMap<StackId, Vec<&Lifetime>> = FxHashMap::default();
+    for (row, lifetime) in evidence.rows().filter(|(_, l)| l.alloc().is_some() && l.stack.is_recorded()) {
+        if may_be_garbage(evidence.device.decided(row).category) {
+            by_stack.entry(lifetime.stack).or_default().push(lifetime);
+        }
+    }
+    let mut piles: Vec<Pile<'_>> = by_stack
+        .into_iter()
+        .filter_map(|(stack, lifetimes)| Pile::of(evidence, stack, lifetimes, &collections))
+        .collect();
+    piles.sort_unstable_by_key(|pile| pile.stack);
+    let changes: Vec<Change> = piles.iter().flat_map(|pile| pile.without(evidence)).collect();
+    let saving = evidence.worth(evidence.peak_with(&changes))?;
+    let collected: usize = piles.iter().map(|pile| pile.collected).sum();
+    let runs: FxHashSet<usize> = piles.iter().flat_map(|pile| pile.runs.iter().copied()).collect();
+    let last = runs.iter().max().map(|&run| &collections[run])?;
+    let title = format!("{} of the peak waits for Python's garbage collector", size(saving));
+    let largest = piles.iter().flat_map(|pile| pile.lifetimes.iter()).map(|l| (evidence.site(l), evidence.bytes(l)));
+    let detail = format!(
+        "as reference cycles do, {} piled up and were freed in {}, the oldest first (last at {}), not one by one: {}; each freed when \
+         its line makes the next, the peak would be {}",
+        counted(collected, "block", "blocks"),
+        counted(runs.len(), "run of the collector", "runs of the collector"),
+        place(evidence.analysis, evidence.analysis.sites.site(last.stack)),
+        evidence.places(largest),
+        size(evidence.peak.bytes - saving)
+    );
+    Some(Finding::new("garbage-collector", Severity::Warning, title, detail).saves(saving).change(
+        "break the cycle that holds these tensors: an object that refers to itself, a closure or hook that refers to its own \
+         object (use `weakref`), an exception that is kept with its traceback",
+    ))
+}
+
+/// Parameters go with their module, gradients and state with theirs: in one go as well.
+fn may_be_garbage(category: Category) -> bool {
+    !matches!(category, Category::Parameter | Category::Gradient | Category::OptimizerState | Category::Workspace)
+}
+
+/// A run of frees with nothing between, from one line of Python, outside of the backward pass.
+struct Collection {
+    /// Its first entry.
+    start: usize,
+    /// The stack that frees.
+    stack: StackId,
+}
+
+/// Every run of frees, in order.
+fn collections(evidence: &Evidence<'_>) -> Vec<Collection> {
+    let (actions, stacks) = (evidence.device.entries.actions(), evidence.device.entries.stacks());
+    let mut collections: Vec<Collection> = Vec::new();
+    let mut is_open = false;
+    for (row, &action) in actions.iter().enumerate() {
+        match action {
+            Action::FREE_REQUESTED => {
+                if !is_open || collections.last().is_none_or(|last| last.stack != stacks[row]) {
+                    collections.push(Collection { start: row, stack: stacks[row] });
+                }
+                is_open = true;
+            }
+            Action::FREE_COMPLETED => {}
+            _ => is_open = false,
+        }
+    }
+    collections
+}
+
+/// What one line makes and only the collector frees.
+struct Pile<'a> {
+    stack: StackId,
+    /// In order.
+    lifetimes: Vec<&'a Lifetime>,
+    /// How many were freed.
+    collected: usize,
+    /// The runs that freed some.
+    runs: Vec<usize>,
+}
+
+impl<'a> Pile<'a> {
+    fn of(
+        evidence: &Evidence<'a>,
+        stack: StackId,
+        lifetimes: Vec<&'a Lifetime>,
+        collections: &[Collection],
+    ) -> Option<Self> {
+        let run_of = |lifetime: &Lifetime| {
+            let freed = lifetime.free_requested()?.index();
+            collections.partition_point(|run| run.start <= freed).checked_sub(1)
+        };
+        let mut freed: Vec<(usize, &Lifetime)> = Vec::new();
+        for &lifetime in &lifetimes {
+            match run_of(lifetime) {
+                Some(run) => freed.push((run, lifetime)),
+                None if lifetime.free_completed().is_some() => return None,
+                None => {}
+            }
+        }
+        freed.sort_by_key(|&(run, _)| run);
+        let of_runs = || freed.chunk_by(|a, b| a.0 == b.0);
+        let is_pile = |of_run: &[(usize, &Lifetime)]| {
+            let oldest_first = of_run.windows(2).all(|pair| pair[0].1.free_requested() < pair[1].1.free_requested());
+            of_run.len() >= MIN_PILE && oldest_first
+        };
+        let piled: usize = of_runs().filter(|of_run| is_pile(of_run)).map(<[_]>::len).sum();
+        let runs: Vec<usize> = of_runs().map(|of_run| of_run[0].0).collect();
+        let by_python = runs.iter().all(|&run| is_of_python(evidence, collections[run].stack));
+        let anywhere = runs.iter().any(|&run| collections[run].stack != collections[runs[0]].stack);
+        if piled == 0
+            || piled * 5 < freed.len() * 4
+            || !by_python
+            || !(anywhere || has_returned(evidence, &lifetimes, collections[runs[0]].stack))
+        {
+            return None;
+        }
+        Some(Self { stack, collected: freed.len(), lifetimes, runs })
+    }
+
+    /// Each gone when the next one is made.
+    fn without(&self, evidence: &Evidence<'_>) -> Vec<Change> {
+        let pairs = self.lifetimes.windows(2).map(|pair| {
+            let (own, next) = (evidence.span(pair[0]), evidence.span(pair[1]));
+            Change::without(next.start.min(own.end)..own.end, evidence.bytes(pair[0]))
+        });
+        pairs.collect()
+    }
+}
+
+/// Whether Python frees: autograd's own frees are no collection. Not told where frees have no stacks.
+fn is_of_python(evidence: &Evidence<'_>, stack: StackId) -> bool {
+    !stack.is_recorded()
+        || evidence.analysis.snapshot.stacks.get(stack).iter().any(|&f| evidence.analysis.sites.owner(f).is_python())
+}
+
+/// Whether the function that allocates has returned before its blocks are freed: what a function gathers, it clears itself.
+///
+/// Either it is not running as they are freed, or the program was elsewhere between two calls of it.
+fn has_returned(evidence: &Evidence<'_>, lifetimes: &[&Lifetime], freed: StackId) -> bool {
+    /// Entries that are looked at between two calls.
+    const BETWEEN: usize = 10_000;
+    let (snapshot, entries) = (evidence.analysis.snapshot, evidence.device.entries);
+    let [first, second, ..] = lifetimes else { return false };
+    let frames = snapshot.stacks.get(first.stack);
+    let own = evidence.analysis.sites.shown_frames(snapshot, first.stack);
+    let (Some(&function), Some(&outermost)) = (own.first(), frames.last()) else { return false };
+    let function = snapshot.frames.get(function);
+    let is_elsewhere = |stack: StackId| {
+        stack.is_recorded() && {
+            let frames = snapshot.stacks.get(stack);
+            let runs = |&frame: &FrameId| {
+                let frame = snapshot.frames.get(frame);
+                frame.name == function.name && frame.filename == function.filename
+            };
+            // Of the same thread.
+            frames.last() == Some(&outermost) && !frames.iter().any(runs)
+        }
+    };
+    let index = |lifetime: &Lifetime| lifetime.alloc().map_or(0, EntryId::index);
+    let between = index(first)..index(second).min(index(first).saturating_add(BETWEEN));
+    is_elsewhere(freed)
+        || entries.stacks().iter().skip(between.start).take(between.len()).any(|&stack| is_elsewhere(stack))
+}

@@ -1,0 +1,54 @@
+//! Allocator settings under which the recording would have reserved less: the recording, run through the allocator again.
+
+use super::{Evidence, Finding, Severity};
+use crate::replay::Step;
+use crate::units::size;
+use crate::view::answer::{Replayed, is_asynchronous};
+use crate::whatif::{Confidence, Memory};
+
+/// Unused memory below this share of what is reserved is not worth the replay, in percent.
+const WORTH_PERCENT: u64 = 10;
+
+/// Nor is less than this.
+const WORTH_BYTES: u64 = 64 << 20;
+
+/// Settings are tried by runs of the whole program: for recordings of more requests, `highwater simulate` does.
+const MOST_REQUESTS: usize = 1_000_000;
+
+/// One finding: the settings that reserve least.
+pub(super) fn settings(evidence: &Evidence<'_>) -> Option<Finding> {
+    let device = evidence.device;
+    let reserved = device.timeline.reserved_peak().bytes;
+    let unused = reserved.saturating_sub(device.timeline.active_peak().bytes);
+    let is_small = unused < WORTH_BYTES || unused < reserved / 100 * WORTH_PERCENT;
+    let requests = device.lifetimes.rows.len();
+    if !device.recorded.is_whole() || is_small || requests > MOST_REQUESTS || is_asynchronous(evidence.analysis) {
+        return None;
+    }
+    let study = Replayed::new(evidence.analysis, device, None).study;
+    if !study.fidelity.is_exact() || study.program.steps.iter().all(|step| !matches!(step, Step::Alloc { .. })) {
+        return None;
+    }
+    let candidates = study.candidates();
+    let case = |(conf, settings): &(String, _)| (conf.clone(), study.case(settings, Memory::Ample));
+    let mut cases = candidates.iter().map(case);
+    let (_, own) = cases.next()?;
+    let (conf, best) = cases
+        .filter(|(_, case)| case.confidence != Confidence::PremiseBroken)
+        .min_by_key(|(_, case)| case.run.peak_reserved_bytes())?;
+    let (own_bytes, bytes) = (own.run.peak_reserved_bytes(), best.run.peak_reserved_bytes());
+    let saving = own_bytes.saturating_sub(bytes);
+    if saving < WORTH_BYTES || saving < own_bytes / 100 * WORTH_PERCENT {
+        return None;
+    }
+    let title = format!("{} less would be reserved under other allocator settings", size(saving));
+    let detail = format!(
+        "replayed under `{conf}`, the recording's reserved peak is {} rather than {}",
+        size(bytes),
+        size(own_bytes)
+    );
+    let change = format!(
+        "`PYTORCH_CUDA_ALLOC_CONF={conf}`; `highwater simulate` has all settings, and how little memory is enough"
+    );
+    Some(Finding::new("allocator-settings", Severity::Warning, title, detail).saves(saving).change(change))
+}

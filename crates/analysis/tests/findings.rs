@@ -1,0 +1,177 @@
+//! What findings claim, against what the change brought on an H200: `testdata/findings/README.md`.
+
+use std::path::{Path, PathBuf};
+
+use highwater_analysis::findings::{self, Finding, IDS};
+use highwater_analysis::view::answer::Replayed;
+use highwater_analysis::whatif::Memory;
+use highwater_analysis::{Analysis, analyse};
+use highwater_snapshot::Snapshot;
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+}
+
+fn recording(name: &str) -> Snapshot {
+    Snapshot::open(testdata().join(format!("{name}.pickle.gz"))).expect("the recording reads")
+}
+
+fn findings_of(analysis: &Analysis<'_>) -> Vec<Finding> {
+    analysis.devices.iter().flat_map(|device| findings::findings(analysis, device)).collect()
+}
+
+/// What the change brought, in bytes of the allocated peak.
+fn measured(name: &str) -> u64 {
+    let json = std::fs::read(testdata().join("findings/measured.json")).expect("the measurements are there");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
+    let peak = |side: &str| json[name][side]["peak_allocated"].as_u64().expect("a number");
+    peak("with").saturating_sub(peak("without"))
+}
+
+/// A saving is within so many percent of what was measured.
+#[track_caller]
+fn assert_near(name: &str, saving: u64, percent: u64) {
+    let measured = measured(name);
+    let off = saving.abs_diff(measured);
+    assert!(off <= measured / 100 * percent, "{name}: {saving} claimed, {measured} measured");
+}
+
+#[track_caller]
+fn assert_found(name: &str, id: &str, percent: u64) {
+    let snapshot = recording(&format!("findings/{name}"));
+    let found = findings_of(&analyse(&snapshot));
+    let finding = found.iter().find(|finding| finding.id == id);
+    let finding = finding.unwrap_or_else(|| panic!("{name}: no {id} in {found:#?}"));
+    assert_near(name, finding.saving_bytes.expect("it claims a saving"), percent);
+    assert!(finding.change.is_some(), "{name}: nothing to change");
+}
+
+#[test]
+fn gradients_that_are_kept_cost_what_was_measured() {
+    assert_found("zero_grad_gpt2", "gradients-kept", 1);
+    assert_found("zero_grad_before_backward", "gradients-kept", 1);
+    // With `None`, some gradients are copied as they are kept: that is not in the recording.
+    assert_found("zero_grad_begin_resnet", "gradients-kept", 5);
+}
+
+#[test]
+fn what_the_optimizer_makes_costs_what_was_measured() {
+    assert_found("foreach_adamw_gpt2", "optimizer-intermediates", 1);
+    assert_found("foreach_sgd_clip", "optimizer-intermediates", 1);
+    assert_found("foreach_rmsprop_mlp", "optimizer-intermediates", 1);
+}
+
+#[test]
+fn weights_that_are_there_twice_cost_what_was_measured() {
+    assert_found("load_state_dict_on_gpu", "loading-copies", 1);
+    assert_found("load_state_dict_kept", "weights-twice", 1);
+}
+
+#[test]
+fn inputs_that_need_not_be_there_cost_what_was_measured() {
+    assert_found("dataset_on_device", "data-on-device", 1);
+    assert_found("prefetch_queue", "device-prefetch", 1);
+}
+
+#[test]
+fn leaks_and_cycles_cost_what_was_measured() {
+    assert_found("leak_total_loss", "growth", 10);
+    assert_found("cycle_exception", "garbage-collector", 1);
+    assert_found("cycle_in_loop", "garbage-collector", 6);
+}
+
+#[test]
+fn estimates_are_near_what_was_measured() {
+    assert_found("checkpoint_gpt2", "checkpointing", 3);
+    assert_found("checkpoint_sequential_mlp", "checkpointing", 5);
+    assert_found("checkpoint_vit_own", "checkpointing", 12);
+    assert_found("logits_llama_bf16", "logits-copies", 10);
+    assert_found("logits_own_fp32", "logits-copies", 30);
+    assert_found("autocast_resnet", "mixed-precision", 10);
+}
+
+#[test]
+fn habits_that_cost_nothing_are_not_accused() {
+    for (name, not) in [
+        ("accumulate", "gradients-kept"),
+        ("cleared_lists", "garbage-collector"),
+        ("prefetch_queue", "growth"),
+        ("inference_bf16", "mixed-precision"),
+        ("adam_moments", "mixed-precision"),
+        ("foreach_sgd_clip", "gradients-kept"),
+    ] {
+        let snapshot = recording(&format!("findings/{name}"));
+        let found = findings_of(&analyse(&snapshot));
+        assert!(found.iter().all(|finding| finding.id != not), "{name}: {found:#?}");
+    }
+}
+
+#[test]
+fn a_cache_that_is_emptied_in_the_loop_is_found() {
+    let snapshot = recording("findings/empty_cache_each");
+    let found = findings_of(&analyse(&snapshot));
+    assert!(found.iter().any(|finding| finding.id == "empty-cache"), "{found:#?}");
+}
+
+#[test]
+fn settings_save_what_the_replay_says() {
+    for name in ["findings/varlen_random", "recordings/resnet50_expandable", "recordings/annotated"] {
+        let snapshot = recording(name);
+        let analysis = analyse(&snapshot);
+        for finding in findings_of(&analysis).iter().filter(|finding| finding.id == "allocator-settings") {
+            let study = Replayed::new(&analysis, &analysis.devices[0], None).study;
+            let peak = |settings| study.case(settings, Memory::Ample).run.peak_reserved_bytes();
+            let own = peak(&study.recorded);
+            assert_eq!(own, analysis.devices[0].timeline.reserved_peak().bytes, "{name}: the replay is the recording");
+            let best = study.candidates().iter().map(|(_, settings)| peak(settings)).min().expect("there are settings");
+            assert_eq!(finding.saving_bytes, Some(own - best), "{name}");
+        }
+    }
+    let snapshot = recording("findings/varlen_random");
+    let found = findings_of(&analyse(&snapshot));
+    let of = |id| found.iter().find(|finding| finding.id == id);
+    assert!(of("allocator-settings").unwrap().change.as_ref().unwrap().contains("expandable_segments:True"));
+    assert!(of("varying-shapes").unwrap().title.contains("24 sizes"));
+    assert!(of("reserved-unused").is_none(), "the settings say it");
+}
+
+#[test]
+fn the_garbage_collector_is_recognised_in_reference_cycles() {
+    let snapshot = recording("recordings/reference_cycles");
+    let found = findings_of(&analyse(&snapshot));
+    let garbage = found.iter().find(|finding| finding.id == "garbage-collector").expect("it is recognised");
+    // Twenty-three tensors, of which one would be there at a time: the last is as large as the others' successor.
+    assert_eq!(garbage.saving_bytes, Some(78 << 20));
+}
+
+#[test]
+fn the_loss_that_is_kept_is_named() {
+    let snapshot = recording("recordings/leak_grows");
+    let found = findings_of(&analyse(&snapshot));
+    let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
+    assert!(growth.detail.contains("the loss itself, made at capture.py:252 step"), "{}", growth.detail);
+    assert!(growth.change.as_ref().unwrap().contains("loss.item()"));
+}
+
+#[test]
+fn kinds_that_are_left_out_are_not_looked_for() {
+    let snapshot = recording("findings/varlen_random");
+    let analysis = analyse(&snapshot);
+    let device = &analysis.devices[0];
+    for left_out in IDS {
+        let found = findings::findings_but(&analysis, device, |id| id == left_out);
+        assert!(found.iter().all(|finding| finding.id != left_out));
+    }
+    assert!(findings::findings_but(&analysis, device, |_| true).is_empty());
+}
+
+#[test]
+fn every_finding_has_its_page() {
+    let pages = testdata().join("../docs/findings");
+    let list = std::fs::read_to_string(pages.join("README.md")).expect("there is a list");
+    for id in IDS {
+        let page = std::fs::read_to_string(pages.join(format!("{id}.md"))).unwrap_or_default();
+        assert!(page.starts_with("# ") && page.lines().next().unwrap().ends_with(&format!("(`{id}`)")), "{id}");
+        assert!(list.contains(&format!("({id}.md)")), "{id} is not in the list");
+    }
+}
