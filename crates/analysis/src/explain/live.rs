@@ -52,8 +52,7 @@ impl Live {
                 _ => {}
             }
         }
-        let is_training = |row| matches!(device.decided(row).category, Category::Gradient | Category::OptimizerState);
-        live.purpose = if (0..device.lifetimes.rows.len()).any(is_training) {
+        live.purpose = if trains(device) {
             Purpose::Training
         } else if live.saved_bytes() == 0 {
             Purpose::Running
@@ -138,6 +137,20 @@ impl Live {
             parts.iter().map(|(bytes, name, advice)| format!("{} of {name}: {advice}", size(*bytes))).collect();
         step.detail = format!("{}. {}", parts.join(". "), capitalised(&missing(situation)));
     }
+}
+
+/// Whether an optimizer ran, or autograd made gradients worth the name: what native threads keep for themselves looks like a
+/// small one.
+fn trains(device: &DeviceAnalysis<'_>) -> bool {
+    let mut gradient_bytes = 0_u64;
+    for (row, lifetime) in device.lifetimes.rows.iter().enumerate() {
+        match device.decided(row).category {
+            Category::OptimizerState => return true,
+            Category::Gradient => gradient_bytes = gradient_bytes.saturating_add(lifetime.requested_bytes),
+            _ => {}
+        }
+    }
+    gradient_bytes > device.peak().bytes / 100
 }
 
 fn capitalised(text: &str) -> String {

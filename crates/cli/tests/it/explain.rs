@@ -133,6 +133,10 @@ fn the_last_step_rests_on_what_was_live() {
     need less at once, of activations first: 74 % of what was live
     23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. At this moment 338.00 MiB less would have done, 1.0 % of what was held; later requests may need more
     ");
+    insta::assert_snapshot!(last_step(&json("explain linear_forward.pickle.gz --capacity 3GiB --format json")), @"
+    need less at once, of parameters first: 63 % of what was live
+    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. At this moment 16.00 MiB less would have done, 0.5 % of what was held; later requests may need more
+    ");
     // A message does not tell what was live.
     let of_message = of_message(&recorded_message("oom_gpt2_8gib"), &["--format", "json"]).stdout;
     let document: Value = serde_json::from_str(&of_message).unwrap();
