@@ -129,9 +129,9 @@ pub fn fit(analyses: &[Analysis<'_>], device: u32, rows: Option<&[u64]>) -> Resu
         return Err(NoFit::Sizes);
     }
     let covers = covers(sides.iter().map(|(_, side)| *side));
-    let sizes: Vec<Sizes<'_>> =
+    let made: Vec<Sizes<'_>> =
         sides.iter().map(|(analysis, side)| Sizes::new(analysis, side, &entries(side, covers))).collect();
-    let told: Vec<Option<Ratio>> = sizes.iter().map(|side| ratio(&sizes[0], side)).collect();
+    let told: Vec<Option<Ratio>> = made.iter().map(|side| ratio(&made[0], side)).collect();
     let (batches, contradiction) = match rows {
         Some(rows) => by_rows(rows, &told)?,
         None => (told.into_iter().map(|ratio| ratio.ok_or(NoFit::Ratio)).collect::<Result<Vec<_>, _>>()?, None),

@@ -4,11 +4,13 @@ use highwater_snapshot::EntryId;
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
 use super::disagreement::best;
+use super::live::Live;
 use super::message::Message;
 use super::situation::{Limit, Situation};
 use super::steps::{Step, sort, steps};
 use crate::Analysis;
 use crate::callsite::SiteTotal;
+use crate::category::Category;
 use crate::device::DeviceAnalysis;
 use crate::findings::place;
 use crate::growth::Growth;
@@ -50,6 +52,8 @@ pub struct Failure {
     pub steps: Vec<Step>,
     /// What was live, by call site, the largest first.
     pub live: Vec<SiteTotal>,
+    /// The same bytes by category, in the order of [`Category::ALL`].
+    pub categories: [u64; Category::ALL.len()],
     /// What the simulator says of other settings, for the first failure of a device.
     pub verdict: Option<Verdict>,
     /// The fewest blocks that stood in the way.
@@ -142,6 +146,10 @@ impl Context<'_, '_> {
     ) -> Failure {
         let diagnosis = diagnosis(&situation);
         let mut steps = steps(&situation, &diagnosis);
+        let live = Live::new(self.device, live_after, self.analysis.snapshot);
+        if let Some(shrink) = steps.iter_mut().find(|step| step.id == "shrink") {
+            live.advise(shrink, &situation);
+        }
         if let Some(growth) = growth(self.analysis, &self.device.growth) {
             let shrink = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
             steps.insert(shrink, growth);
@@ -154,6 +162,7 @@ impl Context<'_, '_> {
             diagnosis,
             steps,
             live: self.device.counted_by_site(live_after, self.analysis.snapshot, &self.analysis.sites),
+            categories: live.categories,
             verdict: None,
             pinned: proof.pinned,
             gaps: proof.gaps,

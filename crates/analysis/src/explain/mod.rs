@@ -11,6 +11,7 @@
 mod diagnosis;
 mod disagreement;
 mod failure;
+mod live;
 mod log;
 mod message;
 mod situation;

@@ -267,7 +267,17 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     {
         return None;
     }
-    let detail = match (situation.shortage_bytes(), situation.held_bytes) {
+    Some(Step::new(
+        "shrink",
+        "need less at once: a smaller batch or shorter sequences, activation checkpointing, bfloat16, a sharded or 8-bit \
+         optimizer",
+        missing(situation),
+    ))
+}
+
+/// How much less would have done.
+pub(super) fn missing(situation: &Situation) -> String {
+    match (situation.shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
             "at this moment {} less would have done, {} of what was held; later requests may need more",
             size(shortage),
@@ -277,13 +287,7 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             format!("at this moment {} less would have done; later requests may need more", size(shortage))
         }
         _ => "how much less would do, the numbers do not tell".to_owned(),
-    };
-    Some(Step::new(
-        "shrink",
-        "need less at once: a smaller batch or shorter sequences, activation checkpointing, bfloat16, a sharded or 8-bit \
-         optimizer",
-        detail,
-    ))
+    }
 }
 
 /// How to learn more than a message says.

@@ -2,7 +2,9 @@
 
 use highwater_snapshot::EntryId;
 
-use super::{CallSiteView, FrameView, PinningView, VerdictView, WarningView, call_site_view, frames_of_entry};
+use super::{
+    CallSiteView, CategoriesView, FrameView, PinningView, VerdictView, WarningView, call_site_view, frames_of_entry,
+};
 use crate::Analysis;
 use crate::explain::{
     Cause, Diagnosis, Failure, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
@@ -205,6 +207,8 @@ pub struct FailureExplainedView<'a> {
     pub shares: Vec<ShareView>,
     /// What to change.
     pub steps: Vec<StepView>,
+    /// What was live, by what it is for; in the total that its call sites go by.
+    pub categories: CategoriesView,
     /// What was live.
     pub call_sites: Vec<CallSiteView<'a>>,
     /// What was free in the allocator, and why it did not do.
@@ -391,6 +395,7 @@ impl<'a> FailureExplainedView<'a> {
             diagnosis: DiagnosisView::new(&failure.diagnosis, situation),
             shares: shares(situation),
             steps: failure.steps.iter().cloned().map(StepView::new).collect(),
+            categories: CategoriesView::new(failure.categories),
             call_sites: failure.live.iter().map(|total| call_site_view(analysis, total)).collect(),
             gaps: failure.gaps.map(GapsView::new),
             pinning: failure.pinned.as_ref().map(|pinned| PinningView::new(analysis, pinned)),

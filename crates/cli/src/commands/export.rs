@@ -46,7 +46,7 @@ pub(crate) struct Args {
 enum Target {
     /// The snapshot with PyTorch's keys, as JSON
     Json,
-    /// The trace, a row for each entry
+    /// The trace, a row for each entry, with what its block is for
     Csv,
     /// The snapshot as PyTorch writes it
     Pickle,
@@ -67,9 +67,9 @@ enum Target {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.check()?;
     match args.to {
-        Target::Json | Target::Csv | Target::Pickle => args.export_snapshot(),
+        Target::Json | Target::Pickle => args.export_snapshot(),
         Target::Html => args.export_page(),
-        Target::ChromeTrace | Target::Speedscope | Target::Folded => args.export_analysis(),
+        Target::Csv | Target::ChromeTrace | Target::Speedscope | Target::Folded => args.export_analysis(),
     }
 }
 
@@ -108,8 +108,7 @@ impl Args {
         let snapshot = self.input.read()?;
         self.output.write(|out| match self.to {
             Target::Json => snapshot.write_json(out),
-            Target::Pickle => snapshot.write_pickle(out),
-            _ => export::csv::write(out, &snapshot, &self.input.devices(&snapshot)),
+            _ => snapshot.write_pickle(out),
         })?;
         Ok(warnings::print(&snapshot.warnings)?)
     }
@@ -138,6 +137,7 @@ impl Args {
         let moment = self.at.unwrap_or_default();
         moment.check(&analysis, &devices)?;
         self.output.write(|out| match self.to {
+            Target::Csv => export::csv::write(out, &analysis, &devices),
             Target::ChromeTrace => export::chrome_trace::write(out, &analysis, &devices),
             Target::Speedscope => export::speedscope::write(out, &analysis, &devices, moment),
             _ => export::folded::write(out, &analysis, &devices, moment),

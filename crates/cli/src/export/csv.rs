@@ -1,42 +1,67 @@
 //! The trace as CSV: one line for each entry, as RFC 4180 has it.
 //!
+//! An entry that allocates or frees is about one lifetime, and says what that was for.
+//!
 //! Control characters are written as escapes, so that no row breaks over two lines. A cell without a value is empty.
 
 use std::io::{self, Write};
 
-use highwater_snapshot::{Action, EntryId, EntryTable, PoolId, Snapshot, StackId};
+use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_snapshot::{Action, Entry, EntryId, PoolId, Snapshot, StackId};
 
 use crate::frames;
 use crate::printable::printable;
 
 const HEADER: &str = "device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,\
-                      compile_context,stack";
+                      compile_context,stack,category,category_rule";
 
 /// Writes the entries of the devices, one after the other.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, snapshot: &Snapshot, devices: &[u32]) -> io::Result<()> {
-    let stacks = Stacks::new(snapshot);
+pub(crate) fn write(out: &mut impl Write, analysis: &Analysis<'_>, devices: &[u32]) -> io::Result<()> {
+    let stacks = Stacks::new(analysis.snapshot);
     writeln!(out, "{HEADER}")?;
-    for &device in devices {
-        if let Some(trace) = snapshot.trace(device) {
-            trace.ids().try_for_each(|id| write_row(out, snapshot, &stacks, device, trace, id))?;
-        }
+    for device in devices.iter().filter_map(|&device| analysis.device(device)) {
+        let lifetimes = lifetimes(device);
+        device.entries.ids().try_for_each(|id| {
+            let row = lifetimes.get(id.index()).copied().filter(|&row| row != NONE);
+            write_row(out, analysis.snapshot, &stacks, device, id, row)
+        })?;
     }
     Ok(())
+}
+
+/// Stands for an entry that is about no lifetime.
+const NONE: u32 = u32::MAX;
+
+/// The lifetime that each entry is about.
+fn lifetimes(device: &DeviceAnalysis<'_>) -> Vec<u32> {
+    let mut rows = vec![NONE; device.entries.len()];
+    for (number, lifetime) in (0..NONE).zip(&device.lifetimes.rows) {
+        for entry in [lifetime.alloc(), lifetime.free_requested(), lifetime.free_completed()].into_iter().flatten() {
+            let Entry { action, address, .. } = device.entries.get(entry);
+            let is_of_block = matches!(action, Action::ALLOC | Action::FREE_REQUESTED | Action::FREE_COMPLETED);
+            // An end that was not recorded stands at an entry about something else.
+            if is_of_block && address == lifetime.address {
+                rows[entry.index()] = number;
+            }
+        }
+    }
+    rows
 }
 
 fn write_row(
     out: &mut impl Write,
     snapshot: &Snapshot,
     stacks: &Stacks,
-    device: u32,
-    trace: &EntryTable,
+    device: &DeviceAnalysis<'_>,
     id: EntryId,
+    lifetime: Option<u32>,
 ) -> io::Result<()> {
+    let trace = device.entries;
     let entry = trace.get(id);
-    write!(out, "{device},{},", id.get())?;
+    write!(out, "{},{},", device.device, id.get())?;
     write_text(out, snapshot.action_name(entry.action))?;
     out.write_all(b",")?;
     write_number(out, (entry.action != Action::OOM).then_some(entry.address))?;
@@ -55,7 +80,13 @@ fn write_row(
     write_text(out, snapshot.text(entry.compile_context))?;
     out.write_all(b",")?;
     stacks.write(out, entry.stack)?;
-    writeln!(out)
+    match lifetime {
+        Some(row) => {
+            let decided = device.decided(row as usize);
+            writeln!(out, ",{},{}", decided.category.name(), decided.rule)
+        }
+        None => writeln!(out, ",,"),
+    }
 }
 
 fn write_number(out: &mut impl Write, number: Option<impl std::fmt::Display>) -> io::Result<()> {

@@ -153,9 +153,10 @@ fn the_ratio_of_the_batches_is_told_by_the_inputs() {
     let slopes = [batch, back].map(|batch| batch["bytes_per_unit"].as_f64().unwrap());
     assert!((slopes[1] / slopes[0] - 8.0).abs() < 1e-9, "{slopes:?}");
     let by_rows = &json(&format!("{line} --rows 2,16 --capacity 80GiB"))["devices"][0]["batch"];
-    assert_eq!((&by_rows["unit"], &by_rows["largest_batch"]), (&"row".into(), &38.0.into()));
+    assert_eq!((&by_rows["unit"], &by_rows["capacity"]["largest_batch"]), (&"row".into(), &38.0.into()));
     let too_little = &json(&format!("{line} --capacity 16GiB"))["devices"][0]["batch"];
-    assert!(too_little["largest_batch"].is_null() && too_little["capacity_bytes"] == 16_u64 << 30, "{too_little}");
+    let none: Option<f64> = None;
+    assert_eq!(too_little["capacity"], serde_json::json!({"bytes": 16_u64 << 30, "largest_batch": none}));
 }
 
 #[test]
@@ -205,4 +206,21 @@ fn a_moment_or_a_file_that_is_not_there_is_said() {
     assert!(said.starts_with("error: `linear_forward.pickle.gz` has no iteration 4 on device 0"), "{said}");
     let said = failure("diff linear_forward.pickle.gz linear_forward.pickle.gz --device 7");
     assert!(said.contains("no such device in common"), "{said}");
+}
+
+#[test]
+fn three_batch_sizes_say_how_straight_the_line_is() {
+    let files = [8, 32, 96].map(|rows| format!("../batches/resnet18_b{rows}.pickle.gz")).join(" ");
+    let text = stdout(&format!("diff {files} --top 1"));
+    let (_, batch) = text.split_once("  Peak by the batch\n").unwrap();
+    insta::assert_snapshot!(batch, @"
+    197.28 MiB fixed + 170.66 MiB per batch of A (B's batch is 4 times A's, C's batch is 12 times
+    A's)
+    a line fitted to iteration 2 of each, which is off by at most 7.48 MiB there; it may not go on
+    beyond them
+    ");
+    let text = stdout(&format!("diff {files} --capacity 1MiB"));
+    assert!(text.contains("1.00 MiB holds no batch: the peak is "), "{text}");
+    let text = stdout(&format!("diff {files} --capacity 4GiB"));
+    assert!(text.contains("4.00 GiB holds 22.84 times A's batch at most; "), "{text}");
 }

@@ -92,6 +92,58 @@ fn fragmentation_is_answered_with_a_setting_that_was_run() {
     assert_eq!(told["steps"][0], *step);
 }
 
+/// The last step's title and detail.
+fn last_step(document: &Value) -> String {
+    let step = document["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(step["id"], "shrink");
+    format!("{}\n{}", step["title"].as_str().unwrap(), step["detail"].as_str().unwrap())
+}
+
+#[test]
+fn what_was_live_is_told_by_category() {
+    for line in ["oom_gpt2_8gib.pickle.gz", "oom_whole_gpu.pickle.gz", "qwen_train_b2.pickle.gz --capacity 24GiB"] {
+        let document = json(&format!("explain {line} --format json"));
+        let failure = &document["failures"][0];
+        let of_sites = failure["call_sites"].as_array().unwrap().iter().map(|site| site["bytes"].as_u64().unwrap());
+        let categories = failure["categories"].as_object().unwrap();
+        let sum: u64 = categories.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+        assert_eq!(sum, of_sites.sum::<u64>(), "{line}");
+        assert_eq!(failure["allocated_bytes"], sum, "{line}");
+    }
+    insta::assert_snapshot!(stdout("explain oom_gpt2_8gib.pickle.gz"));
+    let text = stdout("explain oom_whole_gpu.pickle.gz");
+    assert!(!text.contains("by what it is for"), "nothing is told of what a plain loop makes: {text}");
+}
+
+#[test]
+fn the_last_step_rests_on_what_was_live() {
+    insta::assert_snapshot!(last_step(&json("explain oom_gpt2_8gib.pickle.gz --format json")), @"
+    need less at once, of activations first: 80 % of what was live
+    6.31 GiB of activations: a smaller batch or shorter sequences; to train, activation checkpointing; to run only, `torch.inference_mode()`, which keeps none. 1.32 GiB of parameters: a smaller dtype; to run only, quantised weights. At this moment 256.00 MiB less would have done, 3.2 % of what was held; later requests may need more
+    ");
+    insta::assert_snapshot!(last_step(&json("explain oom_whole_gpu.pickle.gz --format json")), @"
+    need less at once, of what the call sites hold: 100 % of what was live is of a kind that is not told
+    137.00 GiB of a kind that is not told: its call sites say where it was made. At this moment 4.71 GiB less would have done, 3.4 % of what was held; later requests may need more
+    ");
+    insta::assert_snapshot!(last_step(&json("explain qwen_train_b2.pickle.gz --capacity 24GiB --format json")), @"
+    need less at once, of optimizer state first: 50 % of what was live
+    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). At this moment 192.00 MiB less would have done, 0.8 % of what was held; later requests may need more
+    ");
+    insta::assert_snapshot!(last_step(&json("explain qwen_train_b16.pickle.gz --capacity 32GiB --format json")), @"
+    need less at once, of activations first: 74 % of what was live
+    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. At this moment 338.00 MiB less would have done, 1.0 % of what was held; later requests may need more
+    ");
+    insta::assert_snapshot!(last_step(&json("explain linear_forward.pickle.gz --capacity 3GiB --format json")), @"
+    need less at once, of parameters first: 63 % of what was live
+    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. At this moment 16.00 MiB less would have done, 0.5 % of what was held; later requests may need more
+    ");
+    // A message does not tell what was live.
+    let of_message = of_message(&recorded_message("oom_gpt2_8gib"), &["--format", "json"]).stdout;
+    let document: Value = serde_json::from_str(&of_message).unwrap();
+    let step = document["steps"].as_array().unwrap().iter().find(|step| step["id"] == "shrink").unwrap();
+    assert!(step["title"].as_str().unwrap().ends_with("a sharded or 8-bit optimizer"), "{step}");
+}
+
 #[test]
 fn a_program_that_fits_is_told_so() {
     let text = stdout("explain multi_stream.pickle.gz --capacity 1GiB");

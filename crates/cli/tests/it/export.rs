@@ -34,20 +34,47 @@ fn csv_has_a_line_for_each_entry() {
     let csv = stdout("export oom_whole_gpu.pickle.gz --to csv --redact");
     assert_eq!(csv.lines().count(), 1 + 144);
     let lines: Vec<_> = csv.lines().filter(|line| !line.contains("alloc")).collect();
-    insta::assert_snapshot!(lines.join("\n"), @r"
-        device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,compile_context,stack
-        0,142,oom,,7516192768,0,,1795222681366082,2454847488,,N/A,capture.py:307 _;capture.py:353 main;capture.py:377 <module>
-        0,143,snapshot,0,147102629888,0,,1795222681366696,,,N/A,
+    insta::assert_snapshot!(lines.join("\n"), @"
+    device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,compile_context,stack,category,category_rule
+    0,142,oom,,7516192768,0,,1795222681366082,2454847488,,N/A,capture.py:307 _;capture.py:353 main;capture.py:377 <module>,,
+    0,143,snapshot,0,147102629888,0,,1795222681366696,,,N/A,,,
     ");
+}
+
+#[test]
+fn csv_says_what_each_block_is_for_as_live_does() {
+    let csv = stdout("export oom_gpt2_8gib.pickle.gz --to csv");
+    let last_three = |line: &str| -> Vec<String> {
+        let mut cells: Vec<_> = line.rsplitn(3, ',').map(str::to_owned).collect();
+        cells.reverse();
+        cells
+    };
+    let rows: Vec<_> = csv.lines().skip(1).map(last_three).collect();
+    let live = json("live oom_gpt2_8gib.pickle.gz --at peak --blocks --format json");
+    let blocks = live["blocks"].as_array().unwrap();
+    assert!(blocks.len() > 300, "{}", blocks.len());
+    for block in blocks {
+        let row = &rows[usize::try_from(block["alloc_entry"].as_u64().unwrap()).unwrap()];
+        assert_eq!((&block["category"], &block["category_rule"]), (&row[1].clone().into(), &row[2].clone().into()));
+    }
+    // What is freed is what was allocated.
+    let count = |action: &str, category: &str| {
+        let is = |line: &&str| line.contains(&format!(",{action},")) && last_three(line)[1] == category;
+        csv.lines().filter(is).count()
+    };
+    assert_eq!(count("alloc", "activation"), 73);
+    assert_eq!(count("free_requested", "activation"), 73);
+    assert_eq!(count("free_completed", "activation"), 73);
+    assert_eq!(count("segment_alloc", ""), csv.lines().filter(|line| line.contains(",segment_alloc,")).count());
 }
 
 #[test]
 fn csv_quotes_what_needs_it() {
     let csv = run_with("export - --to csv", AWKWARD);
     insta::assert_snapshot!(csv.stdout, @r#"
-        device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,compile_context,stack
-        0,0,segment_alloc,4096,2097152,0,"1,0",,,,,
-        0,1,alloc,4096,12,0,"1,0",,,"say ""a,b""\nthen \u{1b}[2J",,a;b.py:3 f\tg;main.py:1 <module>
+    device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,compile_context,stack,category,category_rule
+    0,0,segment_alloc,4096,2097152,0,"1,0",,,,,,,
+    0,1,alloc,4096,12,0,"1,0",,,"say ""a,b""\nthen \u{1b}[2J",,a;b.py:3 f\tg;main.py:1 <module>,unknown,none
     "#);
 }
 

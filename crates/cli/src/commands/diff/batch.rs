@@ -71,9 +71,12 @@ fn sentences(args: &Args, diff: &DeviceDiff<'_>, fit: &BatchFit) -> Vec<String> 
 fn compared(fit: &BatchFit) -> String {
     let others = fit.points.iter().enumerate().skip(usize::from(!fit.is_by_rows));
     let others: Vec<String> = others
-        .map(|(i, point)| match fit.is_by_rows {
-            true => format!("{} has {}", letter(i), counted(point.batch.times, "row", "rows")),
-            false => format!("{}'s batch is {} A's", letter(i), times(point.batch)),
+        .map(|(i, point)| {
+            if fit.is_by_rows {
+                format!("{} has {}", letter(i), counted(point.batch.times, "row", "rows"))
+            } else {
+                format!("{}'s batch is {} A's", letter(i), times(point.batch))
+            }
         })
         .collect();
     others.join(", ")

@@ -77,10 +77,14 @@ struct BatchView {
     /// One for each file.
     points: Vec<PointView>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    capacity_bytes: Option<u64>,
-    /// Within the capacity; null if none is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    largest_batch: Option<Option<f64>>,
+    capacity: Option<CapacityView>,
+}
+
+#[derive(serde::Serialize)]
+struct CapacityView {
+    bytes: u64,
+    /// Null if none is within it.
+    largest_batch: Option<f64>,
 }
 
 #[derive(serde::Serialize)]
@@ -193,7 +197,6 @@ fn batch_view(fit: &BatchFit, capacity_bytes: Option<u64>) -> BatchView {
                 fitted_bytes: point.fitted_bytes,
             })
             .collect(),
-        capacity_bytes,
-        largest_batch: capacity_bytes.map(|capacity| fit.largest_batch(capacity)),
+        capacity: capacity_bytes.map(|bytes| CapacityView { bytes, largest_batch: fit.largest_batch(bytes) }),
     }
 }

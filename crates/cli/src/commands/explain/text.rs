@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use highwater_analysis::category::Category;
 use highwater_analysis::view::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 
 use crate::frames;
@@ -107,6 +108,7 @@ fn write_evidence(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> i
         let place = frames::short_of(frame.filename, frame.name, frame.line);
         writeln!(out, "\nAsked for at {place}")?;
     }
+    write_categories(out, failure)?;
     if !failure.call_sites.is_empty() {
         writeln!(out, "\nWhat was live, by call site")?;
         let mut table = Table::new([("", Align::Right), ("", Align::Right), ("", Align::Left)]).indented(2);
@@ -144,6 +146,22 @@ fn write_evidence(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> i
     }
     writeln!(out)?;
     sentences.iter().try_for_each(|sentence| paragraph(out, "", &format!("{}.", capitalised(sentence))))
+}
+
+/// What was live, by what it is for, the largest first; nothing where that is not told of any.
+fn write_categories(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> io::Result<()> {
+    let mut named = failure.categories.named();
+    named.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    if named.iter().all(|&(name, bytes)| bytes == 0 || name == Category::Unknown.name()) {
+        return Ok(());
+    }
+    let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add).max(1);
+    writeln!(out, "\nWhat was live, by what it is for")?;
+    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2);
+    for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
+        table.row([size(bytes), name.replace('_', " "), bar(bytes, all)]);
+    }
+    table.write(out, terminal_width())
 }
 
 fn gaps(gaps: &GapsView) -> Option<String> {
