@@ -12,7 +12,7 @@ use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::category::Category;
 use crate::device::DeviceAnalysis;
-use crate::findings::place;
+use crate::findings::{findings_but, place};
 use crate::growth::Growth;
 use crate::oom::{self, OutOfMemory};
 use crate::units::{counted, size};
@@ -150,6 +150,12 @@ impl Context<'_, '_> {
         if let Some(shrink) = steps.iter_mut().find(|step| step.id == "shrink") {
             live.advise(shrink, &situation);
         }
+        if diagnosis.cause != Cause::NeverFits {
+            let shrink = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
+            steps.splice(shrink..shrink, self.findings());
+            let shrink = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
+            sort(&mut steps[..shrink]);
+        }
         if let Some(growth) = growth(self.analysis, &self.device.growth) {
             let shrink = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
             steps.insert(shrink, growth);
@@ -168,6 +174,26 @@ impl Context<'_, '_> {
             gaps: proof.gaps,
             situation,
         }
+    }
+
+    /// What the recording itself shows could be less, with what that brings at its peak.
+    fn findings(&self) -> Vec<Step> {
+        /// Findings that are told.
+        const MOST: usize = 5;
+        // Settings have a step by what fits, growth one of its own.
+        let findings =
+            findings_but(self.analysis, self.device, |id| matches!(id, "allocator-settings" | "growth" | "batch-size"));
+        let mut steps: Vec<Step> = findings
+            .into_iter()
+            .filter_map(|finding| {
+                let (change, saving) = (finding.change?, finding.saving_bytes?);
+                let detail = format!("{}: {}", finding.title, finding.detail);
+                Some(Step { brings_bytes: Some(saving), ..Step::new(finding.id, change, detail) })
+            })
+            .collect();
+        sort(&mut steps);
+        steps.truncate(MOST);
+        steps
     }
 
     /// The numbers of an entry, with what only the message says.

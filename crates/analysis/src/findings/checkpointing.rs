@@ -51,7 +51,7 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     Some(
         Finding::new("checkpointing", Severity::Info, title, detail)
             .saves_about(saving)
-            .change(format!("where less is wanted: {own}, for about a third more computation")),
+            .change(format!("{own}, for about a third more computation")),
     )
 }
 

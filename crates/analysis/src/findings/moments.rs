@@ -34,7 +34,7 @@ pub(super) fn full_precision(evidence: &Evidence<'_>) -> Option<Finding> {
         size(bytes - saving)
     );
     Some(Finding::new("full-precision-moments", Severity::Info, title, detail).saves_about(saving).change(
-        "where less is wanted: an 8-bit optimizer (bitsandbytes, torchao), one with less state (Adafactor, Lion), or state that is \
+        "an 8-bit optimizer (bitsandbytes, torchao), one with less state (Adafactor, Lion), or state that is \
          sharded over ranks (FSDP, ZeRO)",
     ))
 }

@@ -88,9 +88,11 @@ pub(super) fn mixed_precision(evidence: &Evidence<'_>) -> Option<Finding> {
          copies of the weights in 16 bits, {}, come beside it",
         size(weights / 2)
     );
-    Some(Finding::new("mixed-precision", Severity::Info, title, detail).saves_about(saving).change(
-        "where less is wanted: `with torch.autocast(\"cuda\", torch.bfloat16)` around the forward pass and the loss",
-    ))
+    Some(
+        Finding::new("mixed-precision", Severity::Info, title, detail)
+            .saves_about(saving)
+            .change("`with torch.autocast(\"cuda\", torch.bfloat16)` around the forward pass and the loss"),
+    )
 }
 
 /// What autocast would change about a saved block.

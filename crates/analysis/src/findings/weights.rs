@@ -23,12 +23,9 @@ pub(super) fn frozen(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let trains = !evidence.passes().is_empty();
     let (what, change) = if trains {
-        (
-            "weights that have no gradient",
-            "where less is wanted: load the frozen weights in 4 or 8 bits (QLoRA with bitsandbytes, torchao)",
-        )
+        ("weights that have no gradient", "load the frozen weights in 4 or 8 bits (QLoRA with bitsandbytes, torchao)")
     } else {
-        ("weights", "where less is wanted: load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)")
+        ("weights", "load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)")
     };
     let (saving, assumed) = match numbers(evidence) {
         Numbers::Full | Numbers::Mixed => (frozen / 4 * 3, "as they are float32"),

@@ -29,6 +29,8 @@ pub(crate) enum Item {
     Line(String),
     /// A table.
     Table(Table),
+    /// A point of a list, with paragraphs under it.
+    Point(String, Vec<String>),
     /// Lines that keep their shape.
     Picture(Vec<String>),
 }
@@ -40,6 +42,10 @@ impl Section {
 
     pub(crate) fn line(&mut self, line: impl Into<String>) {
         self.items.push(Item::Line(line.into()));
+    }
+
+    pub(crate) fn point(&mut self, title: impl Into<String>, paragraphs: Vec<String>) {
+        self.items.push(Item::Point(title.into(), paragraphs));
     }
 
     pub(crate) fn table(&mut self, table: Table) {
@@ -62,6 +68,10 @@ impl Document {
             for item in &section.items {
                 match item {
                     Item::Line(line) => wrapped(out, line, 2, width)?,
+                    Item::Point(title, paragraphs) => {
+                        wrapped(out, &format!("- {title}"), 2, width)?;
+                        paragraphs.iter().try_for_each(|paragraph| wrapped(out, paragraph, 4, width))?;
+                    }
                     Item::Table(table) => table.write(out, width)?,
                     Item::Picture(lines) => lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?,
                 }
@@ -81,6 +91,10 @@ impl Document {
             for item in &section.items {
                 match item {
                     Item::Line(line) => writeln!(out, "{}\n", escaped(line))?,
+                    Item::Point(title, paragraphs) => {
+                        writeln!(out, "- **{}**\n", escaped(title))?;
+                        paragraphs.iter().try_for_each(|paragraph| writeln!(out, "  {}\n", escaped(paragraph)))?;
+                    }
                     Item::Table(table) => table.write_markdown(out)?,
                     Item::Picture(lines) => writeln!(out, "```text\n{}\n```\n", lines.join("\n"))?,
                 }

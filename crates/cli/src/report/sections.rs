@@ -59,13 +59,14 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
         // The lead says the out-of-memory event already.
         for finding in device.findings.iter().filter(|finding| finding.id != "oom") {
             let severity = format!("{:?}", finding.severity).to_lowercase();
-            let parts = [Some(&finding.title), Some(&finding.detail), finding.change.as_ref()];
-            let sentences: Vec<_> = parts.into_iter().flatten().map(|part| format!("{}.", capitalised(part))).collect();
             let about = if finding.estimated { "about " } else { "" };
             let saving =
                 finding.saving_bytes.map_or_else(String::new, |bytes| format!(" [saves {about}{}]", size(bytes)));
-            let text = format!("{severity}, device {}{saving}: {}", device.device, sentences.join(" "));
-            section.line(format!("- {}", printable(&text)));
+            let title = format!("{severity}, device {}{saving}: {}", device.device, finding.title);
+            let detail = format!("{}.", capitalised(&finding.detail));
+            let change = finding.change.as_ref().map(|change| format!("→ {change}"));
+            let paragraphs = [Some(detail), change].into_iter().flatten();
+            section.point(printable(&title), paragraphs.map(|text| printable(&text).into_owned()).collect());
         }
     }
     (!section.items.is_empty()).then_some(section)

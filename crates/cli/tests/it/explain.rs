@@ -50,7 +50,8 @@ fn a_limit_is_a_limit_by_the_message_and_by_the_snapshot() {
     assert_eq!(together["diagnosis"]["limit"]["at_least_bytes"], 8 * gib);
     assert!(together.get("disagreements").is_none(), "{}", together["disagreements"]);
     for document in [&by_message, &by_snapshot, &together] {
-        assert_eq!(ids(document)[..2], ["raise-limit", "shrink"]);
+        let ids = ids(document);
+        assert!(ids[0] == "raise-limit" && ids.contains(&"shrink"), "{ids:?}");
         assert!(!document.to_string().contains("expandable_segments"));
     }
 }

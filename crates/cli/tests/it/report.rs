@@ -24,74 +24,82 @@ fn the_report_gives_the_answer_first() {
 
 #[test]
 fn a_small_report_reads_like_this() {
-    insta::assert_snapshot!(stdout("report linear_forward.pickle.gz"), @r"
-        linear_forward.pickle.gz: 26 trace entries of 1 device, 3.64 KiB of pickle protocol 4, torch 2.10 to 2.11
+    insta::assert_snapshot!(stdout("report linear_forward.pickle.gz"), @"
+    linear_forward.pickle.gz: 26 trace entries of 1 device, 3.64 KiB of pickle protocol 4, torch 2.10 to 2.11
 
-        Device 0 peaked at 4.13 GiB allocated at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.90 GiB (46 %), was allocated at capture.py:133 linear_forward.
+    Device 0 peaked at 4.13 GiB allocated at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.90 GiB (46 %), was allocated at capture.py:133 linear_forward.
 
-        What to look at
-          - warning, device 0: 1.12 GiB of the peak is the iteration before, which was not let go yet. Still alive while the next iteration makes the same again: 954.00 MiB at capture.py:133 linear_forward; 190.73 MiB at capture.py:132 linear_forward; freed at the iteration's end, the peak would be 3.01 GiB. `del` these results at the end of the loop's body, or make them inside a function.
+    What to look at
+      - warning, device 0 [saves 1.12 GiB]: 1.12 GiB of the peak is the iteration before, which was not let go yet
+        Still alive while the next iteration makes the same again: 954.00 MiB at capture.py:133 linear_forward; 190.73 MiB at capture.py:132 linear_forward; freed at the iteration's end, the peak would be 3.01 GiB.
+        → `del` these results at the end of the loop's body, or make them inside a function
+      - info, device 0 [saves about 1.40 GiB]: 1.86 GiB of the peak is weights
+        45 % of the peak; in 8 bits a number, they would be about 477.05 MiB, as they are float32.
+        → load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)
+      - info, device 0: the peak is 1.90 GiB fixed, and 2.24 GiB that grows with the batch at most
+        Parameters, their gradients, optimizer state and workspaces stay what they are; inputs, activations and temporaries may grow with the batch.
+        → a batch twice as large needs at most 2.24 GiB more; `highwater diff` of recordings of two batch sizes fits a line
 
-        Device 0
-          peak allocated         4.13 GiB  4,436,169,216 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
-          peak requested         4.13 GiB  4,434,803,008 bytes
-          peak reserved          4.13 GiB  4,439,670,784 bytes
-          allocated at the dump  3.01 GiB  3,235,827,712 bytes
-          requested at the dump  3.01 GiB  3,234,803,008 bytes
-          reserved at the dump   4.13 GiB  4,439,670,784 bytes
+    Device 0
+      peak allocated         4.13 GiB  4,436,169,216 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
+      peak requested         4.13 GiB  4,434,803,008 bytes
+      peak reserved          4.13 GiB  4,439,670,784 bytes
+      allocated at the dump  3.01 GiB  3,235,827,712 bytes
+      requested at the dump  3.01 GiB  3,234,803,008 bytes
+      reserved at the dump   4.13 GiB  4,439,670,784 bytes
 
-            4.13 GiB ┤                                       ···███▅▅▅▅▅▅·········███▅▅▅▅▅▅·········
-                     │                                          █████████         █████████
-                     │                  ···▂▂▂▂▂▂▃▃▃▃▃▃▃▃▃▆▆▆▆▆▆█████████▃▃▃▃▃▃▆▆▆█████████▃▃▃▃▃▃▃▃▃
-                     │                     █████████████████████████████████████████████████████████
-                     │                     █████████████████████████████████████████████████████████
-            2.07 GiB ┤···▅▅▅▅▅▅▅▅▅▅▅▅███████████████████████████████████████████████████████████████
-                     │   ███████████████████████████████████████████████████████████████████████████
-                     │   ███████████████████████████████████████████████████████████████████████████
-                     │   ███████████████████████████████████████████████████████████████████████████
-                     │   ███████████████████████████████████████████████████████████████████████████
-                 0 B └──────────────────────────────────────────────────────────────────────────────
-                                     |                    |     ▲              |
-                      0                                                                     entry 25
-                      █ allocated   · reserved   ▲ peak   | iteration
+        4.13 GiB ┤                                       ···███▅▅▅▅▅▅·········███▅▅▅▅▅▅·········
+                 │                                          █████████         █████████
+                 │                  ···▂▂▂▂▂▂▃▃▃▃▃▃▃▃▃▆▆▆▆▆▆█████████▃▃▃▃▃▃▆▆▆█████████▃▃▃▃▃▃▃▃▃
+                 │                     █████████████████████████████████████████████████████████
+                 │                     █████████████████████████████████████████████████████████
+        2.07 GiB ┤···▅▅▅▅▅▅▅▅▅▅▅▅███████████████████████████████████████████████████████████████
+                 │   ███████████████████████████████████████████████████████████████████████████
+                 │   ███████████████████████████████████████████████████████████████████████████
+                 │   ███████████████████████████████████████████████████████████████████████████
+                 │   ███████████████████████████████████████████████████████████████████████████
+             0 B └──────────────────────────────────────────────────────────────────────────────
+                                 |                    |     ▲              |
+                  0                                                                     entry 25
+                  █ allocated   · reserved   ▲ peak   | iteration
 
-        Device 0: live at the peak, by what it is for
-           allocated  share  what
-            1.86 GiB   45 %  parameter  ██████████▉
-            1.86 GiB   45 %  temporary  ██████████▉
-          381.47 MiB  9.0 %  input      ██▎
-           33.00 MiB  0.8 %  workspace  ▎
+    Device 0: live at the peak, by what it is for
+       allocated  share  what
+        1.86 GiB   45 %  parameter  ██████████▉
+        1.86 GiB   45 %  temporary  ██████████▉
+      381.47 MiB  9.0 %  input      ██▎
+       33.00 MiB  0.8 %  workspace  ▎
 
-        Device 0: live at the peak, by call site: 4.13 GiB in 8 allocations
-           allocated  share  count  where
-            1.90 GiB   46 %      4  capture.py:133 linear_forward
-            1.86 GiB   45 %      2  capture.py:130 linear_forward
-          381.47 MiB  9.0 %      2  capture.py:132 linear_forward
+    Device 0: live at the peak, by call site: 4.13 GiB in 8 allocations
+       allocated  share  count  where
+        1.90 GiB   46 %      4  capture.py:133 linear_forward
+        1.86 GiB   45 %      2  capture.py:130 linear_forward
+      381.47 MiB  9.0 %      2  capture.py:132 linear_forward
 
-        Device 0: 3 iterations, by repetition in the trace
-             entries  peak allocated  at its end  peak of each phase
-          0     5–11        3.01 GiB    3.01 GiB  forward 3.01 GiB
-          1    12–18        4.13 GiB    3.01 GiB  forward 4.13 GiB
-          2    19–25        4.13 GiB    3.01 GiB  forward 4.13 GiB
+    Device 0: 3 iterations, by repetition in the trace
+         entries  peak allocated  at its end  peak of each phase
+      0     5–11        3.01 GiB    3.01 GiB  forward 3.01 GiB
+      1    12–18        4.13 GiB    3.01 GiB  forward 4.13 GiB
+      2    19–25        4.13 GiB    3.01 GiB  forward 4.13 GiB
 
-        Device 0: fragmentation
-             3.34 MiB  free at the peak: reserved and in no active block
-             1.30 MiB  active beyond what was requested, at the peak
-             1.12 GiB  free at the dump: reserved and in no active block (27 %)
-             1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
-             2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
-           954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
-          1000.69 KiB  active beyond what was requested, at the dump: the allocator's rounding
+    Device 0: fragmentation
+         3.34 MiB  free at the peak: reserved and in no active block
+         1.30 MiB  active beyond what was requested, at the peak
+         1.12 GiB  free at the dump: reserved and in no active block (27 %)
+         1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
+         2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
+       954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
+      1000.69 KiB  active beyond what was requested, at the dump: the allocator's rounding
 
-        Allocator settings
-          PYTORCH_CUDA_ALLOC_CONF is not set
-          max_split_size = unlimited
-          garbage_collection_threshold = 0.0
-          expandable_segments = false
-          pinned_num_register_threads = 1
-          release_lock_on_cudamalloc = false
-          pinned_use_cuda_host_register = false
-          graph_capture_record_stream_reuse = false
+    Allocator settings
+      PYTORCH_CUDA_ALLOC_CONF is not set
+      max_split_size = unlimited
+      garbage_collection_threshold = 0.0
+      expandable_segments = false
+      pinned_num_register_threads = 1
+      release_lock_on_cudamalloc = false
+      pinned_use_cuda_host_register = false
+      graph_capture_record_stream_reuse = false
     ");
 }
 

@@ -26,7 +26,7 @@ fn totals_equal_memory_stats_to_the_byte() {
         assert_eq!(snapshot.end_totals(device), expected, "{}", path.display());
         compared += 1;
     }
-    assert_eq!(compared, 17);
+    assert_eq!(compared, 18);
 }
 
 #[test]

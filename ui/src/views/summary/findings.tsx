@@ -47,7 +47,12 @@ function Body({finding, device}: {finding: Finding; device: DeviceReport}) {
       {finding.change && (
         <p>
           → <Prose text={finding.change} />
-          {finding.saving_bytes !== undefined && <span class="chip">about {binary(finding.saving_bytes)}</span>}
+          {finding.saving_bytes !== undefined && (
+            <span class="chip">
+              saves {finding.estimated && 'about '}
+              {binary(finding.saving_bytes)}
+            </span>
+          )}
         </p>
       )}
       <div class="actions">

@@ -13,6 +13,7 @@ export interface Finding {
   title: string;
   detail: string;
   saving_bytes?: number;
+  estimated?: boolean;
   change?: string;
 }
 
@@ -106,7 +107,7 @@ export interface Report {
 /** Where in the viewer something is seen. */
 export interface Place {
   readonly words: string;
-  readonly view: 'timeline' | 'state' | 'segments' | 'stacks';
+  readonly view: 'timeline' | 'state' | 'segments' | 'stacks' | 'what-if';
   readonly cursor?: number;
   readonly selection?: {from: number; to: number};
   readonly query?: string;
@@ -121,6 +122,9 @@ export function placesOf({id}: Pick<Finding, 'id'>, device: DeviceReport): Place
     }
     case 'growth':
       return growthPlaces(device);
+    case 'allocator-settings':
+      return [{words: 'try settings', view: 'what-if'}];
+    case 'varying-shapes':
     case 'reserved-unused': {
       const entry = device.peak.reserved_entry;
       return typeof entry === 'number'
@@ -137,8 +141,14 @@ export function placesOf({id}: Pick<Finding, 'id'>, device: DeviceReport): Place
     case 'truncated':
     case 'late-recording':
       return [{words: 'what was there before', view: 'timeline', cursor: 0, query: 'before'}];
-    default:
+    case 'no-stacks':
+    case 'private-pools':
+    case 'empty-cache':
       return [];
+    default: {
+      const entry = device.at_peak?.entry;
+      return typeof entry === 'number' ? [{words: 'state at the peak', view: 'state', cursor: entry}] : [];
+    }
   }
 }
 
