@@ -25,7 +25,9 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     let at = fullest(evidence)?;
     let saved: Vec<&Lifetime> = evidence.live(at, Category::Activation).map(|(_, lifetime)| lifetime).collect();
     let bytes = saved.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
-    if bytes < evidence.share_of_peak(WORTH_PERCENT) || evidence.rows().any(|(row, _)| is_recomputed(evidence, row)) {
+    if bytes < evidence.share_of_peak(WORTH_PERCENT)
+        || evidence.of(Category::Activation).any(|(row, _)| is_recomputed(evidence, row))
+    {
         return None;
     }
     let is_whole = evidence.passes().iter().any(|pass| pass.start == at.get());
@@ -180,10 +182,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// What would not be there: of each call all but its input, until the backward pass comes to it.
 fn changes(evidence: &Evidence<'_>, call: &Call) -> Vec<Change> {
     let own: Vec<&Lifetime> = evidence
-        .rows()
-        .filter(|(row, lifetime)| {
-            call.stacks.contains(&lifetime.stack) && evidence.device.decided(*row).category == Category::Activation
-        })
+        .of(Category::Activation)
+        .filter(|(_, lifetime)| call.stacks.contains(&lifetime.stack))
         .map(|(_, lifetime)| lifetime)
         .collect();
     let passes = evidence.passes();

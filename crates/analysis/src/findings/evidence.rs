@@ -12,7 +12,7 @@ use crate::category::Category;
 use crate::category::course::Pass;
 use crate::counterfactual::{Change, History};
 use crate::device::DeviceAnalysis;
-use crate::lifetime::Lifetime;
+use crate::lifetime::{Lifetime, number};
 use crate::timeline::{Peak, Total};
 use crate::units::{counted, size};
 
@@ -28,11 +28,12 @@ pub(super) struct Evidence<'a> {
     pub(super) device: &'a DeviceAnalysis<'a>,
     pub(super) peak: Peak,
     history: OnceCell<History>,
+    by_category: OnceCell<[Vec<u32>; Category::ALL.len()]>,
 }
 
 impl<'a> Evidence<'a> {
     pub(super) fn new(analysis: &'a Analysis<'a>, device: &'a DeviceAnalysis<'a>) -> Self {
-        Self { analysis, device, peak: device.peak(), history: OnceCell::new() }
+        Self { analysis, device, peak: device.peak(), history: OnceCell::new(), by_category: OnceCell::new() }
     }
 
     /// Every lifetime, with its row.
@@ -40,10 +41,22 @@ impl<'a> Evidence<'a> {
         self.device.lifetimes.rows.iter().enumerate()
     }
 
+    /// The lifetimes of a category, with their rows, in order.
+    pub(super) fn of(&self, category: Category) -> impl Iterator<Item = (usize, &'a Lifetime)> {
+        let device = self.device;
+        let by_category = self.by_category.get_or_init(|| {
+            let mut rows = [const { Vec::new() }; Category::ALL.len()];
+            for row in 0..device.lifetimes.rows.len() {
+                rows[device.decided(row).category as usize].push(number(row));
+            }
+            rows
+        });
+        by_category[category as usize].iter().map(|&row| (row as usize, &device.lifetimes.rows[row as usize]))
+    }
+
     /// The lifetimes of a category that are there after an entry.
     pub(super) fn live(&self, entry: EntryId, category: Category) -> impl Iterator<Item = (usize, &'a Lifetime)> {
-        let device = self.device;
-        device.live_rows(Some(entry)).filter(move |&(row, _)| device.decided(row).category == category)
+        self.of(category).filter(move |(_, lifetime)| lifetime.is_live_after(entry))
     }
 
     /// What a lifetime counts for in the total that the report goes by.

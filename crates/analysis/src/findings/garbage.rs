@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Evidence, Finding, Severity, place};
 use crate::category::Category;
 use crate::counterfactual::Change;
-use crate::lifetime::Lifetime;
+use crate::lifetime::{Lifetime, number};
 use crate::units::{counted, size};
 
 /// Blocks of one stack that make a pile.
@@ -17,9 +17,10 @@ const MIN_PILE: usize = 3;
 
 /// One finding for all sites.
 pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
-    let collections = collections(evidence);
+    let collections = Collections::of(evidence);
+    let candidates = candidates(evidence, &collections);
     let mut by_stack: FxHashMap<StackId, Vec<&Lifetime>> = FxHashMap::default();
-    for (row, lifetime) in evidence.rows().filter(|(_, l)| l.alloc().is_some() && l.stack.is_recorded()) {
+    for (row, lifetime) in evidence.rows().filter(|(_, l)| candidates.contains(&l.stack) && l.alloc().is_some()) {
         if may_be_garbage(evidence.device.decided(row).category) {
             by_stack.entry(lifetime.stack).or_default().push(lifetime);
         }
@@ -33,7 +34,7 @@ pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
     let saving = evidence.worth(evidence.peak_with(&changes))?;
     let collected: usize = piles.iter().map(|pile| pile.collected).sum();
     let runs: FxHashSet<usize> = piles.iter().flat_map(|pile| pile.runs.iter().copied()).collect();
-    let last = runs.iter().max().map(|&run| &collections[run])?;
+    let last = runs.iter().max().map(|&run| collections.stacks[run])?;
     let title = format!("{} of the peak waits for Python's garbage collector", size(saving));
     let largest = piles.iter().flat_map(|pile| pile.lifetimes.iter()).map(|l| (evidence.site(l), evidence.bytes(l)));
     let detail = format!(
@@ -41,7 +42,7 @@ pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
          its line makes the next, the peak would be {}",
         counted(collected, "block", "blocks"),
         counted(runs.len(), "run of the collector", "runs of the collector"),
-        place(evidence.analysis, evidence.analysis.sites.site(last.stack)),
+        place(evidence.analysis, evidence.analysis.sites.site(last)),
         evidence.places(largest),
         size(evidence.peak.bytes - saving)
     );
@@ -56,32 +57,57 @@ fn may_be_garbage(category: Category) -> bool {
     !matches!(category, Category::Parameter | Category::Gradient | Category::OptimizerState | Category::Workspace)
 }
 
-/// A run of frees with nothing between, from one line of Python, outside of the backward pass.
-struct Collection {
-    /// Its first entry.
-    start: usize,
-    /// The stack that frees.
-    stack: StackId,
+/// Runs of frees with nothing between, each from one line.
+struct Collections {
+    /// The run that an entry is in or comes after; the first is 1.
+    at: Vec<u32>,
+    /// The stack that frees, of each run; none is before the first.
+    stacks: Vec<StackId>,
 }
 
-/// Every run of frees, in order.
-fn collections(evidence: &Evidence<'_>) -> Vec<Collection> {
-    let (actions, stacks) = (evidence.device.entries.actions(), evidence.device.entries.stacks());
-    let mut collections: Vec<Collection> = Vec::new();
-    let mut is_open = false;
-    for (row, &action) in actions.iter().enumerate() {
-        match action {
-            Action::FREE_REQUESTED => {
-                if !is_open || collections.last().is_none_or(|last| last.stack != stacks[row]) {
-                    collections.push(Collection { start: row, stack: stacks[row] });
+impl Collections {
+    fn of(evidence: &Evidence<'_>) -> Self {
+        let entries = evidence.device.entries;
+        let mut at = Vec::with_capacity(entries.len());
+        let mut of_runs = vec![StackId::MISSING];
+        let mut is_open = false;
+        for (row, &action) in entries.actions().iter().enumerate() {
+            match action {
+                Action::FREE_REQUESTED => {
+                    let stack = entries.stacks()[row];
+                    if !is_open || of_runs.last() != Some(&stack) {
+                        of_runs.push(stack);
+                    }
+                    is_open = true;
                 }
-                is_open = true;
+                Action::FREE_COMPLETED => {}
+                _ => is_open = false,
             }
-            Action::FREE_COMPLETED => {}
-            _ => is_open = false,
+            at.push(number(of_runs.len() - 1));
+        }
+        Self { at, stacks: of_runs }
+    }
+
+    /// The run that frees a lifetime.
+    fn run_of(&self, lifetime: &Lifetime) -> Option<usize> {
+        lifetime.free_requested().map(|freed| self.at[freed.index()] as usize)
+    }
+}
+
+/// The stacks of which some that follow each other are freed in one run.
+fn candidates(evidence: &Evidence<'_>, collections: &Collections) -> FxHashSet<StackId> {
+    let mut in_a_row = vec![(0_u32, 0_usize); evidence.analysis.snapshot.stacks.len()];
+    let mut candidates = FxHashSet::default();
+    for (_, lifetime) in evidence.rows() {
+        let (Some(run), Some(last)) = (collections.run_of(lifetime), in_a_row.get_mut(lifetime.stack.index())) else {
+            continue;
+        };
+        *last = if last.0 == number(run) { (last.0, last.1 + 1) } else { (number(run), 1) };
+        if last.1 == MIN_PILE {
+            candidates.insert(lifetime.stack);
         }
     }
-    collections
+    candidates
 }
 
 /// What one line makes and only the collector frees.
@@ -100,15 +126,11 @@ impl<'a> Pile<'a> {
         evidence: &Evidence<'a>,
         stack: StackId,
         lifetimes: Vec<&'a Lifetime>,
-        collections: &[Collection],
+        collections: &Collections,
     ) -> Option<Self> {
-        let run_of = |lifetime: &Lifetime| {
-            let freed = lifetime.free_requested()?.index();
-            collections.partition_point(|run| run.start <= freed).checked_sub(1)
-        };
         let mut freed: Vec<(usize, &Lifetime)> = Vec::new();
         for &lifetime in &lifetimes {
-            match run_of(lifetime) {
+            match collections.run_of(lifetime) {
                 Some(run) => freed.push((run, lifetime)),
                 None if lifetime.free_completed().is_some() => return None,
                 None => {}
@@ -122,12 +144,12 @@ impl<'a> Pile<'a> {
         };
         let piled: usize = of_runs().filter(|of_run| is_pile(of_run)).map(<[_]>::len).sum();
         let runs: Vec<usize> = of_runs().map(|of_run| of_run[0].0).collect();
-        let by_python = runs.iter().all(|&run| is_of_python(evidence, collections[run].stack));
-        let anywhere = runs.iter().any(|&run| collections[run].stack != collections[runs[0]].stack);
+        let by_python = runs.iter().all(|&run| is_of_python(evidence, collections.stacks[run]));
+        let anywhere = runs.iter().any(|&run| collections.stacks[run] != collections.stacks[runs[0]]);
         if piled == 0
             || piled * 5 < freed.len() * 4
             || !by_python
-            || !(anywhere || has_returned(evidence, &lifetimes, collections[runs[0]].stack))
+            || !(anywhere || has_returned(evidence, &lifetimes, collections.stacks[runs[0]]))
         {
             return None;
         }

@@ -20,10 +20,7 @@ const MOST_CHANGES: usize = 4_000_000;
 pub(super) fn gradients_kept(evidence: &Evidence<'_>) -> Option<Finding> {
     let idle = idle_spans(evidence);
     let (mut changes, mut kept_bytes, mut count, mut stay) = (Vec::new(), 0_u64, 0_usize, false);
-    for (row, gradient) in evidence.rows() {
-        if evidence.device.decided(row).category != Category::Gradient {
-            continue;
-        }
+    for (_, gradient) in evidence.of(Category::Gradient) {
         let span = evidence.span(gradient);
         let before = changes.len();
         let first = idle.partition_point(|idle| idle.end_of_pass <= span.start);

@@ -25,7 +25,7 @@ pub(super) fn data_on_device(evidence: &Evidence<'_>) -> Option<Finding> {
     let first = iterations.first()?.entries.start;
     let last = iterations.last()?.entries.start;
     let (mut kept, mut fed): (Vec<&Lifetime>, FxHashSet<usize>) = (Vec::new(), FxHashSet::default());
-    for (row, input) in inputs(evidence) {
+    for (row, input) in evidence.of(Category::Input) {
         let span = evidence.span(input);
         if span.start < first && span.end > last && evidence.device.decided(row).rule == "fed" {
             kept.push(input);
@@ -56,7 +56,9 @@ pub(super) fn prefetch(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.peak.entry?;
     // A queue is filled at one line, from several.
     let mut by_site: FxHashMap<(Site, u64), Vec<&Lifetime>> = FxHashMap::default();
-    for (_, input) in inputs(evidence).filter(|(_, input)| input.alloc().is_some() && input.stack.is_recorded()) {
+    for (_, input) in
+        evidence.of(Category::Input).filter(|(_, input)| input.alloc().is_some() && input.stack.is_recorded())
+    {
         by_site.entry((evidence.site(input), input.requested_bytes)).or_default().push(input);
     }
     let mut changes = Vec::new();
@@ -90,8 +92,8 @@ fn is_queue(evidence: &Evidence<'_>, batches: &[&Lifetime]) -> bool {
     let in_order = spans.windows(2).all(|pair| pair[0].end <= pair[1].end || pair[1].end == end);
     // Between two that go, another comes.
     let freed: Vec<usize> = spans.iter().map(|span| span.end).filter(|&freed| freed < end).collect();
-    let steady =
-        freed.windows(2).filter(|pair| spans.iter().any(|span| (pair[0]..pair[1]).contains(&span.start))).count();
+    let come_before = |entry: usize| spans.partition_point(|span| span.start < entry);
+    let steady = freed.windows(2).filter(|pair| come_before(pair[0]) < come_before(pair[1])).count();
     in_order && freed.len() >= 2 && steady * 2 >= freed.len() - 1
 }
 
@@ -113,7 +115,9 @@ pub(super) fn varying_shapes(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let mut by_stack: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();
-    for (_, input) in inputs(evidence).filter(|(_, input)| input.alloc().is_some() && input.stack.is_recorded()) {
+    for (_, input) in
+        evidence.of(Category::Input).filter(|(_, input)| input.alloc().is_some() && input.stack.is_recorded())
+    {
         by_stack.entry(input.stack).or_default().push(input.requested_bytes);
     }
     let varying = by_stack.into_iter().filter_map(|(stack, mut sizes)| {
@@ -165,10 +169,4 @@ pub(super) fn batch_size(evidence: &Evidence<'_>) -> Option<Finding> {
         size(bound.doubling_adds_bytes())
     );
     Some(Finding::new("batch-size", Severity::Info, title, detail).change(change))
-}
-
-/// The lifetimes that are inputs.
-fn inputs<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (usize, &'a Lifetime)> {
-    let device = evidence.device;
-    evidence.rows().filter(move |&(row, _)| device.decided(row).category == Category::Input)
 }

@@ -1,6 +1,7 @@
 //! What the optimizer makes for a moment: its `foreach` form has one for every parameter at once, its fused form none.
 
 use super::{Evidence, Finding, Severity};
+use crate::category::Category;
 use crate::lifetime::Lifetime;
 use crate::units::size;
 
@@ -14,7 +15,7 @@ const FUSED: [&str; 4] = ["adam", "adamw", "sgd", "adagrad"];
 pub(super) fn intermediates(evidence: &Evidence<'_>) -> Option<Finding> {
     let foreach = evidence.stacks_with(is_foreach);
     let scratch: Vec<&Lifetime> = evidence
-        .rows()
+        .of(Category::Temporary)
         .filter(|&(row, _)| evidence.device.decided(row).rule == "optimizer-scratch")
         .filter(|(_, lifetime)| foreach.has(lifetime.stack))
         .map(|(_, lifetime)| lifetime)

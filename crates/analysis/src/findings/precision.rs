@@ -65,10 +65,8 @@ pub(super) fn mixed_precision(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let mut changes = Vec::new();
-    for (row, lifetime) in evidence.rows() {
-        if evidence.device.decided(row).category == Category::Activation {
-            changes.extend(of_activation(evidence, lifetime));
-        }
+    for (_, lifetime) in evidence.of(Category::Activation) {
+        changes.extend(of_activation(evidence, lifetime));
     }
     let weights: u64 = evidence.live(evidence.peak.entry?, Category::Parameter).map(|(_, l)| evidence.bytes(l)).sum();
     let starts = evidence.device.iterations.rows.iter().map(|iteration| iteration.entries.start);
@@ -132,12 +130,9 @@ pub(super) fn numbers(evidence: &Evidence<'_>) -> Numbers {
 fn casts_weights(evidence: &Evidence<'_>) -> bool {
     let Some(entries) = evidence.typical_iteration() else { return false };
     let of_modules: FxHashSet<u64> = evidence
-        .rows()
-        .filter(|(row, l)| {
-            l.alloc().is_some_and(|alloc| entries.contains(&alloc.index()))
-                && matches!(evidence.device.decided(*row).category, Category::Activation | Category::Temporary)
-                && l.stack.is_recorded()
-        })
+        .of(Category::Activation)
+        .chain(evidence.of(Category::Temporary))
+        .filter(|(_, l)| l.alloc().is_some_and(|alloc| entries.contains(&alloc.index())) && l.stack.is_recorded())
         .map(|(_, l)| l.requested_bytes)
         .collect();
     let weights = || {

@@ -44,13 +44,11 @@ pub(super) fn frozen(evidence: &Evidence<'_>) -> Option<Finding> {
 fn most_gradients(evidence: &Evidence<'_>) -> u64 {
     let ends: Vec<usize> = evidence.passes().iter().map(|pass| pass.sure_end as usize).collect();
     let mut changes = vec![0_u64; ends.len() + 1];
-    for (row, gradient) in evidence.rows() {
-        if evidence.device.decided(row).category == Category::Gradient {
-            let (span, bytes) = (evidence.span(gradient), evidence.bytes(gradient));
-            let (from, to) = (ends.partition_point(|&e| e <= span.start), ends.partition_point(|&e| e <= span.end));
-            changes[from] = changes[from].wrapping_add(bytes);
-            changes[to] = changes[to].wrapping_sub(bytes);
-        }
+    for (_, gradient) in evidence.of(Category::Gradient) {
+        let (span, bytes) = (evidence.span(gradient), evidence.bytes(gradient));
+        let (from, to) = (ends.partition_point(|&e| e <= span.start), ends.partition_point(|&e| e <= span.end));
+        changes[from] = changes[from].wrapping_add(bytes);
+        changes[to] = changes[to].wrapping_sub(bytes);
     }
     let at_end = changes.iter().scan(0_u64, |sum, change| {
         *sum = sum.wrapping_add(*change);
