@@ -177,20 +177,9 @@ impl<'a> Case<'a> {
         self.course.pass_after(self.alloc).is_none()
     }
 
-    /// Whether backward has run since the optimizer's last step.
-    pub(crate) fn follows_pass(&self) -> bool {
-        let turn = self.course.turn_before(self.alloc);
-        self.course.passes.binary_search_by_key(&turn, |pass| pass.end).is_ok()
-    }
-
     /// Whether it was freed before the next allocation.
     pub(crate) fn is_momentary(&self) -> bool {
         !self.is_before && self.freed == self.alloc + 1
-    }
-
-    /// Whether it has a parameter's size.
-    pub(crate) fn has_parameter_size(&self) -> bool {
-        self.pairing.is_parameter_size(self.size_bytes)
     }
 
     /// Whether it was found to be a library's workspace.

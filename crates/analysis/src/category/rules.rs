@@ -117,13 +117,6 @@ pub const RULES: &[Rule] = &[
         |case| case.pairs_as_state(),
     ),
     rule(
-        Gradient,
-        "made-by-hand",
-        &[Program],
-        "as large as a parameter, made by the program between the backward pass and the next forward pass",
-        |case| case.follows_pass() && case.has_parameter_size() && !case.is_amid_forward() && !case.is_momentary(),
-    ),
-    rule(
         Unknown,
         "program-keeps",
         &[Program],
