@@ -43,7 +43,15 @@ pub(crate) struct Args {
     format: Format,
 }
 
-fn moment(text: &str) -> Result<Moment, &'static str> {
+impl Args {
+    /// The names of the files, without their directories.
+    fn short_names(&self) -> Vec<String> {
+        self.files.iter().map(|file| input::short_name(file)).collect()
+    }
+}
+
+/// When to compare, as it is said on the command line.
+pub(crate) fn moment(text: &str) -> Result<Moment, &'static str> {
     match text {
         "peak" => Ok(Moment::Peak),
         "end" => Ok(Moment::End),
@@ -62,30 +70,47 @@ fn moment(text: &str) -> Result<Moment, &'static str> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let snapshots = args.files.iter().map(|file| input::read_snapshot(file)).collect::<Result<Vec<Snapshot>, _>>()?;
     let analyses: Vec<Analysis<'_>> = snapshots.iter().map(analyse).collect();
-    if let Some(Moment::Iteration(number)) = args.at {
-        check_iteration(args, &analyses, number)?;
-    }
-    let mut diffs = devices(&analyses, args.at);
-    diffs.retain(|(_, diff)| args.device.is_none_or(|wanted| diff.device == wanted));
-    if diffs.is_empty() {
-        return Err(none_in_common(args, &snapshots).into());
-    }
+    let names: Vec<String> = args.files.iter().map(|file| input::name(file)).collect();
+    let diffs = compared(&names, &analyses, args.at, args.device)?;
     let settings = settings(&analyses);
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &view(args, &analyses, &diffs, &settings)))?,
+        Format::Json => to_stdout(|out| write_json(out, &view(args.short_names(), &analyses, &diffs, &settings)))?,
         Format::Text => to_stdout(|out| text(out, args, &analyses, &diffs, &settings))?,
     }
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
 }
 
+/// Compares recordings, which messages call by `names`.
+///
+/// # Errors
+/// If they have no such device in common, or one of them has no such iteration.
+pub(crate) fn compared<'a>(
+    names: &[String],
+    analyses: &'a [Analysis<'a>],
+    at: Option<Moment>,
+    device: Option<u32>,
+) -> Result<Vec<(Moment, DeviceDiff<'a>)>, Problem> {
+    if let Some(Moment::Iteration(number)) = at {
+        check_iteration(names, analyses, device, number)?;
+    }
+    let mut diffs = devices(analyses, at);
+    diffs.retain(|(_, diff)| device.is_none_or(|wanted| diff.device == wanted));
+    if diffs.is_empty() { Err(none_in_common(names, analyses)) } else { Ok(diffs) }
+}
+
 /// Says if a recording ends before the iteration that is asked for.
-fn check_iteration(args: &Args, analyses: &[Analysis<'_>], number: usize) -> Result<(), Problem> {
-    for (file, analysis) in args.files.iter().zip(analyses) {
-        let asked = analysis.devices.iter().filter(|device| args.device.is_none_or(|wanted| device.device == wanted));
+fn check_iteration(
+    names: &[String],
+    analyses: &[Analysis<'_>],
+    wanted: Option<u32>,
+    number: usize,
+) -> Result<(), Problem> {
+    for (name, analysis) in names.iter().zip(analyses) {
+        let asked = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
         for device in asked {
             let there = device.iterations.rows.len();
             if number >= there {
-                let what = format!("{} has no iteration {number} on device {}", input::name(file), device.device);
+                let what = format!("{name} has no iteration {number} on device {}", device.device);
                 return Err(Problem::new(what).hint(match there {
                     0 => "no iterations were found in it; compare at `peak` or `end`".to_owned(),
                     _ => format!("it has iterations 0 to {}", there - 1),
@@ -96,18 +121,13 @@ fn check_iteration(args: &Args, analyses: &[Analysis<'_>], number: usize) -> Res
     Ok(())
 }
 
-fn none_in_common(args: &Args, snapshots: &[Snapshot]) -> Problem {
-    let has: Vec<String> = args
-        .files
+fn none_in_common(names: &[String], analyses: &[Analysis<'_>]) -> Problem {
+    let has: Vec<String> = names
         .iter()
-        .zip(snapshots)
-        .map(|(file, snapshot)| {
-            let devices: Vec<String> = snapshot.devices().iter().map(ToString::to_string).collect();
-            format!(
-                "{} has {}",
-                input::name(file),
-                if devices.is_empty() { "none".to_owned() } else { devices.join(", ") }
-            )
+        .zip(analyses)
+        .map(|(name, analysis)| {
+            let devices: Vec<String> = analysis.snapshot.devices().iter().map(ToString::to_string).collect();
+            format!("{name} has {}", if devices.is_empty() { "none".to_owned() } else { devices.join(", ") })
         })
         .collect();
     Problem::new("the snapshots have no such device in common").because(has.join("; "))
@@ -258,7 +278,7 @@ fn shown(value: Option<&highwater_snapshot::Setting>) -> String {
 
 /// `highwater-diff`.
 #[derive(serde::Serialize)]
-struct DiffView<'a> {
+pub(crate) struct DiffView<'a> {
     format: &'static str,
     version: u32,
     files: Vec<String>,
@@ -312,8 +332,9 @@ struct SettingDiffView<'a> {
     values: Vec<Option<SettingView<'a>>>,
 }
 
-fn view<'a>(
-    args: &Args,
+/// The document for programs; `files` are the names of the recordings.
+pub(crate) fn view<'a>(
+    files: Vec<String>,
     analyses: &'a [Analysis<'_>],
     diffs: &'a [(Moment, DeviceDiff<'_>)],
     settings: &'a [SettingDiff<'_>],
@@ -357,7 +378,7 @@ fn view<'a>(
     DiffView {
         format: "highwater-diff",
         version: 1,
-        files: args.files.iter().map(|file| input::short_name(file)).collect(),
+        files,
         devices: devices.collect(),
         settings: settings
             .iter()

@@ -1,0 +1,1 @@
+"""Recording without a change of code."""
