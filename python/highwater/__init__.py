@@ -9,6 +9,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 
 from highwater._errors import SnapshotError
 from highwater._highwater import __version__
+from highwater._record import Recorder, phase, record, step
 from highwater._snapshot import Check, Frame, Snapshot, load
 from highwater._table import Column, Table
 
@@ -16,9 +17,13 @@ __all__ = [
     "Check",
     "Column",
     "Frame",
+    "Recorder",
     "Snapshot",
     "SnapshotError",
     "Table",
     "__version__",
     "load",
+    "phase",
+    "record",
+    "step",
 ]

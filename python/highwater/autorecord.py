@@ -1,1 +1,184 @@
-"""Recording without a change of code."""
+"""Recording without a change of code.
+
+``highwater run train.py …`` and ``python -m highwater.autorecord train.py …`` run a script and record it. With
+``HIGHWATER_RECORD=run.pickle`` in the environment, every Python program that uses CUDA records itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import multiprocessing
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from highwater._record import Recorder, Stacks
+
+VARIABLE = "HIGHWATER_RECORD"
+DEFAULT = "highwater.pickle"
+
+_recorder: Recorder | None = None
+
+
+def main(arguments: Sequence[str] | None = None, *, program: str = "python -m highwater.autorecord") -> int:
+    """Runs a script and records it; gives its exit status."""
+    parser = _parser(program)
+    given = parser.parse_args(arguments)
+    if given.module is None and given.script is None:
+        parser.error("a script is needed, or a module with `-m`")
+    if given.module is None and not os.path.exists(given.script):
+        parser.error(f"there is no script `{given.script}`")
+    words = given.arguments if given.module is None else [given.script, *given.arguments] if given.script else []
+    start(given.record, max_entries=given.max_entries, stacks=None if given.stacks == "none" else given.stacks)
+    if given.module is not None:
+        sys.argv = [given.module, *words]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(given.module, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [given.script, *words]
+        sys.path.insert(0, os.path.dirname(os.path.abspath(given.script)))
+        runpy.run_path(given.script, run_name="__main__")
+    return 0
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Runs a Python script and records its GPU memory. What follows the script is the script's.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        default=DEFAULT,
+        help="the file to write, or a directory; under torchrun one file for each rank [default: %(default)s, or rank0.pickle]",
+    )
+    parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="how much history is kept")
+    parser.add_argument(
+        "--stacks",
+        choices=["python", "all", "none"],
+        default="python",
+        help="which frames are recorded [default: %(default)s]",
+    )
+    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m` does")
+    parser.add_argument("script", nargs="?", help="the script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
+
+
+def from_environment() -> None:
+    """Records this process as soon as it imports torch. The file `highwater_autorecord.pth` calls this at start-up."""
+    target = os.environ.get(VARIABLE, "")
+    if not target:
+        return
+    if "torch" in sys.modules:
+        start(target)
+    else:
+        sys.meta_path.insert(0, _WhenTorchIsImported(target))
+
+
+def start(target: str, *, max_entries: int | None = None, stacks: Stacks | None = "python") -> None:
+    """Records from now on to the end of the process."""
+    global _recorder
+    if _recorder is not None:
+        return
+    from highwater import _torch
+    from highwater._record import MAX_ENTRIES, Recorder
+
+    is_directory = target.endswith(("/", os.sep)) or os.path.isdir(target)
+
+    class Named(Recorder):
+        """Its file's name is known when the process has its rank."""
+
+        def target(self) -> Path:
+            return file_for(self.path, is_directory, _torch.rank())
+
+    entries = MAX_ENTRIES if max_entries is None else max_entries
+    _recorder = Named(target, max_entries=entries, stacks=stacks)
+    _recorder.start()
+    _at_exit()
+
+
+def file_for(target: Path, is_directory: bool, rank: int | None) -> Path:
+    """The file of this process.
+
+    One of several ranks writes ``rank0.pickle``, …; a child of :mod:`multiprocessing` that has no rank has its process's number
+    in the name.
+    """
+    is_child = multiprocessing.parent_process() is not None
+    folder, name = (target, Path(DEFAULT)) if is_directory else (target.parent, Path(target.name))
+    if rank is not None:
+        own = f"rank{rank}" if name.name == DEFAULT else f"{name.stem}.rank{rank}"
+        return folder / f"{own}{name.suffix or '.pickle'}"
+    if is_child:
+        return folder / f"{name.stem}.pid{os.getpid()}{name.suffix or '.pickle'}"
+    return folder / name
+
+
+def _at_exit() -> None:
+    """Stops when the process ends. Children of :mod:`multiprocessing` end without :mod:`atexit`."""
+    if multiprocessing.parent_process() is not None:
+        from multiprocessing import util
+
+        util.Finalize(None, _stop, exitpriority=100)
+    else:
+        atexit.register(_stop)
+
+
+def _stop() -> None:
+    if _recorder is not None:
+        # What ended the program decides which state is kept.
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        _recorder._stop(error)
+
+
+class _WhenTorchIsImported(importlib.abc.MetaPathFinder):
+    """Waits for the import of torch, lets it happen, and starts the recording."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Then(spec.loader, self._target)
+        return spec
+
+
+class _Then(importlib.abc.Loader):
+    """Loads as another loader does, and starts the recording."""
+
+    def __init__(self, loader: importlib.abc.Loader, target: str) -> None:
+        self._loader = loader
+        self._target = target
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        start(self._target)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+
+if __name__ == "__main__":
+    # The module that others import, so that there is one recorder.
+    from highwater import autorecord
+
+    sys.exit(autorecord.main())
