@@ -2,6 +2,7 @@
 
 use highwater_cli::Problem;
 use highwater_snapshot::ErrorKind;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -12,7 +13,8 @@ pub(crate) struct Failure {
     hint: Option<String>,
     offset: Option<u64>,
     entry: Option<u32>,
-    io: Option<std::io::Error>,
+    /// The system's number of what it refused.
+    system: Option<i32>,
 }
 
 impl Failure {
@@ -23,8 +25,8 @@ impl Failure {
 
     /// That something cannot be read; `name` is how a message calls it.
     pub(crate) fn unreadable(name: &str, error: highwater_snapshot::Error) -> Self {
-        let io = match error.kind() {
-            ErrorKind::Io(io) => io.raw_os_error().map(std::io::Error::from_raw_os_error),
+        let system = match error.kind() {
+            ErrorKind::Io(io) => io.raw_os_error(),
             _ => None,
         };
         Self {
@@ -32,7 +34,7 @@ impl Failure {
             hint: error.hint().map(str::to_owned),
             offset: error.byte(),
             entry: None,
-            io,
+            system,
         }
     }
 
@@ -66,8 +68,10 @@ fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
     details.set_item("entry", failure.entry)?;
     let class = py.import("highwater._errors")?.getattr("SnapshotError")?;
     let error = PyErr::from_value(class.call((failure.message,), Some(&details))?);
-    if let Some(io) = failure.io {
-        error.set_cause(py, Some(io.into()));
+    if let Some(number) = failure.system {
+        // Python makes `FileNotFoundError` and its like of the number.
+        let text: String = py.import("os")?.call_method1("strerror", (number,))?.extract()?;
+        error.set_cause(py, Some(PyOSError::new_err((number, text))));
     }
     Ok(error)
 }
