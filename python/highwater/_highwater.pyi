@@ -1,5 +1,7 @@
 from typing import Any, final
 
+__all__ = ["Column", "Snapshot", "Table", "__version__", "main", "parse_size", "ui_is_built"]
+
 __version__: str
 
 @final

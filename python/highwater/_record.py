@@ -22,9 +22,6 @@ from highwater._write import write_atomically, write_snapshot
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Stacks = Literal["python", "all"]
-"""Which frames are recorded: Python's, or those of C++ as well."""
-
 MAX_ENTRIES = 1_000_000
 """About 100 MB of file, and some times that in memory while it is written."""
 
@@ -50,7 +47,7 @@ class Recorder:
         path: str | os.PathLike[str],
         *,
         max_entries: int = MAX_ENTRIES,
-        stacks: Stacks | None = "python",
+        stacks: Literal["python", "all"] | None = "python",
         on_oom: bool = True,
     ) -> None:
         if max_entries < 1:
@@ -205,19 +202,18 @@ class Recorder:
         try:
             written = write_snapshot(path, _torch.snapshot())
         except MemoryError:
-            written = self._write_bare(path)
+            return self._write_bare(path)
         except Exception as error:
             notice(f"`{path}` cannot be written, the program goes on: {_reason(error)}")
             return None
-        if written is not None:
-            notice(f"wrote {written}")
+        notice(f"wrote {written}")
         return written
 
     def _write_bare(self, path: Path) -> Path | None:
         """Where the host has no memory for the history: what is allocated now."""
         try:
             written = write_snapshot(path, _torch.bare_snapshot())
-        except (Exception, MemoryError) as error:
+        except Exception as error:
             notice(f"`{path}` cannot be written, the program goes on: {_reason(error)}")
             return None
         notice(f"the host has too little memory for the history: `{written}` holds only what was allocated at the end")
@@ -276,7 +272,7 @@ def record(
     path: str | os.PathLike[str] = "highwater.pickle",
     *,
     max_entries: int = MAX_ENTRIES,
-    stacks: Stacks | None = "python",
+    stacks: Literal["python", "all"] | None = "python",
     on_oom: bool = True,
 ) -> Recorder:
     """Records the allocations of a block, of a function, or between ``start()`` and ``stop()``.

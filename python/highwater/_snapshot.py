@@ -119,8 +119,8 @@ class Snapshot:
         name or its memory, ``torch`` the version whose rules hold. Each may be one or several; without any, the answer is how
         little memory is enough, and which settings would be better.
         """
-        asked = [_several(conf), _several(capacity), _several(card)]
-        return json.loads(self._native.simulate_json(*asked, torch, device))  # type: ignore[no-any-return]
+        document = self._native.simulate_json(_several(conf), _several(capacity), _several(card), torch, device)
+        return json.loads(document)  # type: ignore[no-any-return]
 
     def diff(
         self, *others: Snapshot, at: str | None = None, device: int | None = None

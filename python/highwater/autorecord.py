@@ -16,15 +16,13 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from highwater._record import Recorder, Stacks
+    from highwater._record import Recorder
 
 VARIABLE = "HIGHWATER_RECORD"
-DEFAULT = "highwater.pickle"
 
 _recorder: Recorder | None = None
 
@@ -59,7 +57,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--record",
         metavar="FILE",
-        default=DEFAULT,
+        default="highwater.pickle",
         help="the file to write, or a directory; under torchrun one file for each rank [default: %(default)s, or rank0.pickle]",
     )
     parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="how much history is kept")
@@ -86,42 +84,18 @@ def from_environment() -> None:
         sys.meta_path.insert(0, _WhenTorchIsImported(target))
 
 
-def start(target: str, *, max_entries: int | None = None, stacks: Stacks | None = "python") -> None:
+def start(target: str, *, max_entries: int | None = None, stacks: Literal["python", "all"] | None = "python") -> None:
     """Records from now on to the end of the process."""
     global _recorder
     if _recorder is not None:
         return
-    from highwater import _torch
-    from highwater._record import MAX_ENTRIES, Recorder
-
-    is_directory = target.endswith(("/", os.sep)) or os.path.isdir(target)
-
-    class Named(Recorder):
-        """Its file's name is known when the process has its rank."""
-
-        def target(self) -> Path:
-            return file_for(self.path, is_directory, _torch.rank())
+    from highwater._process import ProcessRecorder
+    from highwater._record import MAX_ENTRIES
 
     entries = MAX_ENTRIES if max_entries is None else max_entries
-    _recorder = Named(target, max_entries=entries, stacks=stacks)
+    _recorder = ProcessRecorder(target, max_entries=entries, stacks=stacks)
     _recorder.start()
     _at_exit()
-
-
-def file_for(target: Path, is_directory: bool, rank: int | None) -> Path:
-    """The file of this process.
-
-    One of several ranks writes ``rank0.pickle``, …; a child of :mod:`multiprocessing` that has no rank has its process's number
-    in the name.
-    """
-    is_child = multiprocessing.parent_process() is not None
-    folder, name = (target, Path(DEFAULT)) if is_directory else (target.parent, Path(target.name))
-    if rank is not None:
-        own = f"rank{rank}" if name.name == DEFAULT else f"{name.stem}.rank{rank}"
-        return folder / f"{own}{name.suffix or '.pickle'}"
-    if is_child:
-        return folder / f"{name.stem}.pid{os.getpid()}{name.suffix or '.pickle'}"
-    return folder / name
 
 
 def _at_exit() -> None:

@@ -273,8 +273,8 @@ def test_errors_say_where() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_wrong_types_in_a_dict_never_pass_unnoticed(data: st.DataObject) -> None:
-    """What PyTorch would not write is an error or a warning, never a crash."""
+def test_wrong_types_in_a_dict_are_no_crash(data: st.DataObject) -> None:
+    """What PyTorch would not write is an error, or read as far as it goes."""
     plain = copy.deepcopy(unpickled("linear_forward"))
     entry = data.draw(st.sampled_from(plain["device_traces"][0]))
     key = data.draw(st.sampled_from(sorted(set(entry) - {"frames", "time_us", "compile_context", "user_metadata"})))
@@ -283,9 +283,12 @@ def test_wrong_types_in_a_dict_never_pass_unnoticed(data: st.DataObject) -> None
         snapshot = highwater.load(plain)
     except highwater.SnapshotError:
         return
-    assert snapshot.timeline().num_rows <= len(plain["device_traces"][0])
-    report = snapshot.report()
-    assert report["warnings"] or key == "action" and isinstance(entry[key], str)
+    assert snapshot.timeline().num_rows == len(plain["device_traces"][0])
+    warned = [warning["id"] for warning in snapshot.report()["warnings"]]
+    if key == "size":
+        assert warned
+    elif key == "action":
+        assert "unknown-action" in warned
 
 
 def test_a_cut_file_gives_what_it_holds() -> None:

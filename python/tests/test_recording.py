@@ -17,7 +17,7 @@ import highwater
 import pytest
 from conftest import unpickled
 from fake_torch import FakeTorch
-from highwater import _oom, _torch, _write, autorecord
+from highwater import _oom, _process, _torch, _write
 
 
 def test_a_block_is_recorded(torch: FakeTorch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,12 @@ def test_a_failure_that_the_program_survives_has_a_file_of_its_own(torch: FakeTo
 
 def test_a_failure_is_written_three_times_at_most(torch: FakeTorch, tmp_path: Path, monkeypatch: Any) -> None:
     written: list[Path] = []
-    monkeypatch.setattr("highwater._record.write_snapshot", lambda path, _: written.append(path) or path)
+
+    def note(path: Path, _: object) -> Path:
+        written.append(path)
+        return path
+
+    monkeypatch.setattr("highwater._record.write_snapshot", note)
     with highwater.record(tmp_path / "run.pickle"):
         for _ in range(10):
             with pytest.raises(FakeTorch.OutOfMemoryError):
@@ -180,7 +185,7 @@ def test_nothing_comes_out_of_the_observer(torch: FakeTorch, tmp_path: Path, mon
 
 def test_ctrl_c_amid_a_failure_comes_after_it(torch: FakeTorch, tmp_path: Path, monkeypatch: Any) -> None:
     interrupted: list[bool] = []
-    monkeypatch.setattr(_oom._thread, "interrupt_main", lambda: interrupted.append(True))
+    monkeypatch.setattr("_thread.interrupt_main", lambda: interrupted.append(True))
 
     def interrupts() -> None:
         raise KeyboardInterrupt
@@ -200,7 +205,7 @@ def test_a_full_disk_ends_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_write.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     ran = False
     with highwater.record(tmp_path / "run.pickle"):
         ran = True
@@ -218,7 +223,7 @@ def test_where_only_little_room_is_left_it_is_packed(torch: FakeTorch, tmp_path:
             raise OSError(errno.ENOSPC, "No space left on device")
         sync(number)
 
-    monkeypatch.setattr(_write.os, "fsync", limited)
+    monkeypatch.setattr("os.fsync", limited)
     with highwater.record(tmp_path / "run.pickle"):
         pass
     assert os.listdir(tmp_path) == ["run.pickle.gz"]
@@ -236,7 +241,11 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _write.write_atomically(path, interrupted)
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["run.pickle"]
-    _write.write_atomically(path, lambda file: file.write(b"new") and None)
+
+    def whole(file: Any) -> None:
+        file.write(b"new")
+
+    _write.write_atomically(path, whole)
     assert path.read_bytes() == b"new"
     assert path.stat().st_mode & 0o777 == 0o666 & ~_write._umask()
 
@@ -403,7 +412,7 @@ def test_a_chain_of_errors_is_searched_to_its_end(torch: FakeTorch) -> None:
     ],
 )
 def test_each_rank_has_a_file(target: str, is_directory: bool, rank: int | None, want: str) -> None:
-    assert autorecord.file_for(Path(target), is_directory, rank) == Path(want)
+    assert _process.file_for(Path(target), is_directory, rank) == Path(want)
 
 
 SCRIPT = """
