@@ -9,6 +9,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 
 from highwater._errors import SnapshotError
 from highwater._highwater import __version__
+from highwater._names import NamedTensors, name_tensors
 from highwater._record import Recorder, phase, record, step
 from highwater._snapshot import Check, Frame, Snapshot, load
 from highwater._table import Column, Table
@@ -17,12 +18,14 @@ __all__ = [
     "Check",
     "Column",
     "Frame",
+    "NamedTensors",
     "Recorder",
     "Snapshot",
     "SnapshotError",
     "Table",
     "__version__",
     "load",
+    "name_tensors",
     "phase",
     "record",
     "step",

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from highwater import _oom, _torch
+from highwater import _names, _oom, _torch
 from highwater._notice import notice
 from highwater._write import write_atomically, write_snapshot
 
@@ -200,7 +200,9 @@ class Recorder:
     def _write(self, path: Path) -> Path | None:
         """Writes a snapshot, or says why not."""
         try:
-            written = write_snapshot(path, _torch.snapshot())
+            snapshot = _torch.snapshot()
+            _put_names(snapshot)
+            written = write_snapshot(path, snapshot)
         except MemoryError:
             return self._write_bare(path)
         except Exception as error:
@@ -311,6 +313,14 @@ def _noted(name: str) -> Any:
 def phase(name: str) -> contextlib.AbstractContextManager[Any]:
     """Names a part of an iteration in the recording, as ``torch.profiler.record_function`` does."""
     return _noted(name) if _active else contextlib.nullcontext()
+
+
+def _put_names(snapshot: Any) -> None:
+    """Names what can be named: a recording without names is better than none."""
+    try:
+        _names.put_names(snapshot)
+    except Exception as error:
+        notice(f"tensors cannot be named: {error}")
 
 
 def _reason(error: BaseException) -> str:

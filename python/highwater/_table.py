@@ -138,4 +138,4 @@ def _array(column: Column) -> NDArray[Any]:
     numpy = _numpy()
     numbers: np.ndarray[Any, Any] = numpy.asarray(column)
     words = column.categories
-    return numbers if words is None else numpy.asarray(words)[numbers]
+    return numbers if words is None else numpy.asarray(words, dtype=str)[numbers]

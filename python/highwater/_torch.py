@@ -157,3 +157,13 @@ def totals() -> list[dict[str, int]]:
 def now_us() -> int:
     """Microseconds since the Unix epoch, as PyTorch counts them."""
     return time.time_ns() // 1000
+
+
+def metadata_setter() -> Callable[[str], None] | None:
+    """What labels the allocations that follow; ``None`` without a GPU or where torch cannot."""
+    try:
+        check_cuda()
+    except Unavailable:
+        return lambda _: None
+    setter: Callable[[str], None] | None = getattr(torch().cuda.memory, "_set_memory_metadata", None)
+    return setter if getattr(torch()._C, "_cuda_setMemoryMetadata", None) is not None else None

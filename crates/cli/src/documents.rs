@@ -29,11 +29,7 @@ pub fn report_text(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &str)
 ///
 /// # Errors
 /// If it is none of these, or no device has that entry.
-pub fn moments(
-    analysis: &Analysis<'_>,
-    at: &str,
-    device: Option<u32>,
-) -> Result<Vec<(u32, Option<EntryId>)>, Problem> {
+pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result<Vec<(u32, Option<EntryId>)>, Problem> {
     let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why))?;
     let devices = chosen(analysis, device)?;
     moment.check(analysis, &devices)?;
@@ -127,9 +123,8 @@ pub struct WhatIf {
 /// # Errors
 /// If the snapshot has nothing to run again, or settings, capacities, cards or the version are not known.
 pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Result<String, Problem> {
-    let capacity = |text: &String| {
-        parse_size(text).map_err(|why| Problem::new(format!("`{text}` is no capacity")).because(why))
-    };
+    let capacity =
+        |text: &String| parse_size(text).map_err(|why| Problem::new(format!("`{text}` is no capacity")).because(why));
     let version = |text: &String| {
         text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is no version")).because(why))
     };

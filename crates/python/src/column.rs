@@ -1,5 +1,6 @@
 //! One column: memory that Python sees without a copy.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
@@ -8,6 +9,7 @@ use arrow_array::types::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
+use highwater_snapshot::{Snapshot, StringId};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
@@ -34,9 +36,21 @@ impl Column {
 
     /// The numbers of it: of a column of words, their codes.
     fn numbers(&self) -> ArrayRef {
-        match self.values.as_dictionary_opt::<UInt8Type>() {
-            Some(words) => Arc::new(words.keys().clone()),
-            None => Arc::clone(&self.values),
+        if let Some(words) = self.values.as_dictionary_opt::<UInt8Type>() {
+            Arc::new(words.keys().clone())
+        } else if let Some(texts) = self.values.as_dictionary_opt::<UInt32Type>() {
+            Arc::new(texts.keys().clone())
+        } else {
+            Arc::clone(&self.values)
+        }
+    }
+
+    /// The rows of the words that it holds; none if it holds numbers.
+    fn codes(&self) -> Vec<usize> {
+        let numbers = self.numbers();
+        match numbers.data_type() {
+            DataType::UInt8 => numbers.as_primitive::<UInt8Type>().values().iter().map(|&code| code.into()).collect(),
+            _ => numbers.as_primitive::<UInt32Type>().values().iter().map(|&code| code as usize).collect(),
         }
     }
 }
@@ -52,7 +66,7 @@ impl Column {
     /// The words that its codes stand for; `None` if it holds numbers.
     #[getter]
     fn categories(&self) -> Option<Vec<String>> {
-        let words = self.values.as_dictionary_opt::<UInt8Type>()?;
+        let words = self.values.as_any_dictionary_opt()?;
         Some(words.values().as_string::<i32>().iter().map(|word| word.unwrap_or_default().to_owned()).collect())
     }
 
@@ -91,8 +105,7 @@ impl Column {
             }
             _ => {
                 let words = self.categories().unwrap_or_default();
-                let codes = self.values.as_dictionary::<UInt8Type>().keys();
-                PyList::new(py, codes.values().iter().map(|&code| words[usize::from(code)].as_str()))
+                PyList::new(py, self.codes().iter().map(|&code| words[code].as_str()))
             }
         }
     }
@@ -155,4 +168,20 @@ pub(crate) fn optional(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
 pub(crate) fn words(codes: Vec<u8>, words: &[&str]) -> ArrayRef {
     let codes = PrimitiveArray::<UInt8Type>::new(ScalarBuffer::from(codes), None);
     Arc::new(DictionaryArray::new(codes, Arc::new(StringArray::from_iter_values(words))))
+}
+
+/// Texts of a snapshot, as codes of those that occur.
+pub(crate) fn texts(ids: impl Iterator<Item = Option<StringId>>, snapshot: &Snapshot) -> ArrayRef {
+    let mut seen: HashMap<Option<StringId>, u32> = HashMap::new();
+    let mut texts: Vec<&str> = Vec::new();
+    let codes: Vec<u32> = ids
+        .map(|id| {
+            *seen.entry(id).or_insert_with(|| {
+                texts.push(id.map_or("", |id| snapshot.text(id)));
+                u32::try_from(texts.len() - 1).unwrap_or(u32::MAX)
+            })
+        })
+        .collect();
+    let codes = PrimitiveArray::<UInt32Type>::new(ScalarBuffer::from(codes), None);
+    Arc::new(DictionaryArray::new(codes, Arc::new(StringArray::from_iter_values(texts))))
 }

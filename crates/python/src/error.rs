@@ -24,7 +24,7 @@ impl Failure {
     }
 
     /// That something cannot be read; `name` is how a message calls it.
-    pub(crate) fn unreadable(name: &str, error: highwater_snapshot::Error) -> Self {
+    pub(crate) fn unreadable(name: &str, error: &highwater_snapshot::Error) -> Self {
         let system = match error.kind() {
             ErrorKind::Io(io) => io.raw_os_error(),
             _ => None,

@@ -33,7 +33,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     fn new(read: Result<highwater_snapshot::Snapshot, highwater_snapshot::Error>, name: &str) -> Result<Self, Failure> {
-        let snapshot = read.map_err(|error| Failure::unreadable(name, error))?;
+        let snapshot = read.map_err(|error| Failure::unreadable(name, &error))?;
         Ok(Self { analysed: Analysed::new(snapshot, analyse) })
     }
 
@@ -96,6 +96,7 @@ impl Snapshot {
     }
 
     /// The document of `highwater diff`.
+    #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
     fn diff_json(
         &self,
         py: Python<'_>,
@@ -113,6 +114,7 @@ impl Snapshot {
     }
 
     /// The document of `highwater check`, and its text.
+    #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
     fn check_json(
         &self,
         py: Python<'_>,
@@ -178,7 +180,8 @@ impl Snapshot {
             let options = PageOptions { least_bytes: None, what_if };
             write_page(&mut page, self.analysis(), name, &options, &()).map(|()| page)
         });
-        let page = page.map_err(|error| Failure::new(format!("the page cannot be made: {error}"), "please report it"))?;
+        let page =
+            page.map_err(|error| Failure::new(format!("the page cannot be made: {error}"), "please report it"))?;
         Ok(PyBytes::new(py, &page))
     }
 
@@ -188,8 +191,8 @@ impl Snapshot {
             let mut bytes = Vec::new();
             self.raw().write_pickle(&mut bytes).map(|()| bytes)
         });
-        let bytes =
-            bytes.map_err(|error| Failure::new(format!("the snapshot cannot be written: {error}"), "please report it"))?;
+        let bytes = bytes
+            .map_err(|error| Failure::new(format!("the snapshot cannot be written: {error}"), "please report it"))?;
         Ok(PyBytes::new(py, &bytes))
     }
 }

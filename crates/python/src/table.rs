@@ -51,10 +51,9 @@ impl Table {
     fn column(&self, name: &str) -> PyResult<Column> {
         match self.batch.column_by_name(name) {
             Some(values) => Ok(Column::new(name.to_owned(), Arc::clone(values))),
-            None => Err(PyKeyError::new_err(format!(
-                "there is no column `{name}`; there are {}",
-                self.names().join(", ")
-            ))),
+            None => {
+                Err(PyKeyError::new_err(format!("there is no column `{name}`; there are {}", self.names().join(", "))))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use highwater_analysis::timeline::Totals;
 use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_snapshot::{Action, EntryId, StackId};
 
-use crate::column::{large, optional, small, words};
+use crate::column::{large, optional, small, texts, words};
 use crate::error::Failure;
 use crate::table::Table;
 
@@ -59,6 +59,7 @@ fn of_lifetimes(analysis: &Analysis<'_>, rows: &[Row<'_, '_>]) -> Vec<(&'static 
     let size = |row: &Row<'_, '_>| row.0.blocks().of(row.2, snapshot);
     let at_most = |row: &Row<'_, '_>| size(row).saturating_add(row.0.blocks().doubt(row.2));
     let category = |row: &Row<'_, '_>| u8::try_from(row.0.decided(row.1).category as usize).unwrap_or(u8::MAX);
+    let name = |row: &Row<'_, '_>| row.2.alloc().map(|entry| row.0.entries.user_metadata().get(entry.index()));
     let stream = |row: &Row<'_, '_>| snapshot.stream_handle(row.2.stream);
     vec![
         ("device", small(rows.iter().map(|row| row.0.device).collect())),
@@ -68,6 +69,7 @@ fn of_lifetimes(analysis: &Analysis<'_>, rows: &[Row<'_, '_>]) -> Vec<(&'static 
         ("size_bytes_at_most", large(rows.iter().map(at_most).collect())),
         ("stream", large(rows.iter().map(stream).collect())),
         ("category", words(rows.iter().map(category).collect(), &Category::ALL.map(Category::name))),
+        ("name", texts(rows.iter().map(name), snapshot)),
         ("stack", optional(rows.iter().map(|row| stack(row.2.stack)))),
         ("alloc_entry", optional(rows.iter().map(|row| row.2.alloc().map(number)))),
     ]
@@ -76,9 +78,8 @@ fn of_lifetimes(analysis: &Analysis<'_>, rows: &[Row<'_, '_>]) -> Vec<(&'static 
 /// Every entry of these devices, with the totals after it.
 pub(crate) fn timeline(analysis: &Analysis<'_>, devices: &[u32]) -> Result<Table, Failure> {
     let snapshot = analysis.snapshot;
-    let rows: Vec<(&DeviceAnalysis<'_>, EntryId)> = shown(analysis, devices)
-        .flat_map(|device| device.entries.ids().map(move |entry| (device, entry)))
-        .collect();
+    let rows: Vec<(&DeviceAnalysis<'_>, EntryId)> =
+        shown(analysis, devices).flat_map(|device| device.entries.ids().map(move |entry| (device, entry))).collect();
     let totals: Vec<Totals> = shown(analysis, devices)
         .flat_map(|device| device.timeline.iter(0..device.entries.len()).map(|(_, totals)| totals))
         .collect();
@@ -92,9 +93,7 @@ pub(crate) fn timeline(analysis: &Analysis<'_>, devices: &[u32]) -> Result<Table
         .chain(snapshot.unknown_actions.iter().map(|&name| snapshot.text(name)))
         .take(usize::from(u8::MAX) + 1)
         .collect();
-    let stream = |row: &(&DeviceAnalysis<'_>, EntryId)| {
-        snapshot.stream_handle(row.0.entries.streams()[row.1.index()])
-    };
+    let stream = |row: &(&DeviceAnalysis<'_>, EntryId)| snapshot.stream_handle(row.0.entries.streams()[row.1.index()]);
     Table::new(vec![
         ("device", small(rows.iter().map(|row| row.0.device).collect())),
         ("entry", small(rows.iter().map(|row| row.1.get()).collect())),

@@ -174,8 +174,7 @@ fn explained<'a>(
             .because(format!("none of the {entries} of device {} is an `oom`", device.device))
             .hint(
                 "`--capacity 16GiB` explains what would fail with less memory; `highwater report` says what filled it",
-            )
-            );
+            ));
     }
     let replayed = (!is_asynchronous(analysis)).then(|| Replayed::new(analysis, device, question.torch));
     if question.capacity_bytes.is_some() && replayed.is_none() {
