@@ -170,7 +170,11 @@ fn what_the_program_marks_goes_before_the_steps_of_its_optimizer() {
         .rows
         .iter()
         .map(|row| row.entries.start.midpoint(row.entries.end))
-        .map(|middle| (middle..).find(|&at| is_later_than_the_one_before(device.entries, at)).expect("time goes on"))
+        .map(|middle| {
+            (middle..device.entries.len())
+                .find(|&at| is_later_than_the_one_before(device.entries, at))
+                .expect("time goes on")
+        })
         .collect();
     let times: Vec<_> = middles.iter().map(|&at| device.entries.time_us(EntryId::from_index(at))).collect();
     let name = snapshot.strings.intern("highwater.step");
