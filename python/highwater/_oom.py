@@ -73,6 +73,13 @@ def _observer(device: int, alloc: int, device_total: int, device_free: int) -> N
         notice(f"the failed request could not be recorded: {error!r}")
 
 
+def explain_in_notebook(error: BaseException | None) -> None:
+    """As :func:`explain`, where a notebook prints tracebacks by itself and calls no hook."""
+    notebook = sys.modules.get("IPython")
+    if notebook is not None and notebook.get_ipython() is not None:
+        explain(error)
+
+
 def explain(error: BaseException | None) -> None:
     """Says on standard error why memory ran out, if that is what ``error`` is and a recording shows it."""
     if _dumped is None or not _torch.is_out_of_memory(error):

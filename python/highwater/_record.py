@@ -138,10 +138,12 @@ class Recorder:
             return None
         _oom.forget(self._failed)
         try:
-            return self._finished(error)
+            written = self._finished(error)
         finally:
             self._begun = False
             self._end_history()
+        _oom.explain_in_notebook(error)
+        return written
 
     def _finished(self, error: BaseException | None) -> Path | None:
         """Writes the last file, or makes that of the failure the last one."""

@@ -199,8 +199,9 @@ class Snapshot:
         report = self._known()
         entries = sum(device["entries"] for device in report["devices"])
         devices = ", ".join(str(device) for device in self.devices) or "none"
-        name = "".join(c if c.isprintable() else "?" for c in self._name)
-        return f"<highwater.Snapshot {name}: {entries:,} entries, device {devices}: {_line(report['verdict'])}>"
+        text = f"{self._name}: {entries:,} entries, device {devices}: {report['verdict']}"
+        # Names come from the file: none may move the cursor.
+        return f"<highwater.Snapshot {''.join(c if c.isprintable() else '?' for c in _line(text))}>"
 
     def _known(self) -> dict[str, Any]:
         """The report, made once."""

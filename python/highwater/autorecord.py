@@ -24,33 +24,45 @@ if TYPE_CHECKING:
 
 VARIABLE = "HIGHWATER_RECORD"
 
+WITH_VALUE = ("--record", "--max-entries", "--stacks")
+"""Options whose value is a word of its own."""
+
 _recorder: Recorder | None = None
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "python -m highwater.autorecord") -> int:
     """Runs a script and records it; gives its exit status."""
     parser = _parser(program)
-    given = parser.parse_args(arguments)
-    if given.module is None and given.script is None:
+    own, script = _split(sys.argv[1:] if arguments is None else list(arguments))
+    given = parser.parse_args(own)
+    if not script or script == ["-m"]:
         parser.error("a script is needed, or a module with `-m`")
-    if given.module is None and not os.path.exists(given.script):
-        parser.error(f"there is no script `{given.script}`")
-    words = given.arguments if given.module is None else [given.script, *given.arguments] if given.script else []
+    if script[0] != "-m" and not os.path.exists(script[0]):
+        parser.error(f"there is no script `{script[0]}`")
     start(given.record, max_entries=given.max_entries, stacks=None if given.stacks == "none" else given.stacks)
-    if given.module is not None:
-        sys.argv = [given.module, *words]
+    if script[0] == "-m":
+        sys.argv = script[1:]
         sys.path.insert(0, os.getcwd())
-        runpy.run_module(given.module, run_name="__main__", alter_sys=True)
+        runpy.run_module(script[1], run_name="__main__", alter_sys=True)
     else:
-        sys.argv = [given.script, *words]
-        sys.path.insert(0, os.path.dirname(os.path.abspath(given.script)))
-        runpy.run_path(given.script, run_name="__main__")
+        sys.argv = script
+        sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
+        runpy.run_path(script[0], run_name="__main__")
     return 0
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Our own options, and the script or ``-m`` and module with all that is theirs."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-m":
+        at += 2 if words[at] in WITH_VALUE else 1
+    return words[:at], words[at:]
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
+        usage=f"{program} [options] SCRIPT|-m MODULE ...",
         description="Runs a Python script and records its GPU memory. What follows the script is the script's.",
         allow_abbrev=False,
     )
@@ -67,9 +79,6 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default="python",
         help="which frames are recorded [default: %(default)s]",
     )
-    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as `python -m` does")
-    parser.add_argument("script", nargs="?", help="the script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     return parser
 
 

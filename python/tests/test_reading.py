@@ -324,6 +324,16 @@ def test_it_is_one_line_and_a_page(tmp_path: Path) -> None:
     assert "<script" not in page.split("srcdoc=")[0]
 
 
+def test_no_name_from_a_file_reaches_the_terminal_as_it_is() -> None:
+    plain = copy.deepcopy(unpickled("linear_forward"))
+    for entry in plain["device_traces"][0]:
+        for frame in entry.get("frames", []):
+            frame["filename"] = "evil\x1b[2J\n.py"
+    snapshot = highwater.load(plain)
+    assert repr(snapshot).isprintable()
+    assert "\x1b" not in snapshot.text
+
+
 def test_what_a_file_says_is_no_markup() -> None:
     plain = copy.deepcopy(unpickled("linear_forward"))
     for entry in plain["device_traces"][0]:

@@ -132,6 +132,15 @@ def test_the_failure_is_kept_explained_and_raised(
     assert "highwater: run.pickle, device 0: out of memory at entry 590" in explained
 
 
+def test_a_notebook_is_told_at_once(torch: FakeTorch, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """It prints tracebacks by itself."""
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=object))
+    torch.snapshot_dict = unpickled("oom_gpt2_8gib")
+    with pytest.raises(FakeTorch.OutOfMemoryError), highwater.record(tmp_path / "run.pickle"):
+        torch.fail()
+    assert "out of memory at entry 590" in capsys.readouterr().err
+
+
 def test_other_errors_are_not_explained(
     torch: FakeTorch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -459,8 +468,8 @@ def test_a_script_is_run_and_recorded(elsewhere: Path) -> None:
 
 
 def test_a_module_is_run_and_recorded(elsewhere: Path) -> None:
-    done = _run("-m", "highwater.autorecord", "-m", "train", "a", "-b")
-    assert (done.returncode, done.stdout) == (0, "['a', '-b'] __main__ True\n"), done.stderr
+    done = _run("-m", "highwater.autorecord", "--stacks=none", "-m", "train", "-b", "--record", "a")
+    assert (done.returncode, done.stdout) == (0, "['-b', '--record', 'a'] __main__ True\n"), done.stderr
     assert (elsewhere / "highwater.pickle").exists()
 
 
@@ -479,7 +488,7 @@ def test_a_script_that_runs_out_of_memory_is_explained(elsewhere: Path) -> None:
     assert sorted(path.name for path in elsewhere.glob("*.pickle")) == ["highwater.pickle"]
 
 
-@pytest.mark.parametrize("words", [["run"], ["run", "nope.py"], ["run", "--stacks", "x", "train.py"]])
+@pytest.mark.parametrize("words", [["run"], ["run", "-m"], ["run", "--nope", "train.py"], ["run", "nope.py"], ["run", "--stacks", "x", "train.py"]])
 def test_bad_usage_has_status_two(elsewhere: Path, words: list[str]) -> None:
     assert _run("-m", "highwater", *words).returncode == 2
 
