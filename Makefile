@@ -90,13 +90,13 @@ docs:
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
 
 doctests:
-	$(CARGO) test --workspace --doc --locked
+	$(CARGO) test --workspace --exclude highwater-python --doc --locked
 
 tests:
 ifdef NEXTEST
-	$(CARGO) nextest run --workspace --locked
+	$(CARGO) nextest run --workspace --exclude highwater-python --locked
 else
-	$(CARGO) test --workspace --lib --bins --tests --locked
+	$(CARGO) test --workspace --exclude highwater-python --lib --bins --tests --locked
 endif
 
 # The page's style, types and pure functions.

@@ -40,7 +40,7 @@ def timeline_svg(snapshot: Snapshot, device: int) -> str:
         return ""
     label = f"Device {device}: allocated and reserved bytes over the trace, {top:,} bytes reserved at most"
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" style="width:100%;max-width:{WIDTH}px" role="img" aria-label="{label}">'
         f"<title>{label}</title>"
         f'<path d="{_area(reserved, top)}" fill="#c8d3df"/>'
         f'<path d="{_area(allocated, top)}" fill="#3b76af"/></svg>'
