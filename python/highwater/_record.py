@@ -22,8 +22,8 @@ from highwater._write import write_atomically, write_snapshot
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_ENTRIES = 1_000_000
-"""About 100 MB of file, and some times that in memory while it is written."""
+MAX_ENTRIES = 300_000
+"""About 30 MB of file and 5 s to write it: `docs/python.md` has the measurement."""
 
 MAX_OOM_DUMPS = 3
 """A program that looks for the largest batch fails often, and each dump takes a while."""

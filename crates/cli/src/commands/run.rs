@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// The file to write, or a directory [default: highwater.pickle]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// How much history is kept [default: 1000000 entries]
+    /// How much history is kept [default: 300000 entries]
     #[arg(long, value_name = "N")]
     max_entries: Option<u32>,
     /// Which frames are recorded [default: python]
