@@ -91,8 +91,8 @@ class NamedTensors:
 def name_tensors(model: Any, optimizer: Any = None, *, prefix: str = "model") -> NamedTensors:
     """Has the recording call the model's tensors by their dotted names.
 
-    Parameters and buffers, and at each dump gradients (``….grad``) and the optimizer's state (``….exp_avg``), are named and given
-    their category; what a module allocates in its forward pass carries the module's name. Without CUDA nothing happens.
+    At each dump parameters, buffers, gradients (``….grad``) and the optimizer's state (``….exp_avg``) are named and given their
+    category; what a module allocates in its forward pass carries the module's name. Without CUDA nothing happens.
     """
     return NamedTensors(model, optimizer, prefix)
 

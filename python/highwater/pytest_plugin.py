@@ -94,7 +94,8 @@ def _check(marker: pytest.Mark, written: Path | None, growth: int) -> None:
 
     allowed = marker.kwargs.get("growth")
     if allowed is not None and growth > parse_size(str(allowed)):
-        pytest.fail(f"the test leaves {growth:,} bytes of GPU memory behind, {allowed} allowed\n\n{_report(written)}", pytrace=False)
+        what = f"the test leaves {growth:,} bytes of GPU memory behind, {allowed} allowed"
+        pytest.fail(f"{what}\n\n{_report(written)}", pytrace=False)
     budgets = {name: marker.kwargs[name] for name in BUDGETS if marker.kwargs.get(name) is not None}
     if not budgets:
         return

@@ -493,7 +493,10 @@ def test_bad_usage_has_status_two(elsewhere: Path, words: list[str]) -> None:
     assert _run("-m", "highwater", *words).returncode == 2
 
 
-AT_START = "from highwater import autorecord; autorecord.from_environment(); import runpy; runpy.run_path('train.py')"
+AT_START = (
+    "from highwater import autorecord; autorecord.from_environment(); "
+    "import runpy; runpy.run_path('train.py')"
+)
 
 
 def test_the_environment_records_what_imports_torch(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
