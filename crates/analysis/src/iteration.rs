@@ -13,6 +13,8 @@ use crate::timeline::{Timeline, Total, Totals};
 /// How iterations were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IterationSource {
+    /// By the marks that `highwater.step()` sets.
+    Marks,
     /// By the optimizer steps that PyTorch annotates.
     OptimizerSteps,
     /// By what repeats in the trace.
@@ -23,6 +25,7 @@ impl IterationSource {
     /// The words in reports.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Marks => "highwater.step()",
             Self::OptimizerSteps => "optimizer steps",
             Self::Repetition => "repetition in the trace",
         }
@@ -73,12 +76,15 @@ pub(crate) fn iterations(
     by: Total,
 ) -> Iterations {
     let optimizer = OptimizerScopes::new(snapshot, scopes, entries);
-    let stepped = optimizer.iterations(entries, from_start);
-    let (source, ranges) = if stepped.is_empty() {
+    let marked = ending_at(&marks(snapshot, scopes), entries, from_start);
+    let stepped = if marked.is_empty() { optimizer.iterations(entries, from_start) } else { Vec::new() };
+    let (source, ranges) = if !marked.is_empty() {
+        (IterationSource::Marks, marked)
+    } else if !stepped.is_empty() {
+        (IterationSource::OptimizerSteps, stepped)
+    } else {
         let repeated = repetition::repetitions(snapshot, entries).into_iter().map(|range| (range, true)).collect();
         (IterationSource::Repetition, repeated)
-    } else {
-        (IterationSource::OptimizerSteps, stepped)
     };
     let rows = ranges.into_iter().map(|(range, is_complete)| {
         let (peak, peak_entry) = timeline.peak_in(range.clone(), by);
@@ -142,30 +148,8 @@ impl<'a> OptimizerScopes<'a> {
             .chunks(self.per_iteration)
             .filter(|steps| steps.len() == self.per_iteration)
             .map(|steps| self.end_of(steps[steps.len() - 1], entries))
-            .filter(|&end| end > 0)
             .collect();
-        let mut ranges: Vec<(Range<usize>, bool)> = Vec::new();
-        let mut start = 0;
-        for &end in &ends {
-            ranges.push((start..end, true));
-            start = end;
-        }
-        let Some(first) = ranges.first_mut() else { return ranges };
-        // What is missing before a late or wrapped recording is missing of its first iteration.
-        first.1 = from_start;
-        if let Some((second, _)) = ranges.get(1).cloned()
-            && let Some(begin) = first_like(entries, second, ranges[0].0.clone())
-        {
-            ranges[0].0.start = begin;
-        }
-        let tail = start..entries.len();
-        let last = ranges[ranges.len() - 1].0.clone();
-        let count = |range: Range<usize>| entries.actions()[range].iter().filter(|a| **a == Action::ALLOC).count();
-        // What follows the last step is another iteration only if it gets somewhere.
-        if first_like(entries, last.clone(), tail.clone()).is_some() && count(tail.clone()) * 4 >= count(last) {
-            ranges.push((tail, false));
-        }
-        ranges
+        ending_at(&ends, entries, from_start)
     }
 
     /// Where the iteration of a step ends: after the step, or after the clearing of gradients that follows it at once.
@@ -181,6 +165,40 @@ impl<'a> OptimizerScopes<'a> {
             None => step.end,
         }
     }
+}
+
+/// What Python's `highwater.step()` calls its annotation.
+const MARK: &str = "highwater.step";
+
+/// The entries before which the program itself says that an iteration ends, ascending.
+fn marks(snapshot: &Snapshot, scopes: &[Scope]) -> Vec<usize> {
+    scopes.iter().filter(|scope| snapshot.text(scope.name) == MARK).map(|scope| scope.start).collect()
+}
+
+/// The iterations that end before these entries, which ascend, each with whether it is complete.
+fn ending_at(ends: &[usize], entries: &EntryTable, from_start: bool) -> Vec<(Range<usize>, bool)> {
+    let mut ranges: Vec<(Range<usize>, bool)> = Vec::new();
+    let mut start = 0;
+    for &end in ends.iter().filter(|&&end| end > 0) {
+        ranges.push((start..end, true));
+        start = end;
+    }
+    let Some(first) = ranges.first_mut() else { return ranges };
+    // What is missing before a late or wrapped recording is missing of its first iteration.
+    first.1 = from_start;
+    if let Some((second, _)) = ranges.get(1).cloned()
+        && let Some(begin) = first_like(entries, second, ranges[0].0.clone())
+    {
+        ranges[0].0.start = begin;
+    }
+    let tail = start..entries.len();
+    let last = ranges[ranges.len() - 1].0.clone();
+    let count = |range: Range<usize>| entries.actions()[range].iter().filter(|a| **a == Action::ALLOC).count();
+    // What follows the last one is another iteration only if it gets somewhere.
+    if first_like(entries, last.clone(), tail.clone()).is_some() && count(tail.clone()) * 4 >= count(last) {
+        ranges.push((tail, false));
+    }
+    ranges
 }
 
 /// The stack of the first allocation that leads to each step after the first, which the set-up precedes.

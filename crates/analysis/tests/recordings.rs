@@ -7,7 +7,7 @@ use highwater_analysis::iteration::IterationSource;
 use highwater_analysis::phase::Phase;
 use highwater_analysis::view::{CallSiteView, ReportView};
 use highwater_analysis::{Analysis, analyse, view};
-use highwater_snapshot::Snapshot;
+use highwater_snapshot::{Annotation, EntryId, EntryTable, Snapshot, Stage};
 use serde_json::Value;
 
 fn recordings() -> PathBuf {
@@ -158,6 +158,41 @@ fn three_training_steps_are_three_iterations_of_three_phases() {
     assert_eq!(peaks, [32, 43, 43]);
     let set_up = device.iterations.rows[0].entries.start;
     assert!(set_up > 400, "the model is built before the first iteration: {set_up}");
+}
+
+#[test]
+fn what_the_program_marks_goes_before_the_steps_of_its_optimizer() {
+    let mut snapshot = open("qwen_train_b16");
+    let analysis = analyse(&snapshot);
+    let device = &analysis.devices[0];
+    let middles: Vec<usize> = device
+        .iterations
+        .rows
+        .iter()
+        .map(|row| row.entries.start.midpoint(row.entries.end))
+        .map(|middle| {
+            (middle..device.entries.len())
+                .find(|&at| is_later_than_the_one_before(device.entries, at))
+                .expect("time goes on")
+        })
+        .collect();
+    let times: Vec<_> = middles.iter().map(|&at| device.entries.time_us(EntryId::from_index(at))).collect();
+    let name = snapshot.strings.intern("highwater.step");
+    for time_us in times {
+        for stage in [Stage::Start, Stage::End] {
+            snapshot.annotations.push(Annotation { stage, name, device: 0, time_us });
+        }
+    }
+    let analysis = analyse(&snapshot);
+    let iterations = &analysis.devices[0].iterations;
+    assert_eq!(iterations.source, IterationSource::Marks);
+    let ends: Vec<usize> = iterations.rows.iter().filter(|row| row.is_complete).map(|row| row.entries.end).collect();
+    assert_eq!(ends, middles);
+}
+
+/// Whether the clock had gone on between an entry and the one before.
+fn is_later_than_the_one_before(entries: &EntryTable, at: usize) -> bool {
+    entries.time_us(EntryId::from_index(at)) > entries.time_us(EntryId::from_index(at - 1))
 }
 
 #[test]

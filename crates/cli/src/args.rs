@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, diff, explain, export, live, man, report, segments, simulate, stats, trace, view,
+    check, completions, diff, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
 };
 
 /// Shows and explains the GPU memory use of PyTorch programs.
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Diff(diff::Args),
     /// Hold a recording against budgets: exit status 1 if one is not kept
     Check(check::Args),
+    /// Run a Python script and record its memory
+    Run(run::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
     /// Convert the snapshot for another program

@@ -15,7 +15,7 @@ use anstyle::{AnsiColor, Style};
 use crate::printable::printable;
 
 /// Bad usage or bad input.
-const BAD_INPUT: u8 = 2;
+pub(crate) const BAD_INPUT: u8 = 2;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -23,7 +23,7 @@ pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
 /// An error in the three parts that a user reads: what, why, and what to do.
 #[derive(Debug)]
-pub(crate) struct Problem {
+pub struct Problem {
     what: String,
     cause: Option<String>,
     hint: Option<String>,
@@ -43,6 +43,21 @@ impl Problem {
     /// Adds what to do.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// What was wrong: a sentence without a full stop.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Why.
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// What to do about it.
+    pub fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     /// A file that could not be read; `name` is how the user knows it.

@@ -21,7 +21,7 @@ const ACCEPTED: [(&str, u128); 9] = [
 ///
 /// # Errors
 /// A message that says what is accepted.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = (&text[..split], text[split..].trim().to_ascii_lowercase());

@@ -45,6 +45,9 @@ pub struct BlockView<'a> {
     pub category_rule: &'static str,
     /// The entry that allocated it; null if that came before the recording.
     pub alloc_entry: Option<u32>,
+    /// What the program called it (`user_metadata`), if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'a str>,
     /// Its stack, folded to the user's own code, innermost first.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -70,6 +73,7 @@ fn block_view<'a>(
     let snapshot = analysis.snapshot;
     let lifetime = &device.lifetimes.rows[row];
     let decided = device.decided(row);
+    let metadata = device.entries.user_metadata();
     let awaits = lifetime.awaits_free(after);
     let size_bytes = device.blocks().of(lifetime, snapshot);
     let doubt = device.blocks().doubt(lifetime);
@@ -85,6 +89,7 @@ fn block_view<'a>(
         category: decided.category.name(),
         category_rule: decided.rule,
         alloc_entry: lifetime.alloc().map(EntryId::get),
+        name: lifetime.alloc().map(|entry| snapshot.text(metadata.get(entry.index()))).filter(|name| !name.is_empty()),
         frames: frames_from_site(analysis, device.site(lifetime, &analysis.sites), lifetime.stack),
     }
 }

@@ -170,7 +170,7 @@ pub struct DeviceView<'a> {
     pub at_peak: AtPeakView<'a>,
     /// Free memory at the dump.
     pub fragmentation: FragmentationView,
-    /// How iterations were found: `optimizer steps` or `repetition in the trace`.
+    /// How iterations were found: `highwater.step()`, `optimizer steps` or `repetition in the trace`.
     pub iterations_by: &'static str,
     /// Each iteration.
     pub iterations: Vec<IterationView>,

@@ -8,6 +8,7 @@ pub(crate) mod export;
 pub(crate) mod live;
 pub(crate) mod man;
 pub(crate) mod report;
+pub(crate) mod run;
 pub(crate) mod segments;
 pub(crate) mod simulate;
 pub(crate) mod stats;
@@ -34,6 +35,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => trace::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Simulate(args) => return simulate::run(&args),
+        Command::Run(args) => return run::run(&args),
         Command::Check(args) => return check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::View(args) => view::run(&args),

@@ -5,6 +5,8 @@ mod diff;
 mod explain;
 mod export;
 mod manners;
+#[cfg(unix)]
+mod recording;
 mod report;
 mod run;
 mod segments;

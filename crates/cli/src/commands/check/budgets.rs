@@ -113,7 +113,7 @@ fn read(path: &Path) -> Result<Written, Problem> {
 ///
 /// # Errors
 /// A message that says what is accepted.
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let number = text.trim().strip_suffix('%').ok_or("expected a percentage, such as `10%`")?;
     let percent: f64 = number.trim().parse().map_err(|_| "expected a percentage, such as `10%`")?;
     if percent.is_finite() && percent >= 0.0 { Ok(percent / 100.0) } else { Err("expected 0% or more".to_owned()) }

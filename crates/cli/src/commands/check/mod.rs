@@ -1,7 +1,7 @@
 //! `highwater check`: budgets, with an exit status.
 
-mod budgets;
-mod output;
+pub(crate) mod budgets;
+pub(crate) mod output;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,11 +76,11 @@ struct Limits {
 }
 
 /// A rule with what it was applied to.
-struct Row {
-    device: u32,
+pub(crate) struct Row {
+    pub(crate) device: u32,
     /// The limit is what the baseline needed.
-    is_baseline: bool,
-    checked: Checked,
+    pub(crate) is_baseline: bool,
+    pub(crate) checked: Checked,
 }
 
 impl Row {

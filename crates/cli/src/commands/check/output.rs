@@ -13,7 +13,7 @@ use crate::output::write_json;
 use crate::units::{count, size};
 
 /// One line a rule.
-pub(super) fn text(out: &mut impl Write, analysis: &Analysis<'_>, rows: &[Row]) -> io::Result<()> {
+pub(crate) fn text(out: &mut impl Write, analysis: &Analysis<'_>, rows: &[Row]) -> io::Result<()> {
     let several = analysis.devices.len() > 1;
     let width = rows.iter().map(|row| row.rule().len()).max().unwrap_or(0);
     for row in rows {
@@ -48,7 +48,7 @@ fn escaped(text: &str) -> String {
 
 /// `highwater-check`.
 #[derive(serde::Serialize)]
-struct CheckView {
+pub(crate) struct CheckView {
     format: &'static str,
     version: u32,
     passed: bool,
@@ -85,9 +85,14 @@ struct RuleView {
 
 /// The document for programs.
 pub(super) fn json(out: &mut impl Write, analysis: &Analysis<'_>, rows: &[Row]) -> io::Result<()> {
+    write_json(out, &view(analysis, rows))
+}
+
+/// What the document for programs says.
+pub(crate) fn view(analysis: &Analysis<'_>, rows: &[Row]) -> CheckView {
     let rules = rows.iter().map(|row| rule(analysis, row)).collect();
     let passed = rows.iter().all(|row| row.checked.holds());
-    write_json(out, &CheckView { format: "highwater-check", version: 1, passed, rules })
+    CheckView { format: "highwater-check", version: 1, passed, rules }
 }
 
 fn rule(analysis: &Analysis<'_>, row: &Row) -> RuleView {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use highwater_analysis::batch::{BatchFit, Covers, NoFit, Ratio};
 use highwater_analysis::diff::DeviceDiff;
 
-use super::Args;
+use super::Asked;
 use super::text::letter;
 use crate::table::{broken, terminal_width};
 use crate::units::{count, counted, size};
@@ -19,13 +19,13 @@ const WIDTH: usize = 100;
 /// Those of `out`.
 pub(super) fn write(
     out: &mut impl Write,
-    args: &Args,
+    asked: &Asked,
     diff: &DeviceDiff<'_>,
     batch: &Result<BatchFit, NoFit>,
 ) -> io::Result<()> {
     let sentences = match batch {
-        Ok(fit) => sentences(args, diff, fit),
-        Err(reason) if args.rows.is_some() || args.capacity.is_some() => {
+        Ok(fit) => sentences(asked, diff, fit),
+        Err(reason) if asked.rows.is_some() || asked.capacity_bytes.is_some() => {
             vec![format!("not told: {}", reason.text())]
         }
         Err(_) => return Ok(()),
@@ -35,7 +35,7 @@ pub(super) fn write(
     sentences.iter().flat_map(|sentence| broken(sentence, width)).try_for_each(|line| writeln!(out, "    {line}"))
 }
 
-fn sentences(args: &Args, diff: &DeviceDiff<'_>, fit: &BatchFit) -> Vec<String> {
+fn sentences(asked: &Asked, diff: &DeviceDiff<'_>, fit: &BatchFit) -> Vec<String> {
     let per = if fit.is_by_rows { "row" } else { "batch of A" };
     let slope = whole(fit.bytes_per_batch);
     let line = format!("{} fixed + {} per {per} ({})", size(fit.fixed_bytes), size(slope), compared(fit));
@@ -61,7 +61,7 @@ fn sentences(args: &Args, diff: &DeviceDiff<'_>, fit: &BatchFit) -> Vec<String> 
             times(ratio)
         ));
     }
-    if let Some(capacity) = args.capacity {
+    if let Some(capacity) = asked.capacity_bytes {
         sentences.push(largest(fit, diff, capacity));
     }
     sentences

@@ -6,7 +6,6 @@ use highwater_analysis::view::{FrameView, SettingView};
 use highwater_snapshot::EntryId;
 
 use super::{Compared, Comparison, shown_frames};
-use crate::input;
 
 /// `highwater-diff`.
 #[derive(serde::Serialize)]
@@ -117,7 +116,7 @@ pub(super) fn view<'a>(comparison: &'a Comparison<'_>) -> DiffView<'a> {
     DiffView {
         format: "highwater-diff",
         version: 1,
-        files: comparison.args.files.iter().map(|file| input::short_name(file)).collect(),
+        files: comparison.files.clone(),
         devices: comparison.devices.iter().map(|compared| device(comparison, compared)).collect(),
         settings: comparison
             .settings
@@ -150,7 +149,7 @@ fn device<'a>(comparison: &'a Comparison<'_>, Compared { at, diff, batch }: &'a 
                 bytes: &category.bytes,
             })
             .collect(),
-        batch: batch.as_ref().ok().map(|fit| batch_view(fit, comparison.args.capacity)),
+        batch: batch.as_ref().ok().map(|fit| batch_view(fit, comparison.asked.capacity_bytes)),
         batch_unclear: batch.as_ref().err().map(|reason| reason.text()),
         call_sites: diff
             .sites

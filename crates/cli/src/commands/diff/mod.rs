@@ -54,6 +54,19 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// What is asked of recordings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// When to compare.
+    pub(crate) at: Option<Moment>,
+    /// Only this device.
+    pub(crate) device: Option<u32>,
+    /// Rows in the batch of each recording.
+    pub(crate) rows: Option<Vec<u64>>,
+    /// Memory that the largest batch is to fit.
+    pub(crate) capacity_bytes: Option<u64>,
+}
+
 /// One device, compared.
 struct Compared<'a> {
     at: Moment,
@@ -63,14 +76,17 @@ struct Compared<'a> {
 }
 
 /// All that is printed.
-struct Comparison<'a> {
-    args: &'a Args,
+pub(crate) struct Comparison<'a> {
+    /// What the recordings are called.
+    files: Vec<String>,
     analyses: &'a [Analysis<'a>],
+    asked: Asked,
     devices: Vec<Compared<'a>>,
     settings: Vec<SettingDiff<'a>>,
 }
 
-fn moment(text: &str) -> Result<Moment, &'static str> {
+/// When to compare, as it is said on the command line.
+pub(crate) fn moment(text: &str) -> Result<Moment, &'static str> {
     match text {
         "peak" => Ok(Moment::Peak),
         "end" => Ok(Moment::End),
@@ -89,44 +105,65 @@ fn moment(text: &str) -> Result<Moment, &'static str> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let snapshots = args.files.iter().map(|file| input::read_snapshot(file)).collect::<Result<Vec<Snapshot>, _>>()?;
     let analyses: Vec<Analysis<'_>> = snapshots.iter().map(analyse).collect();
-    if let Some(Moment::Iteration(number)) = args.at {
-        check_iteration(args, &analyses, number)?;
-    }
-    if let Some(rows) = args.rows.as_ref().filter(|rows| rows.len() != args.files.len()) {
-        let (rows, files) = (counted(rows.len(), "number", "numbers"), counted(args.files.len(), "file", "files"));
-        return Err(Problem::new(format!("`--rows` has {rows} for {files}"))
-            .hint("give the rows of each file's batch, in the order of the files: `--rows 8,16`")
-            .into());
-    }
-    let mut diffs = devices(&analyses, args.at);
-    diffs.retain(|(_, diff)| args.device.is_none_or(|wanted| diff.device == wanted));
-    if diffs.is_empty() {
-        return Err(none_in_common(args, &snapshots).into());
-    }
-    let devices = diffs.into_iter().map(|(at, diff)| {
-        let batch = match diff.later_by {
-            Some(_) => Err(NoFit::OneProcess),
-            None => fit(&analyses, diff.device, args.rows.as_deref()),
-        };
-        Compared { at, diff, batch }
-    });
-    let comparison =
-        Comparison { args, analyses: &analyses, devices: devices.collect(), settings: settings(&analyses) };
+    let names = args.files.iter().map(|file| input::short_name(file)).collect();
+    let asked = Asked { at: args.at, device: args.device, rows: args.rows.clone(), capacity_bytes: args.capacity };
+    let comparison = Comparison::new(names, &analyses, asked)?;
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &json::view(&comparison)))?,
-        Format::Text => to_stdout(|out| text::write(out, &comparison))?,
+        Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
+        Format::Text => to_stdout(|out| text::write(out, &comparison, args.top))?,
     }
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
 }
 
+impl<'a> Comparison<'a> {
+    /// Compares recordings; `files` is what they are called.
+    ///
+    /// # Errors
+    /// If they have no such device in common, or one of them has no such iteration.
+    pub(crate) fn new(files: Vec<String>, analyses: &'a [Analysis<'a>], asked: Asked) -> Result<Self, Problem> {
+        if let Some(Moment::Iteration(number)) = asked.at {
+            check_iteration(&files, analyses, asked.device, number)?;
+        }
+        if let Some(rows) = asked.rows.as_ref().filter(|rows| rows.len() != files.len()) {
+            let (rows, files) = (counted(rows.len(), "number", "numbers"), counted(files.len(), "file", "files"));
+            return Err(Problem::new(format!("`--rows` has {rows} for {files}"))
+                .hint("give the rows of each file's batch, in the order of the files: `--rows 8,16`"));
+        }
+        let mut diffs = devices(analyses, asked.at);
+        diffs.retain(|(_, diff)| asked.device.is_none_or(|wanted| diff.device == wanted));
+        if diffs.is_empty() {
+            return Err(none_in_common(&files, analyses));
+        }
+        let devices = diffs.into_iter().map(|(at, diff)| {
+            let batch = match diff.later_by {
+                Some(_) => Err(NoFit::OneProcess),
+                None => fit(analyses, diff.device, asked.rows.as_deref()),
+            };
+            Compared { at, diff, batch }
+        });
+        let devices = devices.collect();
+        Ok(Self { files, analyses, devices, settings: settings(analyses), asked })
+    }
+
+    /// The document for programs.
+    pub(crate) fn view(&self) -> impl serde::Serialize {
+        json::view(self)
+    }
+}
+
 /// Says if a recording ends before the iteration that is asked for.
-fn check_iteration(args: &Args, analyses: &[Analysis<'_>], number: usize) -> Result<(), Problem> {
-    for (file, analysis) in args.files.iter().zip(analyses) {
-        let asked = analysis.devices.iter().filter(|device| args.device.is_none_or(|wanted| device.device == wanted));
+fn check_iteration(
+    names: &[String],
+    analyses: &[Analysis<'_>],
+    wanted: Option<u32>,
+    number: usize,
+) -> Result<(), Problem> {
+    for (name, analysis) in names.iter().zip(analyses) {
+        let asked = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
         for device in asked {
             let there = device.iterations.rows.len();
             if number >= there {
-                let what = format!("{} has no iteration {number} on device {}", input::name(file), device.device);
+                let what = format!("`{name}` has no iteration {number} on device {}", device.device);
                 return Err(Problem::new(what).hint(match there {
                     0 => "no iterations were found in it; compare at `peak` or `end`".to_owned(),
                     _ => format!("it has iterations 0 to {}", there - 1),
@@ -137,18 +174,13 @@ fn check_iteration(args: &Args, analyses: &[Analysis<'_>], number: usize) -> Res
     Ok(())
 }
 
-fn none_in_common(args: &Args, snapshots: &[Snapshot]) -> Problem {
-    let has: Vec<String> = args
-        .files
+fn none_in_common(names: &[String], analyses: &[Analysis<'_>]) -> Problem {
+    let has: Vec<String> = names
         .iter()
-        .zip(snapshots)
-        .map(|(file, snapshot)| {
-            let devices: Vec<String> = snapshot.devices().iter().map(ToString::to_string).collect();
-            format!(
-                "{} has {}",
-                input::name(file),
-                if devices.is_empty() { "none".to_owned() } else { devices.join(", ") }
-            )
+        .zip(analyses)
+        .map(|(name, analysis)| {
+            let devices: Vec<String> = analysis.snapshot.devices().iter().map(ToString::to_string).collect();
+            format!("`{name}` has {}", if devices.is_empty() { "none".to_owned() } else { devices.join(", ") })
         })
         .collect();
     Problem::new("the snapshots have no such device in common").because(has.join("; "))

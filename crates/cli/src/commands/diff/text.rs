@@ -7,9 +7,8 @@ use highwater_analysis::category::Category;
 use highwater_analysis::diff::{DeviceDiff, Moment, SiteDiff};
 use highwater_analysis::view::SettingView;
 
-use super::{Args, Compared, Comparison, batch, shown_frames};
+use super::{Compared, Comparison, batch, shown_frames};
 use crate::frames;
-use crate::input;
 use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
 use crate::units::{count, size};
@@ -22,20 +21,20 @@ pub(super) fn letter(i: usize) -> String {
     }
 }
 
-/// Writes the comparison.
+/// Writes the comparison, with `top` rows of each table.
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>) -> io::Result<()> {
-    for (i, file) in comparison.args.files.iter().enumerate() {
-        writeln!(out, "{}  {}", letter(i), input::short_name(file))?;
+pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>, top: usize) -> io::Result<()> {
+    for (i, file) in comparison.files.iter().enumerate() {
+        writeln!(out, "{}  {file}", letter(i))?;
     }
     for Compared { at, diff, batch } in &comparison.devices {
         writeln!(out, "\nDevice {}, {}", diff.device, when(*at, diff))?;
         totals_table(*at, diff).write(out, terminal_width())?;
         write_categories(out, diff)?;
-        sites_table(comparison.args, comparison.analyses, diff, out)?;
-        batch::write(out, comparison.args, diff, batch)?;
+        sites_table(top, comparison.analyses, diff, out)?;
+        batch::write(out, &comparison.asked, diff, batch)?;
     }
     if !comparison.settings.is_empty() {
         writeln!(out, "\nSettings that differ")?;
@@ -102,7 +101,7 @@ fn write_categories(out: &mut impl Write, diff: &DeviceDiff<'_>) -> io::Result<(
     table.write(out, terminal_width())
 }
 
-fn sites_table(args: &Args, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, out: &mut impl Write) -> io::Result<()> {
+fn sites_table(top: usize, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<&SiteDiff<'_>> = diff.sites.iter().filter(|site| site.change_bytes() != 0).collect();
     if changed.is_empty() {
         return writeln!(out, "  no call site changed");
@@ -115,7 +114,7 @@ fn sites_table(args: &Args, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, ou
         ("where", Align::Left),
     ])
     .indented(2);
-    for site in changed.iter().take(args.top) {
+    for site in changed.iter().take(top) {
         let last = site.bytes.len() - 1;
         table.row([
             signed(site.change_bytes()),
@@ -127,8 +126,8 @@ fn sites_table(args: &Args, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, ou
     }
     writeln!(out)?;
     table.write(out, terminal_width())?;
-    if changed.len() > args.top {
-        let rest = changed.len() - args.top;
+    if changed.len() > top {
+        let rest = changed.len() - top;
         writeln!(out, "  … and {} call sites more; `--top {}` shows all", count(rest), changed.len())?;
     }
     Ok(())

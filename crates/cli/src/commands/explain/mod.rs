@@ -11,7 +11,7 @@ use highwater_analysis::explain::{Asked, Found, LogReader, disagreements, failur
 use highwater_analysis::view::ExplainView;
 use highwater_analysis::view::answer::{Replayed, busiest, is_asynchronous};
 use highwater_analysis::whatif::Memory;
-use highwater_analysis::{StackClasses, analyse_with};
+use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
 
 use crate::args::Format;
@@ -130,12 +130,36 @@ fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &s
         snapshot.redact();
     }
     let analysis = analyse_with(&snapshot, classes);
+    let asked = SnapshotQuestion { capacity_bytes: args.capacity, torch: args.torch, device: args.device };
+    let view = explained(&analysis, &asked, found, name)?;
+    print(args, &view, name)?;
+    match args.format {
+        Format::Json => Ok(()),
+        Format::Text => crate::warnings::print_all(&analysis).context("cannot write to standard error"),
+    }
+}
+
+/// What is asked of a snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+struct SnapshotQuestion {
+    capacity_bytes: Option<u64>,
+    torch: Option<TorchVersion>,
+    device: Option<u32>,
+}
+
+/// Explains what failed in a snapshot, or would fail with less memory; `found` is what a message says of it.
+fn explained<'a>(
+    analysis: &Analysis<'a>,
+    question: &SnapshotQuestion,
+    found: &Found,
+    name: &str,
+) -> Result<ExplainView<'a>, Problem> {
     let message = found.groups.first().map(|group| &group.message);
     let failing = analysis.devices.iter().filter(|device| !device.oom.is_empty());
-    let mut failing = failing.filter(|device| args.device.is_none_or(|wanted| device.device == wanted));
-    let device = match (args.capacity, failing.next()) {
+    let mut failing = failing.filter(|device| question.device.is_none_or(|wanted| device.device == wanted));
+    let device = match (question.capacity_bytes, failing.next()) {
         (None, Some(device)) => Some(device),
-        _ => busiest(&analysis, args.device),
+        _ => busiest(analysis, question.device),
     };
     let device = device.ok_or_else(|| {
         Problem::new(format!("`{name}` has no trace, so it does not say what failed"))
@@ -143,41 +167,49 @@ fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &s
     })?;
     // A limit that only the message tells says what to simulate where the recording itself went well.
     let of_message = message.and_then(|message| message.limit_bytes).filter(|_| device.oom.is_empty());
-    let capacity_bytes = args.capacity.or(of_message);
+    let capacity_bytes = question.capacity_bytes.or(of_message);
     if device.oom.is_empty() && capacity_bytes.is_none() && message.is_none() {
         let entries = counted(device.entries.len(), "entry", "entries");
         return Err(Problem::new(format!("`{name}` holds no request that failed"))
             .because(format!("none of the {entries} of device {} is an `oom`", device.device))
             .hint(
                 "`--capacity 16GiB` explains what would fail with less memory; `highwater report` says what filled it",
-            )
-            .into());
+            ));
     }
-    let replayed = (!is_asynchronous(&analysis)).then(|| Replayed::new(&analysis, device, args.torch));
-    if args.capacity.is_some() && replayed.is_none() {
+    let replayed = (!is_asynchronous(analysis)).then(|| Replayed::new(analysis, device, question.torch));
+    if question.capacity_bytes.is_some() && replayed.is_none() {
         let problem = Problem::new(format!("`{name}` was recorded with `backend:cudaMallocAsync`"));
-        return Err(problem.hint("its memory is the driver's own, so there is nothing to run again").into());
+        return Err(problem.hint("its memory is the driver's own, so there is nothing to run again"));
     }
     let asked = Asked { capacity_bytes, message };
-    let mut failures = failures(&analysis, device, replayed.as_ref(), asked);
+    let mut failures = failures(analysis, device, replayed.as_ref(), asked);
     if capacity_bytes.is_none() {
-        let others = analysis.devices.iter().filter(|other| other.device != device.device && args.device.is_none());
+        let others = analysis.devices.iter().filter(|other| other.device != device.device && question.device.is_none());
         for other in others.filter(|other| !other.oom.is_empty()) {
-            failures.extend(highwater_analysis::explain::failures(&analysis, other, None, Asked::default()));
+            failures.extend(highwater_analysis::explain::failures(analysis, other, None, Asked::default()));
         }
     }
-    let mut view = ExplainView::of_failures(&analysis, &failures, found);
+    let mut view = ExplainView::of_failures(analysis, &failures, found);
     view.disagreements = message.map(|message| disagreements(message, device)).unwrap_or_default();
     if let (Some(capacity), Some(Replayed { study, .. }), true) =
         (capacity_bytes, &replayed, failures.is_empty() && message.is_none())
     {
         view.fits(capacity, study.case(&study.recorded, Memory::Limit(capacity)).reason);
     }
-    print(args, &view, name)?;
-    match args.format {
-        Format::Json => Ok(()),
-        Format::Text => crate::warnings::print_all(&analysis).context("cannot write to standard error"),
-    }
+    Ok(view)
+}
+
+/// What is printed of a snapshot in which a request failed; `message` is the error's text, if it is known.
+///
+/// # Errors
+/// If no request failed in it.
+pub(crate) fn text_of_snapshot(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
+    let found = message.map(found_in_message).transpose().unwrap_or_default().unwrap_or_default();
+    let view = explained(analysis, &SnapshotQuestion::default(), &found, name)?;
+    let mut out = Vec::new();
+    // Writing to memory does not fail.
+    text::write(&mut out, &view, name).expect("memory takes it");
+    Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {

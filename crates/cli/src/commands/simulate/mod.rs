@@ -5,7 +5,7 @@ mod program_file;
 mod requests;
 mod requests_view;
 mod verify;
-mod what_if;
+pub(crate) mod what_if;
 mod what_if_text;
 
 use std::process::ExitCode;

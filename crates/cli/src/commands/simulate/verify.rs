@@ -17,7 +17,6 @@ use super::{Args, FORMAT, VERSION};
 use crate::args::Format;
 use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
-use crate::input::InputArgs;
 use crate::output::{Sink, to_stdout, write_json};
 use crate::printable::printable;
 use crate::table::{Align, Table, broken, terminal_width};
@@ -33,7 +32,7 @@ const TEXT_WIDTH: usize = 100;
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input().context("`--verify` needs a snapshot")?;
     let (snapshot, classes) = input.read_with(StackClasses::new)?;
-    check_backend(&input, &snapshot)?;
+    check_backend(&input.name(), &snapshot)?;
     let analysis = analyse_with(&snapshot, classes);
     let wanted = input.devices(&snapshot);
     let devices: Vec<_> = analysis.devices.iter().filter(|device| wanted.contains(&device.device)).collect();
@@ -57,10 +56,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// Says what can be known of it.
-pub(super) fn check_backend(input: &InputArgs, snapshot: &Snapshot) -> Result<(), Problem> {
+pub(super) fn check_backend(name: &str, snapshot: &Snapshot) -> Result<(), Problem> {
     let settings = recorded_settings(snapshot, highwater_allocator::TorchVersion::NEWEST);
     if settings.backend == Backend::CudaMallocAsync {
-        return Err(Problem::new(format!("{} was recorded with `backend:cudaMallocAsync`", input.name()))
+        return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
             .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
             .hint("`highwater report` shows what was requested; record with `backend:native` to replay"));
     }

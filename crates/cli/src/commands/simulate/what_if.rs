@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use highwater_analysis::view::answer::{self, Conf, Question, RefusedConf, Replayed, busiest};
+use highwater_allocator::TorchVersion;
+use highwater_analysis::view::SimulateView;
+use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
 use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES};
 use highwater_analysis::whatif::{Memory, Study};
-use highwater_analysis::{StackClasses, analyse_with};
+use highwater_analysis::{Analysis, StackClasses, analyse_with};
 
 use super::Args;
 use super::what_if_text;
@@ -24,17 +26,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input().context("a snapshot is needed")?;
     let (snapshot, classes) = input.read_with(StackClasses::new)?;
     let analysis = analyse_with(&snapshot, classes);
-    let device = busiest(&analysis, args.device).ok_or_else(|| {
-        Problem::new("the snapshot has no trace, so there is nothing to run again")
-            .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
-    })?;
-    super::verify::check_backend(&input, &snapshot)?;
-    let cards = args.card.iter().map(|text| card(text)).collect::<Result<Vec<_>, _>>()?;
-    let replayed = Replayed::new(&analysis, device, args.torch);
-    let confs = args.conf.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
-    let limits = args.capacity.iter().map(|&bytes| (Memory::Limit(bytes), None));
-    let question = Question { confs, memories: limits.chain(cards).collect(), with_timelines: false };
-    let view = replayed.answer(&analysis, device, &question, &SimulationBar::default());
+    let asked = Asked {
+        confs: &args.conf,
+        capacities: &args.capacity,
+        cards: &args.card,
+        torch: args.torch,
+        device: args.device,
+    };
+    let (replayed, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view))?,
         Format::Text => {
@@ -43,6 +42,42 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is asked, as it is said on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'q> {
+    pub(crate) confs: &'q [String],
+    pub(crate) capacities: &'q [u64],
+    pub(crate) cards: &'q [String],
+    pub(crate) torch: Option<TorchVersion>,
+    pub(crate) device: Option<u32>,
+}
+
+impl Asked<'_> {
+    /// Asks the snapshot that messages call `name`.
+    ///
+    /// # Errors
+    /// If it has nothing to run again, or settings or a card are not what PyTorch or this program knows.
+    pub(crate) fn answered<'a>(
+        &self,
+        analysis: &Analysis<'a>,
+        name: &str,
+        progress: &impl Progress,
+    ) -> Result<(Replayed, SimulateView<'a>), Problem> {
+        let device = busiest(analysis, self.device).ok_or_else(|| {
+            Problem::new("the snapshot has no trace, so there is nothing to run again")
+                .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
+        })?;
+        super::verify::check_backend(name, analysis.snapshot)?;
+        let cards = self.cards.iter().map(|text| card(text)).collect::<Result<Vec<_>, _>>()?;
+        let replayed = Replayed::new(analysis, device, self.torch);
+        let confs = self.confs.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
+        let limits = self.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None));
+        let question = Question { confs, memories: limits.chain(cards).collect(), with_timelines: false };
+        let view = replayed.answer(analysis, device, &question, progress);
+        Ok((replayed, view))
+    }
 }
 
 fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {

@@ -1,0 +1,95 @@
+//! `highwater run SCRIPT`: runs a Python script and records it, by the Python package.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::error::Problem;
+
+/// Options of `highwater run`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  highwater run train.py --epochs 3
+  highwater run --record runs/today.pickle -m my.training
+  torchrun --nproc-per-node 2 -m highwater.autorecord --record ranks/ train.py")]
+pub(crate) struct Args {
+    /// The file to write, or a directory [default: highwater.pickle]
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// How much history is kept [default: 300000 entries]
+    #[arg(long, value_name = "N")]
+    max_entries: Option<u32>,
+    /// Which frames are recorded [default: python]
+    #[arg(long, value_name = "WHICH", value_parser = ["python", "all", "none"])]
+    stacks: Option<String>,
+    /// The interpreter that has torch and the package [default: the active environment's, else `python3`]
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// The script, or `-m` and a module, and what is the script's
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCRIPT|-m MODULE")]
+    script: Vec<OsString>,
+}
+
+/// Hands over to Python.
+///
+/// # Errors
+/// If there is no interpreter, or it does not have the package.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let python = args.python.clone().unwrap_or_else(interpreter);
+    check(&python)?;
+    let mut command = Command::new(&python);
+    command.args(["-m", "highwater.autorecord"]);
+    if let Some(record) = &args.record {
+        command.arg("--record").arg(record);
+    }
+    if let Some(entries) = args.max_entries {
+        command.arg("--max-entries").arg(entries.to_string());
+    }
+    if let Some(stacks) = &args.stacks {
+        command.arg("--stacks").arg(stacks);
+    }
+    Ok(become_it(command.args(&args.script)).map_err(|error| not_started(&python, &error))?)
+}
+
+/// The interpreter of the active environment.
+fn interpreter() -> PathBuf {
+    let place = if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" };
+    let environment = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(env::var_os);
+    let own = environment.map(|root| PathBuf::from(root).join(place)).filter(|python| python.is_file());
+    own.unwrap_or_else(|| if cfg!(windows) { "python" } else { "python3" }.into())
+}
+
+/// Says if an interpreter cannot do it.
+fn check(python: &PathBuf) -> Result<(), Problem> {
+    let tried = Command::new(python)
+        .args(["-c", "import highwater.autorecord"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|error| not_started(python, &error))?;
+    if tried.success() {
+        return Ok(());
+    }
+    Err(Problem::new(format!("`{}` does not have the package `highwater`", python.display()))
+        .hint("install it there with `pip install`, or name another interpreter with `--python`"))
+}
+
+fn not_started(python: &std::path::Path, error: &std::io::Error) -> Problem {
+    Problem::new(format!("`{}` cannot be started", python.display()))
+        .because(error)
+        .hint("name the interpreter that has torch with `--python`")
+}
+
+/// Python takes this process's place: signals and the exit status are its own.
+#[cfg(unix)]
+fn become_it(command: &mut Command) -> std::io::Result<ExitCode> {
+    use std::os::unix::process::CommandExt as _;
+    Err(command.exec())
+}
+
+#[cfg(not(unix))]
+fn become_it(command: &mut Command) -> std::io::Result<ExitCode> {
+    let code = command.status()?.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}

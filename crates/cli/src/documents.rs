@@ -1,0 +1,158 @@
+//! What the commands answer, for a snapshot that is read already: the same documents and text, made by the same code.
+
+use highwater_allocator::TorchVersion;
+use highwater_analysis::Analysis;
+use highwater_analysis::budget::{Amount, Measure, check as checked};
+use highwater_analysis::view::ReportView;
+use highwater_snapshot::EntryId;
+use serde::Serialize;
+
+use crate::commands::check::{Row, budgets, output};
+use crate::commands::diff::{self, Comparison};
+use crate::commands::explain;
+use crate::commands::simulate::what_if::Asked;
+use crate::error::Problem;
+use crate::moment::Moment;
+use crate::report;
+use crate::units::parse_size;
+
+/// Rows of each table of the report, as where the command line is not told.
+const ROWS: usize = 15;
+
+/// What `highwater report` prints; `name` is the file's.
+pub fn report_text(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &str) -> String {
+    let options = report::Options { top: ROWS, capacity_bytes: None, width: None };
+    text(|out| report::document(analysis, report, name, options).write_text(out, None))
+}
+
+/// The device and the entry after which each device is shown: `at` is an entry's number, `peak` or `end`.
+///
+/// # Errors
+/// If it is none of these, or no device has that entry.
+pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result<Vec<(u32, Option<EntryId>)>, Problem> {
+    let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why))?;
+    let devices = chosen(analysis, device)?;
+    moment.check(analysis, &devices)?;
+    let shown = analysis.devices.iter().filter(|shown| devices.contains(&shown.device));
+    Ok(shown.map(|device| (device.device, moment.entry(device))).collect())
+}
+
+/// The devices that are meant: all, or the one that is named.
+///
+/// # Errors
+/// If there is no such device.
+pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, Problem> {
+    crate::input::check_device("the snapshot", device, analysis.snapshot)?;
+    Ok(analysis.devices.iter().map(|own| own.device).filter(|own| device.is_none_or(|one| one == *own)).collect())
+}
+
+/// The document of `highwater diff`: each recording beside the first. `at` is `peak`, `end` or `iteration:N`.
+///
+/// # Errors
+/// If `at` is no moment, or the recordings have no such iteration, or no such device in common.
+pub fn diff_json(
+    names: Vec<String>,
+    analyses: &[Analysis<'_>],
+    at: Option<&str>,
+    device: Option<u32>,
+) -> Result<String, Problem> {
+    let moment = |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why));
+    let at = at.map(moment).transpose()?;
+    let comparison = Comparison::new(names, analyses, diff::Asked { at, device, ..diff::Asked::default() })?;
+    Ok(json(&comparison.view()))
+}
+
+/// The document of `highwater check`, and its text. A budget is the name of a rule, such as `max-peak-reserved`, and what
+/// it allows, such as `16GiB` or `10%`.
+///
+/// # Errors
+/// If there is no such rule, an amount is none, or there is nothing to check.
+pub fn check_json(
+    analysis: &Analysis<'_>,
+    budgets: &[(String, String)],
+    device: Option<u32>,
+) -> Result<(String, String), Problem> {
+    let limits = budgets.iter().map(|(rule, amount)| limit(rule, amount)).collect::<Result<Vec<_>, _>>()?;
+    let devices = chosen(analysis, device)?;
+    let shown = analysis.devices.iter().filter(|shown| devices.contains(&shown.device));
+    let rows: Vec<Row> = shown
+        .flat_map(|device| limits.iter().map(move |&(measure, limit)| (device, measure, limit)))
+        .map(|(device, measure, limit)| Row {
+            device: device.device,
+            is_baseline: false,
+            checked: checked(analysis, device, measure, limit),
+        })
+        .collect();
+    if rows.is_empty() {
+        let hint = "give a budget, and a recording of a program that allocates on a device";
+        return Err(Problem::new("there is nothing to check").hint(hint));
+    }
+    Ok((json(&output::view(analysis, &rows)), text(|out| output::text(out, analysis, &rows))))
+}
+
+fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
+    let measure = Measure::ALL.into_iter().find(|measure| measure.rule() == rule).ok_or_else(|| {
+        let rules = Measure::ALL.map(Measure::rule).join(", ");
+        Problem::new(format!("`{rule}` is no budget")).hint(format!("known: {rules}"))
+    })?;
+    let parsed = match measure {
+        Measure::Fragmentation => budgets::parse_share(amount).map(Amount::Share),
+        _ => parse_size(amount).map(Amount::Bytes),
+    };
+    Ok((measure, parsed.map_err(|why| Problem::new(format!("`{amount}` is no amount for `{rule}`")).because(why))?))
+}
+
+/// What is asked of the simulator, in the words of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct WhatIf {
+    /// Settings, as in `PYTORCH_ALLOC_CONF`.
+    pub confs: Vec<String>,
+    /// What the allocator may reserve, such as `16GiB`.
+    pub capacities: Vec<String>,
+    /// Cards, by memory or name.
+    pub cards: Vec<String>,
+    /// Whose rules, such as `2.11`.
+    pub torch: Option<String>,
+    /// Only this device.
+    pub device: Option<u32>,
+}
+
+/// The document of `highwater simulate`.
+///
+/// # Errors
+/// If the snapshot has nothing to run again, or settings, capacities, cards or the version are not known.
+pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Result<String, Problem> {
+    let capacity =
+        |text: &String| parse_size(text).map_err(|why| Problem::new(format!("`{text}` is no capacity")).because(why));
+    let version = |text: &String| {
+        text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is no version")).because(why))
+    };
+    let capacities = asked.capacities.iter().map(capacity).collect::<Result<Vec<_>, _>>()?;
+    let torch = asked.torch.as_ref().map(version).transpose()?;
+    chosen(analysis, asked.device)?;
+    let asked =
+        Asked { confs: &asked.confs, capacities: &capacities, cards: &asked.cards, torch, device: asked.device };
+    let (_, view) = asked.answered(analysis, name, &())?;
+    Ok(json(&view))
+}
+
+/// What `highwater explain` prints of a snapshot in which a request failed; `message` is the error's text, if it is known.
+///
+/// # Errors
+/// If no request failed in it.
+pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
+    explain::text_of_snapshot(analysis, message, name)
+}
+
+/// A document as JSON.
+pub fn json(document: &impl Serialize) -> String {
+    // The documents are made of strings, numbers and lists of them.
+    serde_json::to_string(document).expect("it is JSON")
+}
+
+fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut out = Vec::new();
+    // Writing to memory does not fail, and what is written is text.
+    write(&mut out).expect("memory takes it");
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,60 @@
+//! The native half of the Python package `highwater`: what its typed half, `python/highwater/`, is made on.
+//!
+//! # Design constraints
+//!
+//! - No logic and no numbers of its own: what is asked goes to the analysis and to the command line's library.
+//! - One exact type for each argument; what is lenient is so in Python.
+//! - Documents cross as JSON text, columns as Arrow arrays whose memory both sides share.
+//! - Whatever takes long lets other Python threads run.
+//! - An error is `highwater.SnapshotError`, with its hint.
+
+mod column;
+mod error;
+mod snapshot;
+mod table;
+mod tables;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use pyo3::prelude::*;
+
+/// The native half of `highwater`.
+#[pymodule]
+mod _highwater {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::column::Column;
+    #[pymodule_export]
+    use crate::snapshot::Snapshot;
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::{main, parse_size, ui_is_built};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// Runs the command line, the program's name being its first word, and gives its exit status.
+#[pyfunction]
+fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    let code = py.detach(|| highwater_cli::run(arguments));
+    // An `ExitCode` does not say its number, but it can be compared.
+    (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(u8::MAX)
+}
+
+/// The bytes of a size such as `16GiB`.
+#[pyfunction]
+fn parse_size(text: &str) -> PyResult<u64> {
+    highwater_cli::parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
+}
+
+/// Whether the viewer's page is in this build.
+#[pyfunction]
+fn ui_is_built() -> bool {
+    highwater_viewer::ui_is_built()
+}

@@ -1,0 +1,198 @@
+//! A snapshot with its analysis.
+
+use std::path::PathBuf;
+
+use highwater_analysis::view::{FrameView, report};
+use highwater_analysis::{Analysis, analyse};
+use highwater_cli::documents::{self, WhatIf};
+use highwater_snapshot::StackId;
+use highwater_viewer::{PageOptions, ui_is_built, write_page};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use self_cell::self_cell;
+
+use crate::error::Failure;
+use crate::table::Table;
+use crate::tables;
+
+self_cell!(
+    /// A snapshot, and what borrows it.
+    struct Analysed {
+        owner: highwater_snapshot::Snapshot,
+        #[covariant]
+        dependent: Analysis,
+    }
+);
+
+/// A snapshot that was read and analysed.
+#[pyclass(frozen, module = "highwater._highwater")]
+pub(crate) struct Snapshot {
+    analysed: Analysed,
+}
+
+impl Snapshot {
+    fn new(read: Result<highwater_snapshot::Snapshot, highwater_snapshot::Error>, name: &str) -> Result<Self, Failure> {
+        let snapshot = read.map_err(|error| Failure::unreadable(name, &error))?;
+        Ok(Self { analysed: Analysed::new(snapshot, analyse) })
+    }
+
+    fn analysis(&self) -> &Analysis<'_> {
+        self.analysed.borrow_dependent()
+    }
+
+    fn raw(&self) -> &highwater_snapshot::Snapshot {
+        self.analysed.borrow_owner()
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// Reads a file; messages call it `name`.
+    #[staticmethod]
+    fn read_file(py: Python<'_>, path: PathBuf, name: &str) -> Result<Self, Failure> {
+        py.detach(|| Self::new(highwater_snapshot::Snapshot::open(path), name))
+    }
+
+    /// Reads bytes; messages call them `name`.
+    #[staticmethod]
+    fn read_bytes(py: Python<'_>, data: &[u8], name: &str) -> Result<Self, Failure> {
+        py.detach(|| Self::new(highwater_snapshot::Snapshot::read(data), name))
+    }
+
+    /// The devices with entries or segments.
+    #[getter]
+    fn devices(&self) -> Vec<u32> {
+        self.analysis().devices.iter().map(|device| device.device).collect()
+    }
+
+    /// The document of `highwater report`.
+    fn report_json(&self, py: Python<'_>) -> String {
+        py.detach(|| documents::json(&report(self.analysis())))
+    }
+
+    /// What `highwater report` prints.
+    fn report_text(&self, py: Python<'_>, name: &str) -> String {
+        py.detach(|| documents::report_text(self.analysis(), &report(self.analysis()), name))
+    }
+
+    /// What `highwater explain` prints.
+    fn explain_text(&self, py: Python<'_>, message: Option<&str>, name: &str) -> Result<String, Failure> {
+        py.detach(|| Ok(documents::explain_text(self.analysis(), message, name)?))
+    }
+
+    /// The document of `highwater simulate`.
+    fn simulate_json(
+        &self,
+        py: Python<'_>,
+        confs: Vec<String>,
+        capacities: Vec<String>,
+        cards: Vec<String>,
+        torch: Option<String>,
+        device: Option<u32>,
+    ) -> Result<String, Failure> {
+        let asked = WhatIf { confs, capacities, cards, torch, device };
+        py.detach(|| Ok(documents::simulate_json(self.analysis(), "the snapshot", &asked)?))
+    }
+
+    /// The document of `highwater diff`.
+    #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
+    fn diff_json(
+        &self,
+        py: Python<'_>,
+        others: Vec<Py<Self>>,
+        names: Vec<String>,
+        at: Option<&str>,
+        device: Option<u32>,
+    ) -> Result<String, Failure> {
+        let others: Vec<&Self> = others.iter().map(Py::get).collect();
+        py.detach(|| {
+            let analyses: Vec<Analysis<'_>> =
+                std::iter::once(self).chain(others).map(|snapshot| snapshot.analysis().clone()).collect();
+            Ok(documents::diff_json(names, &analyses, at, device)?)
+        })
+    }
+
+    /// The document of `highwater check`, and its text.
+    #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
+    fn check_json(
+        &self,
+        py: Python<'_>,
+        budgets: Vec<(String, String)>,
+        device: Option<u32>,
+    ) -> Result<(String, String), Failure> {
+        py.detach(|| Ok(documents::check_json(self.analysis(), &budgets, device)?))
+    }
+
+    /// What is active at a moment: after an entry, at the `peak` or at the `end`.
+    fn live(&self, py: Python<'_>, at: &str, device: Option<u32>) -> Result<Table, Failure> {
+        py.detach(|| {
+            let moments = documents::moments(self.analysis(), at, device)
+                .map_err(|problem| Failure::from(problem).at_entry(at.parse().ok()))?;
+            tables::live(self.analysis(), &moments)
+        })
+    }
+
+    /// Every use of an address.
+    fn lifetimes(&self, py: Python<'_>, device: Option<u32>) -> Result<Table, Failure> {
+        py.detach(|| tables::lifetimes(self.analysis(), &documents::chosen(self.analysis(), device)?))
+    }
+
+    /// Every entry, with the totals after it.
+    fn timeline(&self, py: Python<'_>, device: Option<u32>) -> Result<Table, Failure> {
+        py.detach(|| tables::timeline(self.analysis(), &documents::chosen(self.analysis(), device)?))
+    }
+
+    /// The highest totals in each of so many parts of a device's trace.
+    fn envelope(&self, py: Python<'_>, device: u32, columns: usize) -> Result<Table, Failure> {
+        py.detach(|| {
+            documents::chosen(self.analysis(), Some(device))?;
+            let shown = self.analysis().device(device);
+            shown.map_or_else(|| Table::new(Vec::new()), |device| tables::envelope(device, columns))
+        })
+    }
+
+    /// Function, file and line of each frame of a stack, innermost first.
+    fn stack(&self, stack: usize) -> PyResult<Vec<(&str, &str, u64)>> {
+        let snapshot = self.raw();
+        if stack >= snapshot.stacks.len() {
+            let there = snapshot.stacks.len();
+            return Err(PyIndexError::new_err(format!("there is no stack {stack}; there are {there}")));
+        }
+        let frames = snapshot.stacks.get(StackId::from_index(stack)).iter();
+        let frame = |id| {
+            let FrameView { name, filename, line } = FrameView::new(snapshot, id);
+            (name, filename, line)
+        };
+        Ok(frames.map(|&id| frame(id)).collect())
+    }
+
+    /// The page that `highwater export --to html` writes.
+    fn html<'py>(&self, py: Python<'py>, name: &str, what_if: Option<bool>) -> Result<Bound<'py, PyBytes>, Failure> {
+        if !ui_is_built() {
+            return Err(Failure::new(
+                "this build of highwater has no viewer in it: it was built before the page in `ui/` was",
+                "build the page with `make ui`, then install again with `pip install .`",
+            ));
+        }
+        let page = py.detach(|| {
+            let mut page = Vec::new();
+            let options = PageOptions { least_bytes: None, what_if };
+            write_page(&mut page, self.analysis(), name, &options, &()).map(|()| page)
+        });
+        let page =
+            page.map_err(|error| Failure::new(format!("the page cannot be made: {error}"), "please report it"))?;
+        Ok(PyBytes::new(py, &page))
+    }
+
+    /// The snapshot as PyTorch writes it.
+    fn pickle<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>, Failure> {
+        let bytes = py.detach(|| {
+            let mut bytes = Vec::new();
+            self.raw().write_pickle(&mut bytes).map(|()| bytes)
+        });
+        let bytes = bytes
+            .map_err(|error| Failure::new(format!("the snapshot cannot be written: {error}"), "please report it"))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+}

@@ -1,0 +1,32 @@
+"""Shows, explains and predicts the GPU memory use of PyTorch programs.
+
+    >>> import highwater
+    >>> snapshot = highwater.load("run.pickle")
+    >>> print(snapshot.text)
+
+Importing this never imports torch, NumPy or anything else that is not Python's own.
+"""
+
+from highwater._errors import SnapshotError
+from highwater._highwater import __version__
+from highwater._names import NamedTensors, name_tensors
+from highwater._record import Recorder, phase, record, step
+from highwater._snapshot import Check, Frame, Snapshot, load
+from highwater._table import Column, Table
+
+__all__ = [
+    "Check",
+    "Column",
+    "Frame",
+    "NamedTensors",
+    "Recorder",
+    "Snapshot",
+    "SnapshotError",
+    "Table",
+    "__version__",
+    "load",
+    "name_tensors",
+    "phase",
+    "record",
+    "step",
+]

@@ -1,0 +1,24 @@
+"""The ``highwater`` command: that of the native half, and ``highwater run``, which is Python's."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from highwater import _highwater
+
+
+def main() -> int:
+    """Does what the command line asks, and gives the exit status."""
+    arguments = ["highwater", *sys.argv[1:]]
+    if arguments[1:2] == ["run"]:
+        from highwater import autorecord
+
+        return autorecord.main(arguments[2:], program="highwater run")
+    # Python would only note Ctrl-C and wait for the native half to end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _highwater.main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

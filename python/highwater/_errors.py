@@ -1,0 +1,51 @@
+"""The one exception of the package."""
+
+from __future__ import annotations
+
+
+class SnapshotError(ValueError):
+    """Why a snapshot cannot be read, or a question about it not be answered.
+
+    The message says what is wrong and where. What is known beside it:
+
+    ``hint``
+        what to do about it;
+    ``offset``
+        the byte, in the decompressed input;
+    ``entry``
+        the trace entry.
+
+    Where the operating system refused, ``__cause__`` is its ``OSError``.
+    """
+
+    hint: str | None
+    offset: int | None
+    entry: int | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        offset: int | None = None,
+        entry: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.offset = offset
+        self.entry = entry
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message}\nhint: {self.hint}" if self.hint else message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        details = {"hint": self.hint, "offset": self.offset, "entry": self.entry}
+        return (_again, (type(self), self.args[0], details))
+
+
+def _again(
+    kind: type[SnapshotError], message: str, details: dict[str, object]
+) -> SnapshotError:
+    """Makes an exception again that comes out of a pickle, as from a worker process."""
+    return kind(message, **details)  # type: ignore[arg-type]

@@ -1,0 +1,292 @@
+"""Snapshots: what a recording says."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from highwater import _highwater
+from highwater._errors import SnapshotError
+from highwater._table import Table
+
+if TYPE_CHECKING:
+    from highwater._viewer import Viewer
+
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, dict[str, Any], list[Any]]
+"""What can be loaded: a path, the bytes of a file, or what ``torch.cuda.memory._snapshot()`` returns."""
+
+Size = Union[int, str]
+"""Bytes, or a text such as ``"16GiB"``."""
+
+RECORD = (
+    "pass a path, the bytes of a file, or what `torch.cuda.memory._snapshot()` returns"
+)
+
+
+class Frame(NamedTuple):
+    """A frame of a stack."""
+
+    name: str
+    filename: str
+    line: int
+
+
+class Snapshot:
+    """A memory snapshot that was read and analysed. :func:`load` makes one.
+
+    Every number in it is the one that the ``highwater`` command prints. Whatever takes long lets other threads run.
+    """
+
+    __slots__ = ("_name", "_native", "_path", "_report")
+
+    def __init__(self, native: _highwater.Snapshot, name: str, path: Path | None) -> None:
+        self._native = native
+        self._name = name
+        self._path = path
+        self._report: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it was read from: the file's name, ``bytes`` or ``snapshot``."""
+        return self._name
+
+    @property
+    def devices(self) -> list[int]:
+        """The devices with entries or segments."""
+        return self._native.devices
+
+    # What it says as a whole.
+
+    def report(self) -> dict[str, Any]:
+        """The document of ``highwater report --format json``."""
+        return json.loads(self._native.report_json())  # type: ignore[no-any-return]
+
+    @property
+    def text(self) -> str:
+        """What ``highwater report`` prints."""
+        return self._native.report_text(self._name)
+
+    def peak(self, device: int | None = None) -> dict[str, int | None]:
+        """The highest totals of a device, each with the entry after which it is first reached.
+
+        Without ``device``, of the only one.
+        """
+        return self._device(device)["peak"]  # type: ignore[no-any-return]
+
+    def explain(self, message: str | None = None) -> str:
+        """What ``highwater explain`` prints: why a request failed, and what to change.
+
+        ``message`` is the text of the error, if it is at hand. If no request failed, that is a :class:`SnapshotError`.
+        """
+        return self._native.explain_text(message, self._name)
+
+    # Columns.
+
+    def timeline(self, device: int | None = None) -> Table:
+        """Every trace entry, with the totals after it."""
+        return Table(self._native.timeline(device), "entries")
+
+    def lifetimes(self, device: int | None = None) -> Table:
+        """Every use of an address, from the entry that allocated it to those that freed it."""
+        return Table(self._native.lifetimes(device), "lifetimes")
+
+    def live(self, at: int | str = "peak", device: int | None = None) -> Table:
+        """What is active at a moment: after entry ``at``, at the ``"peak"`` or at the ``"end"``."""
+        return Table(self._native.live(str(at), device), "live blocks")
+
+    def stack(self, stack: int) -> list[Frame]:
+        """The frames of a stack, innermost first; ``stack`` is what the columns of that name hold."""
+        return [Frame(*frame) for frame in self._native.stack(stack)]
+
+    # Questions.
+
+    def simulate(
+        self,
+        conf: str | Sequence[str] = (),
+        *,
+        capacity: Size | Sequence[Size] = (),
+        card: Size | Sequence[Size] = (),
+        torch: str | None = None,
+        device: int | None = None,
+    ) -> dict[str, Any]:
+        """The document of ``highwater simulate --format json``: the recorded program elsewhere.
+
+        ``conf`` are settings as in ``PYTORCH_ALLOC_CONF``, ``capacity`` what the allocator may reserve, ``card`` a card by its
+        name or its memory, ``torch`` the version whose rules hold. Each may be one or several; without any, the answer is how
+        little memory is enough, and which settings would be better.
+        """
+        document = self._native.simulate_json(_several(conf), _several(capacity), _several(card), torch, device)
+        return json.loads(document)  # type: ignore[no-any-return]
+
+    def diff(
+        self, *others: Snapshot, at: str | None = None, device: int | None = None
+    ) -> dict[str, Any]:
+        """The document of ``highwater diff --format json``: others beside this one.
+
+        ``at`` is ``"peak"``, ``"end"`` or ``"iteration:N"``.
+        """
+        if not others:
+            raise TypeError("diff() needs a snapshot to compare with")
+        natives = [_native_of(other) for other in others]
+        names = [self._name, *(other.name for other in others)]
+        return json.loads(self._native.diff_json(natives, names, at, device))  # type: ignore[no-any-return]
+
+    def check(
+        self,
+        *,
+        peak_requested: Size | None = None,
+        peak_allocated: Size | None = None,
+        peak_reserved: Size | None = None,
+        growth_per_iteration: Size | None = None,
+        fragmentation: float | str | None = None,
+        device: int | None = None,
+    ) -> Check:
+        """Holds it against budgets, as ``highwater check`` does.
+
+        ``fragmentation`` is a share, such as ``0.1`` or ``"10%"``.
+        """
+        share = f"{fragmentation * 100}%" if isinstance(fragmentation, float) else fragmentation
+        budgets = {
+            "max-peak-requested": peak_requested,
+            "max-peak-allocated": peak_allocated,
+            "max-peak-reserved": peak_reserved,
+            "max-growth-per-iteration": growth_per_iteration,
+            "max-fragmentation": share,
+        }
+        given = [(rule, str(limit)) for rule, limit in budgets.items() if limit is not None]
+        document, text = self._native.check_json(given, device)
+        return Check(json.loads(document), text)
+
+    # Looking.
+
+    def view(self, *, block: bool | None = None, open_browser: bool = True) -> Viewer:
+        """Opens the viewer in the browser.
+
+        It is served while the returned :class:`Viewer` is open. ``block`` waits until Ctrl-C: what scripts want, and the
+        default outside of interactive sessions.
+        """
+        from highwater._viewer import serve
+
+        return serve(self, block=block, open_browser=open_browser)
+
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, what_if: bool | None = None
+    ) -> str | None:
+        """Writes the viewer with all of the snapshot as one page; returns it where no path is given.
+
+        ``what_if`` has the simulator's answers in it; by default where they are quick.
+        """
+        page = self._native.html(self._name, what_if)
+        if path is None:
+            return page.decode()
+        Path(path).write_bytes(page)
+        return None
+
+    def to_pickle(self, path: str | os.PathLike[str]) -> None:
+        """Writes the snapshot as PyTorch does."""
+        Path(path).write_bytes(self._native.pickle())
+
+    def _repr_html_(self) -> str:
+        from highwater._notebook import html
+
+        return html(self)
+
+    def __repr__(self) -> str:
+        report = self._known()
+        entries = sum(device["entries"] for device in report["devices"])
+        devices = ", ".join(str(device) for device in self.devices) or "none"
+        text = f"{self._name}: {entries:,} entries, device {devices}: {report['verdict']}"
+        # Names come from the file: none may move the cursor.
+        return f"<highwater.Snapshot {''.join(c if c.isprintable() else '?' for c in _line(text))}>"
+
+    def _known(self) -> dict[str, Any]:
+        """The report, made once."""
+        if self._report is None:
+            self._report = self.report()
+        return self._report
+
+    def _device(self, device: int | None) -> dict[str, Any]:
+        """What the report says of a device."""
+        devices = self._known()["devices"]
+        chosen = [one for one in devices if device is None or one["device"] == device]
+        if len(chosen) == 1:
+            return chosen[0]  # type: ignore[no-any-return]
+        has = ", ".join(str(one["device"]) for one in devices) or "none"
+        if not chosen:
+            what = "nothing" if device is None else f"nothing of device {device}"
+            raise SnapshotError(f"the snapshot has {what}", hint=f"devices that it has: {has}")
+        raise SnapshotError("the snapshot has several devices", hint=f"say which: {has}")
+
+
+class Check(dict[str, Any]):
+    """The document of ``highwater check --format json``; true if every budget is kept."""
+
+    def __init__(self, document: dict[str, Any], text: str) -> None:
+        super().__init__(document)
+        self.text = text
+        """What ``highwater check`` prints."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every budget is kept."""
+        return bool(self["passed"])
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def load(source: Source) -> Snapshot:
+    """Reads a snapshot: pickle, JSON or HTML page, compressed or not.
+
+    Nothing in it is executed. What is damaged in part gives what can be read, with ``report()["warnings"]``; where nothing can,
+    that is a :class:`SnapshotError`.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        return Snapshot(_highwater.Snapshot.read_file(str(path), f"`{path}`"), path.name, path)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _of_bytes(bytes(source), "bytes", "the input")
+    if isinstance(source, (dict, list)):
+        return _of_bytes(_pickled(source), "snapshot", "the snapshot")
+    raise TypeError(f"cannot load a snapshot from {type(source).__name__}: {RECORD}")
+
+
+def _of_bytes(data: bytes, name: str, called: str) -> Snapshot:
+    return Snapshot(_highwater.Snapshot.read_bytes(data, called), name, None)
+
+
+def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:
+    """The bytes that the reader wants: it looks at them alone, so what is no plain data is refused there."""
+    if isinstance(snapshot, dict) and not isinstance(snapshot.get("segments"), list):
+        raise SnapshotError(
+            "the dict is not a memory snapshot: it has no list `segments`", hint=RECORD
+        )
+    try:
+        return pickle.dumps(snapshot, protocol=4)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        raise SnapshotError(f"the snapshot holds what is no plain data: {error}", hint=RECORD) from error
+
+
+def _native_of(snapshot: Snapshot) -> _highwater.Snapshot:
+    if not isinstance(snapshot, Snapshot):
+        raise TypeError(f"expected a Snapshot, found {type(snapshot).__name__}: `highwater.load` makes one")
+    return snapshot._native
+
+
+def _several(given: Size | Sequence[Size]) -> list[str]:
+    """One or several, as the command line would be told."""
+    if isinstance(given, (str, int)):
+        return [str(given)]
+    return [str(one) for one in given]
+
+
+def _line(text: str) -> str:
+    """A text on one line."""
+    return " ".join(text.split())

@@ -1,0 +1,141 @@
+"""Columns of numbers, shared with NumPy and Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from highwater import _highwater
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Column:
+    """One column of a :class:`Table`.
+
+    ``numpy.asarray(column)`` and Arrow (``pyarrow.array(column)``, ``polars.Series(column)``) see its memory without a copy. A
+    column of words holds codes, rows of ``categories``. A missing number is -1 in the memory, null for Arrow and ``None`` in
+    ``tolist()``.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _highwater.Column) -> None:
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._native.name
+
+    @property
+    def categories(self) -> list[str] | None:
+        """The words that the codes stand for; ``None`` if these are numbers."""
+        return self._native.categories
+
+    @property
+    def null_count(self) -> int:
+        """Rows without a value."""
+        return self._native.null_count
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._native.__array_interface__
+
+    def __arrow_c_schema__(self) -> object:
+        return self._native.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self._native.__arrow_c_array__(requested_schema)
+
+    def tolist(self) -> list[Any]:
+        """The values as Python's own: words for codes, ``None`` where one is missing."""
+        return self._native.tolist()
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        what = "words" if self.categories is not None else "numbers"
+        return f"<highwater.Column {self.name}: {len(self)} {what}>"
+
+
+class Table(Mapping[str, "NDArray[Any]"]):
+    """Columns of equal length.
+
+    ``table["requested_bytes"]`` is a NumPy array over the column's own memory, read-only; a column of words is an array of
+    strings, which is made anew. ``table.column(name)`` does not need NumPy.
+
+    Whatever speaks Arrow takes the whole of it without a copy: ``pyarrow.table(table)``, ``polars.DataFrame(table)``,
+    ``pandas.DataFrame.from_arrow(table)``, and DuckDB in the ``FROM`` of a query.
+    """
+
+    __slots__ = ("_native", "_what")
+
+    def __init__(self, native: _highwater.Table, what: str) -> None:
+        self._native = native
+        self._what = what
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._native.names
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are; ``len`` counts the columns, as for any mapping."""
+        return len(self._native)
+
+    def column(self, name: str) -> Column:
+        """A column, which NumPy and Arrow can look into."""
+        return Column(self._native.column(name))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return _array(self.column(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def to_numpy(self) -> dict[str, NDArray[Any]]:
+        """Every column as a NumPy array."""
+        return {name: self[name] for name in self.columns}
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Every row as a dict, of Python's own values."""
+        names = self.columns
+        rows = zip(*(self.column(name).tolist() for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def __arrow_c_schema__(self) -> object:
+        return self._native.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<highwater.Table of {self._what}: {self.num_rows:,} rows of {', '.join(self.columns)}>"
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError(
+            "NumPy is not installed: `pip install numpy`, or use `table.column(name)`, which needs none"
+        ) from error
+    return numpy
+
+
+def _array(column: Column) -> NDArray[Any]:
+    numpy = _numpy()
+    numbers: np.ndarray[Any, Any] = numpy.asarray(column)
+    words = column.categories
+    return numbers if words is None else numpy.asarray(words, dtype=str)[numbers]

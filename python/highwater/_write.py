@@ -1,0 +1,64 @@
+"""Files that are there whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk, a quota or a limit is full."""
+
+
+def write_snapshot(path: Path, snapshot: Any) -> Path:
+    """Writes a snapshot as PyTorch does, and says where: beside ``path``, compressed, where the disk has no room for more.
+
+    Raises ``OSError`` if it cannot be written at all; nothing is left behind then, and a file that was there stays.
+    """
+    try:
+        write_atomically(path, lambda file: pickle.dump(snapshot, file, protocol=4))
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        path = path.with_name(f"{path.name}.gz")
+        write_atomically(path, lambda file: _pack(file, snapshot))
+    return path
+
+
+def _pack(file: BinaryIO, snapshot: Any) -> None:
+    with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1) as packed:
+        pickle.dump(snapshot, packed, protocol=4)
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Lets ``write`` fill a file beside ``path``, which then takes its place.
+
+    So a reader never sees half of it, and an interruption, of whatever kind, leaves what was there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, made = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        # As a file that `open` makes: readable to whom the umask lets.
+        os.chmod(made, 0o666 & ~_umask())
+        os.replace(made, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise
+
+
+def _umask() -> int:
+    """What is kept from others; it can only be asked for by being set."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,167 @@
+"""Recording without a change of code.
+
+``highwater run train.py …`` and ``python -m highwater.autorecord train.py …`` run a script and record it. With
+``HIGHWATER_RECORD=run.pickle`` in the environment, every Python program that uses CUDA records itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import multiprocessing
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from highwater._record import Recorder
+
+VARIABLE = "HIGHWATER_RECORD"
+
+WITH_VALUE = ("--record", "--max-entries", "--stacks")
+"""Options whose value is a word of its own."""
+
+_recorder: Recorder | None = None
+
+
+def main(arguments: Sequence[str] | None = None, *, program: str = "python -m highwater.autorecord") -> int:
+    """Runs a script and records it; gives its exit status."""
+    parser = _parser(program)
+    own, script = _split(sys.argv[1:] if arguments is None else list(arguments))
+    given = parser.parse_args(own)
+    if not script or script == ["-m"]:
+        parser.error("a script is needed, or a module with `-m`")
+    if script[0] != "-m" and not os.path.exists(script[0]):
+        parser.error(f"there is no script `{script[0]}`")
+    start(given.record, max_entries=given.max_entries, stacks=None if given.stacks == "none" else given.stacks)
+    if script[0] == "-m":
+        sys.argv = script[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(script[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = script
+        sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
+        runpy.run_path(script[0], run_name="__main__")
+    return 0
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Our own options, and the script or ``-m`` and module with all that is theirs."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-m":
+        at += 2 if words[at] in WITH_VALUE else 1
+    return words[:at], words[at:]
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        usage=f"{program} [options] SCRIPT|-m MODULE ...",
+        description="Runs a Python script and records its GPU memory. What follows the script is the script's.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        default="highwater.pickle",
+        help="the file to write, or a directory; under torchrun one file for each rank [default: %(default)s, or rank0.pickle]",
+    )
+    parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="how much history is kept")
+    parser.add_argument(
+        "--stacks",
+        choices=["python", "all", "none"],
+        default="python",
+        help="which frames are recorded [default: %(default)s]",
+    )
+    return parser
+
+
+def from_environment() -> None:
+    """Records this process as soon as it imports torch. The file `highwater_autorecord.pth` calls this at start-up."""
+    target = os.environ.get(VARIABLE, "")
+    if not target:
+        return
+    if "torch" in sys.modules:
+        start(target)
+    else:
+        sys.meta_path.insert(0, _WhenTorchIsImported(target))
+
+
+def start(target: str, *, max_entries: int | None = None, stacks: Literal["python", "all"] | None = "python") -> None:
+    """Records from now on to the end of the process."""
+    global _recorder
+    if _recorder is not None:
+        return
+    from highwater._process import ProcessRecorder
+    from highwater._record import MAX_ENTRIES
+
+    entries = MAX_ENTRIES if max_entries is None else max_entries
+    _recorder = ProcessRecorder(target, max_entries=entries, stacks=stacks)
+    _recorder.start()
+    _at_exit()
+
+
+def _at_exit() -> None:
+    """Stops when the process ends. Children of :mod:`multiprocessing` end without :mod:`atexit`."""
+    if multiprocessing.parent_process() is not None:
+        from multiprocessing import util
+
+        util.Finalize(None, _stop, exitpriority=100)
+    else:
+        atexit.register(_stop)
+
+
+def _stop() -> None:
+    if _recorder is not None:
+        # What ended the program decides which state is kept.
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        _recorder._stop(error)
+
+
+class _WhenTorchIsImported(importlib.abc.MetaPathFinder):
+    """Waits for the import of torch, lets it happen, and starts the recording."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Then(spec.loader, self._target)
+        return spec
+
+
+class _Then(importlib.abc.Loader):
+    """Loads as another loader does, and starts the recording."""
+
+    def __init__(self, loader: importlib.abc.Loader, target: str) -> None:
+        self._loader = loader
+        self._target = target
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        start(self._target)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+
+if __name__ == "__main__":
+    # The module that others import, so that there is one recorder.
+    from highwater import autorecord
+
+    sys.exit(autorecord.main())

@@ -1,0 +1,116 @@
+"""The marker ``gpu_memory``: budgets for the GPU memory of a test.
+
+    @pytest.mark.gpu_memory(peak_allocated="2GiB", growth="1MiB")
+    def test_training_step():
+        ...
+
+The test is recorded and held against the budgets; if one is not kept, it fails with what ``highwater check`` prints and with the
+report. On a machine without CUDA the test is skipped, which it says.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BUDGETS = ("peak_allocated", "peak_requested", "peak_reserved")
+OPTIONS = (*BUDGETS, "growth")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "gpu_memory(peak_allocated=None, peak_requested=None, peak_reserved=None, growth=None): "
+        "the most GPU memory that the test may use, such as '2GiB', and leave behind; skipped without CUDA",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips before any fixture is made."""
+    marker = item.get_closest_marker("gpu_memory")
+    if marker is None:
+        return
+    _check_options(marker)
+    from highwater import _torch
+
+    try:
+        _torch.check_cuda()
+    except _torch.Unavailable as why:
+        pytest.skip(f"gpu_memory: {why}")
+    if _torch.is_asynchronous():
+        pytest.skip("gpu_memory: PyTorch keeps no history of `backend:cudaMallocAsync`")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    """Records the test, and checks what was recorded."""
+    marker = item.get_closest_marker("gpu_memory")
+    if marker is None:
+        yield
+        return
+    from highwater import _torch, record
+
+    with tempfile.TemporaryDirectory(prefix="highwater-") as folder:
+        recorder = record(Path(folder) / "test.pickle", on_oom=False)
+        # What a test before left to the collector is not this one's.
+        gc.collect()
+        held = _held(_torch)
+        recorder.start()
+        outcome = yield
+        left = _held(_torch)
+        written = recorder.stop()
+        if outcome.excinfo is not None:
+            return
+        try:
+            _check(marker, written, left - held)
+        except BaseException as failure:
+            outcome.force_exception(failure)
+
+
+def _check_options(marker: pytest.Mark) -> None:
+    unknown = sorted(set(marker.kwargs) - set(OPTIONS))
+    if unknown or marker.args or not marker.kwargs:
+        what = f"`{unknown[0]}` is no budget" if unknown else "budgets are named"
+        raise pytest.UsageError(f"gpu_memory: {what}; known: {', '.join(OPTIONS)}")
+
+
+def _held(torch: Any) -> int:
+    """Bytes that tensors own, on all devices."""
+    gc.collect()
+    return sum(device["allocated_bytes"] for device in torch.totals())
+
+
+def _check(marker: pytest.Mark, written: Path | None, growth: int) -> None:
+    """Fails if a budget is not kept."""
+    from highwater import load
+    from highwater._highwater import parse_size
+
+    allowed = marker.kwargs.get("growth")
+    if allowed is not None and growth > parse_size(str(allowed)):
+        what = f"the test leaves {growth:,} bytes of GPU memory behind, {allowed} allowed"
+        pytest.fail(f"{what}\n\n{_report(written)}", pytrace=False)
+    budgets = {name: marker.kwargs[name] for name in BUDGETS if marker.kwargs.get(name) is not None}
+    if not budgets:
+        return
+    if written is None:
+        pytest.fail("the test could not be recorded, so its budgets are not known to be kept", pytrace=False)
+    snapshot = load(written)
+    # A test that allocates nothing keeps every budget.
+    if not snapshot.devices:
+        return
+    checked = snapshot.check(**budgets)
+    if not checked:
+        pytest.fail(f"{checked.text}\n{snapshot.text}", pytrace=False)
+
+
+def _report(written: Path | None) -> str:
+    from highwater import load
+
+    return load(written).text if written is not None else "the test could not be recorded"

@@ -1,0 +1,62 @@
+"""What the tests have in common: the recordings of the repository, and a torch that is made up."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_torch import FakeTorch
+
+pytest_plugins = ["pytester"]
+
+RECORDINGS = Path(__file__).parents[2] / "testdata" / "recordings"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need a GPU say so where there is none."""
+    if not _has_cuda():
+        skip = pytest.mark.skip(reason="needs a GPU")
+        for item in items:
+            if "cuda" in item.keywords:
+                item.add_marker(skip)
+
+
+def _has_cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def recording(name: str) -> Path:
+    """The file of a recording."""
+    return RECORDINGS / f"{name}.pickle.gz"
+
+
+def unpickled(name: str) -> dict[str, Any]:
+    """What CPython makes of a recording."""
+    with gzip.open(recording(name), "rb") as file:
+        return pickle.load(file)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
+    """A made-up torch with a GPU, whose snapshots are those of a recording."""
+    from highwater import _notice, _oom, _record
+
+    fake = FakeTorch(unpickled("linear_forward"))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(_oom, "_is_hooked", False)
+    monkeypatch.setattr(_oom, "_dumped", None)
+    monkeypatch.setattr(_oom, "_observed", [])
+    monkeypatch.setattr(_record, "_active", [])
+    monkeypatch.setattr(_notice, "_said", set())
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.delenv("RANK", raising=False)
+    yield fake
