@@ -48,6 +48,7 @@ class Recorder:
         *,
         max_entries: int = MAX_ENTRIES,
         stacks: Literal["python", "all"] | None = "python",
+        frees: bool = False,
         on_oom: bool = True,
     ) -> None:
         if max_entries < 1:
@@ -58,6 +59,7 @@ class Recorder:
         """The file that :meth:`stop` writes."""
         self.max_entries = max_entries
         self.stacks = stacks
+        self.frees = frees
         self.on_oom = on_oom
         self._pid: int | None = None
         self._begun = False
@@ -123,7 +125,7 @@ class Recorder:
             return
         if not _torch.is_recording():
             self._owns_history = True
-            for missing in _torch.start_history(self.max_entries, self.stacks):
+            for missing in _torch.start_history(self.max_entries, self.stacks, self.frees):
                 notice(f"this torch does not record {missing}")
         self._begun = True
         if self.on_oom:
@@ -156,6 +158,7 @@ class Recorder:
             target = failure.with_name(failure.name.replace(".oom", "", 1))
             with contextlib.suppress(OSError):
                 os.replace(failure, target)
+                notice(f"the recording ends with that error: {failure.name} is {target.name} now")
                 _oom.dumped(target)
                 return target
             return failure
@@ -265,7 +268,9 @@ class Recorder:
         return recorded
 
     def _again(self) -> Recorder:
-        return Recorder(self.path, max_entries=self.max_entries, stacks=self.stacks, on_oom=self.on_oom)
+        return Recorder(
+            self.path, max_entries=self.max_entries, stacks=self.stacks, frees=self.frees, on_oom=self.on_oom
+        )
 
     def __repr__(self) -> str:
         state = "recording" if self._begun else "waiting for CUDA" if self._is_on() else "idle"
@@ -277,6 +282,7 @@ def record(
     *,
     max_entries: int = MAX_ENTRIES,
     stacks: Literal["python", "all"] | None = "python",
+    frees: bool = False,
     on_oom: bool = True,
 ) -> Recorder:
     """Records the allocations of a block, of a function, or between ``start()`` and ``stop()``.
@@ -288,11 +294,15 @@ def record(
         how much history is kept; the newest entries stay.
     ``stacks``
         ``"python"``, ``"all"`` for C++ frames as well, which is slow, or ``None`` for none.
+    ``frees``
+        capture stacks where memory is freed, too. With torch 2.11 that turns an exception which Python raises within C++, as
+        gradient checkpointing and an out-of-memory error in it do, into ``SystemError: … returned NULL without setting an
+        exception``: only for programs that do neither.
     ``on_oom``
         also write ``run.oom.pickle`` at the moment when memory runs out, and explain the error under its traceback. If that
         error ends the block, its file becomes ``run.pickle``.
     """
-    return Recorder(path, max_entries=max_entries, stacks=stacks, on_oom=on_oom)
+    return Recorder(path, max_entries=max_entries, stacks=stacks, frees=frees, on_oom=on_oom)
 
 
 def step() -> None:

@@ -56,12 +56,17 @@ def is_recording() -> bool:
     return asked is not None and bool(asked())
 
 
-def start_history(max_entries: int, stacks: str | None) -> list[str]:
-    """Begins to keep a history; says what this torch cannot do."""
+def start_history(max_entries: int, stacks: str | None, frees: bool) -> list[str]:
+    """Begins to keep a history; says what this torch cannot do.
+
+    Stacks are not captured where memory is freed unless that is asked for: torch 2.11 loses an exception on its way from Python
+    through C++, such as the one that ends a recomputation under ``torch.utils.checkpoint``, if a tensor that goes with it captures
+    one.
+    """
     start = torch().cuda.memory._record_memory_history
     wanted: dict[str, Any] = {
         "enabled": "all",
-        "context": "all" if stacks else None,
+        "context": ("all" if frees else "alloc") if stacks else None,
         "stacks": stacks or "python",
         "max_entries": max_entries,
         "clear_history": True,

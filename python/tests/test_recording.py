@@ -26,11 +26,19 @@ def test_a_block_is_recorded(torch: FakeTorch, tmp_path: Path, capsys: pytest.Ca
         assert torch.enabled
         assert "recording" in repr(recorder)
     assert not torch.enabled
-    assert torch.calls[0] == {"enabled": "all", "context": "all", "stacks": "all", "max_entries": 500}
+    assert torch.calls[0] == {"enabled": "all", "context": "alloc", "stacks": "all", "max_entries": 500}
     assert highwater.load(path).report()["devices"]
     assert pickle.loads(path.read_bytes()) == torch.snapshot_dict
     assert capsys.readouterr().err == f"highwater: wrote {path}\n"
     assert os.listdir(path.parent) == ["run.pickle"]
+
+
+def test_stacks_of_frees_are_recorded_if_they_are_asked_for(torch: FakeTorch, tmp_path: Path) -> None:
+    for frees, context in ((False, "alloc"), (True, "all")):
+        with highwater.record(tmp_path / "run.pickle", frees=frees):
+            assert torch.calls[-1]["context"] == context
+    with highwater.record(tmp_path / "run.pickle", stacks=None, frees=True):
+        assert torch.calls[-1]["context"] is None
 
 
 def test_a_function_is_recorded_each_time(torch: FakeTorch, tmp_path: Path) -> None:

@@ -296,10 +296,10 @@ impl Failure {
 fn growth(analysis: &Analysis<'_>, growing: &[Growth]) -> Option<Step> {
     let first = growing.first()?;
     let bytes = growing.iter().map(|growth| growth.bytes).fold(0, u64::saturating_add);
-    let places = counted(growing.len(), "line", "lines");
+    let places = counted(growing.len(), "line keeps", "lines keep");
     let step = Step::new(
         "growth",
-        format!("let go of what {places} keep in every iteration"),
+        format!("let go of what {places} in every iteration"),
         format!("{} was left behind so far, most of it at {}", size(bytes), place(analysis, first.site)),
     );
     Some(step.brings(bytes, None))
