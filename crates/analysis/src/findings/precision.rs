@@ -68,7 +68,8 @@ pub(super) fn mixed_precision(evidence: &Evidence<'_>) -> Option<Finding> {
     for (_, lifetime) in evidence.of(Category::Activation) {
         changes.extend(of_activation(evidence, lifetime));
     }
-    let weights: u64 = evidence.live(evidence.peak.entry?, Category::Parameter).map(|(_, l)| evidence.bytes(l)).sum();
+    let weights = evidence.live(evidence.peak.entry?, Category::Parameter).map(|(_, l)| evidence.bytes(l));
+    let weights = weights.fold(0, u64::saturating_add);
     let starts = evidence.device.iterations.rows.iter().map(|iteration| iteration.entries.start);
     let starts: Vec<usize> = starts.collect();
     let cast = |pass: &Pass| {
