@@ -1,6 +1,6 @@
 """Programs with a habit (v=0) and without it (v=1). usage: finding_programs.py OUT NAME V | finding_programs.py OUT --all JOBS SECONDS"""
 import gc, gzip, json, os, subprocess, sys, time
-PROGRAMS = {}; QUIET = False
+PROGRAMS = {}; QUIET = CONTEXT_ALLOC = False
 def program(fn): PROGRAMS[fn.__name__] = fn; return fn
 def gpt2(h=512, l=6, v=16000, n=512, **k):
     import transformers as T
@@ -294,13 +294,147 @@ def adam_moments(v, it=4):
     m = nn.Sequential(*[nn.Linear(4096, 4096) for _ in range(6)]).cuda().to(torch.bfloat16 if v else torch.float32); o = torch.optim.Adam(m.parameters(), fused=True)
     for i in range(it): m(torch.randn(32, 4096, device="cuda", dtype=next(m.parameters()).dtype)).square().mean().backward(); o.step(); o.zero_grad()
 
+@program
+def lstm_zero(v, it=5):
+    import torch; from torch import nn
+    class M(nn.Module):
+        def __init__(s): super().__init__(); s.e = nn.Embedding(5000, 512); s.l = nn.LSTM(512, 1024, 2, batch_first=True); s.h = nn.Linear(1024, 5000)
+        def forward(s, x): return s.h(s.l(s.e(x))[0])
+    m = M().cuda(); o = torch.optim.Adam(m.parameters(), foreach=False)
+    for i in range(it):
+        x = torch.randint(0, 5000, (4, 64), device="cuda"); loss = nn.functional.cross_entropy(m(x).flatten(0, 1), x.flatten()); loss.backward(); o.step(); o.zero_grad(set_to_none=bool(v)); del loss
+
+@program
+def scaler_zero_late(v, it=5):
+    import torch, torchvision
+    m = torchvision.models.resnet101().cuda(); o = torch.optim.AdamW(m.parameters(), fused=True); sc = torch.amp.GradScaler()
+    for i in range(it):
+        x = torch.randn(4, 3, 160, 160, device="cuda"); y = torch.randint(0, 1000, (4,), device="cuda")
+        if v: o.zero_grad()
+        with torch.autocast("cuda", torch.float16): loss = torch.nn.functional.cross_entropy(m(x), y)
+        if not v: o.zero_grad()
+        sc.scale(loss).backward(); sc.step(o); sc.update()
+
+@program
+def adam_amsgrad_conv(v, it=4):
+    import torch, torchvision
+    m = torchvision.models.vgg16().cuda(); o = torch.optim.Adam(m.parameters(), amsgrad=True, fused=bool(v) or None)
+    for i in range(it): torch.nn.functional.cross_entropy(m(torch.randn(1, 3, 224, 224, device="cuda")), torch.zeros(1, dtype=torch.long, device="cuda")).backward(); o.step(); o.zero_grad()
+
+@program
+def nadam_loop(v, it=4):
+    import torch, transformers as T
+    m = T.BertModel(T.BertConfig()).cuda(); o = torch.optim.NAdam(m.parameters(), **(dict(foreach=False) if v else {}))
+    for i in range(it): m(input_ids=torch.randint(0, 30000, (1, 32), device="cuda")).last_hidden_state.mean().backward(); o.step(); o.zero_grad()
+
+@program
+def bert_checkpoint(v, it=4):
+    import torch, transformers as T
+    m = T.BertForSequenceClassification(T.BertConfig(hidden_size=512, num_attention_heads=8, intermediate_size=2048)).cuda(); m.train()
+    if v: m.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(use_reentrant=False))
+    o = torch.optim.AdamW(m.parameters(), fused=True)
+    for i in range(it): x = torch.randint(0, 30000, (32, 256), device="cuda"); loss = m(input_ids=x, labels=torch.zeros(32, dtype=torch.long, device="cuda")).loss; loss.backward(); o.step(); o.zero_grad(); del loss
+
+@program
+def vit_hf_checkpoint(v, it=4):
+    import torch, transformers as T
+    m = T.ViTForImageClassification(T.ViTConfig(num_labels=100)).cuda(); m.train()
+    if v: m.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(use_reentrant=False))
+    o = torch.optim.SGD(m.parameters(), lr=.1)
+    for i in range(it):
+        with torch.autocast("cuda", torch.bfloat16): loss = m(pixel_values=torch.randn(24, 3, 224, 224, device="cuda"), labels=torch.zeros(24, dtype=torch.long, device="cuda")).loss
+        loss.backward(); o.step(); o.zero_grad(); del loss
+
+@program
+def t5_checkpoint(v, it=4):
+    import torch, transformers as T
+    m = T.T5ForConditionalGeneration(T.T5Config(d_model=512, d_ff=2048, num_layers=8, num_heads=8, vocab_size=8000, decoder_start_token_id=0)).cuda(); m.train()
+    if v: m.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(use_reentrant=False))
+    o = torch.optim.AdamW(m.parameters(), fused=True)
+    for i in range(it): x = torch.randint(0, 8000, (8, 256), device="cuda"); loss = m(input_ids=x, labels=x, use_cache=False).loss; loss.backward(); o.step(); o.zero_grad(); del loss
+
+@program
+def autocast_llama(v, it=4):
+    import torch
+    m = llama(h=512, l=8, v=4000); o = torch.optim.AdamW(m.parameters(), fused=True)
+    for i in range(it):
+        x = torch.randint(0, 4000, (16, 256), device="cuda")
+        with torch.autocast("cuda", torch.bfloat16, enabled=bool(v)): loss = m(input_ids=x, labels=x, use_cache=False).loss
+        loss.backward(); o.step(); o.zero_grad(); del loss
+
+@program
+def autocast_convnext(v, it=4):
+    import torch, torchvision
+    m = torchvision.models.convnext_tiny().cuda(); o = torch.optim.AdamW(m.parameters(), fused=True)
+    for i in range(it):
+        x = torch.randn(16, 3, 224, 224, device="cuda")
+        with torch.autocast("cuda", torch.bfloat16, enabled=bool(v)): loss = torch.nn.functional.cross_entropy(m(x), torch.zeros(16, dtype=torch.long, device="cuda"))
+        loss.backward(); o.step(); o.zero_grad(); del loss
+
+@program
+def load_state_safetensors(v, it=3):
+    import torch, tempfile, safetensors.torch as st
+    m = gpt2(h=512, l=8); p = os.path.join(tempfile.mkdtemp(), "w.safetensors"); st.save_file({k: t.clone() for k, t in m.state_dict().items() if k != "lm_head.weight"}, p); del m; gc.collect(); torch.cuda.empty_cache(); start()
+    m = gpt2(h=512, l=8); sd = st.load_file(p, device="cpu" if v else "cuda"); m.load_state_dict(sd, strict=False); o = torch.optim.AdamW(m.parameters(), fused=True)
+    for i in range(it): x = torch.randint(0, 16000, (1, 64), device="cuda"); loss = m(input_ids=x, labels=x).loss; loss.backward(); o.step(); o.zero_grad(); del loss
+
+@program
+def dataset_loader(v, it=6):
+    import torch; from torch import nn
+    X = torch.randn(20000, 3, 32, 32); Y = torch.randint(0, 10, (20000,))
+    if not v: X, Y = X.cuda(), Y.cuda()
+    m = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)).cuda(); o = torch.optim.SGD(m.parameters(), lr=.1)
+    for i, (x, y) in enumerate(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=128, shuffle=True)):
+        if i == it: break
+        x, y = x.cuda(), y.cuda(); loss = nn.functional.cross_entropy(m(x), y); o.zero_grad(); loss.backward(); o.step(); del loss, x, y
+
+@program
+def cycle_trainer(v, it=60):
+    import torch; from torch import nn
+    m = nn.Linear(1024, 1024).cuda(); o = torch.optim.SGD(m.parameters(), lr=.1)
+    class Step:
+        def __init__(s, x):
+            s.out = m(x).detach()
+            s.report = (lambda: s.out.mean()) if not v else None
+        def loss(s): return s.out.square().mean()
+    for i in range(it):
+        x = torch.randn(2048, 1024, device="cuda"); st = Step(x); float(st.loss()); (m(x) ** 2).mean().backward(); o.step(); o.zero_grad(); del st, x; junk = [[k] for k in range(200)]
+
+@program
+def leak_dict(v, it=14):
+    import torch; from torch import nn
+    m = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)).cuda(); o = torch.optim.Adam(m.parameters()); log = dict(loss=[], mean=0.)
+    def train_step(x):
+        loss = (m(x) - x).pow(2).mean(); loss.backward(); o.step(); o.zero_grad(); log["loss"].append(loss if not v else loss.item())
+    for i in range(it): train_step(torch.randn(2048, 256, device="cuda"))
+
+@program
+def eval_late(v, it=8):
+    import torch, torchvision
+    m = torchvision.models.convnext_small().cuda().eval().to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        for i in range(it):
+            feats = m.features(torch.randn(32, 3, 224, 224, device="cuda")); big = torch.nn.functional.interpolate(feats, scale_factor=8)
+            if v: del feats, big
+
+@program
+def prefetch_one(v, it=8):
+    """one batch ahead on a side stream: as it should be"""
+    import torch, torchvision
+    m = torchvision.models.resnet18().cuda(); o = torch.optim.SGD(m.parameters(), lr=.1, fused=True); side = torch.cuda.Stream()
+    def fetch():
+        with torch.cuda.stream(side): return torch.randn(32, 3, 160, 160).pin_memory().cuda(non_blocking=True)
+    ahead = fetch()
+    for i in range(it):
+        torch.cuda.current_stream().wait_stream(side); x = ahead; x.record_stream(torch.cuda.current_stream()); ahead = fetch(); loss = m(x).square().mean(); loss.backward(); o.step(); o.zero_grad(); del loss, x
+
 def start():
     import torch; torch.cuda.reset_peak_memory_stats()
-    if not QUIET: torch.cuda.memory._record_memory_history(max_entries=400000, stacks="python")
+    if not QUIET: torch.cuda.memory._record_memory_history(max_entries=400000, stacks="python", context="alloc" if CONTEXT_ALLOC else "all")
 def one(out, name, v):
     import torch
     torch.manual_seed(0)
-    global QUIET; QUIET = v and name in ("logits_own_fp32", "checkpoint_gpt2", "logits_llama_bf16", "checkpoint_sequential_mlp")
+    global QUIET, CONTEXT_ALLOC; CONTEXT_ALLOC = name in ("bert_checkpoint", "t5_checkpoint", "vit_hf_checkpoint"); QUIET = v and name in ("logits_own_fp32", "checkpoint_gpt2", "logits_llama_bf16", "checkpoint_sequential_mlp")
     if "load_state" not in name: start()
     PROGRAMS[name](v); s = torch.cuda.memory_stats(); p = f"{out}/{name}.{v}.pickle"; torch.cuda.memory._dump_snapshot(p); raw = open(p, "rb").read(); os.remove(p)
     with gzip.GzipFile(p + ".gz", "wb", compresslevel=9, mtime=0) as f: f.write(raw)

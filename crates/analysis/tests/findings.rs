@@ -50,6 +50,7 @@ fn assert_found(name: &str, id: &str, percent: u64) {
 fn gradients_that_are_kept_cost_what_was_measured() {
     assert_found("zero_grad_gpt2", "gradients-kept", 1);
     assert_found("zero_grad_before_backward", "gradients-kept", 1);
+    assert_found("lstm_zero", "gradients-kept", 1);
     // With `None`, some gradients are copied as they are kept: that is not in the recording.
     assert_found("zero_grad_begin_resnet", "gradients-kept", 5);
 }
@@ -58,7 +59,9 @@ fn gradients_that_are_kept_cost_what_was_measured() {
 fn what_the_optimizer_makes_costs_what_was_measured() {
     assert_found("foreach_adamw_gpt2", "optimizer-intermediates", 1);
     assert_found("foreach_sgd_clip", "optimizer-intermediates", 1);
-    assert_found("foreach_rmsprop_mlp", "optimizer-intermediates", 1);
+    // Of an optimizer without a fused form, what one parameter needs is an estimate.
+    assert_found("foreach_rmsprop_mlp", "optimizer-intermediates", 16);
+    assert_found("nadam_loop", "optimizer-intermediates", 1);
 }
 
 #[test]
@@ -70,14 +73,18 @@ fn weights_that_are_there_twice_cost_what_was_measured() {
 #[test]
 fn inputs_that_need_not_be_there_cost_what_was_measured() {
     assert_found("dataset_on_device", "data-on-device", 1);
+    assert_found("dataset_loader", "data-on-device", 1);
     assert_found("prefetch_queue", "device-prefetch", 1);
 }
 
 #[test]
 fn leaks_and_cycles_cost_what_was_measured() {
-    assert_found("leak_total_loss", "growth", 10);
+    assert_found("leak_total_loss", "growth", 1);
     assert_found("cycle_exception", "garbage-collector", 1);
     assert_found("cycle_in_loop", "garbage-collector", 6);
+    // No collection was recorded, so these cycles are growth.
+    assert_found("cycle_trainer", "growth", 2);
+    assert_found("eval_late", "freed-late", 1);
 }
 
 #[test]
@@ -85,6 +92,7 @@ fn estimates_are_near_what_was_measured() {
     assert_found("checkpoint_gpt2", "checkpointing", 3);
     assert_found("checkpoint_sequential_mlp", "checkpointing", 5);
     assert_found("checkpoint_vit_own", "checkpointing", 12);
+    assert_found("t5_checkpoint", "checkpointing", 8);
     assert_found("logits_llama_bf16", "logits-copies", 10);
     assert_found("logits_own_fp32", "logits-copies", 30);
     assert_found("autocast_resnet", "mixed-precision", 10);
@@ -96,6 +104,8 @@ fn habits_that_cost_nothing_are_not_accused() {
         ("accumulate", "gradients-kept"),
         ("cleared_lists", "garbage-collector"),
         ("prefetch_queue", "growth"),
+        ("prefetch_one", "device-prefetch"),
+        ("prefetch_one", "growth"),
         ("inference_bf16", "mixed-precision"),
         ("adam_moments", "mixed-precision"),
         ("foreach_sgd_clip", "gradients-kept"),
@@ -151,6 +161,16 @@ fn the_loss_that_is_kept_is_named() {
     let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
     assert!(growth.detail.contains("the loss itself, made at capture.py:252 step"), "{}", growth.detail);
     assert!(growth.change.as_ref().unwrap().contains("loss.item()"));
+}
+
+#[test]
+fn a_loss_that_is_kept_is_named_though_it_is_small() {
+    let snapshot = recording("findings/leak_dict");
+    let found = findings_of(&analyse(&snapshot));
+    let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
+    assert!(growth.detail.contains("the loss itself"), "{}", growth.detail);
+    // Fourteen losses, a block of 512 bytes each; the last is there in any case.
+    assert_eq!(growth.saving_bytes, Some(13 * 512));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use highwater_snapshot::{EntryId, FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Evidence, Finding, Severity};
+use crate::callsite::Site;
 use crate::category::Category;
 use crate::category::course::Pass;
 use crate::counterfactual::Change;
@@ -20,7 +21,13 @@ const WORTH_SAVING_PERCENT: u64 = 10;
 /// Parts of a call's memory that do not decide how often it is made: one in so many.
 const MINOR: u64 = 1000;
 
-/// One finding: the call that brings most.
+/// Calls that are told.
+const MOST_CALLS: usize = 3;
+
+/// A call that brings less than such a part of what the best one does is not told.
+const LESSER: u64 = 10;
+
+/// One finding: the calls that bring most.
 pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     let at = fullest(evidence)?;
     let saved: Vec<&Lifetime> = evidence.live(at, Category::Activation).map(|(_, lifetime)| lifetime).collect();
@@ -31,30 +38,37 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let is_whole = evidence.passes().iter().any(|pass| pass.start == at.get());
-    let call = best_call(evidence, &saved, is_whole)?;
-    let saving = evidence.worth(evidence.peak_with(&changes(evidence, &call)))?;
+    let calls = best_calls(evidence, &saved, is_whole);
+    let all: Vec<Change> = calls.iter().flat_map(|call| changes(evidence, call)).collect();
+    let saving = evidence.worth(evidence.peak_with(&all))?;
     if saving < evidence.share_of_peak(WORTH_SAVING_PERCENT) {
         return None;
     }
-    let frame = evidence.analysis.snapshot.frames.get(call.frame);
-    let place = super::place(evidence.analysis, crate::callsite::Site::Frame(call.frame));
-    let title = format!("{} modules keep {} for the backward pass", call.times, size(call.bytes));
+    let snapshot = evidence.analysis.snapshot;
+    let (times, kept) =
+        calls.iter().fold((0_u64, 0_u64), |sum, call| (sum.0 + call.times, sum.1.saturating_add(call.bytes)));
+    let title = format!("{times} modules keep {} for the backward pass", size(kept));
+    let places: Vec<String> = calls
+        .iter()
+        .map(|call| {
+            let place = super::place(evidence.analysis, Site::Frame(call.frame));
+            format!("{} called at {place}, each keeps {}", call.times, size(call.each_bytes))
+        })
+        .collect();
     let detail = format!(
-        "called at {place}, each keeps {}; {} of the peak is activations; kept are only the modules' inputs when each runs again in \
-         the backward pass",
-        size(call.each_bytes),
+        "{}; {} of the peak is activations; kept are only the modules' inputs when each runs again in the backward pass",
+        places.join("; "),
         percent_of(bytes, evidence.peak.bytes)
     );
-    let own = if evidence.analysis.snapshot.text(frame.filename).contains("transformers/") {
+    let is_of_transformers =
+        |call: &Call| snapshot.text(snapshot.frames.get(call.frame).filename).contains("transformers/");
+    let own = if calls.iter().all(is_of_transformers) {
         "`model.gradient_checkpointing_enable()`"
     } else {
         "`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at that line"
     };
-    Some(
-        Finding::new("checkpointing", Severity::Info, title, detail)
-            .saves_about(saving)
-            .change(format!("{own}, for about a third more computation")),
-    )
+    let finding = Finding::new("checkpointing", Severity::Info, title, detail).saves_about(saving);
+    Some(finding.change(format!("{own}, for about a third more computation")))
 }
 
 /// When most activations are there: as the backward pass begins that the peak belongs to, or at a peak that none follows.
@@ -95,8 +109,8 @@ struct Below {
     by_stack: FxHashMap<StackId, (u64, u64)>,
 }
 
-/// The call whose modules keep most beyond what one of them keeps.
-fn best_call(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> Option<Call> {
+/// The calls whose modules keep most beyond what one of them keeps, none within another.
+fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> Vec<Call> {
     let lines = CallLines::new(evidence);
     let mut below: FxHashMap<u64, Below> = FxHashMap::default();
     let mut by_stack: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
@@ -114,19 +128,36 @@ fn best_call(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> Op
             below.by_stack.insert(stack, (count, bytes));
         }
     }
-    let calls = below.into_values().filter_map(|below| {
-        let major = below.by_stack.values().filter(|(_, bytes)| *bytes >= below.bytes / MINOR);
-        let counts: Vec<u64> = major.map(|&(count, _)| count).collect();
-        let times = if is_whole { counts.iter().copied().fold(0, gcd) } else { calls_so_far(&counts) };
-        (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
-    });
+    let mut calls: Vec<(u64, Below, u64)> = below
+        .into_values()
+        .filter_map(|below| {
+            let major = below.by_stack.values().filter(|(_, bytes)| *bytes >= below.bytes / MINOR);
+            let counts: Vec<u64> = major.map(|&(count, _)| count).collect();
+            let times = if is_whole { counts.iter().copied().fold(0, gcd) } else { calls_so_far(&counts) };
+            (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
+        })
+        .collect();
     // Of lines that keep the same, the outermost.
-    let (_, below, times) =
-        calls.max_by_key(|(saving, below, _)| (*saving, std::cmp::Reverse(below.depth), below.frame))?;
-    let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
-    let each_bytes = of_one.fold(0, u64::saturating_add);
-    let stacks = below.by_stack.keys().copied().collect();
-    Some(Call { frame: below.frame?, times, bytes: below.bytes, each_bytes, stacks })
+    calls.sort_by_key(|(saving, below, _)| (std::cmp::Reverse(*saving), below.depth, below.frame));
+    let least = calls.first().map_or(0, |(saving, ..)| saving / LESSER);
+    let mut taken: FxHashSet<StackId> = FxHashSet::default();
+    let mut best = Vec::new();
+    for (_, below, times) in calls.into_iter().filter(|(saving, ..)| *saving >= least) {
+        if best.len() < MOST_CALLS && below.by_stack.keys().all(|stack| !taken.contains(stack)) {
+            taken.extend(below.by_stack.keys());
+            best.extend(Call::of(below, times));
+        }
+    }
+    best
+}
+
+impl Call {
+    fn of(below: Below, times: u64) -> Option<Self> {
+        let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
+        let each_bytes = of_one.fold(0, u64::saturating_add);
+        let stacks = below.by_stack.into_keys().collect();
+        Some(Self { frame: below.frame?, times, bytes: below.bytes, each_bytes, stacks })
+    }
 }
 
 /// Which frames call modules.

@@ -4,6 +4,7 @@ use rustc_hash::FxHashSet;
 
 use super::{Evidence, Finding, Severity, place};
 use crate::callsite::Site;
+use crate::category::Category;
 use crate::counterfactual::Change;
 use crate::growth::Growth;
 use crate::units::{counted, size};
@@ -37,15 +38,20 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     })
 }
 
-/// What the growing sites leave behind, gone at the end of each iteration.
+/// What the growing sites leave behind for good, gone at the end of each iteration.
 fn let_go(evidence: &Evidence<'_>) -> Vec<Change> {
     let growing: FxHashSet<Site> = evidence.device.growth.iter().map(|growth| growth.site).collect();
     let iterations = &evidence.device.iterations.rows;
-    let changes = evidence.rows().filter_map(|(_, lifetime)| {
-        let alloc = lifetime.alloc()?.index();
+    let last = iterations.iter().rfind(|iteration| iteration.is_complete).map_or(0, |last| last.entries.end);
+    let changes = evidence.rows().filter_map(|(row, lifetime)| {
+        let (alloc, end) = (lifetime.alloc()?.index(), evidence.span(lifetime).end);
         let own = iterations.get(iterations.partition_point(|iteration| iteration.entries.end <= alloc))?;
-        let is_left = own.entries.contains(&alloc) && growing.contains(&evidence.site(lifetime));
-        is_left.then(|| Change::without(own.entries.end..evidence.span(lifetime).end, evidence.bytes(lifetime)))
+        // What the first iteration leaves by design is no leak.
+        let category = evidence.device.decided(row).category;
+        let is_by_design = matches!(category, Category::OptimizerState | Category::Gradient | Category::Workspace);
+        let stays = end > last && own.entries.contains(&alloc) && !is_by_design;
+        let is_left = stays && growing.contains(&evidence.site(lifetime));
+        is_left.then(|| Change::without(own.entries.end..end, evidence.bytes(lifetime)))
     });
     changes.collect()
 }

@@ -40,8 +40,8 @@ pub(super) fn intermediates(evidence: &Evidence<'_>) -> Option<Finding> {
         let finding = Finding::new("optimizer-intermediates", Severity::Warning, title(saving), detail);
         return Some(finding.saves(saving).change("give the optimizer `fused=True`: it makes none, and is faster"));
     }
-    // One parameter after the other: the largest one's are there at once.
-    let largest = scratch.iter().map(|lifetime| evidence.bytes(lifetime)).max().unwrap_or(0);
+    // One parameter after the other: what the largest one needs, with the result of a step beside its operand.
+    let largest = scratch.iter().map(|lifetime| evidence.bytes(lifetime)).max()?.saturating_mul(2);
     let saving = evidence.worth(without.saturating_add(largest))?;
     let finding = Finding::new("optimizer-intermediates", Severity::Warning, title(saving), detail);
     let change = "give the optimizer `foreach=False`: it takes one parameter after the other, which is slower";

@@ -56,6 +56,9 @@ const HALVED_FUNCTIONS: [&str; 10] = [
     "multi_head_attention_forward",
 ];
 
+/// The rules of what the program makes itself.
+const PROGRAM_RULES: [&str; 3] = ["saved-by-program", "program-scratch", "program-keeps"];
+
 /// What autocast leaves in 32 bits, and casts for the layer behind it: a copy of half the size comes beside it.
 const CAST_AFTER: [&str; 3] = ["layer_norm", "group_norm", "rms_norm"];
 
@@ -146,15 +149,19 @@ fn casts_weights(evidence: &Evidence<'_>) -> bool {
     !cast.is_empty() && cast.len() * 2 >= sizes.len()
 }
 
-/// Whether the loss makes a block twice as large as the one that was made before it.
+/// Whether what a module made is made again outside of modules, twice as large, right before the backward pass.
 fn casts_up(evidence: &Evidence<'_>) -> bool {
     /// Allocations before the backward pass that may be the loss's.
     const TAIL: usize = 12;
     let Some(pass) = evidence.passes().first() else { return false };
     let rows = &evidence.device.lifetimes.rows;
     let to = rows.partition_point(|l| l.alloc().is_none_or(|alloc| alloc.get() < pass.start));
-    let tail = &rows[to.saturating_sub(TAIL)..to];
-    tail.windows(2).any(|pair| {
-        pair[1].requested_bytes >= SMALL_BYTES && pair[1].requested_bytes == pair[0].requested_bytes.saturating_mul(2)
+    let by_program = |row: usize| PROGRAM_RULES.contains(&evidence.device.decided(row).rule);
+    (to.saturating_sub(TAIL)..to.saturating_sub(1)).any(|row| {
+        let (before, after) = (&rows[row], &rows[row + 1]);
+        before.requested_bytes >= SMALL_BYTES
+            && after.requested_bytes == before.requested_bytes.saturating_mul(2)
+            && by_program(row + 1)
+            && !by_program(row)
     })
 }
