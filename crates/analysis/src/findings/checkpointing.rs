@@ -52,7 +52,8 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
         .iter()
         .map(|call| {
             let place = super::place(evidence.analysis, Site::Frame(call.frame));
-            format!("{} called at {place}, each keeps {}", call.times, size(call.each_bytes))
+            let times = if calls.len() == 1 { String::new() } else { format!("{} of them ", call.times) };
+            format!("{times}called at {place}, each keeps {}", size(call.each_bytes))
         })
         .collect();
     let detail = format!(
