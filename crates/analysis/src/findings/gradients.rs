@@ -3,6 +3,8 @@
 //! `zero_grad(set_to_none=False)` and `p.grad.zero_()` keep them throughout; `zero_grad()` after the forward pass keeps them
 //! through it.
 
+use std::ops::Range;
+
 use highwater_snapshot::{EntryId, StackId};
 use rustc_hash::FxHashMap;
 
@@ -18,18 +20,17 @@ const MOST_CHANGES: usize = 4_000_000;
 
 /// One finding for all gradients.
 pub(super) fn gradients_kept(evidence: &Evidence<'_>) -> Option<Finding> {
-    let idle = idle_spans(evidence);
+    let idle = Idle::of(evidence)?;
     let (mut changes, mut kept_bytes, mut count, mut stay) = (Vec::new(), 0_u64, 0_usize, false);
     for (_, gradient) in evidence.of(Category::Gradient) {
         let span = evidence.span(gradient);
         let before = changes.len();
-        let first = idle.partition_point(|idle| idle.end_of_pass <= span.start);
-        if changes.len() > MOST_CHANGES {
+        if before > MOST_CHANGES {
             return None;
         }
-        for idle in idle[first..].iter().take_while(|idle| idle.from < span.end) {
-            let until = idle.remade(gradient, span.start).min(span.end);
-            changes.push(Change::without(idle.from..until, evidence.bytes(gradient)));
+        for stretch in idle.during(&span) {
+            let until = idle.remade(stretch, gradient).min(span.end);
+            changes.push(Change::without(stretch.from..until, evidence.bytes(gradient)));
             stay |= until < span.end;
         }
         if changes.len() > before {
@@ -53,63 +54,67 @@ pub(super) fn gradients_kept(evidence: &Evidence<'_>) -> Option<Finding> {
     ))
 }
 
-/// A stretch in which the gradients of the iteration before are of no use.
-struct Idle {
-    /// From the first allocation of the next forward pass.
-    from: usize,
-    /// The backward pass that the gradients come from ends here.
-    end_of_pass: usize,
-    /// The next pass begins.
-    next_pass: usize,
-    /// When that pass is done with what it made of each kind, in order: then the gradient that was kept has it added.
-    made: FxHashMap<Kind, Vec<usize>>,
-    /// Where each gradient of the first pass stood among those of its kind.
-    rank: std::rc::Rc<FxHashMap<usize, (Kind, usize, usize)>>,
-}
-
-/// Allocations that stand for each other in two passes.
+/// Allocations that stand for each other in two passes: of one stack and size.
 type Kind = (StackId, u64);
 
-impl Idle {
-    /// The entry at which a gradient that were `None` would be there again.
-    fn remade(&self, gradient: &Lifetime, alloc: usize) -> usize {
-        let known = gradient.alloc().and_then(|_| self.rank.get(&alloc));
-        let again = known.and_then(|(kind, rank, of)| {
-            let made = self.made.get(kind).filter(|made| made.len() == *of)?;
-            made.get(*rank).copied()
-        });
-        again.unwrap_or(self.next_pass)
-    }
+/// When gradients are of no use.
+struct Idle {
+    /// Between the last pass of each iteration and the first of the next, in order.
+    stretches: Vec<Stretch>,
+    /// By the entry that allocates it, each block of the first pass: its kind, its place among those, and how many there are.
+    in_first_pass: FxHashMap<usize, (Kind, usize, usize)>,
 }
 
-/// The stretches between the last pass of each iteration and the first of the next.
-fn idle_spans(evidence: &Evidence<'_>) -> Vec<Idle> {
-    let passes = evidence.passes();
-    let iterations = &evidence.device.iterations.rows;
-    let Some(first) = passes.first() else { return Vec::new() };
-    let iteration_of = |pass: &Pass| iterations.iter().position(|row| row.entries.contains(&(pass.start as usize)));
-    let made_first = made_in(evidence, first);
-    let mut rank = FxHashMap::default();
-    for (kind, made) in &made_first {
-        for (at, &(alloc, _)) in made.iter().enumerate() {
-            rank.insert(alloc, (*kind, at, made.len()));
+/// A stretch in which the gradients of the iteration before are of no use.
+struct Stretch {
+    /// The backward pass that the gradients come from ends here.
+    end_of_pass: usize,
+    /// The next forward pass begins: its first allocation for backward.
+    from: usize,
+    /// The next backward pass begins.
+    next_pass: usize,
+    /// When that pass is done with what it made of each kind, in order: then the gradient that was kept has it added.
+    done: FxHashMap<Kind, Vec<usize>>,
+}
+
+impl Idle {
+    fn of(evidence: &Evidence<'_>) -> Option<Self> {
+        let passes = evidence.passes();
+        let iterations = &evidence.device.iterations.rows;
+        let iteration_of = |pass: &Pass| iterations.partition_point(|row| row.entries.end <= pass.start as usize);
+        let mut in_first_pass = FxHashMap::default();
+        for (kind, made) in made_in(evidence, passes.first()?) {
+            let of = made.len();
+            in_first_pass.extend(made.into_iter().enumerate().map(|(at, (alloc, _))| (alloc, (kind, at, of))));
         }
-    }
-    let rank = std::rc::Rc::new(rank);
-    passes
-        .windows(2)
-        .filter(|pair| iteration_of(&pair[0]).is_some_and(|own| iteration_of(&pair[1]).is_some_and(|next| next > own)))
-        .map(|pair| {
-            let made = made_in(evidence, &pair[1]);
-            Idle {
-                from: next_forward(evidence, &pair[0], &pair[1]),
+        let stretches = passes.windows(2).filter(|pair| iteration_of(&pair[0]) < iteration_of(&pair[1])).map(|pair| {
+            let ends = |made: Vec<(usize, usize)>| made.into_iter().map(|(_, end)| end).collect();
+            Stretch {
                 end_of_pass: pair[0].sure_end as usize,
+                from: next_forward(evidence, &pair[0], &pair[1]),
                 next_pass: pair[1].start as usize,
-                made: made.into_iter().map(|(k, made)| (k, made.into_iter().map(|(_, end)| end).collect())).collect(),
-                rank: std::rc::Rc::clone(&rank),
+                done: made_in(evidence, &pair[1]).into_iter().map(|(kind, made)| (kind, ends(made))).collect(),
             }
-        })
-        .collect()
+        });
+        Some(Self { stretches: stretches.collect(), in_first_pass })
+    }
+
+    /// The stretches that a gradient is there in.
+    fn during(&self, span: &Range<usize>) -> impl Iterator<Item = &Stretch> {
+        let first = self.stretches.partition_point(|stretch| stretch.end_of_pass <= span.start);
+        let end = span.end;
+        self.stretches[first..].iter().take_while(move |stretch| stretch.from < end)
+    }
+
+    /// The entry at which a gradient that were `None` would be there again.
+    fn remade(&self, stretch: &Stretch, gradient: &Lifetime) -> usize {
+        let first = gradient.alloc().and_then(|alloc| self.in_first_pass.get(&alloc.index()));
+        let again = first.and_then(|(kind, at, of)| {
+            let done = stretch.done.get(kind).filter(|done| done.len() == *of)?;
+            done.get(*at).copied()
+        });
+        again.unwrap_or(stretch.next_pass)
+    }
 }
 
 /// What a pass makes, by stack and size, in order: the entries that allocate it and that free it.
