@@ -98,8 +98,11 @@ pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Optio
     busiest.filter(|device| !device.entries.is_empty())
 }
 
-/// Whether the driver's own allocator served a recording: then there is nothing to run again.
+/// Whether the driver's own allocator served a recording, or a profiler wrote it: then there is nothing to run again.
 pub fn is_asynchronous(analysis: &Analysis<'_>) -> bool {
+    if analysis.snapshot.profile.is_some() {
+        return true;
+    }
     let settings = recorded_settings(analysis.snapshot, TorchVersion::NEWEST);
     settings.backend == Backend::CudaMallocAsync
 }

@@ -53,6 +53,15 @@ pub enum ProfileForm {
 }
 
 impl ProfileForm {
+    /// The word in JSON.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::ChromeTrace => "chrome_trace",
+            Self::Events => "memory_timeline_raw",
+            Self::Totals => "memory_timeline",
+        }
+    }
+
     /// What the file is, as a fragment.
     pub const fn name(self) -> &'static str {
         match self {

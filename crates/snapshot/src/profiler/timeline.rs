@@ -85,7 +85,6 @@ impl Timeline {
 
     /// The end of an item of plain numbers.
     fn numbers(&mut self, numbers: Vec<i64>) {
-        self.items += 1;
         if self.items == 1 {
             self.first = numbers;
         } else {
@@ -132,6 +131,7 @@ impl Item<'_> {
     /// Reads the rest of a list.
     pub(crate) fn read<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let timeline = self.0;
+        timeline.items += 1;
         if timeline.unfit.is_some() {
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(());
@@ -147,13 +147,9 @@ impl Item<'_> {
                 timeline.unfit("more rows than any timeline has");
             }
         }
-        if rows == 0 && !(timeline.items == 1 && numbers.is_empty()) {
+        if rows == 0 {
             timeline.numbers(numbers);
-            return Ok(());
-        }
-        timeline.items += 1;
-        timeline.has_sizes = true;
-        if !numbers.is_empty() || timeline.items != 2 {
+        } else if !numbers.is_empty() || timeline.items != 2 {
             timeline.unfit("numbers and lists mixed");
         }
         Ok(())
@@ -205,6 +201,7 @@ impl<'de> Visitor<'de> for Cell<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        self.timeline.has_sizes = true;
         let before = self.timeline.sizes.len();
         while let Some(value) = items.next_element_seed(AnyScalar)? {
             match value.as_i64() {

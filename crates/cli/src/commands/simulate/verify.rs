@@ -57,6 +57,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// Says what can be known of it.
 pub(super) fn check_backend(name: &str, snapshot: &Snapshot) -> Result<(), Problem> {
+    if let Some(profile) = &snapshot.profile {
+        return Err(Problem::new(format!("{name} is {}: there is nothing to run again", profile.form.name()))
+            .because("it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests")
+            .hint("record with `torch.cuda.memory._record_memory_history()` to simulate"));
+    }
     let settings = recorded_settings(snapshot, highwater_allocator::TorchVersion::NEWEST);
     if settings.backend == Backend::CudaMallocAsync {
         return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
