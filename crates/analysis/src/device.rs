@@ -266,11 +266,7 @@ impl<'a> DeviceAnalysis<'a> {
             || self.profile.is_some_and(|profile| {
                 lifetime.alloc().is_some_and(|alloc| alloc.get() < preexisting(profile, self.device))
             });
-        if is_from_before && !has_frames(lifetime.stack) {
-            Site::BeforeRecording
-        } else {
-            sites.site(lifetime.stack)
-        }
+        if is_from_before && !has_frames(lifetime.stack) { Site::BeforeRecording } else { sites.site(lifetime.stack) }
     }
 
     /// What is active after an entry, by call site, most requested bytes first.
@@ -320,9 +316,10 @@ fn end_of_entries(timeline: &Timeline<'_>) -> EndTotals {
 fn recorded_by_profile(profile: &Profile, device: u32, lifetimes: &Lifetimes, is_complete: bool) -> Recorded {
     let first = preexisting(profile, device);
     let is_before = |lifetime: &&Lifetime| lifetime.alloc().is_none_or(|alloc| alloc.get() < first);
-    let (found, bytes) = lifetimes.rows.iter().filter(is_before).fold((0_u64, 0_u64), |(found, bytes), lifetime| {
-        (found + 1, bytes.saturating_add(lifetime.requested_bytes))
-    });
+    let (found, bytes) =
+        lifetimes.rows.iter().filter(is_before).fold((0_u64, 0_u64), |(found, bytes), lifetime| {
+            (found + 1, bytes.saturating_add(lifetime.requested_bytes))
+        });
     let from_start = found == 0 && profile.knows_start;
     let reason = if !is_complete {
         Some("the newest entries are missing from the file".to_owned())
@@ -332,7 +329,9 @@ fn recorded_by_profile(profile: &Profile, device: u32, lifetimes: &Lifetimes, is
         Some(format!("{} were allocated before the profile began", size(bytes)))
     } else {
         let known = if found == 0 { "none".to_owned() } else { format!("{} of it", size(bytes)) };
-        Some(format!("memory from before the profile is known only where it was used or freed meanwhile: {known} is shown"))
+        Some(format!(
+            "memory from before the profile is known only where it was used or freed meanwhile: {known} is shown"
+        ))
     };
     Recorded { from_start, truncated: !is_complete, is_cut: !is_complete, reason }
 }

@@ -70,7 +70,8 @@ pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Stats {
     if device.profile.is_some() {
         let peak = device.timeline.allocated_peak().bytes;
         let current = Some(device.end.allocated_bytes);
-        stats.allocated_bytes.all = Stat { current, peak: device.recorded.is_whole().then_some(peak), ..Stat::default() };
+        stats.allocated_bytes.all =
+            Stat { current, peak: device.recorded.is_whole().then_some(peak), ..Stat::default() };
         return stats;
     }
     at_dump(snapshot, device.device, &mut stats);

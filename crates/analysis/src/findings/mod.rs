@@ -142,7 +142,8 @@ pub fn findings_but(
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
     let evidence = Evidence::new(analysis, device);
-    let rules = RULES.iter().filter(|rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id)));
+    let rules =
+        RULES.iter().filter(|rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id)));
     let mut findings: Vec<Finding> = rules.filter_map(|rule| (rule.find)(&evidence)).collect();
     // The one says what the other asks for.
     if findings.iter().any(|finding| finding.id == "allocator-settings") {

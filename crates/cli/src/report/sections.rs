@@ -38,10 +38,11 @@ pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &
             counted(report.devices.len(), "device", "devices"),
             size(report.source.bytes),
             report.source.encoding,
-            analysis.snapshot.profile.as_ref().map_or_else(
-                || format!("torch {}", report.torch.version),
-                |profile| profile.form.name().to_owned()
-            )
+            analysis
+                .snapshot
+                .profile
+                .as_ref()
+                .map_or_else(|| format!("torch {}", report.torch.version), |profile| profile.form.name().to_owned())
         ),
         lead: printable(&report.verdict).into_owned(),
         sections: Vec::new(),

@@ -255,7 +255,7 @@ impl Chrome {
             let rows = self.memory.iter().zip(&stacks).filter(|(event, _)| is_own(event));
             let events: Vec<(Memory, StackId)> = rows.map(|(event, stack)| (*event, *stack)).collect();
             let device = u32::try_from(device).expect("some hundred devices at most");
-            let (ledger, preexisting) = entries(&events, device, to_us, &mut snapshot.warnings)?;
+            let (ledger, preexisting) = entries(&events, device, shown, to_us, &mut snapshot.warnings)?;
             snapshot.traces.push(ledger.table);
             profile.preexisting.push(preexisting);
         }
@@ -329,16 +329,20 @@ fn choose(events: &mut Vec<Memory>, warnings: &mut Warnings) -> Option<i64> {
 fn entries(
     events: &[(Memory, StackId)],
     device: u32,
+    device_type: i64,
     to_us: impl Fn(i64) -> i64,
     warnings: &mut Warnings,
 ) -> Result<(Ledger, u32), ErrorKind> {
     let mut ledger = Ledger::default();
-    let moment = |event: &Memory, stack| Moment { time_us: to_us(event.at.time_ns), stack, category: StringId::MISSING };
+    let moment =
+        |event: &Memory, stack| Moment { time_us: to_us(event.at.time_ns), stack, category: StringId::MISSING };
     let before = bytes_before(events);
     let mut preexisting = 0;
-    if let (Some(&(first, _)), 1..) = (events.first(), before.lasting_bytes) {
+    // The CPU's total counts what was allocated while anybody profiled, also if it was freed when nobody did.
+    let lasting_bytes = if device_type == CPU { 0 } else { before.lasting_bytes };
+    if let (Some(&(first, _)), 1..) = (events.first(), lasting_bytes) {
         let address = before.free_address;
-        ledger.alloc(address, before.lasting_bytes, moment(&first, StackId::MISSING))?;
+        ledger.alloc(address, lasting_bytes, moment(&first, StackId::MISSING))?;
         preexisting = 1;
     }
     let mut expected = i128::from(before.all_bytes);
@@ -353,7 +357,8 @@ fn entries(
         };
         match misfit {
             Some(Misfit::NotFreed) => {
-                let message = "an address is allocated again though no free of it is in the trace; it counts as freed then";
+                let message =
+                    "an address is allocated again though no free of it is in the trace; it counts as freed then";
                 warnings.add("missing-free", message, place);
             }
             Some(Misfit::OtherSize) => {

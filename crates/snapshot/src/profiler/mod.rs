@@ -121,8 +121,7 @@ impl Found {
             if let Some(error) = error {
                 let message = format!("the file is incomplete: {error}; what could be read is shown");
                 snapshot.warnings.add("cut", message, Place::byte(bytes));
-                snapshot.cut =
-                    Some(Cut { reason: error.to_string(), segments_complete: true, traces_complete: false });
+                snapshot.cut = Some(Cut { reason: error.to_string(), segments_complete: true, traces_complete: false });
             }
             snapshot.encoding = Encoding::Json;
             snapshot.bytes = bytes;
@@ -134,6 +133,8 @@ impl Found {
 /// Says of one device's file what it cannot tell.
 fn warn_of_form(warnings: &mut Warnings, form: ProfileForm, more: &str) {
     let name = form.name();
-    let message = format!("this is {name}: it tells of memory while the profile ran; reserved memory and segments are not in it{more}");
+    let message = format!(
+        "this is {name}: it tells of memory while the profile ran; reserved memory and segments are not in it{more}"
+    );
     warnings.add("profiler", message, Place::default());
 }

@@ -13,7 +13,8 @@ const MAX_FRAMES: usize = 256;
 const MAX_FRAMES_PER_RANGE: usize = 64;
 
 /// Operators that do nothing but allocate: who called them says more.
-const ALLOCATING: [&str; 5] = ["aten::empty", "aten::empty_strided", "aten::empty_like", "aten::resize_", "aten::new_empty"];
+const ALLOCATING: [&str; 5] =
+    ["aten::empty", "aten::empty_strided", "aten::empty_like", "aten::resize_", "aten::new_empty"];
 
 /// Something that ran from one time to another.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,9 @@ pub(super) fn stacks(
         while open.pop_if(|top| top.thread != thread || top.end_ns < time_ns).is_some() {}
         scratch.clear();
         // Ranges that overlap without lying in each other may be over and still lie below the top.
-        for range in open.iter().rev().take(MAX_FRAMES).filter(|range| range.thread == thread && range.end_ns >= time_ns) {
+        for range in
+            open.iter().rev().take(MAX_FRAMES).filter(|range| range.thread == thread && range.end_ns >= time_ns)
+        {
             scratch.push(frames.of(range.name, snapshot));
         }
         let outer = scratch.iter().position(|frame| !frame.allocates).unwrap_or(scratch.len());
@@ -114,7 +117,8 @@ fn split(text: &str) -> (&str, &str, u64) {
     });
     python.unwrap_or_else(|| {
         // `<built-in method linear of type object at 0x7f12>`: the address tells nothing, and differs each time.
-        let name = text.strip_prefix('<').and_then(|inner| inner.split_once(" at 0x")).map_or(text, |(name, _)| &name[..]);
+        let name =
+            text.strip_prefix('<').and_then(|inner| inner.split_once(" at 0x")).map_or(text, |(name, _)| &name[..]);
         (name.trim_start_matches('<'), "", 0)
     })
 }
@@ -141,9 +145,12 @@ mod tests {
     /// The stacks, as names, of a snapshot with these ranges `(thread, start, end, name)`.
     fn stacks_of(ranges: &[(u32, i64, i64, &str)], wanted: &[(u32, i64)]) -> Vec<Vec<String>> {
         let mut snapshot = Snapshot::empty();
-        let ranges = ranges
-            .iter()
-            .map(|&(thread, start_ns, end_ns, name)| Range { thread, start_ns, end_ns, name: snapshot.strings.intern(name) });
+        let ranges = ranges.iter().map(|&(thread, start_ns, end_ns, name)| Range {
+            thread,
+            start_ns,
+            end_ns,
+            name: snapshot.strings.intern(name),
+        });
         let ranges: Vec<_> = ranges.collect();
         let wanted: Vec<_> = wanted.iter().map(|&(thread, time_ns)| Wanted { thread, time_ns }).collect();
         let ids = stacks(ranges, &wanted, &mut snapshot).unwrap();
@@ -161,7 +168,8 @@ mod tests {
             (1, 0, 50, "other"),
         ];
         let got = stacks_of(&ranges, &[(0, 12), (0, 25), (1, 12), (0, 35), (0, 101), (2, 5), (0, 20)]);
-        let want: [&[&str]; 7] = [&["aten::mm", "main"], &["main"], &["other"], &["aten::add", "main"], &[], &[], &["aten::mm", "main"]];
+        let want: [&[&str]; 7] =
+            [&["aten::mm", "main"], &["main"], &["other"], &["aten::add", "main"], &[], &[], &["aten::mm", "main"]];
         assert_eq!(got, want);
     }
 

@@ -74,7 +74,8 @@ impl Timeline {
 
     fn event(&mut self, numbers: &[i64]) {
         let &[time_ns, action, bytes, category] = numbers else {
-            return self.unfit(format!("an event of {} numbers, expected time, action, bytes and category", numbers.len()));
+            return self
+                .unfit(format!("an event of {} numbers, expected time, action, bytes and category", numbers.len()));
         };
         if !(PREEXISTING..=4).contains(&action) {
             return self.unfit(format!("an event with the action {action}, expected 1 to 4"));
@@ -110,7 +111,9 @@ impl Timeline {
             }
         }
         if let Some(why) = self.unfit {
-            return Err(ErrorKind::OtherData(format!("a list of lists that is no memory timeline of the profiler: {why}")));
+            return Err(ErrorKind::OtherData(format!(
+                "a list of lists that is no memory timeline of the profiler: {why}"
+            )));
         }
         let mut writer = Writer::new();
         let form = if self.has_sizes {
