@@ -180,6 +180,9 @@ pub fn place(analysis: &Analysis<'_>, site: Site) -> String {
     let Site::Frame(id) = site else { return site.label().unwrap_or_default().to_owned() };
     let frame = analysis.snapshot.frames.get(id);
     let path = analysis.snapshot.text(frame.filename);
+    if path.is_empty() {
+        return analysis.snapshot.text(frame.name).to_owned();
+    }
     let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
     format!("{file}:{} {}", frame.line, analysis.snapshot.text(frame.name))
 }
