@@ -30,7 +30,7 @@ const MEMORY: &str = "[memory]";
 /// `c10::DeviceType`: the host's memory.
 const CPU: i64 = 0;
 
-/// `c10::DeviceType`: CUDA, and ROCm, which PyTorch calls CUDA.
+/// `c10::DeviceType`: CUDA, and AMD's, which PyTorch calls CUDA.
 const CUDA: i64 = 1;
 
 /// Times from here on, in microseconds, count from the Unix epoch, not from the trace's own base: later than 2001.
@@ -307,7 +307,9 @@ fn choose(events: &mut Vec<Memory>, warnings: &mut Warnings) -> Option<i64> {
         CPU => {
             let message = "the trace tells of the CPU's memory only: device 0 is the CPU";
             warnings.add("profiler-cpu", message, Place::default());
-            events.iter_mut().for_each(|event| event.device = 0);
+            for event in events.iter_mut() {
+                event.device = 0;
+            }
         }
         other => {
             let message = format!("the devices are not CUDA's, but of PyTorch's device type {other}");
@@ -407,7 +409,8 @@ fn bytes_before(events: &[(Memory, StackId)]) -> Before {
             freed = freed.saturating_add(event.bytes.unsigned_abs());
         }
     }
-    let free_address = (1..).map(|page: u64| page << 12).find(|address| !named.contains(address)).unwrap_or(0);
+    let free_address =
+        (1..=named.len() as u64 + 1).map(|page| page << 12).find(|address| !named.contains(address)).unwrap_or(0);
     let all_bytes = all_bytes.unwrap_or(freed);
     Before { all_bytes, lasting_bytes: all_bytes.saturating_sub(freed), free_address }
 }

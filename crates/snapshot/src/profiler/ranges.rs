@@ -117,8 +117,7 @@ fn split(text: &str) -> (&str, &str, u64) {
     });
     python.unwrap_or_else(|| {
         // `<built-in method linear of type object at 0x7f12>`: the address tells nothing, and differs each time.
-        let name =
-            text.strip_prefix('<').and_then(|inner| inner.split_once(" at 0x")).map_or(text, |(name, _)| &name[..]);
+        let name = text.strip_prefix('<').and_then(|inner| inner.split_once(" at 0x")).map_or(text, |(name, _)| name);
         (name.trim_start_matches('<'), "", 0)
     })
 }

@@ -156,8 +156,11 @@ fn entries_have_the_python_functions_and_operators_around_them() {
     assert_eq!(names, ["aten::addmm"]);
 }
 
-/// A Chrome trace of memory events: device type, device, address, bytes, total allocated.
-fn chrome(events: &[(i64, i64, u64, i64, Option<i64>)]) -> String {
+/// Device type, device, address, bytes, total allocated.
+type Memory = (i64, i64, u64, i64, Option<i64>);
+
+/// A Chrome trace of memory events.
+fn chrome(events: &[Memory]) -> String {
     let events: Vec<Value> = events
         .iter()
         .enumerate()
@@ -205,7 +208,7 @@ fn what_lasts_from_before_a_profile_is_its_first_entry() {
 
 #[test]
 fn a_trace_that_contradicts_itself_says_so_and_still_fits_together() {
-    let cases: [(&str, &[(i64, i64, u64, i64, Option<i64>)]); 3] = [
+    let cases: [(&str, &[Memory]); 3] = [
         ("profiler-total", &[(1, 0, 1, 10, Some(10)), (1, 0, 2, 10, Some(30)), (1, 0, 3, 10, Some(40))]),
         ("missing-free", &[(1, 0, 1, 10, None), (1, 0, 1, 20, None)]),
         ("profiler-size", &[(1, 0, 1, 10, None), (1, 0, 1, -20, None)]),
