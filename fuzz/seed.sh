@@ -11,6 +11,11 @@ for target in snapshot analysis; do
         gzip -dc "$recording" > "$corpus/$name"
         if [ "$(wc -c < "$corpus/$name")" -gt 200000 ]; then rm "$corpus/$name"; fi
     done
+    for profile in ../testdata/profiler/*.json.gz; do
+        name=$(basename "$profile" .gz)
+        gzip -dc "$profile" > "$corpus/$name"
+        if [ "$(wc -c < "$corpus/$name")" -gt 200000 ]; then rm "$corpus/$name"; fi
+    done
 done
 mkdir -p corpus/messages
 for log in ../testdata/messages/*.log; do

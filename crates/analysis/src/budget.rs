@@ -117,6 +117,9 @@ pub fn measure_of(
     if device.entries.is_empty() && measure != Measure::Fragmentation {
         return Err("there is no trace: only the state at the dump was recorded");
     }
+    if device.profile.is_some() && matches!(measure, Measure::PeakReserved | Measure::Fragmentation) {
+        return Err("a profiler's file does not tell of reserved memory");
+    }
     match measure {
         Measure::PeakRequested => Ok(peak(analysis, device, Total::Requested, device.timeline.requested_peak())),
         Measure::PeakAllocated => Ok(peak(analysis, device, Total::Allocated, device.timeline.allocated_peak())),

@@ -50,6 +50,11 @@ impl Sites {
         Self { owners, sites }
     }
 
+    /// Whether the stacks are a profiler's, and of operators alone: `with_stack=True` was not set.
+    pub(crate) fn are_operators_only(&self, snapshot: &Snapshot) -> bool {
+        snapshot.profile.is_some() && !self.owners.iter().any(|owner| owner.is_python())
+    }
+
     /// Whose code a frame is.
     pub fn owner(&self, frame: FrameId) -> Owner {
         self.owners[frame.index()]

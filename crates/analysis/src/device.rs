@@ -1,7 +1,7 @@
 //! All that is known of one device.
 
 use highwater_allocator::Settings;
-use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Segment, Snapshot, StackId, Warnings};
+use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Profile, Segment, Snapshot, StackId, Warnings};
 
 use crate::blocks::{BlockSizes, Knowledge, Recording, follow};
 use crate::callsite::{Site, SiteTotal, Sites, totals};
@@ -86,6 +86,8 @@ pub struct DeviceAnalysis<'a> {
     pub fragmentation: Fragmentation,
     /// Out-of-memory events.
     pub oom: Vec<OutOfMemory>,
+    /// What it is from, if a profiler wrote it: then nothing is known of segments and reserved bytes.
+    pub profile: Option<&'a Profile>,
 }
 
 impl<'a> DeviceAnalysis<'a> {
@@ -98,10 +100,12 @@ impl<'a> DeviceAnalysis<'a> {
     ) -> Self {
         let entries = snapshot.trace(device).unwrap_or(&NO_ENTRIES);
         let segments: Vec<&Segment> = snapshot.segments_of(device).collect();
-        let leads_to_dump = snapshot.cut.as_ref().is_none_or(|cut| cut.segments_complete && cut.traces_complete);
+        let profile = snapshot.profile.as_ref();
+        let is_complete = snapshot.cut.as_ref().is_none_or(|cut| cut.segments_complete && cut.traces_complete);
+        // A profile has no dump at its end, only the entries.
+        let leads_to_dump = is_complete && profile.is_none();
         let last = FinalBlocks { segments: &segments, blocks: &snapshot.blocks };
         let lifetimes = pair(entries, leads_to_dump.then_some(&last), device, warnings);
-        let end = snapshot.end_totals(device);
         let segments_before =
             if leads_to_dump { segments_before(entries, &segments, device, warnings) } else { Vec::new() };
         let recording = Recording {
@@ -113,14 +117,22 @@ impl<'a> DeviceAnalysis<'a> {
             settings,
             leads_to_dump,
         };
-        let blocks = follow(&recording, &mut (), warnings);
+        let blocks = match profile {
+            Some(_) => BlockSizes::as_recorded(entries),
+            None => follow(&recording, &mut (), warnings),
+        };
         let by = if blocks.knowledge() == Knowledge::Estimate { Total::Requested } else { Total::Allocated };
-        let end_reserved = leads_to_dump.then_some(end.reserved_bytes);
+        let dumped = snapshot.end_totals(device);
+        let end_reserved = leads_to_dump.then_some(dumped.reserved_bytes);
         let timeline = Timeline::new(snapshot, entries, &lifetimes, blocks, end_reserved);
         if leads_to_dump {
-            check_end(&timeline, end, device, warnings);
+            check_end(&timeline, dumped, device, warnings);
         }
-        let recorded = recorded(entries, &lifetimes, &timeline, leads_to_dump);
+        let end = profile.map_or(dumped, |_| end_of_entries(&timeline));
+        let recorded = match profile {
+            Some(profile) => recorded_by_profile(profile, device, &lifetimes, is_complete),
+            None => recorded(entries, &lifetimes, &timeline, leads_to_dump),
+        };
         let scopes = scopes(snapshot, device, entries);
         let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks.phases, recorded.from_start, by);
         let categories = Categories::new(snapshot, entries, &lifetimes, &iterations, stacks.origins);
@@ -141,6 +153,7 @@ impl<'a> DeviceAnalysis<'a> {
             categories,
             fragmentation: fragmentation(snapshot, device),
             oom,
+            profile,
         }
     }
 
@@ -249,11 +262,11 @@ impl<'a> DeviceAnalysis<'a> {
 
     /// What stands for a lifetime's stack.
     pub fn site(&self, lifetime: &Lifetime, sites: &Sites) -> Site {
-        if lifetime.is_live_at_start() && !has_frames(lifetime.stack) {
-            Site::BeforeRecording
-        } else {
-            sites.site(lifetime.stack)
-        }
+        let is_from_before = lifetime.is_live_at_start()
+            || self.profile.is_some_and(|profile| {
+                lifetime.alloc().is_some_and(|alloc| alloc.get() < preexisting(profile, self.device))
+            });
+        if is_from_before && !has_frames(lifetime.stack) { Site::BeforeRecording } else { sites.site(lifetime.stack) }
     }
 
     /// What is active after an entry, by call site, most requested bytes first.
@@ -280,6 +293,47 @@ impl<'a> DeviceAnalysis<'a> {
     pub fn scopes_at(&self, entry: highwater_snapshot::EntryId) -> impl Iterator<Item = &Scope> {
         self.scopes.iter().filter(move |scope| (scope.start..scope.end).contains(&entry.index()))
     }
+}
+
+/// How many of the first entries of a device stand for what was there before a profile.
+fn preexisting(profile: &Profile, device: u32) -> u32 {
+    profile.preexisting.get(device as usize).copied().unwrap_or(0)
+}
+
+/// The totals at the end of a recording that no dump follows.
+fn end_of_entries(timeline: &Timeline<'_>) -> EndTotals {
+    let end = timeline.end();
+    EndTotals {
+        requested_bytes: end.requested_bytes,
+        allocated_bytes: end.allocated_bytes,
+        active_bytes: end.active_bytes,
+        reserved_bytes: 0,
+        inactive_split_bytes: 0,
+    }
+}
+
+/// How much a profile holds: memory from before it is known only as far as it says.
+fn recorded_by_profile(profile: &Profile, device: u32, lifetimes: &Lifetimes, is_complete: bool) -> Recorded {
+    let first = preexisting(profile, device);
+    let is_before = |lifetime: &&Lifetime| lifetime.alloc().is_none_or(|alloc| alloc.get() < first);
+    let (found, bytes) =
+        lifetimes.rows.iter().filter(is_before).fold((0_u64, 0_u64), |(found, bytes), lifetime| {
+            (found + 1, bytes.saturating_add(lifetime.requested_bytes))
+        });
+    let from_start = found == 0 && profile.knows_start;
+    let reason = if !is_complete {
+        Some("the newest entries are missing from the file".to_owned())
+    } else if from_start {
+        None
+    } else if profile.knows_start {
+        Some(format!("{} were allocated before the profile began", size(bytes)))
+    } else {
+        let known = if found == 0 { "none".to_owned() } else { format!("{} of it", size(bytes)) };
+        Some(format!(
+            "memory from before the profile is known only where it was used or freed meanwhile: {known} is shown"
+        ))
+    };
+    Recorded { from_start, truncated: !is_complete, is_cut: !is_complete, reason }
 }
 
 static NO_ENTRIES: std::sync::LazyLock<EntryTable> = std::sync::LazyLock::new(EntryTable::default);

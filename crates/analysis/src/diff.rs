@@ -49,6 +49,8 @@ pub struct Side {
     pub end: Totals,
     /// Number of complete iterations.
     pub iterations: usize,
+    /// Whether reserved bytes are known: a profiler's file does not tell of them.
+    pub knows_reserved: bool,
 }
 
 /// What stands for a call site in every recording: names survive another directory, and a line that moved.
@@ -187,6 +189,7 @@ fn side(device: &DeviceAnalysis<'_>, at: Moment) -> Side {
         peak,
         end: timeline.end(),
         iterations: device.iterations.rows.iter().filter(|iteration| iteration.is_complete).count(),
+        knows_reserved: device.profile.is_none(),
     }
 }
 

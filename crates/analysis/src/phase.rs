@@ -46,6 +46,8 @@ pub struct PhaseRun {
 /// - Else, or where that says forward: a stack that passes through autograd's engine, that has no Python frame, or whose
 ///   outermost Python frame is PyTorch's own, was made on a thread that PyTorch started. That is backward.
 /// - Any other stack is forward.
+///
+/// In a profiler's trace without Python functions, only what runs inside of autograd's engine is backward.
 #[derive(Clone, Debug)]
 pub(crate) struct StackPhases(Vec<Phase>);
 
@@ -56,6 +58,12 @@ impl StackPhases {
             .iter()
             .map(|(_, frame)| Role::of(snapshot.text(frame.name), snapshot.text(frame.filename)))
             .collect();
+        if sites.are_operators_only(snapshot) {
+            let is_engine = |frame: &FrameId| roles[frame.index()] == Role::Engine;
+            let phase =
+                |frames: &[FrameId]| if frames.iter().any(is_engine) { Phase::Backward } else { Phase::Forward };
+            return Self(snapshot.stacks.iter().map(|(_, frames)| phase(frames)).collect());
+        }
         Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(frames, &roles, sites)).collect())
     }
 
@@ -89,7 +97,10 @@ impl Role {
             Self::Optimizer
         } else if name == "_call_impl" && file.contains("torch/nn/modules/") {
             Self::ModuleCall
-        } else if name == "_engine_run_backward" || name.contains("autograd::Engine::") {
+        } else if name == "_engine_run_backward" || name.contains("autograd::Engine::")
+            // What the profiler calls a node of the graph that runs.
+            || name.starts_with("autograd::engine::evaluate_function")
+        {
             Self::Engine
         } else if name == "step" {
             Self::Step

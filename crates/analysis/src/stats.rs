@@ -67,6 +67,13 @@ pub struct Stats {
 /// The statistics of a device.
 pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Stats {
     let mut stats = Stats::default();
+    if device.profile.is_some() {
+        let peak = device.timeline.allocated_peak().bytes;
+        let current = Some(device.end.allocated_bytes);
+        stats.allocated_bytes.all =
+            Stat { current, peak: device.recorded.is_whole().then_some(peak), ..Stat::default() };
+        return stats;
+    }
     at_dump(snapshot, device.device, &mut stats);
     if device.recorded.is_whole() {
         let settings = followed_settings(snapshot);

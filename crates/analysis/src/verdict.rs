@@ -54,12 +54,15 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
     // Where the sizes of blocks have bounds, the least of them is true for sure.
     let bound = if peak.at_most_bytes > peak.bytes { "no less than " } else { "" };
+    let reserved = match device.profile {
+        Some(_) => String::new(),
+        None => format!("; its reserved memory peaked at {}", size(device.timeline.reserved_peak().bytes)),
+    };
     format!(
-        "Device {} peaked at {bound}{} {} {when}; its reserved memory peaked at {}.{unseen}{held}",
+        "Device {} peaked at {bound}{} {} {when}{reserved}.{unseen}{held}",
         device.device,
         size(peak.bytes),
         device.by.word(),
-        size(device.timeline.reserved_peak().bytes),
     )
 }
 

@@ -71,6 +71,12 @@ pub enum ErrorKind {
     /// A page without an embedded snapshot.
     #[error("this HTML page embeds no snapshot: no `\"base64\": \"…\"` in it")]
     HtmlWithoutSnapshot,
+    /// A page that holds a picture of a memory timeline.
+    #[error("this HTML page holds a picture of the profiler's memory timeline, not its numbers")]
+    ProfilePicture,
+    /// A profiler's file that tells nothing of memory.
+    #[error("this is a file of `torch.profiler` with no event of memory in it")]
+    ProfileWithoutMemory,
     /// A pickle or JSON of something else.
     #[error("{0}")]
     OtherData(String),
@@ -154,6 +160,13 @@ impl Error {
             }
             ErrorKind::HtmlWithoutSnapshot => {
                 "pages of `torch.cuda._memory_viz trace_plot` and `segment_plot` embed one; dump the pickle itself otherwise"
+            }
+            ErrorKind::ProfilePicture => {
+                "export the numbers: `prof.export_memory_timeline(\"timeline.raw.json.gz\")`, or a trace with \
+                 `prof.export_chrome_trace(\"trace.json.gz\")`"
+            }
+            ErrorKind::ProfileWithoutMemory => {
+                "profile with `torch.profiler.profile(profile_memory=True, record_shapes=True, with_stack=True)`"
             }
             _ => RECORD,
         })

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::entries::EntryTable;
 use crate::limits::MAX_DEVICES;
+use crate::profiler::Profile;
 use crate::settings::Settings;
 use crate::stacks::{Frame, FrameTable, StackTable};
 use crate::strings::StringTable;
@@ -49,6 +50,8 @@ pub struct Snapshot {
     pub bytes: u64,
     /// Where the input ended too early, if it did: then the traces lack their newest entries.
     pub cut: Option<Cut>,
+    /// What it is, if it is no dump of the allocator but a profiler's file.
+    pub profile: Option<Profile>,
 }
 
 /// Pinned host memory: `host_segments` and `host_traces`.
@@ -126,6 +129,7 @@ impl Snapshot {
             encoding: Encoding::Pickle { protocol: 4 },
             bytes: 0,
             cut: None,
+            profile: None,
         }
     }
 

@@ -16,7 +16,13 @@ use crate::snapshot::{Cut, Encoding, Snapshot};
 use crate::warnings::Place;
 
 /// Bytes that are looked at to tell what the input is.
-const PREFIX_BYTES: usize = 64;
+const PREFIX_BYTES: usize = 128;
+
+/// What the page of `export_memory_timeline("….html")` is called, which holds a picture only.
+///
+/// # Source
+/// PyTorch v2.11, `torch/profiler/_memory_profiler.py`, `export_memory_timeline_html`.
+const PICTURE_TITLE: &[u8] = b"<title>GPU Memory Timeline HTML";
 
 /// Layers of compression around a snapshot. People do gzip a zstd file by accident; not five times.
 const MAX_LAYERS: usize = 4;
@@ -24,7 +30,7 @@ const MAX_LAYERS: usize = 4;
 type Bytes<'a> = Box<dyn Read + 'a>;
 
 impl Snapshot {
-    /// Reads a file: a pickle, gzip'd or not, an HTML page of `_memory_viz`, or JSON.
+    /// Reads a file: a pickle, gzip'd or not, an HTML page of `_memory_viz`, JSON, or what `torch.profiler` exports.
     ///
     /// # Errors
     /// If nothing of a snapshot can be read. A file that is cut or odd gives what can be read, with warnings.
@@ -95,6 +101,7 @@ fn read_plain(prefix: &[u8], whole: impl Read) -> Result<Snapshot, Error> {
     match text.trim_ascii_start().first() {
         None if prefix.is_empty() => Err(Error::new(ErrorKind::Empty)),
         Some(b'{' | b'[') => read_json(skip(whole, without_mark)?),
+        Some(b'<') if memmem::find(prefix, PICTURE_TITLE).is_some() => Err(Error::new(ErrorKind::ProfilePicture)),
         Some(b'<') => read_pickle(embedded_pickle(whole)?),
         _ if starts_pickle(prefix) => read_pickle(whole).map_err(|error| doubt(prefix, error)),
         _ => Err(not_a_pickle(prefix)),
@@ -160,7 +167,10 @@ fn read_pickle(source: impl Read) -> Result<Snapshot, Error> {
 
 fn read_json(source: impl Read) -> Result<Snapshot, Error> {
     let mut store = Store::new();
-    let (root, error, bytes) = json::read(source, &mut store);
+    let json::Outcome { root, error, bytes, found, base_time_ns } = json::read(source, &mut store);
+    if let Some(made) = found.into_snapshot(base_time_ns, error.as_ref(), bytes) {
+        return made.map_err(|kind| error.unwrap_or(Error::new(kind)));
+    }
     finish(store, root, error, Encoding::Json, bytes)
 }
 

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use highwater_analysis::Analysis;
 use highwater_analysis::units::count;
-use highwater_analysis::view::answer::{Progress, Question, Replayed, busiest, is_asynchronous};
+use highwater_analysis::view::answer::{Progress, Question, Replayed, busiest, unanswerable};
 use highwater_analysis::view::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_analysis::view::report;
 use highwater_analysis::whatif::parallel;
@@ -209,10 +209,8 @@ fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progre
     let Some(device) = busiest(analysis, None) else {
         return Err("the snapshot has no trace, so there is nothing to run again".to_owned());
     };
-    if is_asynchronous(analysis) {
-        return Err(
-            "the snapshot was recorded with `backend:cudaMallocAsync`, whose memory is the driver's own".to_owned()
-        );
+    if let Some(why) = unanswerable(analysis.snapshot) {
+        return Err(format!("the snapshot {}: {}", why.what, why.because));
     }
     if wanted.is_none() && device.entries.len() > QUICK_ENTRIES {
         return Err(format!(

@@ -10,7 +10,7 @@ use std::thread;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use highwater_analysis::view::answer::{self, Question, Replayed, busiest, is_asynchronous};
+use highwater_analysis::view::answer::{self, Question, Replayed, busiest};
 use highwater_analysis::view::columns::{self, Columns, Encoding, columns};
 use highwater_analysis::view::report;
 use highwater_analysis::whatif::{Memory, parallel};
@@ -246,10 +246,8 @@ impl Simulator<'_, '_> {
             unanswerable("the snapshot has no trace, so there is nothing to run again")
                 .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
         })?;
-        if is_asynchronous(analysis) {
-            return Err(unanswerable("the snapshot was recorded with `backend:cudaMallocAsync`")
-                .because(&"the driver's own pools served the requests: they have no blocks and no segments to predict")
-                .hint("record with `backend:native` to replay"));
+        if let Some(why) = answer::unanswerable(analysis.snapshot) {
+            return Err(unanswerable(&format!("the snapshot {}", why.what)).because(&why.because).hint(why.hint));
         }
         let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
         let confs = asked.confs.iter().map(|conf| {

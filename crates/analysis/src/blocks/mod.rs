@@ -11,7 +11,7 @@ mod map;
 mod splitting;
 
 use highwater_allocator::{Settings, TorchVersion};
-use highwater_snapshot::{EntryId, Snapshot};
+use highwater_snapshot::{EntryId, EntryTable, Snapshot};
 
 pub(crate) use follow::{Observer, Recording, follow};
 
@@ -76,6 +76,11 @@ pub struct BlockSizes {
 }
 
 impl BlockSizes {
+    /// Those of a recording that gives the sizes of blocks, not of requests.
+    pub(crate) fn as_recorded(entries: &EntryTable) -> Self {
+        Self { by_entry: entries.sizes_bytes().to_vec(), ..Self::default() }
+    }
+
     /// How far they are known.
     pub fn knowledge(&self) -> Knowledge {
         if self.contradictions > 0 {

@@ -173,6 +173,10 @@ impl StackOrigins {
             .iter()
             .map(|(id, frame)| Said::of(snapshot.text(frame.name), snapshot.text(frame.filename), sites.owner(id)))
             .collect();
+        if sites.are_operators_only(snapshot) {
+            // Operators do not say for what they run.
+            return Self(vec![Origin::Untold; snapshot.stacks.len()]);
+        }
         let origins = snapshot.stacks.iter().map(|(id, frames)| {
             let phase = phases.get(id).unwrap_or(Phase::Forward);
             let is_python = |frame: &FrameId| sites.owner(*frame).is_python();

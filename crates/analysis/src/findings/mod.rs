@@ -22,6 +22,7 @@ mod settings;
 mod weights;
 
 use evidence::Evidence;
+use highwater_snapshot::{Profile, ProfileForm};
 pub use out_of_memory::explain;
 
 use crate::Analysis;
@@ -141,7 +142,8 @@ pub fn findings_but(
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
     let evidence = Evidence::new(analysis, device);
-    let rules = RULES.iter().filter(|rule| !is_left_out(rule.id));
+    let rules =
+        RULES.iter().filter(|rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id)));
     let mut findings: Vec<Finding> = rules.filter_map(|rule| (rule.find)(&evidence)).collect();
     // The one says what the other asks for.
     if findings.iter().any(|finding| finding.id == "allocator-settings") {
@@ -151,11 +153,36 @@ pub fn findings_but(
     findings
 }
 
+/// What does not hold of a profiler's trace: what is said of the allocator, and of how to record.
+const NOT_OF_TRACES: [&str; 10] = [
+    "oom",
+    "allocator-settings",
+    "varying-shapes",
+    "empty-cache",
+    "private-pools",
+    "reserved-unused",
+    "awaiting-free",
+    "batch-size",
+    "late-recording",
+    "no-stacks",
+];
+
+/// Whether a kind of finding may be told of a profiler's file. A memory timeline does not say which block is which.
+fn holds_of(profile: &Profile, id: &str) -> bool {
+    match profile.form {
+        ProfileForm::ChromeTrace => !NOT_OF_TRACES.contains(&id),
+        _ => id == "truncated",
+    }
+}
+
 /// `train.py:12 step`, the last part of the file's path.
 pub fn place(analysis: &Analysis<'_>, site: Site) -> String {
     let Site::Frame(id) = site else { return site.label().unwrap_or_default().to_owned() };
     let frame = analysis.snapshot.frames.get(id);
     let path = analysis.snapshot.text(frame.filename);
+    if path.is_empty() {
+        return analysis.snapshot.text(frame.name).to_owned();
+    }
     let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
     format!("{file}:{} {}", frame.line, analysis.snapshot.text(frame.name))
 }

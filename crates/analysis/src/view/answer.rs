@@ -4,6 +4,7 @@ use std::fmt;
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{ConfError, Settings, TorchVersion};
+use highwater_snapshot::Snapshot;
 
 use super::{
     AlarmView, BarView, BoundView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, TimelineView,
@@ -98,10 +99,40 @@ pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Optio
     busiest.filter(|device| !device.entries.is_empty())
 }
 
+/// Why a recording cannot be run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswerable {
+    /// What it is, to follow its name.
+    pub what: String,
+    /// Why that matters.
+    pub because: &'static str,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+/// Why a recording cannot be run again, if that is so: the driver's own allocator served it, or a profiler wrote it.
+pub fn unanswerable(snapshot: &Snapshot) -> Option<Unanswerable> {
+    if let Some(profile) = &snapshot.profile {
+        return Some(Unanswerable {
+            what: format!("is {}", profile.form.name()),
+            because: "it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests",
+            hint: "record with `torch.cuda.memory._record_memory_history()` to simulate",
+        });
+    }
+    by_driver(snapshot).then(|| Unanswerable {
+        what: "was recorded with `backend:cudaMallocAsync`".to_owned(),
+        because: "the driver's own pools served the requests: they have no blocks and no segments to predict",
+        hint: "record with `backend:native` to replay",
+    })
+}
+
 /// Whether the driver's own allocator served a recording: then there is nothing to run again.
 pub fn is_asynchronous(analysis: &Analysis<'_>) -> bool {
-    let settings = recorded_settings(analysis.snapshot, TorchVersion::NEWEST);
-    settings.backend == Backend::CudaMallocAsync
+    by_driver(analysis.snapshot)
+}
+
+fn by_driver(snapshot: &Snapshot) -> bool {
+    recorded_settings(snapshot, TorchVersion::NEWEST).backend == Backend::CudaMallocAsync
 }
 
 impl ChosenBy {

@@ -52,6 +52,9 @@ pub struct SourceView {
     pub encoding: String,
     /// Whether the input ended too early.
     pub is_cut: bool,
+    /// Which of the profiler's files it is: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<&'static str>,
 }
 
 /// Seconds of wall time.
@@ -66,7 +69,7 @@ pub struct TimingsView {
 /// The version that the file shows.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct TorchView {
-    /// A version, or a span such as `2.10 to 2.11`.
+    /// A version, or a span such as `2.10 to 2.11`; `unknown` of a profiler's file.
     pub version: String,
     /// Whether it is one version for sure.
     pub known: bool,
@@ -75,6 +78,9 @@ pub struct TorchView {
 impl TorchView {
     /// That of a snapshot.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        if snapshot.profile.is_some() {
+            return Self { version: "unknown".to_owned(), known: false };
+        }
         let torch = torch_version(snapshot);
         Self { version: torch.to_string(), known: torch.is_known() }
     }
@@ -534,6 +540,7 @@ pub fn report_but<'a>(analysis: &Analysis<'a>, is_left_out: impl Fn(&str) -> boo
             bytes: snapshot.bytes,
             encoding: snapshot.encoding.to_string(),
             is_cut: snapshot.cut.is_some(),
+            profile: snapshot.profile.as_ref().map(|profile| profile.form.key()),
         },
         verdict: verdict(analysis),
         devices: analysis.devices.iter().map(|device| device_view(analysis, device, &is_left_out)).collect(),

@@ -33,12 +33,16 @@ pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &
     let entries: usize = report.devices.iter().map(|device| device.entries).sum();
     let mut document = Document {
         title: format!(
-            "{name}: {} of {}, {} of {}, torch {}",
+            "{name}: {} of {}, {} of {}, {}",
             counted(entries, "trace entry", "trace entries"),
             counted(report.devices.len(), "device", "devices"),
             size(report.source.bytes),
             report.source.encoding,
-            report.torch.version
+            analysis
+                .snapshot
+                .profile
+                .as_ref()
+                .map_or_else(|| format!("torch {}", report.torch.version), |profile| profile.form.name().to_owned())
         ),
         lead: printable(&report.verdict).into_owned(),
         sections: Vec::new(),
@@ -102,9 +106,19 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
         if peak.active_bytes != peak.allocated_bytes || peak.active_bytes_at_most != peak.allocated_bytes_at_most {
             row("peak active", peak.active_bytes, active);
         }
-        let requested = exact(peak.requested_bytes);
-        row("peak requested", peak.requested_bytes, format!("{requested}{}", at_peak(Total::Requested)));
-        row("peak reserved", peak.reserved_bytes, exact(peak.reserved_bytes));
+        if analysis.snapshot.profile.is_none() {
+            let requested = exact(peak.requested_bytes);
+            row("peak requested", peak.requested_bytes, format!("{requested}{}", at_peak(Total::Requested)));
+            row("peak reserved", peak.reserved_bytes, exact(peak.reserved_bytes));
+        }
+    }
+    if analysis.snapshot.profile.is_some() {
+        // The profiler tells of blocks only: of one total, and no dump.
+        row("allocated at the end", device.end.allocated_bytes, exact(device.end.allocated_bytes));
+        section.table(table);
+        section.line("");
+        section.items.extend(timeline::picture(analysis, device, options).map(Item::Picture));
+        return section;
     }
     row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
     if device.end.active_bytes != device.end.allocated_bytes {

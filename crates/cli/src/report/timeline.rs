@@ -24,7 +24,11 @@ pub(super) fn picture(analysis: &Analysis<'_>, device: &DeviceView<'_>, options:
     marks.extend(device.oom.iter().map(|oom| (oom.entry as usize, '✗')));
     let (capacity_bytes, capacity_label) = capacity(analysed, options);
     let chart = Chart { columns: &columns, by: analysed.by, capacity_bytes, entries: device.entries, marks };
-    let mut legend = vec![format!("█ {}", analysed.by.word()), "· reserved".to_owned(), "▲ peak".to_owned()];
+    let mut legend = vec![format!("█ {}", analysed.by.word())];
+    if analysed.profile.is_none() {
+        legend.push("· reserved".to_owned());
+    }
+    legend.push("▲ peak".to_owned());
     if shows_iterations {
         legend.push("| iteration".to_owned());
     }

@@ -5,6 +5,7 @@ mod diff;
 mod explain;
 mod export;
 mod manners;
+mod profiler;
 #[cfg(unix)]
 mod recording;
 mod report;

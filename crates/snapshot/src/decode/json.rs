@@ -11,35 +11,67 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use super::store::Store;
 use crate::error::{Error, ErrorKind};
 use crate::pickle::value::Value;
+use crate::profiler::{Events, Found, Item};
 use crate::warnings::NO_OFFSET;
+
+/// The key of a Chrome trace's events.
+const EVENTS: &str = "traceEvents";
+
+/// The key of what the times of a Chrome trace count from.
+const BASE_TIME: &str = "baseTimeNanoseconds";
 
 /// Items of an array that are gathered before they are appended.
 const BATCH: usize = 1000;
 
-/// The JSON value as a value of the store, or what could be saved of it with the error that ended it.
-pub(crate) fn read(source: impl Read, store: &mut Store) -> (Option<Value>, Option<Error>, u64) {
+/// What was read.
+pub(crate) struct Outcome {
+    /// The JSON value as a value of the store, or what could be saved of it.
+    pub(crate) root: Option<Value>,
+    /// What ended it.
+    pub(crate) error: Option<Error>,
+    /// How much was read.
+    pub(crate) bytes: u64,
+    /// What there was of a profiler's file: it is not in the store.
+    pub(crate) found: Found,
+    /// What the times of a Chrome trace count from.
+    pub(crate) base_time_ns: Option<i64>,
+}
+
+/// Reads a JSON text into the store.
+pub(crate) fn read(source: impl Read, store: &mut Store) -> Outcome {
     let mut counted = Counted { source, bytes: 0 };
     let mut failure = None;
     let mut broken = None;
+    let mut found = Found::default();
+    let mut base_time_ns = None;
     let mut text = serde_json::Deserializer::from_reader(std::io::BufReader::with_capacity(256 << 10, &mut counted));
-    let result =
-        Node { store, broken: &mut broken, failure: &mut failure, depth: 0 }.deserialize(&mut text).and_then(|value| {
-            text.end()?;
-            Ok(value)
-        });
+    let root = Node {
+        store,
+        broken: &mut broken,
+        failure: &mut failure,
+        found: &mut found,
+        base_time_ns: &mut base_time_ns,
+        depth: 0,
+        is_list_item: false,
+    };
+    let result = root.deserialize(&mut text).and_then(|value| {
+        text.end()?;
+        Ok(value)
+    });
     drop(text);
     let bytes = counted.bytes;
-    match result {
-        Ok(value) => (Some(value), None, bytes),
+    let (root, error) = match result {
+        Ok(value) => (Some(value), None),
         Err(error) => {
             let kind = match failure {
                 Some(kind) => kind,
                 None if error.is_eof() => ErrorKind::Cut("the JSON text"),
                 None => ErrorKind::Json(format!("not readable as JSON: {error}")),
             };
-            (broken, Some(Error::new(kind)), bytes)
+            (broken, Some(Error::new(kind)))
         }
-    }
+    };
+    Outcome { root, error, bytes, found, base_time_ns }
 }
 
 struct Counted<R> {
@@ -61,12 +93,45 @@ struct Node<'a> {
     /// After an error: the container that it left open, closed as far as it goes.
     broken: &'a mut Option<Value>,
     failure: &'a mut Option<ErrorKind>,
+    found: &'a mut Found,
+    base_time_ns: &'a mut Option<i64>,
     depth: usize,
+    /// Whether it is an item of a list that is the root.
+    is_list_item: bool,
 }
 
 impl Node<'_> {
     fn inner(&mut self) -> Node<'_> {
-        Node { store: self.store, broken: self.broken, failure: self.failure, depth: self.depth + 1 }
+        Node {
+            store: self.store,
+            broken: self.broken,
+            failure: self.failure,
+            found: self.found,
+            base_time_ns: self.base_time_ns,
+            depth: self.depth + 1,
+            is_list_item: false,
+        }
+    }
+
+    /// An item of a list.
+    fn item(&mut self) -> Node<'_> {
+        let is_list_item = self.depth == 0;
+        Node { is_list_item, ..self.inner() }
+    }
+
+    /// The value of a key of a dict; the events of a Chrome trace go elsewhere.
+    fn value_of<'de, A: MapAccess<'de>>(&mut self, key: Value, pairs: &mut A) -> Result<Value, A::Error> {
+        let id = key.as_text().filter(|_| self.depth == 0);
+        let name = id.map_or("", |id| self.store.strings.get(id));
+        if name == EVENTS {
+            return pairs.next_value_seed(Events(self.found.chrome())).map(|()| Value::NONE);
+        }
+        let is_base_time = name == BASE_TIME;
+        let value = pairs.next_value_seed(self.inner())?;
+        if is_base_time {
+            *self.base_time_ns = self.store.integer_of(value).and_then(|time| i64::try_from(time).ok());
+        }
+        Ok(value)
     }
 
     /// Appends what was gathered to the list, which is made if there is none yet.
@@ -136,10 +201,15 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        if self.is_list_item {
+            // The root of a snapshot is a dict, or a list of dicts.
+            Item(self.found.timeline()).read(items)?;
+            return Ok(Value::NONE);
+        }
         let mut batch = Vec::new();
         let mut list = None;
         let error = loop {
-            match items.next_element_seed(self.inner()) {
+            match items.next_element_seed(self.item()) {
                 Ok(Some(item)) => batch.push(item),
                 Ok(None) => break None,
                 Err(error) => break Some(error),
@@ -173,7 +243,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             };
-            match pairs.next_value_seed(self.inner()) {
+            match self.value_of(key, &mut pairs) {
                 Ok(value) => items.extend([key, value]),
                 Err(error) => {
                     // The key stays even if its value is lost: it tells what came before it in full.

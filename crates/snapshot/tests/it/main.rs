@@ -6,5 +6,6 @@ mod cost;
 mod cut_and_flip;
 mod differential;
 mod layouts;
+mod profiler;
 mod recordings;
 mod roundtrip;

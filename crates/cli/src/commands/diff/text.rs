@@ -70,10 +70,15 @@ fn totals_table(at: Moment, diff: &DeviceDiff<'_>) -> Table {
     let mut row = |what: &str, a: u64, b: u64| table.row([what.to_owned(), size(a), size(b), change(a, b)]);
     row("peak requested", first.peak.requested_bytes, last.peak.requested_bytes);
     row("peak allocated", first.peak.allocated_bytes, last.peak.allocated_bytes);
-    row("peak reserved", first.peak.reserved_bytes, last.peak.reserved_bytes);
+    let knows_reserved = first.knows_reserved && last.knows_reserved;
+    if knows_reserved {
+        row("peak reserved", first.peak.reserved_bytes, last.peak.reserved_bytes);
+    }
     if at != Moment::Peak {
         row("allocated then", first.totals.allocated_bytes, last.totals.allocated_bytes);
-        row("reserved then", first.totals.reserved_bytes, last.totals.reserved_bytes);
+        if knows_reserved {
+            row("reserved then", first.totals.reserved_bytes, last.totals.reserved_bytes);
+        }
     }
     if at != Moment::End {
         row("allocated at the dump", first.end.allocated_bytes, last.end.allocated_bytes);

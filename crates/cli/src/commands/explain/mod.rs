@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::explain::{Asked, Found, LogReader, disagreements, failures};
 use highwater_analysis::view::ExplainView;
-use highwater_analysis::view::answer::{Replayed, busiest, is_asynchronous};
+use highwater_analysis::view::answer::{Replayed, busiest, unanswerable};
 use highwater_analysis::whatif::Memory;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
@@ -176,11 +176,11 @@ fn explained<'a>(
                 "`--capacity 16GiB` explains what would fail with less memory; `highwater report` says what filled it",
             ));
     }
-    let replayed = (!is_asynchronous(analysis)).then(|| Replayed::new(analysis, device, question.torch));
-    if question.capacity_bytes.is_some() && replayed.is_none() {
-        let problem = Problem::new(format!("`{name}` was recorded with `backend:cudaMallocAsync`"));
-        return Err(problem.hint("its memory is the driver's own, so there is nothing to run again"));
+    let unanswerable = unanswerable(analysis.snapshot);
+    if let Some(why) = unanswerable.as_ref().filter(|_| question.capacity_bytes.is_some()) {
+        return Err(Problem::new(format!("`{name}` {}", why.what)).because(why.because).hint(why.hint));
     }
+    let replayed = unanswerable.is_none().then(|| Replayed::new(analysis, device, question.torch));
     let asked = Asked { capacity_bytes, message };
     let mut failures = failures(analysis, device, replayed.as_ref(), asked);
     if capacity_bytes.is_none() {

@@ -152,6 +152,9 @@ fn write_text(
     if maps.is_empty() {
         writeln!(out, "the snapshot has no entries and no segments")?;
     }
+    if let Some(profile) = &snapshot.profile {
+        return writeln!(out, "this is {}: segments are not in it", profile.form.name());
+    }
     for map in maps {
         write_totals(out, snapshot, map.device)?;
         for group in &map.groups {

@@ -8,6 +8,7 @@ use highwater_allocator::TraceEntry;
 use highwater_allocator::settings::Backend;
 use highwater_analysis::replay::{Choice, Difference, Fidelity, Replay, choose, recorded_settings};
 use highwater_analysis::torch_version::torch_version;
+use highwater_analysis::view::answer::unanswerable;
 use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_snapshot::{EntryId, Snapshot};
@@ -57,6 +58,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// Says what can be known of it.
 pub(super) fn check_backend(name: &str, snapshot: &Snapshot) -> Result<(), Problem> {
+    if let Some(why) = unanswerable(snapshot).filter(|_| snapshot.profile.is_some()) {
+        let problem = Problem::new(format!("{name} {}: there is nothing to run again", why.what));
+        return Err(problem.because(why.because).hint(why.hint));
+    }
     let settings = recorded_settings(snapshot, highwater_allocator::TorchVersion::NEWEST);
     if settings.backend == Backend::CudaMallocAsync {
         return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
