@@ -106,6 +106,12 @@ impl Args {
     /// Formats that hold what the file holds.
     fn export_snapshot(&self) -> anyhow::Result<()> {
         let snapshot = self.input.read()?;
+        if let Some(profile) = &snapshot.profile {
+            return Err(Problem::new(format!("{} is {}", self.input.name(), profile.form.name()))
+                .because("a snapshot made of it would lack the segments and blocks that every snapshot has")
+                .hint("`--to csv`, `--to chrome-trace`, `--to speedscope`, `--to folded` and `--to html` hold what it tells")
+                .into());
+        }
         self.output.write(|out| match self.to {
             Target::Json => snapshot.write_json(out),
             _ => snapshot.write_pickle(out),

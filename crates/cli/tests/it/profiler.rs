@@ -87,3 +87,11 @@ fn live_and_trace_show_what_is_there() {
     assert_eq!(code, 0);
     assert!(stdout.contains("profiler_files.py:28 train"), "{stdout}");
 }
+
+#[test]
+fn no_snapshot_is_made_of_what_has_no_segments() {
+    for to in ["pickle", "json"] {
+        let said = failure(&format!("export {TRACE} --to {to} -o unused.out"));
+        assert!(said.contains("lack the segments") && said.contains("--to csv"), "{said}");
+    }
+}
