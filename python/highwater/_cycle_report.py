@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from highwater._highwater import keepers
 from highwater._references import Step, is_hidden, type_name, way
@@ -34,6 +34,8 @@ class Kept:
         The smallest cycle through the object where the path begins, as the way from it to itself; empty if it is not known.
     is_only_cycle
         Whether nothing else keeps it: if any one reference of the cycle were not there, the tensor would have been freed at once.
+    number
+        The tensor, as a number that is its own in the report.
     """
 
     type: str
@@ -45,6 +47,7 @@ class Kept:
     path: tuple[Step, ...]
     cycle: tuple[Step, ...]
     is_only_cycle: bool
+    number: int
 
     @property
     def attribute_path(self) -> str:
@@ -101,7 +104,9 @@ class Cycle:
             steps = [step.text for step in self.steps] + [self.steps[0].label]
             lines += [f"    {'→ ' if at else '  '}{text}" for at, text in enumerate(steps)]
         shown = self.tensors[:3]
-        lines += [f"  {kept.attribute_path} is {'a' if kept.path else 'the'} {kept.text}" for kept in shown]
+        lines += [
+            f"  {kept.attribute_path} is a {kept.text}" if kept.path else f"  on the cycle itself: {kept.text}" for kept in shown
+        ]
         if len(self.tensors) > len(shown):
             lines.append(f"  and {len(self.tensors) - len(shown):,} more")
         if not all(kept.is_only_cycle for kept in self.tensors) and self.steps:
@@ -200,7 +205,11 @@ class Report:
 
         written = Path(path)
         text = page(self).encode()
-        write_atomically(written, lambda file: file.write(text))
+
+        def write(file: BinaryIO) -> None:
+            file.write(text)
+
+        write_atomically(written, write)
         return written
 
 
@@ -222,14 +231,16 @@ def examine(garbage: Sequence[Any], tensors: Sequence[Any], lost: int, generatio
     keys = [_storage(tensor, storages) for tensor in tensors]
     numbers = {key: number for number, key in enumerate(storages)}
     order = sorted(range(len(tensors)), key=lambda at: -storages[keys[at]])[:LIMIT]
-    found, rows = _keepers(garbage, [tensors[at] for at in order])
+    index = {id(obj): number for number, obj in enumerate(garbage)}
+    nodes = [index[id(tensors[at])] for at in order]
+    found, rows = _keepers(garbage, index, nodes)
     ways = _Ways(garbage, found)
     groups: dict[int, list[tuple[Kept, int | None]]] = {}
-    for at, row in zip(order, rows, strict=True):
+    for at, node, row in zip(order, nodes, rows, strict=True):
         cycle, path = ways.of(row) if row is not None else ((), ())
         group = -1 if row is None else found[row[0]][1]
         key = keys[at]
-        kept = _kept(tensors[at], storages[key], numbers[key], path, cycle, row is not None and row[2])
+        kept = _kept(tensors[at], storages[key], numbers[key], path, cycle, row is not None and row[2], node)
         groups.setdefault(group, []).append((kept, None if row is None else found[row[0]][2]))
     cycles = [_cycle(members) for members in groups.values()]
     cycles.sort(key=lambda cycle: -cycle.size_bytes)
@@ -251,9 +262,8 @@ def _cycle(members: list[tuple[Kept, int | None]]) -> Cycle:
     return Cycle(smallest, tensors, sum(storages.values()), members[0][1] or 0)
 
 
-def _keepers(garbage: Sequence[Any], tensors: Sequence[Any]) -> tuple[Any, Any]:
+def _keepers(garbage: Sequence[Any], index: dict[int, int], asked: list[int]) -> tuple[Any, Any]:
     """Has the graph of the garbage searched."""
-    index = {id(obj): number for number, obj in enumerate(garbage)}
     sources: list[int] = []
     targets: list[int] = []
     find = index.get
@@ -263,7 +273,7 @@ def _keepers(garbage: Sequence[Any], tensors: Sequence[Any]) -> tuple[Any, Any]:
             if target is not None:
                 sources.append(number)
                 targets.append(target)
-    return keepers(len(garbage), sources, targets, [index[id(tensor)] for tensor in tensors])
+    return keepers(len(garbage), sources, targets, asked)
 
 
 class _Ways:
@@ -300,11 +310,11 @@ class _Ways:
         return tuple(way([self._garbage[node] for node in nodes], nodes))
 
 
-def _kept(tensor: Any, held: int, storage: int, path: Any, cycle: Any, is_only: bool) -> Kept:
+def _kept(tensor: Any, held: int, storage: int, path: Any, cycle: Any, is_only: bool, node: int) -> Kept:
     shape = _told(lambda: tuple(int(extent) for extent in tensor.shape), ())
     dtype = _told(lambda: str(tensor.dtype), "")
     device = _told(lambda: str(tensor.device), "")
-    return Kept(type_name(type(tensor)), dtype, device, shape, held, storage, path, cycle, is_only)
+    return Kept(type_name(type(tensor)), dtype, device, shape, held, storage, path, cycle, is_only, node)
 
 
 def _storage(tensor: Any, storages: dict[int, int]) -> int:

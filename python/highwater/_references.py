@@ -124,7 +124,7 @@ def _link(source: Any, target: Any) -> str:
 
 def _references(source: Any, target: Any) -> Iterator[tuple[str, Any]]:
     """The references of an object, by name. Some that cost something are made for the target only."""
-    kind = type(source)
+    kind: Any = type(source)
     if isinstance(source, types.FrameType):
         yield from _variables(source, target)
         yield from _attributes(source, ("f_back", "f_globals", "f_builtins", "f_trace", "f_code"))

@@ -249,4 +249,4 @@ def _plain_tensors() -> contextlib.AbstractContextManager[object]:
     """Keeps tensor subclasses from answering themselves: no code of theirs may run amid a collection."""
     native = getattr(sys.modules.get("torch"), "_C", None)
     guard = getattr(native, "DisableTorchFunctionSubclass", None) or getattr(native, "DisableTorchFunction", None)
-    return contextlib.nullcontext() if guard is None else guard()  # type: ignore[no-any-return]
+    return contextlib.nullcontext() if guard is None else guard()
