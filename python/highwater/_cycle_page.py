@@ -107,6 +107,7 @@ class _Canvas:
         self._parts.append(f'<text x="{x:.0f}" y="{y:.0f}">{escape(text)}</text>')
         end = x + len(text) * _LETTER
         self._width = max(self._width, end + 10)
+        self._height = max(self._height, y + 16)
         return end
 
     def svg(self, title: str) -> str:
@@ -132,7 +133,7 @@ def _drawing(cycle: Cycle) -> str:
             canvas.arrow(f"M{left + 20} {top + _BOX}V{top + _BOX + 22}H12V20H{left}")
         canvas.word(left + 28, top + _BOX + 18, step.reference.strip())
     taken: set[int] = set()
-    free = len(cycle.steps) + 1
+    free = len(cycle.steps)
     for kept in [kept for kept in cycle.tensors if kept.path][:_TENSORS]:
         row = rows.get(kept.path[0].number)
         if row is None or row in taken:

@@ -5,6 +5,7 @@ The objects are garbage that the collector handed over, so none of their code ru
 
 from __future__ import annotations
 
+import gc
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class Step:
     reference
         How it refers to the next: ``.attribute``, ``[3]``, ``['key']``, `` closure `name` ``, `` local `name` ``.
     name
-        The function that an object is or belongs to: of functions, frames, generators, tracebacks.
+        The function that an object is or belongs to: of functions, frames, generators, tracebacks. Of a class or a module, its own.
     file, line
         Where that function is, or where it stands.
     number
@@ -154,7 +155,9 @@ def _references(source: Any, target: Any) -> Iterator[tuple[str, Any]]:
     elif issubclass(kind, BaseException):
         yield from _attributes(source, _EXCEPTION, BaseException)
     elif isinstance(source, type):
-        yield from ((f".{name}", value) for name, value in type.__dict__["__dict__"].__get__(source).items())
+        view = type.__dict__["__dict__"].__get__(source)
+        yield from ((".__dict__", own) for own in gc.get_referents(view))
+        yield from ((f".{name}", value) for name, value in view.items())
         yield ".__mro__", type.__dict__["__mro__"].__get__(source)
         yield ".__bases__", type.__dict__["__bases__"].__get__(source)
     elif kind in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
@@ -221,8 +224,12 @@ def _suspended(source: Any, target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _place(obj: Any) -> tuple[str | None, str | None, int | None]:
-    """The function, file and line of what has them."""
+    """The function, file and line of what has them; the name of a class or a module."""
     line: int | None = None
+    if isinstance(obj, type):
+        return str(type.__dict__["__qualname__"].__get__(obj)), None, None
+    if isinstance(obj, types.ModuleType):
+        return str(object.__getattribute__(obj, "__dict__").get("__name__")), None, None
     if type(obj) is types.MethodType:
         obj = obj.__func__
     if type(obj) is types.TracebackType:

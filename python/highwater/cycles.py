@@ -112,8 +112,8 @@ class Watch:
             return True
         try:
             with _plain_tensors():
-                device = tensor.device
-                return self._device in (getattr(device, "type", None), str(device))
+                device = str(tensor.device)
+            return self._device in (device, device.partition(":")[0])
         except Exception:
             # A tensor class that does not say where it is.
             return False
