@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _addresses = itertools.count(0x7F0000000000, 1 << 30)
 
@@ -41,3 +41,8 @@ class Box:
 
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
