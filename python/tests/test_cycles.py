@@ -130,7 +130,7 @@ def slots() -> None:
     class Slotted:
         __slots__ = ("me", "t")
 
-    slotted = Slotted()
+    slotted: Any = Slotted()
     slotted.me = slotted
     slotted.t = FakeTensor()
 

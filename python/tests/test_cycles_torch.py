@@ -144,7 +144,7 @@ def test_a_tensor_without_a_storage_is_found() -> None:
 def test_a_subclass_is_not_asked() -> None:
     asked = []
 
-    class Asking(torch.Tensor):  # type: ignore[misc]
+    class Asking(torch.Tensor):  # type: ignore[misc, name-defined]
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             asked.append(function)
