@@ -27,17 +27,22 @@ from typing import Any, Protocol
 from highwater._highwater import instances
 
 
+_ROUNDS = 3
+"""So often what is to be freed waits because new garbage was found with it, as where many threads leak."""
+
+
 @dataclass(frozen=True)
 class Collection:
     """A run of the collector that freed tensors.
 
     ``dead`` is how many tensors it found unreachable that the watcher wants. Some may have been freed by finalizers since, and are in
-    ``garbage`` no more. ``since`` is when a run last looked at as much or more (``time.monotonic()``), if it is known.
+    ``garbage`` no more. ``seen`` are the ids of tensors in it that an earlier run handed over and that are still to be freed. ``since`` is when a run last looked at as much or more (``time.monotonic()``), if it is known.
     """
 
     generation: int
     garbage: list[Any]
     dead: int
+    seen: frozenset[int]
     since: float | None
 
 
@@ -82,7 +87,10 @@ class Collector:
         self._dead: dict[int, int] = {}
         self._is_saving = False
         self._mark = 0
+        # The generation whose collection frees what was handed over, the tensors in that, and how often it found new ones instead.
         self._pending: int | None = None
+        self._seen: frozenset[int] = frozenset()
+        self._rounds = 0
         self._runs = 0
 
     def add(self, watcher: Watcher) -> None:
@@ -104,8 +112,8 @@ class Collector:
 
     def settle(self) -> None:
         """Frees what was kept for a look, and waits until what was found is delivered."""
-        if self._pending is not None:
-            self._free()
+        while self._pending is not None and self._free():
+            pass
         self._deliver()
 
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
@@ -117,23 +125,23 @@ class Collector:
 
     def _begin(self, generation: int) -> None:
         """Puts a probe on each tensor that may be freed."""
-        if self._pending is not None:
-            # What was looked at already is being freed.
-            return
         watchers = self._watchers
-        kinds = list({id(kind): kind for watcher in watchers for kind in watcher.types()}.values())
+        kinds = self._kinds()
         self._dead.clear()
         self._is_saving = False
         self._thread = _thread.get_ident()
         # Weak references that the collector itself clears have their callbacks called from where the collection began; those of
         # what a finalizer frees are called from the finalizer.
         self._trigger = id(_caller(3))
-        if not kinds:
+        self._mark = len(gc.garbage)
+        if not kinds or self._rounds >= _ROUNDS:
             return
         probes = self._probes
         for young in _generations(generation):
             objects = gc.get_objects(generation=young)
             for tensor in instances(objects, kinds):
+                if id(tensor) in self._seen:
+                    continue
                 wanted = tuple(watcher for watcher in watchers if watcher.wants(tensor))
                 if wanted:
                     probe = _Probe(tensor, self._died)
@@ -141,7 +149,10 @@ class Collector:
                     probes.append(probe)
             del objects
         tensor = None
-        self._mark = len(gc.garbage)
+
+    def _kinds(self) -> list[type]:
+        """The types that any watcher asks for."""
+        return list({id(kind): kind for watcher in self._watchers for kind in watcher.types()}.values())
 
     def _died(self, probe: _Probe) -> None:
         """A tensor is garbage: the collector shall keep what it found."""
@@ -157,29 +168,32 @@ class Collector:
     def _end(self, generation: int) -> None:
         """Looks at what the collector kept."""
         now = time.monotonic()
-        if self._pending is not None:
-            if generation >= self._pending:
-                self._pending = None
-            return
         since = max((at for older, at in self._looked.items() if older >= generation), default=None)
         self._looked[generation] = now
         self._thread = None
         self._probes.clear()
         if not self._dead:
+            if self._pending is not None and generation >= self._pending:
+                self._pending = None
+                self._seen = frozenset()
+                self._rounds = 0
             return
         garbage = gc.garbage[self._mark :]
         try:
             for watcher in self._watchers:
                 dead = self._dead.get(id(watcher), 0)
                 if dead:
-                    self._outbox.append(watcher.examine(Collection(generation, garbage, dead, since)))
+                    self._outbox.append(watcher.examine(Collection(generation, garbage, dead, self._seen, since)))
         finally:
             self._dead.clear()
             if self._is_saving:
                 self._is_saving = False
                 gc.set_debug(gc.get_debug() & ~gc.DEBUG_SAVEALL)
                 del gc.garbage[self._mark :]
-                self._pending = _following(generation)
+                # What is found while something waits to be freed waits with it, but not for ever.
+                self._rounds += self._pending is not None and generation >= self._pending
+                self._seen |= {id(tensor) for tensor in instances(garbage, self._kinds())}
+                self._pending = max(self._pending or 0, _following(generation))
                 self._follow_soon()
             else:
                 # The program itself keeps its garbage: it stays what the program's own setting makes of it.
@@ -187,16 +201,18 @@ class Collector:
 
     def _follow_soon(self) -> None:
         """Has the second collection run at the next call or return in this thread: within a callback there can be none."""
-        if sys.getprofile() is None:
+        profile = sys.getprofile()
+        if profile is None:
             sys.setprofile(self._next_event)
-        else:
+        elif profile != self._next_event:
             # The place is taken, by a profiler.
             self._spawn(self.settle)
 
     def _next_event(self, frame: FrameType, event: str, argument: Any) -> None:
-        if self._pending is not None and not self._free():
-            # Still within the callbacks of the collection.
-            return
+        while self._pending is not None:
+            if not self._free():
+                # Still within the callbacks of the collection.
+                return
         sys.setprofile(None)
         self._spawn(self._deliver)
 
@@ -242,12 +258,12 @@ class Collector:
 
     def _forked(self) -> None:
         """The child has no other thread, and nobody waits for what the parent found."""
-        pending = self._pending
+        pending, seen = self._pending, self._seen
         self._lock = threading.RLock()
         self._delivering = threading.RLock()
         self._outbox.clear()
         self._reset()
-        self._pending = pending
+        self._pending, self._seen = pending, seen
 
     def _shut(self) -> None:
         """At the end of the process modules vanish, and with them what a callback needs."""

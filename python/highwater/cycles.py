@@ -121,7 +121,10 @@ class Watch:
     def examine(self, collection: Collection) -> Callable[[], None]:
         """Looks at garbage; gives what reports it."""
         kinds = {id(kind) for kind in self.types()}
-        tensors = [obj for obj in collection.garbage if id(type(obj)) in kinds and self.wants(obj)]
+        seen = collection.seen
+        tensors = [
+            obj for obj in collection.garbage if id(type(obj)) in kinds and id(obj) not in seen and self.wants(obj)
+        ]
         lost = collection.dead - len(tensors)
         waited = None if collection.since is None else time.monotonic() - collection.since
         with _plain_tensors():

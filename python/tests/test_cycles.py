@@ -551,7 +551,8 @@ def test_a_program_that_is_profiled_stays_so() -> None:
         gc.collect()
         now = sys.getprofile()
         profile.disable()
-        assert now is not None
+        # From Python 3.12 on cProfile has a place of its own.
+        assert now is not None or sys.version_info >= (3, 12)
         watch.stop()
     assert len(reports) == 1 and tensors() == 0
 
@@ -667,9 +668,31 @@ def test_every_thread_is_watched() -> None:
         for thread in threads:
             thread.join()
         gc.collect()
-    # A run that only frees what was found does not look, so some may be freed unseen where threads collect at the same time.
-    assert 1 <= watch.found <= 200
+    # After some rounds a run only frees, so a few may be freed unseen where all threads leak at the same time.
+    assert 100 <= watch.found <= 200
     assert sum(report.tensors for report in reports) == watch.found
+
+
+def test_what_is_made_while_something_waits_to_be_freed_is_found() -> None:
+    reports: list[Report] = []
+
+    def again(phase: str, info: dict[str, int]) -> None:
+        # Runs after ours, so what was found is waiting.
+        if phase == "stop" and len(reports_due) < 3:
+            reports_due.append(None)
+            itself()
+
+    reports_due: list[None] = []
+    with cycles.watch(reports.append, tensor_type=FakeTensor, log=False) as watch:
+        gc.callbacks.append(again)
+        try:
+            itself()
+            gc.collect()
+            assert tensors() == 0
+        finally:
+            gc.callbacks.remove(again)
+    assert watch.found == 4
+    assert sum(report.tensors for report in reports) == 4
 
 
 def test_how_long_they_waited_is_bounded_by_the_run_before() -> None:

@@ -17,7 +17,7 @@ type KeptRow = Option<(usize, Vec<u32>, bool)>;
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
 pub(crate) fn instances<'py>(objects: &Bound<'py, PyList>, types: Vec<Bound<'py, PyType>>) -> Vec<Bound<'py, PyAny>> {
-    let wanted: Vec<_> = types.iter().map(|kind| kind.as_type_ptr()).collect();
+    let wanted: Vec<_> = types.iter().map(PyTypeMethods::as_type_ptr).collect();
     let mut may_be_wanted = [false; 256];
     for kind in &wanted {
         may_be_wanted[slot(kind.addr())] = true;
