@@ -7,6 +7,7 @@
 Importing this never imports torch, NumPy or anything else that is not Python's own.
 """
 
+from highwater import cycles
 from highwater._errors import SnapshotError
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
@@ -24,6 +25,7 @@ __all__ = [
     "SnapshotError",
     "Table",
     "__version__",
+    "cycles",
     "load",
     "name_tensors",
     "phase",

@@ -1,6 +1,16 @@
 from typing import Any, final
 
-__all__ = ["Column", "Snapshot", "Table", "__version__", "main", "parse_size", "ui_is_built"]
+__all__ = [
+    "Column",
+    "Snapshot",
+    "Table",
+    "__version__",
+    "instances",
+    "keepers",
+    "main",
+    "parse_size",
+    "ui_is_built",
+]
 
 __version__: str
 
@@ -63,6 +73,12 @@ class Snapshot:
     def html(self, name: str, what_if: bool | None) -> bytes: ...
     def pickle(self) -> bytes: ...
 
+def instances(objects: list[Any], types: list[type]) -> list[Any]: ...
+def keepers(
+    count: int, sources: list[int], targets: list[int], asked: list[int]
+) -> tuple[
+    list[tuple[list[int], int, int, bool]], list[tuple[int, list[int], bool] | None]
+]: ...
 def main(arguments: list[str]) -> int: ...
 def parse_size(text: str) -> int: ...
 def ui_is_built() -> bool: ...

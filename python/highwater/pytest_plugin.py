@@ -1,6 +1,6 @@
 """The marker ``gpu_memory``: budgets for the GPU memory of a test.
 
-    @pytest.mark.gpu_memory(peak_allocated="2GiB", growth="1MiB")
+    @pytest.mark.gpu_memory(peak_allocated="2GiB", growth="1MiB", cycles=0)
     def test_training_step():
         ...
 
@@ -14,20 +14,24 @@ import gc
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from highwater.cycles import Report
+
 BUDGETS = ("peak_allocated", "peak_requested", "peak_reserved")
-OPTIONS = (*BUDGETS, "growth")
+OPTIONS = (*BUDGETS, "growth", "cycles")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        "gpu_memory(peak_allocated=None, peak_requested=None, peak_reserved=None, growth=None): "
-        "the most GPU memory that the test may use, such as '2GiB', and leave behind; skipped without CUDA",
+        "gpu_memory(peak_allocated=None, peak_requested=None, peak_reserved=None, growth=None, cycles=None): "
+        "the most GPU memory that the test may use, such as '2GiB', and leave behind, and how many reference cycles may hold tensors; "
+        "skipped without CUDA",
     )
 
 
@@ -55,21 +59,30 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     if marker is None:
         yield
         return
-    from highwater import _torch, record
+    from highwater import _torch, cycles, record
 
     with tempfile.TemporaryDirectory(prefix="highwater-") as folder:
         recorder = record(Path(folder) / "test.pickle", on_oom=False)
         # What a test before left to the collector is not this one's.
         gc.collect()
         held = _held(_torch)
+        reports: list[Report] = []
+        allowed = marker.kwargs.get("cycles")
+        watch = None if allowed is None else cycles.watch(reports.append, log=False)
         recorder.start()
         outcome = yield
+        if watch is not None:
+            # What the test itself left to the collector counts, too.
+            gc.collect()
+            watch.stop()
         left = _held(_torch)
         written = recorder.stop()
         if outcome.excinfo is not None:
             return
         try:
             _check(marker, written, left - held)
+            if allowed is not None and cycles.count(reports) > allowed:
+                pytest.fail(_cycles(reports, allowed), pytrace=False)
         except BaseException as failure:
             outcome.force_exception(failure)
 
@@ -79,6 +92,9 @@ def _check_options(marker: pytest.Mark) -> None:
     if unknown or marker.args or not marker.kwargs:
         what = f"`{unknown[0]}` is no budget" if unknown else "budgets are named"
         raise pytest.UsageError(f"gpu_memory: {what}; known: {', '.join(OPTIONS)}")
+    cycles = marker.kwargs.get("cycles")
+    if cycles is not None and (type(cycles) is not int or cycles < 0):
+        raise pytest.UsageError(f"gpu_memory: `cycles` is a number, 0 or more, not {cycles!r}")
 
 
 def _held(torch: Any) -> int:
@@ -108,6 +124,14 @@ def _check(marker: pytest.Mark, written: Path | None, growth: int) -> None:
     checked = snapshot.check(**budgets)
     if not checked:
         pytest.fail(f"{checked.text}\n{snapshot.text}", pytrace=False)
+
+
+def _cycles(reports: list[Report], allowed: int) -> str:
+    from highwater.cycles import count
+
+    found = count(reports)
+    what = f"the test leaves {found:,} reference cycle{'s' if found != 1 else ''} with tensors behind, {allowed} allowed"
+    return "\n".join([what, "", *(report.text for report in reports)])
 
 
 def _report(written: Path | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import recording
+from fake_tensors import FakeTensor
 from fake_torch import FakeTorch
 
 
@@ -58,9 +59,37 @@ def test_the_drivers_own_allocator_is_skipped(pytester: pytest.Pytester, torch: 
 def test_budgets_are_named(pytester: pytest.Pytester, marker: str) -> None:
     result = _run(pytester, marker)
     assert result.ret != 0
-    result.stdout.fnmatch_lines(["*known: peak_allocated, peak_requested, peak_reserved, growth*"])
+    result.stdout.fnmatch_lines(["*known: peak_allocated, peak_requested, peak_reserved, growth, cycles*"])
 
 
 def test_the_marker_is_known(pytester: pytest.Pytester) -> None:
     assert recording("linear_forward").exists()
     pytester.runpytest_inprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.gpu_memory(*"])
+
+
+_CYCLE = "from fake_tensors import Box, FakeTensor; b = Box(t=FakeTensor()); b.me = b; del b"
+
+
+@pytest.mark.parametrize(("allowed", "passes"), [(0, False), (1, True)])
+def test_cycles_that_hold_tensors_are_counted(
+    pytester: pytest.Pytester, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, allowed: int, passes: bool
+) -> None:
+    monkeypatch.setattr(torch, "Tensor", FakeTensor, raising=False)
+    result = _run(pytester, f"cycles={allowed}", _CYCLE)
+    result.assert_outcomes(passed=int(passes), failed=int(not passes))
+    if not passes:
+        result.stdout.fnmatch_lines(["*leaves 1 reference cycle with tensors behind, 0 allowed*", "*Box.t is a FakeTensor*"])
+
+
+def test_a_test_without_cycles_keeps_its_budget(
+    pytester: pytest.Pytester, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "Tensor", FakeTensor, raising=False)
+    _run(pytester, "cycles=0", "from fake_tensors import Box, FakeTensor; Box(t=FakeTensor())").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("value", ["'none'", "-1", "True"])
+def test_a_number_of_cycles_is_a_number(pytester: pytest.Pytester, value: str) -> None:
+    result = _run(pytester, f"cycles={value}")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*`cycles` is a number, 0 or more*"])

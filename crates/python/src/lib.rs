@@ -9,6 +9,7 @@
 //! - An error is `highwater.SnapshotError`, with its hint.
 
 mod column;
+mod cycles;
 mod error;
 mod snapshot;
 mod table;
@@ -26,6 +27,8 @@ mod _highwater {
 
     #[pymodule_export]
     use crate::column::Column;
+    #[pymodule_export]
+    use crate::cycles::{instances, keepers};
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

@@ -1,0 +1,296 @@
+"""What happens around a run of Python's garbage collector.
+
+The collector is asked to keep its garbage (``gc.DEBUG_SAVEALL``) only when it is about to free a tensor. How that is known: before it
+runs, each tensor that it may free gets a weak reference with a callback. Those callbacks are the first that the collector calls for
+what it found unreachable, before any finalizer and before anything is taken apart, and it looks at its flags after that. So a
+collection that finds no tensor costs one look at the types of the objects, and one that finds some hands them over whole. They are
+freed by a second collection, right after the first.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import collections
+import contextlib
+import gc
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Protocol
+
+from highwater._highwater import instances
+
+
+_ROUNDS = 3
+"""So often what is to be freed waits because new garbage was found with it, as where many threads leak."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A run of the collector that freed tensors.
+
+    ``dead`` is how many tensors it found unreachable that the watcher wants. Some may have been freed by finalizers since, and are in
+    ``garbage`` no more. ``seen`` are the ids of tensors in it that an earlier run handed over and that are still to be freed. ``since`` is when a run last looked at as much or more (``time.monotonic()``), if it is known.
+    """
+
+    generation: int
+    garbage: list[Any]
+    dead: int
+    seen: frozenset[int]
+    since: float | None
+
+
+class Watcher(Protocol):
+    """Who wants to know."""
+
+    def types(self) -> list[type]:
+        """The types of tensors, exactly."""
+
+    def wants(self, tensor: Any) -> bool:
+        """Whether it is about this tensor."""
+
+    def examine(self, collection: Collection) -> Callable[[], None]:
+        """Looks at garbage that lives no longer than this call; gives what is to be done when it is gone."""
+
+
+class _Probe(weakref.ref[Any]):
+    """A weak reference that knows who asked for it."""
+
+    __slots__ = ("watchers",)
+    watchers: tuple[Watcher, ...]
+
+
+class Collector:
+    """The one callback that serves all watchers."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Watcher] = []
+        self._lock = threading.RLock()
+        self._looked: dict[int, float] = {}
+        self._outbox: collections.deque[Callable[[], None]] = collections.deque()
+        self._delivering = threading.RLock()
+        self._reset()
+        atexit.register(self._shut)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _reset(self) -> None:
+        self._probes: list[_Probe] = []
+        self._thread: int | None = None
+        self._trigger: FrameType | int | None = None
+        self._dead: dict[int, int] = {}
+        self._is_saving = False
+        self._mark = 0
+        # The generation whose collection frees what was handed over, the tensors in that, and how often it found new ones instead.
+        self._pending: int | None = None
+        self._seen: frozenset[int] = frozenset()
+        self._rounds = 0
+        self._runs = 0
+
+    def add(self, watcher: Watcher) -> None:
+        """Begins to tell a watcher."""
+        with self._lock:
+            self._watchers = [*self._watchers, watcher]
+            if self._on_collection not in gc.callbacks:
+                gc.callbacks.append(self._on_collection)
+
+    def remove(self, watcher: Watcher) -> None:
+        """Frees what is kept, delivers what is due, and ends telling a watcher."""
+        self.settle()
+        with self._lock:
+            self._watchers = [other for other in self._watchers if other is not watcher]
+            if not self._watchers:
+                with contextlib.suppress(ValueError):
+                    gc.callbacks.remove(self._on_collection)
+                self._looked.clear()
+
+    def settle(self) -> None:
+        """Frees what was kept for a look, and waits until what was found is delivered."""
+        while self._pending is not None and self._free():
+            pass
+        self._deliver()
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        self._runs += 1
+        if phase == "start":
+            self._begin(info["generation"])
+        else:
+            self._end(info["generation"])
+
+    def _begin(self, generation: int) -> None:
+        """Puts a probe on each tensor that may be freed."""
+        watchers = self._watchers
+        kinds = self._kinds()
+        self._dead.clear()
+        self._is_saving = False
+        self._thread = _thread.get_ident()
+        # Weak references that the collector itself clears have their callbacks called from where the collection began; those of
+        # what a finalizer frees are called from the finalizer.
+        self._trigger = id(_caller(3))
+        self._mark = len(gc.garbage)
+        if not kinds or self._rounds >= _ROUNDS:
+            return
+        probes = self._probes
+        for young in _generations(generation):
+            objects = gc.get_objects(generation=young)
+            for tensor in instances(objects, kinds):
+                if id(tensor) in self._seen:
+                    continue
+                wanted = tuple(watcher for watcher in watchers if watcher.wants(tensor))
+                if wanted:
+                    probe = _Probe(tensor, self._died)
+                    probe.watchers = wanted
+                    probes.append(probe)
+            del objects
+        tensor = None
+
+    def _kinds(self) -> list[type]:
+        """The types that any watcher asks for."""
+        return list({id(kind): kind for watcher in self._watchers for kind in watcher.types()}.values())
+
+    def _died(self, probe: _Probe) -> None:
+        """A tensor is garbage: the collector shall keep what it found."""
+        if self._thread != _thread.get_ident() or id(_caller(2)) != self._trigger:
+            return
+        for watcher in probe.watchers:
+            self._dead[id(watcher)] = self._dead.get(id(watcher), 0) + 1
+        flags = gc.get_debug()
+        if not flags & gc.DEBUG_SAVEALL:
+            self._is_saving = True
+            gc.set_debug(flags | gc.DEBUG_SAVEALL)
+
+    def _end(self, generation: int) -> None:
+        """Looks at what the collector kept."""
+        now = time.monotonic()
+        since = max((at for older, at in self._looked.items() if older >= generation), default=None)
+        self._looked[generation] = now
+        self._thread = None
+        self._probes.clear()
+        if not self._dead:
+            if self._pending is not None and generation >= self._pending:
+                self._pending = None
+                self._seen = frozenset()
+                self._rounds = 0
+            return
+        garbage = gc.garbage[self._mark :]
+        try:
+            for watcher in self._watchers:
+                dead = self._dead.get(id(watcher), 0)
+                if dead:
+                    self._outbox.append(watcher.examine(Collection(generation, garbage, dead, self._seen, since)))
+        finally:
+            self._dead.clear()
+            if self._is_saving:
+                self._is_saving = False
+                gc.set_debug(gc.get_debug() & ~gc.DEBUG_SAVEALL)
+                del gc.garbage[self._mark :]
+                # What is found while something waits to be freed waits with it, but not for ever.
+                self._rounds += self._pending is not None and generation >= self._pending
+                self._seen |= {id(tensor) for tensor in instances(garbage, self._kinds())}
+                self._pending = max(self._pending or 0, _following(generation))
+                self._follow_soon()
+            else:
+                # The program itself keeps its garbage: it stays what the program's own setting makes of it.
+                self._spawn(self._deliver)
+
+    def _follow_soon(self) -> None:
+        """Has the second collection run at the next call or return in this thread: within a callback there can be none."""
+        profile = sys.getprofile()
+        if profile is None:
+            sys.setprofile(self._next_event)
+        elif profile != self._next_event:
+            # The place is taken, by a profiler.
+            self._spawn(self.settle)
+
+    def _next_event(self, frame: FrameType, event: str, argument: Any) -> None:
+        while self._pending is not None:
+            if not self._free():
+                # Still within the callbacks of the collection.
+                return
+        sys.setprofile(None)
+        self._spawn(self._deliver)
+
+    def _free(self) -> bool:
+        """The second collection; false if one is running already."""
+        generation = self._pending
+        if generation is None:
+            return True
+        runs = self._runs
+        is_extra = self._on_collection not in gc.callbacks
+        if is_extra:
+            # The last watcher is gone, and what was found for it is still here.
+            gc.callbacks.append(self._on_collection)
+        try:
+            gc.collect(generation)
+        finally:
+            if is_extra:
+                gc.callbacks.remove(self._on_collection)
+        return self._runs != runs
+
+    def _spawn(self, work: Callable[[], None]) -> None:
+        """Does something in a thread of its own: whatever the interrupted program holds locked, it can wait for."""
+        try:
+            _thread.start_new_thread(work, ())
+        except RuntimeError:
+            # No more threads: at the end of the process `_shut` does it.
+            pass
+
+    def _deliver(self) -> None:
+        with self._delivering:
+            while self._outbox:
+                try:
+                    due = self._outbox.popleft()
+                except IndexError:
+                    return
+                try:
+                    due()
+                except Exception:
+                    # The user's callback failed. It is said as of a thread's failure; what was interrupted is not to blame.
+                    kind, value, where = sys.exc_info()
+                    assert kind is not None
+                    threading.excepthook(threading.ExceptHookArgs((kind, value, where, threading.current_thread())))
+
+    def _forked(self) -> None:
+        """The child has no other thread, and nobody waits for what the parent found."""
+        pending, seen = self._pending, self._seen
+        self._lock = threading.RLock()
+        self._delivering = threading.RLock()
+        self._outbox.clear()
+        self._reset()
+        self._pending, self._seen = pending, seen
+
+    def _shut(self) -> None:
+        """At the end of the process modules vanish, and with them what a callback needs."""
+        with contextlib.suppress(ValueError):
+            gc.callbacks.remove(self._on_collection)
+        self.settle()
+
+
+def _caller(depth: int) -> FrameType | None:
+    """The frame that many calls up, if there is one: a thread of another language has none."""
+    try:
+        return sys._getframe(depth)
+    except ValueError:
+        return None
+
+
+def _generations(generation: int) -> list[int | None]:
+    """What a collection of a generation looks at, for :func:`gc.get_objects`."""
+    if sys.version_info >= (3, 14) and generation > 0:
+        # An increment of the old generation, of which nobody says what is in it.
+        return [None]
+    return list(range(generation + 1))
+
+
+def _following(generation: int) -> int:
+    """The generation that holds what a collection has kept."""
+    return 2 if sys.version_info >= (3, 14) else min(generation + 1, 2)
+
+
+collector = Collector()
