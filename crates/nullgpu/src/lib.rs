@@ -8,4 +8,12 @@
 //! Constraints: nothing of NVIDIA's or of PyTorch's is in here but names and numbers of their binary interface; nothing
 //! outside the child process changes; no compiler is needed.
 
+pub mod card;
 pub mod elf;
+mod error;
+pub mod install;
+pub mod looked_up;
+mod prepare;
+
+pub use error::{Error, Kind};
+pub use prepare::{Machine, Prepared, prepare};
