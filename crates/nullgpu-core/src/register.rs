@@ -85,7 +85,7 @@ unsafe extern "C" {
 
 extern "C" fn at_exit() {
     let Some(path) = &settings::get().trace else { return };
-    let line = trace_line();
+    let Some(line) = trace_line() else { return };
     // Several processes may write to one file: a line each, in one piece. A file that cannot be written is nobody's
     // reason to end a program otherwise than it ends.
     if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
@@ -96,8 +96,8 @@ extern "C" fn at_exit() {
 /// What this process did with the libraries, as one line of JSON.
 ///
 /// `calls` has, for each library, how often each function was called; `unanswered` those of them that had no answer but
-/// success.
-fn trace_line() -> String {
+/// success. Nothing if no function was called: many a program starts others that are none of our business.
+fn trace_line() -> Option<String> {
     let mut line = format!(
         r#"{{"pid":{},"launches":{},"unknown_reads":{},"unknown_read_bytes":{},"calls":{{"#,
         std::process::id(),
@@ -129,5 +129,5 @@ fn trace_line() -> String {
         }
     }
     let _ = writeln!(line, r#"}},"unanswered":[{unanswered}]}}"#);
-    line
+    (!first_library).then_some(line)
 }
