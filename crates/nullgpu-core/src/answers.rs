@@ -59,14 +59,30 @@ static TABLES: [&[Answer]; 12] = [
     crate::virtual_memory::ANSWERS,
 ];
 
-/// The address of what answers a name, if something does.
-pub(crate) fn find(name: &str) -> Option<usize> {
+/// What is behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) address: usize,
+    /// Its answer is a size that is not known: none.
+    pub(crate) guessed: bool,
+}
+
+/// What answers a name, if something does.
+pub(crate) fn find(name: &str) -> Option<Found> {
     let listed = TABLES.iter().copied().flatten().find(|answer| answer.name == name).map(Answer::address);
-    listed.or_else(|| crate::handles::creator_of(name)).or_else(|| crate::sizes::answer_of(name))
+    let known = listed.or_else(|| crate::handles::creator_of(name));
+    let guess = || Some(Found { address: crate::sizes::answer_of(name)?, guessed: true });
+    let work = || Some(Found { address: crate::launches::work_of(name)?, guessed: false });
+    known.map(|address| Found { address, guessed: false }).or_else(guess).or_else(work)
+}
+
+/// The address of what answers a name; of what says success, if nothing does.
+pub(crate) fn address_of(name: &str) -> usize {
+    find(name).map_or(success as *const () as usize, |found| found.address)
 }
 
 /// What answers a name that nothing is known of: success.
-pub(crate) extern "C" fn success() -> usize {
+extern "C" fn success() -> usize {
     0
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn copy(to: Out<u8>, from: In, size: usize) {
     match (is_device(from.address()), is_device(to.address())) {
         (false, false) => from.copy_to(to, size),
         (false, true) => {
-            let bytes = (size <= REMEMBERED_BYTES_MAX && !from.is_null()).then(|| from.read_bytes(size));
+            let bytes = (size <= REMEMBERED_BYTES_MAX && from.address() != 0).then(|| from.read_bytes(size));
             note(to.address(), size, bytes);
         }
         (true, true) => note(to.address(), size, known(from.address(), size)),

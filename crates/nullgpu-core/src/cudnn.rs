@@ -278,7 +278,7 @@ answers! {
                     _ => None,
                 };
                 count.put(i64::from(made.is_some()));
-                if let Some(kind) = made.filter(|_| wanted > 0 && !values.is_null()) {
+                if let Some(kind) = made.filter(|_| wanted > 0 && values.address() != 0) {
                     let given = In::from(values).read_at::<u64>(0).filter(|&handle| handle != 0);
                     let handle = given.unwrap_or_else(|| descriptors.create(kind));
                     values.put_bytes(&handle.to_ne_bytes());

@@ -26,12 +26,13 @@ impl<T> Out<T> {
         if self.0.is_null() { self } else { Out(self.0.wrapping_add(count)) }
     }
 
-    pub(crate) fn is_null(self) -> bool {
-        self.0.is_null()
-    }
-
     pub(crate) fn address(self) -> usize {
         self.0 as usize
+    }
+
+    /// The place that an argument of a call means, where which argument it is depends on the call.
+    pub(crate) fn of_argument(argument: usize) -> Self {
+        Out(argument as *mut T)
     }
 
     /// The same place as bytes.
@@ -100,10 +101,6 @@ pub(crate) struct In(*const c_void);
 impl In {
     pub(crate) fn address(self) -> usize {
         self.0 as usize
-    }
-
-    pub(crate) fn is_null(self) -> bool {
-        self.0.is_null()
     }
 
     /// A copy of the first bytes; nothing for null.

@@ -21,6 +21,26 @@ pub(crate) fn launch() -> Status {
     SUCCESS
 }
 
+/// Work of a library, which runs kernels that nobody sees being launched.
+extern "C" fn work() -> Status {
+    launch()
+}
+
+/// What answers a function of a library that does work on the device: names with none of the words by which the others
+/// create, set, ask and let go.
+pub(crate) fn work_of(name: &str) -> Option<usize> {
+    let asks = ["reate", "estroy", "Get", "Set", "Size", "Find", "Restore"].iter().any(|word| name.contains(word));
+    let works = match name {
+        "cublasLtMatmul" | "cusparseLtMatmul" | "cudnnCTCLoss" | "cudnnCTCLoss_v8" => true,
+        _ if name.starts_with("cublasLt") || name.starts_with("cusparseLt") => false,
+        _ if name.starts_with("cudnn") => name.contains("Forward") || name.contains("Backward"),
+        _ => ["cublas", "cusparse", "cusolver", "cufftExec", "cufftXtExec", "curandGenerate"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix)),
+    };
+    (works && !asks).then_some(work as *const () as usize)
+}
+
 /// How many blocks of so many threads a multiprocessor takes, if nothing but threads limits them.
 fn occupancy(block_threads: i32) -> i32 {
     let limits = settings::get().card.limits();
@@ -129,6 +149,20 @@ answers! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_is_told_from_what_leads_to_it() {
+        for name in
+            ["cublasSgemm_v2", "cublasLtMatmul", "cusolverDnSgeqrf", "cusparseSpMM", "cufftXtExec", "cudnnRNNForward"]
+        {
+            assert!(work_of(name).is_some(), "{name}");
+        }
+        for name in
+            ["cublasSetStream_v2", "cublasLtMatmulDescInit_internal", "cusolverDnSgeqrf_bufferSize", "cudaMalloc"]
+        {
+            assert!(work_of(name).is_none(), "{name}");
+        }
+    }
 
     #[test]
     fn as_many_blocks_fit_as_threads_and_blocks_allow() {

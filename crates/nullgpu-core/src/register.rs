@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-use crate::{answers, copies, launches, settings};
+use crate::answers::{self, Found};
+use crate::{copies, launches, settings};
 
 /// What a stub hands over; its words are described in `highwater_nullgpu::elf::stub`.
 #[repr(C)]
@@ -23,7 +24,7 @@ const LAYOUT: u64 = 1;
 
 struct Function {
     name: &'static str,
-    answered: bool,
+    answer: Option<Found>,
     calls: &'static AtomicU64,
 }
 
@@ -32,6 +33,7 @@ struct Library {
     functions: Vec<Function>,
 }
 
+static AT_EXIT: Once = Once::new();
 static LIBRARIES: Mutex<Vec<Library>> = Mutex::new(Vec::new());
 
 /// Takes a stub in; called by the stub's initialiser.
@@ -46,7 +48,6 @@ pub unsafe extern "C" fn highwater_nullgpu_register(record: *const Record) {
     if record.layout != LAYOUT {
         return;
     }
-    static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
         if settings::get().trace.is_some() {
             // SAFETY: `at_exit` may be called at any time, and this library stays loaded.
@@ -66,10 +67,10 @@ pub unsafe extern "C" fn highwater_nullgpu_register(record: *const Record) {
             (text(name), &*record.counters.add(index), &*record.slots.add(index))
         };
         let answer = answers::find(name);
-        if let Some(address) = answer {
-            slot.store(address as u64, Ordering::Release);
+        if let Some(found) = answer {
+            slot.store(found.address as u64, Ordering::Release);
         }
-        functions.push(Function { name, answered: answer.is_some(), calls });
+        functions.push(Function { name, answer, calls });
     }
     LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner).push(Library { soname, functions });
 }
@@ -95,7 +96,8 @@ extern "C" fn at_exit() {
 
 /// What this process did with the libraries, as one line of JSON.
 ///
-/// `calls` has, for each library, how often each function was called; `unanswered` those of them that had no answer but
+/// `calls` has, for each library, how often each function was called; `guessed` those that asked for a size that
+/// is not known, and `unanswered` those that had no answer but
 /// success. Nothing if no function was called: many a program starts others that are none of our business.
 fn trace_line() -> Option<String> {
     let mut line = format!(
@@ -106,7 +108,7 @@ fn trace_line() -> Option<String> {
         copies::unknown_read_bytes(),
     );
     let libraries = LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut unanswered = String::new();
+    let (mut guessed, mut unanswered) = (String::new(), String::new());
     let mut first_library = true;
     for library in libraries.iter() {
         let mut calls = String::new();
@@ -115,12 +117,13 @@ fn trace_line() -> Option<String> {
             if count == 0 {
                 continue;
             }
-            let comma = if calls.is_empty() { "" } else { "," };
-            let _ = write!(calls, r#"{comma}"{}":{count}"#, function.name);
-            if !function.answered {
-                let comma = if unanswered.is_empty() { "" } else { "," };
-                let _ = write!(unanswered, r#"{comma}"{}""#, function.name);
-            }
+            append(&mut calls, &format!(r#""{}":{count}"#, function.name));
+            let list = match function.answer {
+                Some(Found { guessed: false, .. }) => continue,
+                Some(Found { guessed: true, .. }) => &mut guessed,
+                None => &mut unanswered,
+            };
+            append(list, &format!(r#""{}""#, function.name));
         }
         if !calls.is_empty() {
             let comma = if first_library { "" } else { "," };
@@ -128,6 +131,14 @@ fn trace_line() -> Option<String> {
             let _ = write!(line, r#"{comma}"{}":{{{calls}}}"#, library.soname);
         }
     }
-    let _ = writeln!(line, r#"}},"unanswered":[{unanswered}]}}"#);
+    let _ = writeln!(line, r#"}},"guessed":[{guessed}],"unanswered":[{unanswered}]}}"#);
     (!first_library).then_some(line)
+}
+
+/// Appends an item to a list between commas.
+fn append(list: &mut String, item: &str) {
+    if !list.is_empty() {
+        list.push(',');
+    }
+    list.push_str(item);
 }

@@ -164,3 +164,21 @@ print(there.cpu().tolist())
     );
     assert_eq!(text, "[1, 2, 3]\n[0, 0, 0]\n");
 }
+
+/// These ask for sizes that a stub which only says success would leave to chance.
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn decompositions_and_sparse_products_run_and_their_sizes_are_marked_as_guessed() {
+    let (text, trace) = run(
+        |machine| machine,
+        "
+import torch
+a = torch.randn(64, 64, device='cuda')
+torch.linalg.inv(a), torch.linalg.svd(a), torch.linalg.qr(a), torch.linalg.eigh(a), torch.linalg.cholesky_ex(a)
+print(torch.cuda.max_memory_allocated() < 1 << 27)
+",
+    );
+    assert_eq!(text, "True\n");
+    let guessed = trace.split_once(r#""guessed":["#).expect("the list is there").1;
+    assert!(guessed.starts_with(r#""cusolver"#), "{trace}");
+}

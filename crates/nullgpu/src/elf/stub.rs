@@ -367,7 +367,7 @@ fn distance(from: u64, to: u64) -> Result<[u8; 4], Error> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use object::read::elf::{ElfFile64, FileHeader as _, Sym as _};
+    use object::read::elf::{ElfFile64, FileHeader as _, Sym as _, Version};
     use proptest::prelude::*;
 
     use super::*;
@@ -386,7 +386,7 @@ mod tests {
                 continue;
             }
             let version = versions.as_ref().and_then(|table| {
-                table.version(table.version_index(endian, index).index()).unwrap().map(|version| version.name())
+                table.version(table.version_index(endian, index).index()).unwrap().map(Version::name)
             });
             let name = String::from_utf8(symbol.name(endian, symbols.strings()).unwrap().to_vec()).unwrap();
             let version = version.map(|version| String::from_utf8(version.to_vec()).unwrap());
