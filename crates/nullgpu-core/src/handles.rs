@@ -1,0 +1,74 @@
+//! Handles of libraries: addresses of zeros. What they stand for has no state that anybody asks for.
+
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use crate::ffi::Out;
+use crate::status::{SUCCESS, Status};
+
+/// Some handles are looked into by code that was compiled into the caller: this much is there to be seen.
+const ZEROS: usize = 1 << 16;
+const VISIBLE: usize = 256;
+
+#[repr(align(64))]
+struct Zeros([u8; ZEROS]);
+
+static AREA: Zeros = Zeros([0; ZEROS]);
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static NEXT_PLAN: AtomicI32 = AtomicI32::new(1);
+
+/// A handle; after a thousand, they are given out again.
+pub(crate) fn new() -> usize {
+    let at = NEXT.fetch_add(64, Ordering::Relaxed) % (ZEROS - VISIBLE);
+    AREA.0.as_ptr() as usize + at / 64 * 64
+}
+
+extern "C" fn create(out: Out<usize>) -> Status {
+    out.put(new());
+    SUCCESS
+}
+
+extern "C" fn create_plan(out: Out<i32>) -> Status {
+    out.put(NEXT_PLAN.fetch_add(1, Ordering::Relaxed));
+    SUCCESS
+}
+
+/// What answers a function that makes a handle and writes it through its first argument.
+pub(crate) fn creator_of(name: &str) -> Option<usize> {
+    if name == "cufftCreate" {
+        return Some(create_plan as *const () as usize);
+    }
+    let makes =
+        ["cublasCreate", "cublasLtCreate", "cudnnCreate", "nvrtcCreateProgram", "curandCreate", "cusparseLtInit"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+            || (name.starts_with("cublasLt") && name.ends_with("Create"))
+            || ((name.starts_with("cusolver") || name.starts_with("cusparse"))
+                && (name.contains("Create") || name.ends_with("_createDescr")))
+            || name == "nvshmem_team_split_strided";
+    // This one fills an array.
+    (makes && name != "cusparseCreateIdentityPermutation").then_some(create as *const () as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_makers_are_known() {
+        for name in
+            ["cublasCreate_v2", "cublasLtMatmulDescCreate", "cusolverDnCreateGesvdjInfo", "cusparseSpSM_createDescr"]
+        {
+            assert!(creator_of(name).is_some(), "{name}");
+        }
+        for name in ["cublasDestroy_v2", "cusparseSpMM", "cudaMalloc", "cusparseCreateIdentityPermutation"] {
+            assert!(creator_of(name).is_none(), "{name}");
+        }
+        assert_ne!(creator_of("cufftCreate"), creator_of("cublasCreate_v2"));
+    }
+
+    #[test]
+    fn a_handle_is_not_null_and_the_next_is_another() {
+        let (first, second) = (new(), new());
+        assert!(first != 0 && first != second);
+    }
+}

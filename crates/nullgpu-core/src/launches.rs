@@ -1,0 +1,171 @@
+//! Kernels: they are counted, and do not run. What is asked of a kernel before it is launched is answered from the card's
+//! numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::answers::answers;
+use crate::ffi::Out;
+use crate::settings;
+use crate::status::{SUCCESS, Status};
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// How many kernels have been launched, by any thread.
+pub(crate) fn count() -> u64 {
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// Counts a launch, or a library's work that amounts to one.
+pub(crate) fn launch() -> Status {
+    COUNT.fetch_add(1, Ordering::Relaxed);
+    SUCCESS
+}
+
+/// Work of a library, which runs kernels that nobody sees being launched.
+extern "C" fn work() -> Status {
+    launch()
+}
+
+/// What answers a function of a library that does work on the device: names with none of the words by which the others
+/// create, set, ask and let go.
+pub(crate) fn work_of(name: &str) -> Option<usize> {
+    let asks = ["reate", "estroy", "Get", "Set", "Size", "Find", "Restore"].iter().any(|word| name.contains(word));
+    let works = match name {
+        "cublasLtMatmul" | "cusparseLtMatmul" | "cudnnCTCLoss" | "cudnnCTCLoss_v8" => true,
+        _ if name.starts_with("cublasLt") || name.starts_with("cusparseLt") => false,
+        _ if name.starts_with("cudnn") => name.contains("Forward") || name.contains("Backward"),
+        _ => ["cublas", "cusparse", "cusolver", "cufftExec", "cufftXtExec", "curandGenerate"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix)),
+    };
+    (works && !asks).then_some(work as *const () as usize)
+}
+
+/// How many blocks of so many threads a multiprocessor takes, if nothing but threads limits them.
+fn occupancy(block_threads: i32) -> i32 {
+    let limits = settings::get().card.limits();
+    let warps = (i64::from(block_threads.max(1)) + 31) / 32;
+    let blocks = i64::from(limits.threads) / (warps * 32);
+    i32::try_from(blocks).unwrap_or(1).clamp(1, limits.blocks)
+}
+
+answers! {
+    fn cudaLaunchKernel() -> Status {
+        launch()
+    }
+
+    fn cudaLaunchKernelExC() -> Status {
+        launch()
+    }
+
+    fn __cudaLaunchKernel() -> Status {
+        launch()
+    }
+
+    fn cudaLaunchCooperativeKernel() -> Status {
+        launch()
+    }
+
+    fn cudaGraphLaunch() -> Status {
+        launch()
+    }
+
+    fn cuLaunchKernel() -> Status {
+        launch()
+    }
+
+    fn cuLaunchKernelEx() -> Status {
+        launch()
+    }
+
+    fn cuLaunchCooperativeKernel() -> Status {
+        launch()
+    }
+
+    /// The handle of a module that a library brings with it: an address that may be looked at.
+    fn __cudaRegisterFatBinary(_binary: usize) -> usize {
+        crate::handles::new()
+    }
+
+    fn __cudaGetKernel(out: Out<usize>, function: usize) -> Status {
+        out.put(function);
+        SUCCESS
+    }
+
+    fn __cudaPopCallConfiguration(grid: Out<[u32; 3]>, block: Out<[u32; 3]>, shared: Out<usize>, stream: Out<usize>) -> Status {
+        grid.put([1; 3]);
+        block.put([1; 3]);
+        shared.put(0);
+        stream.put(0);
+        SUCCESS
+    }
+
+    /// `cudaFuncAttributes`: no memory of its own, 32 registers, made for this compute capability.
+    fn cudaFuncGetAttributes(out: Out<u8>, _function: usize) -> Status {
+        let card = &settings::get().card;
+        let capability = card.major * 10 + card.minor;
+        out.fill(0, 52);
+        for (at, value) in [(24, 1024), (28, 32), (32, capability), (36, capability), (44, 48 << 10)] {
+            out.after(at).put_bytes(&i32::to_ne_bytes(value));
+        }
+        SUCCESS
+    }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<i32>, _function: usize, block_threads: i32, _shared: usize) -> Status {
+        out.put(occupancy(block_threads));
+        SUCCESS
+    }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<i32>, _function: usize, block_threads: i32, _shared: usize, _flags: u32) -> Status {
+        out.put(occupancy(block_threads));
+        SUCCESS
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<i32>, _function: usize, block_threads: i32, _shared: usize) -> Status {
+        out.put(occupancy(block_threads));
+        SUCCESS
+    }
+
+    fn cuOccupancyMaxActiveClusters(out: Out<i32>) -> Status {
+        out.put(settings::get().card.multiprocessors / 2);
+        SUCCESS
+    }
+
+    fn cudaOccupancyMaxActiveClusters(out: Out<i32>) -> Status {
+        out.put(settings::get().card.multiprocessors / 2);
+        SUCCESS
+    }
+
+    fn cuFuncGetAttribute(out: Out<i32>, which: i32, _function: usize) -> Status {
+        out.put(match which {
+            0 => 1024,
+            4 => 32,
+            _ => 0,
+        });
+        SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_told_from_what_leads_to_it() {
+        for name in
+            ["cublasSgemm_v2", "cublasLtMatmul", "cusolverDnSgeqrf", "cusparseSpMM", "cufftXtExec", "cudnnRNNForward"]
+        {
+            assert!(work_of(name).is_some(), "{name}");
+        }
+        for name in
+            ["cublasSetStream_v2", "cublasLtMatmulDescInit_internal", "cusolverDnSgeqrf_bufferSize", "cudaMalloc"]
+        {
+            assert!(work_of(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn as_many_blocks_fit_as_threads_and_blocks_allow() {
+        assert_eq!([1, 32, 33, 1024, 1025, 0, i32::MAX].map(occupancy), [32, 32, 32, 2, 1, 32, 1]);
+    }
+}

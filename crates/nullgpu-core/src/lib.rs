@@ -1,0 +1,35 @@
+//! What the functions of the null GPU answer.
+//!
+//! The stubs that `highwater-nullgpu` writes have thousands of names and no idea. When they are loaded they hand themselves
+//! to this library ([`highwater_nullgpu_register`]), and it puts its own functions behind the names it knows: memory is
+//! books over made-up addresses, a launch is counted and does nothing, a question about the device is answered from the card's
+//! published numbers. Every other name says success.
+//!
+//! Nothing here touches a GPU or a driver, and there is no code of NVIDIA's: names, numbers and the shapes of structures are
+//! facts of their binary interface. [`settings`] says what the parent process can choose.
+
+#![expect(non_snake_case, reason = "the functions have the names that C programs call them by")]
+
+mod answers;
+mod books;
+mod compilers;
+mod copies;
+mod cudnn;
+mod devices;
+mod driver;
+#[expect(unsafe_code, reason = "reads and writes through the pointers of C callers")]
+mod ffi;
+mod handles;
+mod launches;
+mod math;
+mod memory;
+mod nccl;
+mod nvml;
+mod register;
+mod settings;
+mod sizes;
+mod status;
+mod streams;
+mod virtual_memory;
+
+pub use register::{Record, highwater_nullgpu_register};

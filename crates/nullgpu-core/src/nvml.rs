@@ -1,0 +1,117 @@
+//! NVML: the devices as the management library lists them. A handle is the device's number and one.
+
+use crate::answers::answers;
+use crate::devices;
+use crate::ffi::{Fixed, Out, Text};
+use crate::memory;
+use crate::settings;
+use crate::status::{SUCCESS, Status};
+
+/// `NVML_ERROR_INVALID_ARGUMENT`
+const INVALID_ARGUMENT: Status = 2;
+/// `NVML_ERROR_NOT_SUPPORTED`
+const NOT_SUPPORTED: Status = 3;
+
+fn handle(out: Out<usize>, device: u32) -> Status {
+    if i32::try_from(device).is_ok_and(|device| device < devices::count()) {
+        out.put(device as usize + 1);
+        SUCCESS
+    } else {
+        INVALID_ARGUMENT
+    }
+}
+
+fn device(handle: usize) -> usize {
+    handle.saturating_sub(1)
+}
+
+answers! {
+    fn nvmlDeviceGetCount_v2(out: Out<i32>) -> Status {
+        out.put(devices::count());
+        SUCCESS
+    }
+
+    fn nvmlDeviceGetHandleByIndex_v2(index: u32, out: Out<usize>) -> Status {
+        handle(out, index)
+    }
+
+    fn nvmlDeviceGetHandleByPciBusId_v2(address: Text, out: Out<usize>) -> Status {
+        let address = address.read();
+        // Programs write the domain with four digits or eight.
+        let place = |address: &str| address.split_once(':').map(|(_, place)| place.to_ascii_uppercase());
+        let found = (0..devices::count()).find(|&device| place(&devices::pci_address(device)) == place(&address));
+        handle(out, found.and_then(|device| u32::try_from(device).ok()).unwrap_or(u32::MAX))
+    }
+
+    fn nvmlDeviceGetIndex(handle: usize, out: Out<u32>) -> Status {
+        out.put(u32::try_from(device(handle)).unwrap_or(0));
+        SUCCESS
+    }
+
+    fn nvmlDeviceGetName(_handle: usize, out: Out<u8>, capacity: u32) -> Status {
+        out.put_text(&settings::get().card.name, capacity as usize);
+        SUCCESS
+    }
+
+    /// The sixteen bytes that the runtime's properties have, in the usual spelling.
+    fn nvmlDeviceGetUUID(handle: usize, out: Out<u8>, capacity: u32) -> Status {
+        let pair = format!("{:02x}", 0x40 + device(handle) % 64);
+        let group = |count: usize| pair.repeat(count);
+        let text = format!("GPU-{}-{}-{}-{}-{}", group(4), group(2), group(2), group(2), group(6));
+        out.put_text(&text, capacity as usize);
+        SUCCESS
+    }
+
+    /// `nvmlMemory_t`: total, free, used.
+    fn nvmlDeviceGetMemoryInfo(handle: usize, out: Out<u64>) -> Status {
+        let total = settings::get().card.memory_bytes;
+        let free = memory::available(device(handle));
+        for (place, value) in [total, free, total - free.min(total)].into_iter().enumerate() {
+            out.after(place).put(value);
+        }
+        SUCCESS
+    }
+
+    fn nvmlDeviceGetCudaComputeCapability(_handle: usize, major: Out<i32>, minor: Out<i32>) -> Status {
+        let card = &settings::get().card;
+        major.put(card.major);
+        minor.put(card.minor);
+        SUCCESS
+    }
+
+    fn nvmlDeviceGetComputeRunningProcesses(_handle: usize, count: Out<u32>) -> Status {
+        count.put(0);
+        SUCCESS
+    }
+
+    fn nvmlDeviceGetComputeRunningProcesses_v3(_handle: usize, count: Out<u32>) -> Status {
+        count.put(0);
+        SUCCESS
+    }
+
+    fn nvmlSystemGetCudaDriverVersion_v2(out: Out<i32>) -> Status {
+        out.put(settings::get().cuda);
+        SUCCESS
+    }
+
+    fn nvmlSystemGetDriverVersion(out: Out<u8>, capacity: u32) -> Status {
+        out.put_text("580.82.07", capacity as usize);
+        SUCCESS
+    }
+
+    fn nvmlDeviceGetNvLinkRemoteDeviceType() -> Status {
+        NOT_SUPPORTED
+    }
+
+    fn nvmlDeviceGetNvLinkRemotePciInfo_v2() -> Status {
+        NOT_SUPPORTED
+    }
+
+    fn nvmlDeviceGetGpuFabricInfoV() -> Status {
+        NOT_SUPPORTED
+    }
+
+    fn nvmlErrorString(status: Status) -> Fixed {
+        Fixed::new(if status == SUCCESS { c"Success" } else { c"not available on the null GPU" })
+    }
+}

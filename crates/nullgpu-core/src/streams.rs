@@ -1,0 +1,203 @@
+//! Streams and events, which are numbers; all work is done as soon as it is asked for. And the capture of graphs, of which
+//! PyTorch's allocator wants to know.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::answers::answers;
+use crate::ffi::Out;
+use crate::status::{SUCCESS, Status};
+
+static NEXT_STREAM: AtomicU64 = AtomicU64::new(0x0500_0100);
+static NEXT_EVENT: AtomicU64 = AtomicU64::new(0x0600_0010);
+
+struct Captures {
+    next_id: u64,
+    /// Stream and number of each capture that goes on.
+    active: Vec<(u64, u64)>,
+}
+
+static CAPTURES: Mutex<Captures> = Mutex::new(Captures { next_id: 1, active: Vec::new() });
+/// How many go on: nearly always none, and every allocation asks.
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+
+fn captures() -> MutexGuard<'static, Captures> {
+    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of the capture that a stream is in.
+fn capture_of(stream: u64) -> Option<u64> {
+    if ACTIVE.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    captures().active.iter().find(|(captured, _)| *captured == stream).map(|&(_, id)| id)
+}
+
+/// A graph has no inside: all are this one.
+const GRAPH: usize = 0x77;
+const EXECUTABLE_GRAPH: usize = 0x78;
+
+fn new_stream(out: Out<u64>) -> Status {
+    out.put(NEXT_STREAM.fetch_add(0x100, Ordering::Relaxed));
+    SUCCESS
+}
+
+fn new_event(out: Out<u64>) -> Status {
+    out.put(NEXT_EVENT.fetch_add(0x10, Ordering::Relaxed));
+    SUCCESS
+}
+
+fn capture_info(stream: u64, status: Out<i32>, id: Out<u64>) -> Status {
+    let capture = capture_of(stream);
+    status.put(i32::from(capture.is_some()));
+    if let Some(capture) = capture {
+        id.put(capture);
+    }
+    SUCCESS
+}
+
+answers! {
+    fn cudaStreamCreate(out: Out<u64>) -> Status {
+        new_stream(out)
+    }
+
+    fn cudaStreamCreateWithFlags(out: Out<u64>, _flags: u32) -> Status {
+        new_stream(out)
+    }
+
+    fn cudaStreamCreateWithPriority(out: Out<u64>, _flags: u32, _priority: i32) -> Status {
+        new_stream(out)
+    }
+
+    fn cuStreamCreate(out: Out<u64>, _flags: u32) -> Status {
+        new_stream(out)
+    }
+
+    fn cudaStreamGetPriority(_stream: u64, priority: Out<i32>) -> Status {
+        priority.put(0);
+        SUCCESS
+    }
+
+    fn cudaStreamIsCapturing(stream: u64, status: Out<i32>) -> Status {
+        status.put(i32::from(capture_of(stream).is_some()));
+        SUCCESS
+    }
+
+    fn cudaStreamGetCaptureInfo(stream: u64, status: Out<i32>, id: Out<u64>) -> Status {
+        capture_info(stream, status, id)
+    }
+
+    fn cudaStreamGetCaptureInfo_v2(stream: u64, status: Out<i32>, id: Out<u64>) -> Status {
+        capture_info(stream, status, id)
+    }
+
+    fn cudaStreamGetCaptureInfo_v3(stream: u64, status: Out<i32>, id: Out<u64>) -> Status {
+        capture_info(stream, status, id)
+    }
+
+    fn cudaStreamBeginCapture(stream: u64, _mode: i32) -> Status {
+        let mut captures = captures();
+        let id = captures.next_id;
+        captures.next_id += 1;
+        captures.active.push((stream, id));
+        ACTIVE.store(captures.active.len(), Ordering::Release);
+        SUCCESS
+    }
+
+    fn cudaStreamEndCapture(stream: u64, graph: Out<usize>) -> Status {
+        let mut captures = captures();
+        captures.active.retain(|(captured, _)| *captured != stream);
+        ACTIVE.store(captures.active.len(), Ordering::Release);
+        graph.put(GRAPH);
+        SUCCESS
+    }
+
+    fn cudaGraphCreate(graph: Out<usize>, _flags: u32) -> Status {
+        graph.put(GRAPH);
+        SUCCESS
+    }
+
+    fn cudaGraphInstantiate(out: Out<usize>, _graph: usize, _flags: u64) -> Status {
+        out.put(EXECUTABLE_GRAPH);
+        SUCCESS
+    }
+
+    fn cudaGraphInstantiateWithFlags(out: Out<usize>, _graph: usize, _flags: u64) -> Status {
+        out.put(EXECUTABLE_GRAPH);
+        SUCCESS
+    }
+
+    /// One node: a graph without any is warned of as empty.
+    fn cudaGraphGetNodes(_graph: usize, _nodes: usize, count: Out<u64>) -> Status {
+        count.put(1);
+        SUCCESS
+    }
+
+    fn cudaGraphNodeGetDependencies(_node: usize, _from: usize, _edges: usize, count: Out<u64>) -> Status {
+        count.put(0);
+        SUCCESS
+    }
+
+    fn cudaEventCreate(out: Out<u64>) -> Status {
+        new_event(out)
+    }
+
+    fn cudaEventCreateWithFlags(out: Out<u64>, _flags: u32) -> Status {
+        new_event(out)
+    }
+
+    fn cuEventCreate(out: Out<u64>, _flags: u32) -> Status {
+        new_event(out)
+    }
+
+    /// A millisecond, whatever lies between: no time passes here, and a rate wants something to divide by.
+    fn cudaEventElapsedTime(out: Out<f32>, _start: u64, _end: u64) -> Status {
+        out.put(1.0);
+        SUCCESS
+    }
+
+    fn cudaEventElapsedTime_v2(out: Out<f32>, _start: u64, _end: u64) -> Status {
+        out.put(1.0);
+        SUCCESS
+    }
+
+    fn cuEventElapsedTime(out: Out<f32>, _start: u64, _end: u64) -> Status {
+        out.put(1.0);
+        SUCCESS
+    }
+
+    fn cudaLaunchHostFunc(_stream: u64, function: Option<extern "C" fn(*mut c_void)>, argument: *mut c_void) -> Status {
+        if let Some(function) = function {
+            function(argument);
+        }
+        SUCCESS
+    }
+
+    fn cudaStreamAddCallback(stream: u64, function: Option<extern "C" fn(u64, Status, *mut c_void)>, argument: *mut c_void, _flags: u32) -> Status {
+        if let Some(function) = function {
+            function(stream, SUCCESS, argument);
+        }
+        SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::tests::out;
+
+    #[test]
+    fn a_stream_is_in_a_capture_from_its_beginning_to_its_end() {
+        let (mut status, mut id, mut graph) = (9, 0, 0);
+        assert_eq!(cudaStreamBeginCapture(7, 0), SUCCESS);
+        assert_eq!(cudaStreamGetCaptureInfo_v2(7, out(&mut status), out(&mut id)), SUCCESS);
+        assert_eq!(status, 1);
+        assert_ne!(id, 0);
+        assert_eq!(cudaStreamIsCapturing(8, out(&mut status)), SUCCESS);
+        assert_eq!(status, 0, "another stream is not");
+        assert_eq!(cudaStreamEndCapture(7, out(&mut graph)), SUCCESS);
+        assert_eq!(cudaStreamIsCapturing(7, out(&mut status)), SUCCESS);
+        assert_eq!((status, graph), (0, GRAPH));
+    }
+}

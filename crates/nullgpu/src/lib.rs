@@ -1,0 +1,19 @@
+//! A GPU that only keeps books.
+//!
+//! An unmodified PyTorch for CUDA runs on a machine without GPU or driver when something stands where the CUDA libraries
+//! would be. This crate finds out what an installed PyTorch wants of them ([`elf::wanted`]), writes shared objects that have
+//! just that ([`elf::stub`]), and says how a process must be started so that the loader takes them ([`prepare()`]). What the
+//! functions answer is another library, loaded with them: `highwater-nullgpu-core`.
+//!
+//! Constraints: nothing of NVIDIA's or of PyTorch's is in here but names and numbers of their binary interface; nothing
+//! outside the child process changes; no compiler is needed.
+
+pub mod card;
+pub mod elf;
+mod error;
+pub mod install;
+pub mod looked_up;
+mod prepare;
+
+pub use error::{Error, Kind};
+pub use prepare::{Machine, Prepared, prepare};
