@@ -6,7 +6,7 @@
 //! published numbers. Every other name says success.
 //!
 //! Nothing here touches a GPU or a driver, and there is no code of NVIDIA's: names, numbers and the shapes of structures are
-//! facts of their binary interface. [`settings`] says what the parent process can choose.
+//! facts of their binary interface. `settings` says what the parent process can choose.
 
 #![expect(non_snake_case, reason = "the functions have the names that C programs call them by")]
 
