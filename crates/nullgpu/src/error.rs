@@ -26,8 +26,29 @@ impl Error {
 #[non_exhaustive]
 pub enum Kind {
     /// No PyTorch is installed there.
-    #[error("there is no torch in this directory")]
+    #[error("there is no torch")]
     NoTorch,
+    /// The interpreter cannot be started.
+    #[error("cannot be started: {0}")]
+    NotStarted(std::io::Error),
+    /// What was started is no Python.
+    #[error("does not answer as Python does: {said}")]
+    NoPython {
+        /// The last line of what it said.
+        said: String,
+    },
+    /// A Python for another system.
+    #[error("runs programs for {system}")]
+    OtherSystem {
+        /// Which, with its processor.
+        system: String,
+    },
+    /// A Python that is too old.
+    #[error("is Python {}.{}", version.0, version.1)]
+    OldPython {
+        /// Which.
+        version: (u32, u32),
+    },
     /// A PyTorch for processors only, or for other makers' cards.
     #[error("torch {version} is built without CUDA")]
     WithoutCuda {
@@ -58,7 +79,13 @@ impl Kind {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Kind::NoTorch => Some("name an interpreter that has torch with `--python`"),
+            Kind::NoTorch | Kind::NotStarted(_) | Kind::NoPython { .. } => {
+                Some("name the interpreter that has torch with `--python`")
+            }
+            Kind::OtherSystem { .. } => Some(
+                "a dry run needs PyTorch for CUDA, which there is for Linux on x86-64: use a container or a machine of that kind",
+            ),
+            Kind::OldPython { .. } => Some("use Python 3.9 or newer"),
             Kind::WithoutCuda { .. } => {
                 Some("install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux")
             }

@@ -11,9 +11,12 @@
 pub mod card;
 pub mod elf;
 mod error;
+mod injected;
 pub mod install;
+pub mod interpreter;
 pub mod looked_up;
 mod prepare;
+pub mod run;
 
 pub use error::{Error, Kind};
 pub use prepare::{Machine, Prepared, prepare};

@@ -1,0 +1,1 @@
+def imagine(n): pass
