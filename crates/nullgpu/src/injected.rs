@@ -19,10 +19,14 @@ modules![
     "highwater_dryrun/core.py",
     "highwater_dryrun/history.py",
     "highwater_dryrun/importing.py",
+    "highwater_dryrun/mirrors.py",
     "highwater_dryrun/notes.py",
     "highwater_dryrun/ranks.py",
+    "highwater_dryrun/reads.py",
     "highwater_dryrun/run.py",
     "highwater_dryrun/settings.py",
+    "highwater_dryrun/sizes.py",
+    "highwater_dryrun/values.py",
 ];
 
 /// Writes the modules below `directory`, and gives the directory to be put at the front of `PYTHONPATH`.

@@ -10,28 +10,33 @@ Source: `torch/csrc/cuda/memory_snapshot.cpp` and `CachingAllocator::recordHisto
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from typing import Any
 
 _MAX = sys.maxsize
+_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class History:
-    """The one history. Made when CUDA is initialised, before anything is allocated."""
+    """The one history. Made when torch is imported; it begins when CUDA is initialised, before anything is allocated."""
 
     def __init__(self, torch: Any) -> None:
-        self._memory = torch.cuda.memory
+        self._cuda = torch.cuda
         native = self._native = torch._C
         self._start_native = native._cuda_record_memory_history
         self._take_native = native._cuda_memorySnapshot
         self._earlier: "list[list[list[dict[str, Any]]]]" = []
         """What was cut off to show the program its own part: the traces of all devices, oldest first."""
         self._theirs: "_Theirs | None" = None
-        self._start_ours()
         native._cuda_record_memory_history = self._program_starts
         native._cuda_memorySnapshot = self._program_looks
         if hasattr(native, "_cuda_isHistoryEnabled"):
             native._cuda_isHistoryEnabled = lambda: self._theirs is not None
+
+    def begin(self) -> None:
+        """Begins to record."""
+        self._start_ours()
 
     def whole(self) -> "dict[str, Any]":
         """The snapshot as it is now, with every entry since the beginning."""
@@ -49,11 +54,12 @@ class History:
         except TypeError:
             # Before 2.8 it took nothing.
             snapshot = self._take_native()
+        _drop_our_frames(snapshot)
         return snapshot
 
     def _start_ours(self) -> None:
         """Starts an empty history that has all we want to know."""
-        start = self._memory._record_memory_history_impl
+        start = self._cuda.memory._record_memory_history_impl
         wanted = {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": _MAX}
         # Annotations tell the iterations.
         newer = {"clear_history": True, "global_record_annotations": True}
@@ -73,6 +79,8 @@ class History:
 
     def _program_starts(self, *arguments: Any) -> None:
         """In the place of PyTorch's function: enabled, context, stacks, most entries, and since 2.7 whether to clear, and more."""
+        # As PyTorch's own does; ours begins then.
+        self._cuda._lazy_init()
         enabled, context, stacks, max_entries, *newer = arguments
         if enabled is None:
             if self._theirs is not None:
@@ -91,7 +99,9 @@ class History:
 
     def _program_looks(self, *arguments: Any) -> "dict[str, Any]":
         """In the place of PyTorch's function, with its arguments."""
+        self._cuda._lazy_init()
         snapshot: "dict[str, Any]" = self._take_native(*arguments)
+        _drop_our_frames(snapshot)
         traces = snapshot["device_traces"]
         theirs = self._theirs
         if theirs is None:
@@ -148,3 +158,28 @@ def _drop_frames(snapshot: "dict[str, Any]", of: "set[tuple[int, int]] | None") 
                 block["frames"] = []
             for history in block.get("history", []):
                 history.pop("frames", None)
+
+
+def _drop_our_frames(snapshot: "dict[str, Any]") -> None:
+    """Takes the frames out that are there only because functions are looked at."""
+    cleaned: "dict[int, list[Any]]" = {}
+
+    def clean(holder: "dict[str, Any]") -> None:
+        frames = holder.get("frames")
+        if not frames:
+            return
+        known = cleaned.get(id(frames))
+        if known is None:
+            known = [frame for frame in frames if not frame["filename"].startswith(_HERE)]
+            cleaned[id(frames)] = known = frames if len(known) == len(frames) else known
+        holder["frames"] = known
+
+    for trace in snapshot["device_traces"]:
+        for entry in trace:
+            clean(entry)
+    for segment in snapshot["segments"]:
+        clean(segment)
+        for block in segment["blocks"]:
+            clean(block)
+            for history in block.get("history", ()):
+                clean(history)

@@ -28,12 +28,13 @@ _STACK_LINES = 8
 def begin(wanted: Settings) -> None:
     """Begins, now that the program has imported torch."""
     torch = sys.modules["torch"]
+    history = History(torch)
     # Until CUDA is used the program may fork, and choose its devices.
-    torch.cuda._lazy_call(lambda: _Run(wanted, torch))
+    torch.cuda._lazy_call(lambda: _Run(wanted, torch, history))
 
 
 class _Run:
-    def __init__(self, wanted: Settings, torch: Any) -> None:
+    def __init__(self, wanted: Settings, torch: Any, history: History) -> None:
         self._wanted = wanted
         self._torch = torch
         self._process = os.getpid()
@@ -42,7 +43,8 @@ class _Run:
         self._steps: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
         self._done_steps = 0
         self._failed: "notes.Failure | None" = None
-        self._history = History(torch)
+        self._history = history
+        history.begin()
         self._values: Any = None
         if wanted.values:
             from highwater_dryrun import values
@@ -163,4 +165,4 @@ class _Run:
 
     def _unwatched(self) -> Any:
         """A scope in which nothing of ours looks at the operators that are called."""
-        return self._torch.utils._python_dispatch._disable_current_modes()
+        return self._torch._C.DisableTorchFunction()
