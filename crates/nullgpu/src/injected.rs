@@ -27,6 +27,7 @@ modules![
     "highwater_dryrun/settings.py",
     "highwater_dryrun/sizes.py",
     "highwater_dryrun/values.py",
+    "highwater_dryrun/weights.py",
 ];
 
 /// Writes the modules below `directory`, and gives the directory to be put at the front of `PYTHONPATH`.

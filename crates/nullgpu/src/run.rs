@@ -267,13 +267,14 @@ impl Run<'_> {
             Ranks::Launched(ranks) => (ranks, ranks),
             Ranks::Imagined(ranks) => (1, ranks),
         };
+        let local = believed.min(self.machine.devices);
         let port = free_port();
         let variables = |rank: u32| {
             vec![
                 ("RANK", rank.to_string()),
                 ("LOCAL_RANK", rank.to_string()),
                 ("WORLD_SIZE", believed.to_string()),
-                ("LOCAL_WORLD_SIZE", believed.to_string()),
+                ("LOCAL_WORLD_SIZE", local.to_string()),
                 ("GROUP_RANK", "0".to_owned()),
                 ("MASTER_ADDR", "127.0.0.1".to_owned()),
                 ("MASTER_PORT", port.to_string()),

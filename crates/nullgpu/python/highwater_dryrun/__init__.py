@@ -22,7 +22,7 @@ def _begin_with_torch(wanted: settings.Settings) -> None:
     from highwater_dryrun import ranks, run
 
     if wanted.imagined_ranks:
-        ranks.imagine(wanted.imagined_ranks)
+        ranks.imagine()
     if wanted.fake_weights:
         from highwater_dryrun import weights
 

@@ -29,9 +29,9 @@ pub(crate) struct Args {
     /// Give the card this much memory, such as `16GiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) memory: Option<u64>,
-    /// How many cards there are
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub(super) gpus: u32,
+    /// How many cards there are, 16 at most [default: 1, or one for each rank]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)))]
+    gpus: Option<u32>,
     /// End after so many steps of the optimizer [default: the script runs to its end]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) steps: Option<u64>,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) timeout: Option<Duration>,
     /// Start so many ranks of the script, as `torchrun` does on one machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512), conflicts_with = "imagine_ranks")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
     ranks: Option<u32>,
     /// Start one rank, the first, which believes in N; the others are not there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -70,7 +70,18 @@ pub(crate) struct Args {
     pub(super) script: Vec<OsString>,
 }
 
+/// More cards than one machine is imagined with.
+const GPUS_MAX: u32 = 16;
+/// The cards of a machine on which many ranks are imagined.
+const GPUS_OF_MANY: u32 = 8;
+
 impl Args {
+    /// How many cards there are.
+    pub(super) fn gpus(&self) -> u32 {
+        let wanted = self.ranks.or_else(|| self.imagine_ranks.map(|ranks| ranks.min(GPUS_OF_MANY)));
+        self.gpus.or(wanted).unwrap_or(1)
+    }
+
     /// How many processes run the script.
     pub(super) fn ranks(&self) -> Ranks {
         match (self.ranks, self.imagine_ranks) {

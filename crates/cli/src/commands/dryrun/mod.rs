@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .prefix("highwater-dryrun-")
         .tempdir()
         .context("a temporary directory cannot be made")?;
-    let machine = Machine { memory_bytes: args.memory, devices: args.gpus, ..Machine::new(card) };
+    let machine = Machine { memory_bytes: args.memory, devices: args.gpus(), ..Machine::new(card) };
     let watch = Watch {
         steps: args.steps,
         timeout: args.timeout,
@@ -65,7 +65,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(nothing_recorded(&outcome, args).into());
     };
     let snapshot = read_snapshot(recording(main))?;
-    let analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
+    let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
+    // Of the cards of other ranks a process records that it looked at them.
+    analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
     let report = view::report(&analysis);
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
