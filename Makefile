@@ -19,6 +19,7 @@ VENV := target/venv
 # that: 50 s for our own crates with the link-time optimisation, then zstd's C, clap_builder, zlib-rs and serde_json.
 build: ui
 	$(CARGO) build --release --locked --bin highwater
+	$(CARGO) build --release --locked --package highwater-sandbox
 
 # The viewer's page in ui/dist, which the binary embeds: 10 s with its packages, else 1 s.
 ui: ui/dist/app.js

@@ -70,6 +70,9 @@ pub enum Kind {
     /// The core library is not where it should be.
     #[error("the null GPU's library is not there")]
     NoCore,
+    /// The sandbox's library is not where it should be.
+    #[error("the sandbox's library is not there")]
+    NoSandbox,
     /// The loader's list of libraries cannot hold this path.
     #[error("a path with a space or a colon cannot be preloaded")]
     Unloadable,
@@ -90,6 +93,7 @@ impl Kind {
                 Some("install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux")
             }
             Kind::NoCore => Some("build it with `cargo build -p highwater-nullgpu-core`, beside the program"),
+            Kind::NoSandbox => Some("build it with `cargo build -p highwater-sandbox`, beside the program"),
             Kind::Unloadable => Some("use a directory whose path has neither"),
             _ => None,
         }

@@ -24,6 +24,7 @@ modules![
     "highwater_dryrun/ranks.py",
     "highwater_dryrun/reads.py",
     "highwater_dryrun/run.py",
+    "highwater_dryrun/sandbox.py",
     "highwater_dryrun/settings.py",
     "highwater_dryrun/sizes.py",
     "highwater_dryrun/values.py",

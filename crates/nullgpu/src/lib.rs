@@ -17,6 +17,7 @@ pub mod interpreter;
 pub mod looked_up;
 mod prepare;
 pub mod run;
+pub mod sandbox;
 
 pub use error::{Error, Kind};
 pub use prepare::{Machine, Prepared, prepare};

@@ -13,6 +13,7 @@ use crate::error::{Error, Kind};
 use crate::injected;
 use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
+use crate::sandbox::{Sandbox, Writes};
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct Run<'a> {
     pub watch: Watch,
     /// How many ranks of it there are to be.
     pub ranks: Ranks,
+    /// The library of the sandbox, if what the program writes is to be kept in the run's directory.
+    pub sandbox: Option<PathBuf>,
 }
 
 /// How a program is watched.
@@ -189,6 +192,8 @@ pub struct Outcome {
     pub timed_out: bool,
     /// How long it ran.
     pub duration: Duration,
+    /// What it wrote, if that was kept in a sandbox.
+    pub writes: Option<Writes>,
 }
 
 /// Time that a program has to leave what it recorded after it should have ended.
@@ -206,10 +211,12 @@ impl Run<'_> {
         let python = injected::write(stubs)?;
         let trace = directory.join("calls.jsonl");
         let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
+        let caches = [stubs];
+        let sandbox = self.sandbox.as_ref().map(|library| Sandbox::new(library, directory, &caches)).transpose()?;
         let begun = Instant::now();
         let mut children = Vec::new();
         for variables in self.rank_variables() {
-            let mut command = self.command(&prepared, &machine, &python, directory);
+            let mut command = self.command(&prepared, &machine, &python, directory, sandbox.as_ref());
             let child = command.envs(variables).spawn();
             children.push(child.map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?);
         }
@@ -222,16 +229,27 @@ impl Run<'_> {
             status,
             timed_out,
             duration: begun.elapsed(),
+            writes: sandbox.map(|sandbox| sandbox.writes()),
         })
     }
 
-    fn command(&self, prepared: &Prepared, machine: &Machine, python: &Path, directory: &Path) -> Command {
+    fn command(
+        &self,
+        prepared: &Prepared,
+        machine: &Machine,
+        python: &Path,
+        directory: &Path,
+        sandbox: Option<&Sandbox>,
+    ) -> Command {
+        let inherited = std::env::var_os("LD_PRELOAD");
+        let preload = sandbox.map_or(inherited.clone(), |sandbox| Some(sandbox.preload(inherited)));
         let mut command = Command::new(&self.interpreter.program);
         command
             .args(self.arguments)
             // It speaks of other cards.
             .env_remove("CUDA_VISIBLE_DEVICES")
-            .envs(prepared.environment(machine, std::env::var_os("LD_PRELOAD")))
+            .envs(prepared.environment(machine, preload))
+            .envs(sandbox.into_iter().flat_map(Sandbox::variables))
             .env("PYTHONPATH", in_front(python, std::env::var_os("PYTHONPATH")))
             .env("HIGHWATER_DRYRUN", self.wishes(&prepared.preload[0], directory))
             .stdout(io::stderr());
@@ -256,6 +274,7 @@ impl Run<'_> {
             "assume": self.watch.assume,
             "fake_weights": self.watch.fake_weights,
             "imagined_ranks": imagined,
+            "sandbox": self.sandbox.is_some(),
         })
         .to_string()
     }

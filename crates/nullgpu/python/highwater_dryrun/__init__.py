@@ -7,6 +7,8 @@ uses CUDA leaves nothing behind. Nothing here imports torch: the parts begin whe
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from highwater_dryrun import importing, settings
 
 
@@ -14,6 +16,8 @@ def begin() -> None:
     """Gets ready, at the start of a process."""
     wanted = settings.get()
     importing.after("torch", lambda _: _begin_with_torch(wanted))
+    if wanted.sandbox:
+        importing.after("safetensors", _begin_sandbox)
     if wanted.fake_weights:
         importing.after("transformers.modeling_utils", _begin_fake_weights)
 
@@ -28,6 +32,12 @@ def _begin_with_torch(wanted: settings.Settings) -> None:
 
         weights.leave_unset()
     run.begin(wanted)
+
+
+def _begin_sandbox(module: ModuleType) -> None:
+    from highwater_dryrun import sandbox
+
+    sandbox.write_by_python(module)
 
 
 def _begin_fake_weights(module: object) -> None:

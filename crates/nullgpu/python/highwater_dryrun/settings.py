@@ -27,6 +27,8 @@ class Settings:
     assume: "dict[str, str]" = field(default_factory=dict)
     """What is assumed of values that nobody knows, by operator."""
     fake_weights: bool = False
+    sandbox: bool = False
+    """Whether what the program writes is kept apart."""
     imagined_ranks: int = 0
     """How many ranks this process is to believe in, itself the only one; 0 if it is told the truth."""
 

@@ -13,12 +13,14 @@ use crate::units::parse_size;
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = "The script really runs: it reads its data, writes its files and logs, and takes the values that a \
-GPU would compute as zeros. Only the GPU is imagined. What it prints goes to standard error.
+GPU would compute as zeros. Only the GPU is imagined. With `--sandbox` its files and those of the programs that it starts go to a \
+temporary folder, where it finds them again. What it prints goes to standard error.
 
 Exit status: 0 if the run fits the card, 1 if the card runs out of memory, 2 if the script fails otherwise.
 
 Examples:
   highwater dryrun --gpu a100-40 --steps 3 train.py --batch-size 16
+  highwater dryrun --gpu h100 --sandbox --steps 3 train.py
   highwater dryrun --gpu h100 --memory 40GiB -o run.pickle -m my.training
   highwater dryrun --gpu h100 --gpus 8 --ranks 8 --steps 2 train_fsdp.py"
 )]
@@ -50,6 +52,9 @@ pub(crate) struct Args {
     /// What to assume of values that nobody knows, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
+    /// Keep what the script writes in a temporary folder, and throw it away at the end
+    #[arg(long)]
+    pub(super) sandbox: bool,
     /// Do not follow the values of small tensors: faster, and every value that the script reads is zero
     #[arg(long)]
     pub(super) no_values: bool,

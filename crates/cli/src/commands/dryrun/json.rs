@@ -2,6 +2,7 @@
 
 use highwater_analysis::view::{ReportView, SimulateView};
 use highwater_nullgpu::run::{Ending, Process};
+use highwater_nullgpu::sandbox::Writes;
 use serde::Serialize;
 
 use super::Answer;
@@ -30,6 +31,9 @@ pub(super) struct Document<'a> {
     guessed_sizes: &'a [String],
     /// Those that were told success and nothing else.
     unanswered: &'a [String],
+    /// What the script wrote, if that was kept in a sandbox; it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<&'a Writes>,
     report: &'a ReportView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     simulate: Option<&'a SimulateView<'a>>,
@@ -80,6 +84,7 @@ pub(super) fn document<'a>(answer: &'a Answer<'a>) -> Document<'a> {
         processes: &answer.outcome.processes,
         guessed_sizes: &answer.outcome.unanswered.guessed,
         unanswered: &answer.outcome.unanswered.unanswered,
+        sandbox: answer.outcome.writes.as_ref(),
         report: answer.report,
         simulate: answer.simulated.as_ref().map(|(_, view)| view),
     }

@@ -3,6 +3,7 @@
 mod args;
 mod core_library;
 mod json;
+mod sandbox;
 mod text;
 
 use std::ffi::OsString;
@@ -52,7 +53,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         assume: args.assume.iter().cloned().collect(),
         fake_weights: args.fake_weights,
     };
-    let asked = Run { interpreter: &interpreter, arguments: &args.script, machine, watch, ranks: args.ranks() };
+    let sandbox = args.sandbox.then(core_library::find_sandbox).transpose()?;
+    let asked =
+        Run { interpreter: &interpreter, arguments: &args.script, machine, watch, ranks: args.ranks(), sandbox };
     // Ctrl-C reaches the script too, which then leaves what it has recorded; without a handler this program would be gone by
     // then. It can be set once, and only here.
     let _ = ctrlc::set_handler(|| {});

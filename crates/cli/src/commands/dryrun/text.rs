@@ -5,7 +5,7 @@ use std::path::Path;
 
 use highwater_nullgpu::run::{Ending, Process, Read};
 
-use super::Answer;
+use super::{Answer, sandbox};
 use crate::commands::explain;
 use crate::commands::simulate::what_if_text;
 use crate::printable::printable;
@@ -25,6 +25,10 @@ pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()>
     write_end(out, answer)?;
     write_ranks(out, answer)?;
     write_caveats(out, answer)?;
+    if let Some(writes) = &answer.outcome.writes {
+        writeln!(out)?;
+        sandbox::write(out, writes)?;
+    }
     writeln!(out)?;
     if answer.main.how == Ending::Oom
         && let Ok(explained) = explain::text_of_snapshot(answer.analysis, Some(&answer.main.error), &answer.name)
@@ -43,7 +47,7 @@ pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()>
     }
 }
 
-fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
     broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
@@ -171,7 +175,7 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
     write_reads(out, "Assumed", &answer.main.assumed.iter().collect::<Vec<_>>())
 }
 
-fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
     let width = terminal_width().unwrap_or(WIDTH).saturating_sub(4);
     for (index, line) in broken(text, width).iter().enumerate() {
         writeln!(out, "  {} {line}", if index == 0 { "-" } else { " " })?;
