@@ -10,9 +10,9 @@ use std::{fs, io, thread};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind};
-use crate::injected;
 use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
+use crate::{core_library, injected};
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -197,12 +197,13 @@ const GRACE: Duration = Duration::from_secs(30);
 impl Run<'_> {
     /// Writes the stubs into `stubs`, unless they are there, and runs the program; its processes leave their files in `directory`.
     ///
-    /// What the program prints goes to standard error. `core` is the library that answers.
+    /// What the program prints goes to standard error.
     ///
     /// # Errors
     /// There is no PyTorch for CUDA, something cannot be written, or the program cannot be started.
-    pub fn run(&self, core: &Path, stubs: &Path, directory: &Path) -> Result<Outcome, Error> {
-        let prepared = prepare(&self.interpreter.site_packages, core, stubs)?;
+    pub fn run(&self, stubs: &Path, directory: &Path) -> Result<Outcome, Error> {
+        let core = core_library::write(stubs)?;
+        let prepared = prepare(&self.interpreter.site_packages, &core, stubs)?;
         let python = injected::write(stubs)?;
         let trace = directory.join("calls.jsonl");
         let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
