@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::prepare::write_whole;
 
 /// Its bytes; none where no PyTorch for CUDA runs.
-const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.so"));
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libhighwater_nullgpu_core.so"));
 
 /// Writes the library into a directory, unless it is there, and gives its path.
 ///
@@ -39,6 +39,7 @@ mod tests {
         let path = write(directory.path()).unwrap();
         assert_eq!(write(directory.path()).unwrap(), path);
         let library = wanted::read_file(&path).unwrap();
+        assert_eq!(library.soname.as_deref(), Some(CORE_SONAME));
         assert!(library.defined.iter().any(|name| name.contains(stub::REGISTER)), "{:?}", library.defined);
     }
 }
