@@ -11,7 +11,6 @@ fn main() {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../nullgpu-core/src");
     println!("cargo::rerun-if-changed={}", source.display());
-    // The compiler takes the soname from it.
     let library = PathBuf::from(variable("OUT_DIR")).join("libhighwater_nullgpu_core.so");
     if (variable("CARGO_CFG_TARGET_OS").as_str(), variable("CARGO_CFG_TARGET_ARCH").as_str()) != ("linux", "x86_64") {
         // There is no PyTorch for CUDA to stand below; the program says so when it is asked.
