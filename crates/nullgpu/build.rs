@@ -26,6 +26,8 @@ fn main() {
         "-Cpanic=abort",
         "-Cstrip=symbols",
         "--cap-lints=allow",
+        // The name by which the stubs ask for it.
+        "-Clink-arg=-Wl,-soname,libhighwater_nullgpu_core.so",
     ]);
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
         compiler.arg("-Clinker").arg(linker);
