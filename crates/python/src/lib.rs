@@ -11,6 +11,7 @@
 mod column;
 mod cycles;
 mod error;
+mod garbage;
 mod snapshot;
 mod table;
 mod tables;
@@ -29,6 +30,8 @@ mod _highwater {
     use crate::column::Column;
     #[pymodule_export]
     use crate::cycles::{instances, keepers};
+    #[pymodule_export]
+    use crate::garbage::{held_by, may_hold, unreachable};
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]
