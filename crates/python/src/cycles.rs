@@ -2,7 +2,6 @@
 
 use highwater_cycles::Graph;
 use pyo3::exceptions::PyIndexError;
-use pyo3::ffi::PyTypeObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
@@ -24,25 +23,26 @@ pub(crate) fn instances<'py>(objects: &Bound<'py, PyList>, types: Vec<Bound<'py,
 
 /// Some types, to look up those of many objects.
 pub(crate) struct Kinds {
-    wanted: Vec<*mut PyTypeObject>,
+    /// Their addresses.
+    wanted: Vec<usize>,
     may_be_wanted: [bool; 256],
 }
 
 impl Kinds {
     /// Exactly these types, without their subclasses.
     pub(crate) fn new(types: &[Bound<'_, PyType>]) -> Self {
-        let wanted: Vec<_> = types.iter().map(PyTypeMethods::as_type_ptr).collect();
+        let wanted: Vec<_> = types.iter().map(|kind| kind.as_type_ptr().addr()).collect();
         let mut may_be_wanted = [false; 256];
         for kind in &wanted {
-            may_be_wanted[slot(kind.addr())] = true;
+            may_be_wanted[slot(*kind)] = true;
         }
         Self { wanted, may_be_wanted }
     }
 
     /// Whether an object is of one of them.
     pub(crate) fn has(&self, object: &Bound<'_, PyAny>) -> bool {
-        let kind = object.get_type_ptr();
-        self.may_be_wanted[slot(kind.addr())] && self.wanted.contains(&kind)
+        let kind = object.get_type_ptr().addr();
+        self.may_be_wanted[slot(kind)] && self.wanted.contains(&kind)
     }
 }
 

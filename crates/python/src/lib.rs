@@ -12,6 +12,7 @@ mod column;
 mod cycles;
 mod error;
 mod garbage;
+mod last_look;
 mod snapshot;
 mod table;
 mod tables;
@@ -32,6 +33,8 @@ mod _highwater {
     use crate::cycles::{instances, keepers};
     #[pymodule_export]
     use crate::garbage::{held_by, may_hold, unreachable};
+    #[pymodule_export]
+    use crate::last_look::LastLook;
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

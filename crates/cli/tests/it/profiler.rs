@@ -80,7 +80,10 @@ fn a_timeline_and_its_events_differ_in_nothing_that_both_know() {
 fn a_profile_is_no_log() {
     for (file, form) in [(TRACE, "Chrome trace"), (EVENTS, "raw memory timeline"), (TOTALS, "memory timeline")] {
         let said = failure(&format!("explain {file}"));
-        assert!(said.contains(&format!("is a {form} of `torch.profiler`: it does not say which request failed")), "{said}");
+        assert!(
+            said.contains(&format!("is a {form} of `torch.profiler`: it does not say which request failed")),
+            "{said}"
+        );
         assert!(said.contains("hint: `highwater report "), "{said}");
     }
     let said = failure(&format!("explain {TRACE} --capacity 1GiB"));
