@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not _has_cuda():
         skip = pytest.mark.skip(reason="needs a GPU")
         for item in items:
-            if "cuda" in item.keywords:
+            if item.get_closest_marker("cuda") is not None:
                 item.add_marker(skip)
 
 
