@@ -191,6 +191,16 @@ pub struct Outcome {
     pub duration: Duration,
 }
 
+impl Process {
+    /// A process cannot see the status that it ends with; its parent does.
+    fn judge(&mut self, status: ExitStatus) {
+        if self.how == Ending::Exit && !status.success() {
+            self.how = Ending::Error;
+            self.error = status.to_string();
+        }
+    }
+}
+
 /// Time that a program has to leave what it recorded after it should have ended.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -217,13 +227,11 @@ impl Run<'_> {
         let wait_until = self.watch.timeout.map(|timeout| begun + timeout + GRACE);
         let (status, timed_out) = wait(&mut children, wait_until)
             .map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
-        Ok(Outcome {
-            processes: processes(directory)?,
-            unanswered: unanswered(&trace),
-            status,
-            timed_out,
-            duration: begun.elapsed(),
-        })
+        let mut processes = processes(directory)?;
+        if let [only] = processes.as_mut_slice() {
+            only.judge(status);
+        }
+        Ok(Outcome { processes, unanswered: unanswered(&trace), status, timed_out, duration: begun.elapsed() })
     }
 
     fn command(&self, prepared: &Prepared, machine: &Machine, python: &Path, directory: &Path) -> Command {
