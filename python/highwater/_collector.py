@@ -344,9 +344,15 @@ def _looked_at(generation: int) -> list[Any]:
     if sys.version_info >= (3, 14) and generation > 0:
         # An increment of the old generation, of which nobody says what is in it.
         return gc.get_objects()
-    objects = gc.get_objects(generation=0)
-    for older in range(1, generation + 1):
-        objects += gc.get_objects(generation=older)
+    # Before there is another list of them: that would be one of the youngest, and hold itself.
+    youngest = gc.get_objects(generation=0)
+    if generation == 0:
+        return youngest
+    # The oldest are by far the most, and so not copied.
+    objects = gc.get_objects(generation=generation)
+    for younger in range(1, generation):
+        objects += gc.get_objects(generation=younger)
+    objects += youngest
     return objects
 
 
