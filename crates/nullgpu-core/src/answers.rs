@@ -44,7 +44,7 @@ macro_rules! answers {
 pub(crate) use answers;
 
 /// Every table, in no order that matters: a name is in one of them once.
-static TABLES: [&[Answer]; 12] = [
+static TABLES: [&[Answer]; 16] = [
     crate::memory::ANSWERS,
     crate::copies::ANSWERS,
     crate::devices::ANSWERS,
@@ -53,7 +53,11 @@ static TABLES: [&[Answer]; 12] = [
     crate::driver::ANSWERS,
     crate::math::ANSWERS,
     crate::compilers::ANSWERS,
-    crate::cudnn::ANSWERS,
+    crate::cudnn::TABLES[0],
+    crate::cudnn::TABLES[1],
+    crate::cudnn::TABLES[2],
+    crate::cudnn::TABLES[3],
+    crate::cudnn::TABLES[4],
     crate::nccl::ANSWERS,
     crate::nvml::ANSWERS,
     crate::virtual_memory::ANSWERS,
