@@ -120,7 +120,7 @@ pub(crate) fn copy(to: Out<u8>, from: In, size: usize) {
         (true, false) => match known(from.address(), size) {
             Some(bytes) => to.put_bytes(&bytes),
             None => {
-                to.fill(0, size);
+                to.fill(launches::unknown_byte(size), size);
                 UNKNOWN_READS.fetch_add(1, Ordering::Relaxed);
                 UNKNOWN_READ_BYTES.fetch_add(size as u64, Ordering::Relaxed);
             }
