@@ -8,6 +8,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 """
 
 from highwater import cycles
+from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
@@ -18,6 +19,7 @@ from highwater._table import Column, Table
 __all__ = [
     "Check",
     "Column",
+    "DryRunError",
     "Frame",
     "NamedTensors",
     "Recorder",
@@ -26,6 +28,7 @@ __all__ = [
     "Table",
     "__version__",
     "cycles",
+    "dryrun",
     "load",
     "name_tensors",
     "phase",

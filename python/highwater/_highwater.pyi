@@ -2,14 +2,18 @@ from typing import Any, final
 
 __all__ = [
     "Column",
+    "LastLook",
     "Snapshot",
     "Table",
     "__version__",
+    "held_by",
     "instances",
     "keepers",
     "main",
+    "may_hold",
     "parse_size",
     "ui_is_built",
+    "unreachable",
 ]
 
 __version__: str
@@ -73,7 +77,17 @@ class Snapshot:
     def html(self, name: str, what_if: bool | None) -> bytes: ...
     def pickle(self) -> bytes: ...
 
+@final
+class LastLook:
+    def __new__(cls, died: Any) -> LastLook: ...
+    def expect(self, types: list[type], known: set[int]) -> None: ...
+    def clear(self) -> None: ...
+    def __call__(self, phase: str, info: dict[str, int]) -> None: ...
+
 def instances(objects: list[Any], types: list[type]) -> list[Any]: ...
+def held_by(objects: list[Any]) -> list[Any]: ...
+def may_hold(objects: list[Any], types: list[type]) -> bool: ...
+def unreachable(objects: list[Any]) -> list[Any]: ...
 def keepers(
     count: int, sources: list[int], targets: list[int], asked: list[int]
 ) -> tuple[

@@ -24,6 +24,7 @@ pub mod category;
 pub mod counterfactual;
 pub mod device;
 pub mod diff;
+pub mod events;
 pub mod explain;
 pub mod findings;
 pub mod folding;

@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, diff, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
+    check, completions, diff, dryrun, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
 };
 
 /// Shows and explains the GPU memory use of PyTorch programs.
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Run a Python script and record its memory
     Run(run::Args),
+    /// Run a Python script with no GPU, and say what it would have taken on one
+    Dryrun(dryrun::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
     /// Convert the snapshot for another program

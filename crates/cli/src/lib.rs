@@ -17,6 +17,7 @@ mod moment;
 mod output;
 mod printable;
 mod progress;
+mod python;
 mod report;
 mod table;
 mod units;

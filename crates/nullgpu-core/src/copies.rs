@@ -3,13 +3,13 @@
 //! compare notes between ranks (host to device, through NCCL, to the host) get their own bytes this way.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
 use crate::ffi::{In, Out};
 use crate::launches;
 use crate::memory::is_device;
+use crate::reads;
 use crate::status::{SUCCESS, Status};
 
 /// Larger copies are not remembered.
@@ -31,19 +31,6 @@ struct Mirror {
 }
 
 static MIRROR: Mutex<Mirror> = Mutex::new(Mirror { known: VecDeque::new(), launches: 0 });
-static UNKNOWN_READS: AtomicU64 = AtomicU64::new(0);
-static UNKNOWN_READ_BYTES: AtomicU64 = AtomicU64::new(0);
-
-/// How often a program read a value of a device that is not known.
-pub(crate) fn unknown_reads() -> u64 {
-    UNKNOWN_READS.load(Ordering::Relaxed)
-}
-
-/// How many bytes those were.
-pub(crate) fn unknown_read_bytes() -> u64 {
-    UNKNOWN_READ_BYTES.load(Ordering::Relaxed)
-}
-
 /// The mirror as the last kernel left it: empty.
 fn mirror() -> MutexGuard<'static, Mirror> {
     let mut mirror = MIRROR.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,12 +104,11 @@ pub(crate) fn copy(to: Out<u8>, from: In, size: usize) {
             note(to.address(), size, bytes);
         }
         (true, true) => note(to.address(), size, known(from.address(), size)),
-        (true, false) => match known(from.address(), size) {
+        (true, false) => match reads::answer(size).or_else(|| known(from.address(), size)) {
             Some(bytes) => to.put_bytes(&bytes),
             None => {
                 to.fill(launches::unknown_byte(size), size);
-                UNKNOWN_READS.fetch_add(1, Ordering::Relaxed);
-                UNKNOWN_READ_BYTES.fetch_add(size as u64, Ordering::Relaxed);
+                reads::note_unknown(size);
             }
         },
     }

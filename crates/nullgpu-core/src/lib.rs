@@ -14,6 +14,8 @@ mod answers;
 mod books;
 mod compilers;
 mod copies;
+#[expect(unsafe_code, reason = "signal handlers")]
+mod crashes;
 mod cudnn;
 mod devices;
 mod driver;
@@ -26,6 +28,7 @@ mod math;
 mod memory;
 mod nccl;
 mod nvml;
+mod reads;
 mod register;
 mod settings;
 mod sizes;
@@ -33,4 +36,6 @@ mod status;
 mod streams;
 mod virtual_memory;
 
-pub use register::{Record, highwater_nullgpu_register};
+pub use crashes::highwater_nullgpu_when_crashed;
+pub use reads::{highwater_nullgpu_answer_reads, highwater_nullgpu_unknown_reads};
+pub use register::{Record, highwater_nullgpu_register, highwater_nullgpu_write_trace};

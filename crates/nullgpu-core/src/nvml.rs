@@ -2,13 +2,15 @@
 
 use crate::answers::answers;
 use crate::devices;
-use crate::ffi::{Fixed, Out, Text};
+use crate::ffi::{Fixed, In, Out, Text};
 use crate::memory;
 use crate::settings;
 use crate::status::{SUCCESS, Status};
 
 /// `NVML_ERROR_INVALID_ARGUMENT`
 const INVALID_ARGUMENT: Status = 2;
+/// `NVML_ERROR_INSUFFICIENT_SIZE`
+const INSUFFICIENT_SIZE: Status = 7;
 /// `NVML_ERROR_NOT_SUPPORTED`
 const NOT_SUPPORTED: Status = 3;
 
@@ -23,6 +25,26 @@ fn handle(out: Out<usize>, device: u32) -> Status {
 
 fn device(handle: usize) -> usize {
     handle.saturating_sub(1)
+}
+
+/// The processes on a device: this one, if it has room for one, which is how PyTorch says what a process has in use.
+///
+/// `nvmlProcessInfo_t`: the process's number, its bytes, and in the later form two numbers of what it has a part of only.
+fn running(handle: usize, count: Out<u32>, processes: Out<u8>, size: usize) -> Status {
+    let room = In::from(count.bytes()).read_at::<u32>(0).unwrap_or(0);
+    let used = memory::used(device(handle));
+    if used == 0 {
+        count.put(0);
+        return SUCCESS;
+    }
+    count.put(1);
+    if room == 0 || processes.address() == 0 {
+        return INSUFFICIENT_SIZE;
+    }
+    processes.fill(0xff, size);
+    processes.put_bytes(&u64::from(std::process::id()).to_ne_bytes());
+    processes.after(8).put_bytes(&(settings::get().context_bytes + used).to_ne_bytes());
+    SUCCESS
 }
 
 answers! {
@@ -79,14 +101,12 @@ answers! {
         SUCCESS
     }
 
-    fn nvmlDeviceGetComputeRunningProcesses(_handle: usize, count: Out<u32>) -> Status {
-        count.put(0);
-        SUCCESS
+    fn nvmlDeviceGetComputeRunningProcesses(handle: usize, count: Out<u32>, processes: Out<u8>) -> Status {
+        running(handle, count, processes, 16)
     }
 
-    fn nvmlDeviceGetComputeRunningProcesses_v3(_handle: usize, count: Out<u32>) -> Status {
-        count.put(0);
-        SUCCESS
+    fn nvmlDeviceGetComputeRunningProcesses_v3(handle: usize, count: Out<u32>, processes: Out<u8>) -> Status {
+        running(handle, count, processes, 24)
     }
 
     fn nvmlSystemGetCudaDriverVersion_v2(out: Out<i32>) -> Status {

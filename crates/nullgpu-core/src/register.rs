@@ -2,11 +2,11 @@
 
 use std::ffi::{CStr, c_char};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 use crate::answers::{self, Found};
-use crate::{copies, launches, settings};
+use crate::{launches, reads, settings};
 
 /// What a stub hands over; its words are described in `highwater_nullgpu::elf::stub`.
 #[repr(C)]
@@ -17,10 +17,14 @@ pub struct Record {
     count: u64,
     counters: *const AtomicU64,
     slots: *const AtomicU64,
+    last: *const AtomicPtr<AtomicUsize>,
 }
 
 /// The layout of [`Record`] that is understood.
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
+
+/// The address of the counter of the function that was called last, by any thread.
+static LAST: AtomicUsize = AtomicUsize::new(0);
 
 struct Function {
     name: &'static str,
@@ -72,7 +76,19 @@ pub unsafe extern "C" fn highwater_nullgpu_register(record: *const Record) {
         }
         functions.push(Function { name, answer, calls });
     }
+    // SAFETY: as above; a word, aligned, of which calls only ever read the address.
+    unsafe { &*record.last }.store((&raw const LAST).cast_mut(), Ordering::Release);
     LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner).push(Library { soname, functions });
+}
+
+/// The function that was called last; nothing if none was, or another thread is just being asked.
+///
+/// For a process that is crashing: it takes no lock that it would have to wait for.
+pub(crate) fn last_called() -> Option<&'static str> {
+    let last = LAST.load(Ordering::Relaxed);
+    let libraries = LIBRARIES.try_lock().ok()?;
+    let functions = libraries.iter().flat_map(|library| &library.functions);
+    functions.into_iter().find(|function| std::ptr::from_ref(function.calls) as usize == last).map(|known| known.name)
 }
 
 fn text(text: &'static CStr) -> &'static str {
@@ -84,7 +100,19 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> i32;
 }
 
+/// Adds this process's line to the trace now: for a process that ends at once. There is no second one at its end.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_write_trace() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(write_trace);
+}
+
 extern "C" fn at_exit() {
+    highwater_nullgpu_write_trace();
+}
+
+fn write_trace() {
     let Some(path) = &settings::get().trace else { return };
     let Some(line) = trace_line() else { return };
     // Several processes may write to one file: a line each, in one piece. A file that cannot be written is nobody's
@@ -104,8 +132,8 @@ fn trace_line() -> Option<String> {
         r#"{{"pid":{},"launches":{},"unknown_reads":{},"unknown_read_bytes":{},"calls":{{"#,
         std::process::id(),
         launches::count(),
-        copies::unknown_reads(),
-        copies::unknown_read_bytes(),
+        reads::unknown(),
+        reads::unknown_bytes(),
     );
     let libraries = LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut guessed, mut unanswered) = (String::new(), String::new());

@@ -26,8 +26,29 @@ impl Error {
 #[non_exhaustive]
 pub enum Kind {
     /// No PyTorch is installed there.
-    #[error("there is no torch in this directory")]
+    #[error("there is no torch")]
     NoTorch,
+    /// The interpreter cannot be started.
+    #[error("cannot be started: {0}")]
+    NotStarted(std::io::Error),
+    /// What was started is no Python.
+    #[error("does not answer as Python does: {said}")]
+    NoPython {
+        /// The last line of what it said.
+        said: String,
+    },
+    /// A Python for another system.
+    #[error("runs programs for {system}")]
+    OtherSystem {
+        /// Which, with its processor.
+        system: String,
+    },
+    /// A Python that is too old.
+    #[error("is Python {}.{}", version.0, version.1)]
+    OldPython {
+        /// Which.
+        version: (u32, u32),
+    },
     /// A PyTorch for processors only, or for other makers' cards.
     #[error("torch {version} is built without CUDA")]
     WithoutCuda {
@@ -46,7 +67,7 @@ pub enum Kind {
     /// Something could not be written.
     #[error("cannot write it: {0}")]
     Write(std::io::Error),
-    /// The core library is not where it should be.
+    /// There is no core library, or none for this system.
     #[error("the null GPU's library is not there")]
     NoCore,
     /// The loader's list of libraries cannot hold this path.
@@ -58,11 +79,17 @@ impl Kind {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Kind::NoTorch => Some("name an interpreter that has torch with `--python`"),
+            Kind::NoTorch | Kind::NotStarted(_) | Kind::NoPython { .. } => {
+                Some("name the interpreter that has torch with `--python`")
+            }
+            Kind::OtherSystem { .. } => Some(
+                "a dry run needs PyTorch for CUDA, which there is for Linux on x86-64: use a container or a machine of that kind",
+            ),
+            Kind::OldPython { .. } => Some("use Python 3.9 or newer"),
             Kind::WithoutCuda { .. } => {
                 Some("install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux")
             }
-            Kind::NoCore => Some("build it with `cargo build -p highwater-nullgpu-core`, beside the program"),
+            Kind::NoCore => Some("it is in builds of highwater for Linux on x86-64"),
             Kind::Unloadable => Some("use a directory whose path has neither"),
             _ => None,
         }

@@ -9,11 +9,15 @@
 //! outside the child process changes; no compiler is needed.
 
 pub mod card;
+pub mod core_library;
 pub mod elf;
 mod error;
+mod injected;
 pub mod install;
+pub mod interpreter;
 pub mod looked_up;
 mod prepare;
+pub mod run;
 
 pub use error::{Error, Kind};
 pub use prepare::{Machine, Prepared, prepare};

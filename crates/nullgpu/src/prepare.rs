@@ -195,7 +195,7 @@ fn add_looked_up(libraries: &mut Libraries) {
 }
 
 /// Writes a file so that another process sees all of it or nothing.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = path.with_file_name(name);

@@ -11,6 +11,8 @@
 mod column;
 mod cycles;
 mod error;
+mod garbage;
+mod last_look;
 mod snapshot;
 mod table;
 mod tables;
@@ -29,6 +31,10 @@ mod _highwater {
     use crate::column::Column;
     #[pymodule_export]
     use crate::cycles::{instances, keepers};
+    #[pymodule_export]
+    use crate::garbage::{held_by, may_hold, unreachable};
+    #[pymodule_export]
+    use crate::last_look::LastLook;
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

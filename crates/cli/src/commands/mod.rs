@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
+pub(crate) mod dryrun;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod live;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => return simulate::run(&args),
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => return check::run(&args),
+        Command::Dryrun(args) => return dryrun::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::View(args) => view::run(&args),
         Command::Export(args) => export::run(&args),

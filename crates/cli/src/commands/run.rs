@@ -1,11 +1,11 @@
 //! `highwater run SCRIPT`: runs a Python script and records it, by the Python package.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::error::Problem;
+use crate::python::interpreter;
 
 /// Options of `highwater run`.
 #[derive(Debug, clap::Args)]
@@ -50,14 +50,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         command.arg("--stacks").arg(stacks);
     }
     Ok(become_it(command.args(&args.script)).map_err(|error| not_started(&python, &error))?)
-}
-
-/// The interpreter of the active environment.
-fn interpreter() -> PathBuf {
-    let place = if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" };
-    let environment = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(env::var_os);
-    let own = environment.map(|root| PathBuf::from(root).join(place)).filter(|python| python.is_file());
-    own.unwrap_or_else(|| if cfg!(windows) { "python" } else { "python3" }.into())
 }
 
 /// Says if an interpreter cannot do it.

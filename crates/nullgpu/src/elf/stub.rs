@@ -1,7 +1,7 @@
 //! Writes a shared object that stands in for a library, without a compiler or a linker.
 //!
-//! A stub has a function for each name that is asked of it. A function counts its call and jumps to where its slot of a
-//! table points: at first to code that returns 0. When the stub is loaded, its one initialiser hands that table, with the
+//! A stub has a function for each name that is asked of it. A function counts its call, leaves word that it was the last to be
+//! called, and jumps to where its slot of a table points: at first to code that returns 0. When the stub is loaded, its one initialiser hands that table, with the
 //! names and the counters, to the core library ([`REGISTER`]), which puts the addresses of its own answers there. So a stub
 //! knows nothing of what the core can answer, and stays as it is when the core learns more.
 
@@ -17,18 +17,19 @@ pub const CORE_SONAME: &str = "libhighwater_nullgpu_core.so";
 /// The function of the core that a stub calls when it is loaded, with the address of its [record](RECORD_SIZE).
 pub const REGISTER: &str = "highwater_nullgpu_register";
 
-/// What a stub hands over, six words: the number of this layout, the address of its soname, the address of its names (each
-/// ended by a zero byte, one after the other), how many they are, the address of as many 64-bit counters, and the
-/// address of as many slots.
-pub const RECORD_SIZE: u64 = 48;
+/// What a stub hands over, seven words: the number of this layout, the address of its soname, the address of its names (each
+/// ended by a zero byte, one after the other), how many they are, the address of as many 64-bit counters, the
+/// address of as many slots, and the address of a word that holds where a call leaves the address of its counter.
+pub const RECORD_SIZE: u64 = 56;
 
 /// The number of the record's layout.
-pub const RECORD_LAYOUT: u64 = 1;
+pub const RECORD_LAYOUT: u64 = 2;
 
 const PAGE: u64 = 0x1000;
 const WORD: u64 = 8;
-/// A function: `lock inc qword [counter]`, `jmp [slot]`, two bytes to fill up.
-const FUNCTION_SIZE: u64 = 16;
+/// A function: `lock inc qword [counter]`, `lea r11, [counter]`, `mov r10, [last]`, `mov [r10], r11`, `jmp [slot]`, and a byte to
+/// fill up. No caller expects these two registers to be kept, and no argument is in them.
+const FUNCTION_SIZE: u64 = 32;
 
 /// Why a stub could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -115,8 +116,8 @@ impl Stub<'_> {
         let dynstr_size = u64::from(writer.dynstr_len());
         let versym = if verdef_count > 0 { writer.reserve_gnu_versym() } else { 0 };
         let verdef = writer.reserve_gnu_verdef(verdef_count, verdef_count.into());
-        // Four words of the record, the initialiser, every slot, and the core's function.
-        let relocation_count = 4 + 1 + self.named.len() + 1;
+        // Five words of the record, the initialiser, where the last call is left, every slot, and the core's function.
+        let relocation_count = 5 + 1 + 1 + self.named.len() + 1;
         let relocations = writer.reserve_relocations(relocation_count, true);
         let relocations_size = relocation_count as u64 * 24;
         let texts = self.texts();
@@ -134,6 +135,9 @@ impl Stub<'_> {
         let init_array = writer.reserve(WORD, WORD);
         let record = writer.reserve(RECORD_SIZE, WORD);
         let imported = writer.reserve(WORD, WORD);
+        let last = writer.reserve(WORD, WORD);
+        // Where the last call is left as long as nobody says otherwise.
+        let last_here = writer.reserve(WORD, WORD);
         let slots = writer.reserve(count * WORD, WORD);
         let data_end = writer.reserved_len();
         let counters = data_end;
@@ -250,9 +254,10 @@ impl Stub<'_> {
         };
         let names_at = texts_at + self.soname.len() as u64 + 1;
         relative(init_array, init_at)?;
-        for (word, target) in [(1, texts_at), (2, names_at), (4, counters), (5, slots)] {
+        for (word, target) in [(1, texts_at), (2, names_at), (4, counters), (5, slots), (6, last)] {
             relative(record + word * WORD, target)?;
         }
+        relative(last, last_here)?;
         for index in 0..count {
             relative(slots + index * WORD, zero_at)?;
         }
@@ -265,9 +270,14 @@ impl Stub<'_> {
             let at = code_at + index * FUNCTION_SIZE;
             writer.write(&[0xf0, 0x48, 0xff, 0x05]);
             writer.write(&distance(at + 8, counters + index * WORD)?);
+            writer.write(&[0x4c, 0x8d, 0x1d]);
+            writer.write(&distance(at + 15, counters + index * WORD)?);
+            writer.write(&[0x4c, 0x8b, 0x15]);
+            writer.write(&distance(at + 22, last)?);
+            writer.write(&[0x4d, 0x89, 0x1a]);
             writer.write(&[0xff, 0x25]);
-            writer.write(&distance(at + 14, slots + index * WORD)?);
-            writer.write(&[0xcc; 2]);
+            writer.write(&distance(at + 31, slots + index * WORD)?);
+            writer.write(&[0xcc]);
         }
         // xor eax, eax; ret
         writer.write(&[0x31, 0xc0, 0xc3]);
@@ -300,7 +310,7 @@ impl Stub<'_> {
         writer.write_dynamic(elf::DT_NULL, 0)?;
         writer.pad_until(record);
         // The addresses among these words are the relocations' business.
-        for word in [RECORD_LAYOUT, 0, 0, count, 0, 0] {
+        for word in [RECORD_LAYOUT, 0, 0, count, 0, 0, 0] {
             writer.write(&word.to_le_bytes());
         }
         writer.pad_until(data_end);

@@ -1,6 +1,7 @@
 //! `highwater diff`: what changed from one recording to another.
 
 mod batch;
+mod events;
 mod json;
 mod text;
 
@@ -28,7 +29,8 @@ const MAX_ROWS: u64 = 1 << 40;
   highwater diff before.pickle after.pickle
   highwater diff first.pickle second.pickle --at end     two dumps of one process: what grew between them
   highwater diff batch8.pickle batch16.pickle --at iteration:2
-  highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB     the largest batch that fits")]
+  highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB     the largest batch that fits
+  highwater diff real.pickle dryrun.pickle --events     whether both did the very same")]
 pub(crate) struct Args {
     /// The snapshots: each is compared with the first
     #[arg(num_args = 2.., required = true, value_name = "FILE")]
@@ -43,6 +45,9 @@ pub(crate) struct Args {
     /// Say the largest batch whose peak is within so much memory, such as `24GiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
+    /// Compare entry by entry, action, size and stream: whether a program did the very same in two runs
+    #[arg(long, conflicts_with_all = ["at", "rows", "capacity"])]
+    events: bool,
     /// Only this device
     #[arg(long, value_name = "N")]
     device: Option<u32>,
@@ -104,6 +109,9 @@ pub(crate) fn moment(text: &str) -> Result<Moment, &'static str> {
 /// If a snapshot cannot be read, or they have no device in common.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let snapshots = args.files.iter().map(|file| input::read_snapshot(file)).collect::<Result<Vec<Snapshot>, _>>()?;
+    if args.events {
+        return events::run(args, &snapshots);
+    }
     let analyses: Vec<Analysis<'_>> = snapshots.iter().map(analyse).collect();
     let names = args.files.iter().map(|file| input::short_name(file)).collect();
     let asked = Asked { at: args.at, device: args.device, rows: args.rows.clone(), capacity_bytes: args.capacity };

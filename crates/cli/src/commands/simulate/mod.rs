@@ -6,7 +6,7 @@ mod requests;
 mod requests_view;
 mod verify;
 pub(crate) mod what_if;
-mod what_if_text;
+pub(crate) mod what_if_text;
 
 use std::process::ExitCode;
 

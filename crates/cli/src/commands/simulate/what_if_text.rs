@@ -19,7 +19,7 @@ const LISTED: usize = 5;
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, view: &SimulateView<'_>, name: &str, study: &Study) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, view: &SimulateView<'_>, name: &str, study: &Study) -> io::Result<()> {
     writeln!(out, "{name}, device {}: {}", view.device, replayed(view, study))?;
     if let Some(premise) = &view.premise {
         paragraph(out, &format!("Take what follows with care: {premise}."))?;

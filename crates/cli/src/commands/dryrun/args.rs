@@ -1,0 +1,150 @@
+//! The options of `highwater dryrun`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use highwater_nullgpu::run::Ranks;
+
+use crate::args::Format;
+use crate::units::parse_size;
+
+/// Options of `highwater dryrun`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "The script really runs: it reads its data, writes its files and logs, and takes the values that a \
+GPU would compute as zeros. Only the GPU is imagined. What it prints goes to standard error.
+
+Exit status: 0 if the run fits the card, 1 if the card runs out of memory, 2 if the script fails otherwise.
+
+Examples:
+  highwater dryrun --gpu a100-40 --steps 3 train.py --batch-size 16
+  highwater dryrun --gpu h100 --memory 40GiB -o run.pickle -m my.training
+  highwater dryrun --gpu h100 --gpus 8 --ranks 8 --steps 2 train_fsdp.py"
+)]
+pub(crate) struct Args {
+    /// The card to be, such as `h100` or `rtx4090`
+    #[arg(long, value_name = "CARD", default_value = "h200")]
+    pub(super) gpu: String,
+    /// Give the card this much memory, such as `16GiB`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(super) memory: Option<u64>,
+    /// How many cards there are, 16 at most [default: 1, or one for each rank]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)))]
+    gpus: Option<u32>,
+    /// End after so many steps of the optimizer [default: the script runs to its end]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) steps: Option<u64>,
+    /// End after this time, such as `90s`, `10m` or `1h`
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) timeout: Option<Duration>,
+    /// Start so many ranks of the script, as `torchrun` does on one machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
+    ranks: Option<u32>,
+    /// Start one rank, the first, which believes in N; the others are not there
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    imagine_ranks: Option<u32>,
+    /// Make the weights that the script loads out of nothing: a checkpoint's configuration is enough
+    #[arg(long)]
+    pub(super) fake_weights: bool,
+    /// What to assume of values that nobody knows, such as `nonzero=0.5`; may be repeated
+    #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
+    pub(super) assume: Vec<(String, String)>,
+    /// Do not follow the values of small tensors: faster, and every value that the script reads is zero
+    #[arg(long)]
+    pub(super) no_values: bool,
+    /// The interpreter that has torch [default: the active environment's, else `python3`]
+    #[arg(long, value_name = "PATH")]
+    pub(super) python: Option<PathBuf>,
+    /// Keep the recording in this file; of several ranks, the others' beside it
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
+    /// How to print the answer
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+    /// The script, or `-m` and a module, and what is the script's
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCRIPT|-m MODULE")]
+    pub(super) script: Vec<OsString>,
+}
+
+/// More cards than one machine is imagined with.
+const GPUS_MAX: u32 = 16;
+/// The cards of a machine on which many ranks are imagined.
+const GPUS_OF_MANY: u32 = 8;
+
+impl Args {
+    /// How many cards there are.
+    pub(super) fn gpus(&self) -> u32 {
+        let wanted = self.ranks.or_else(|| self.imagine_ranks.map(|ranks| ranks.min(GPUS_OF_MANY)));
+        self.gpus.or(wanted).unwrap_or(1)
+    }
+
+    /// How many processes run the script.
+    pub(super) fn ranks(&self) -> Ranks {
+        match (self.ranks, self.imagine_ranks) {
+            (Some(ranks), _) => Ranks::Launched(ranks),
+            (None, Some(ranks)) => Ranks::Imagined(ranks),
+            (None, None) => Ranks::Alone,
+        }
+    }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[number.len()..] {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("`{other}` is no unit: `s`, `m` and `h` are")),
+    };
+    let count: f64 = number.parse().map_err(|_| format!("`{text}` is no time: try `90s` or `10m`"))?;
+    Duration::try_from_secs_f64(count * seconds)
+        .ok()
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| format!("`{text}` is no time that can be waited"))
+}
+
+fn parse_assumption(text: &str) -> Result<(String, String), String> {
+    /// What can be assumed, and the words for it beside a share between 0 and 1.
+    const KNOWN: [(&str, &[&str]); 2] =
+        [("nonzero", &["full", "none", "uniform"]), ("routing", &["balanced", "unknown"])];
+    let (what, how) = text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`: try `nonzero=0.5`"))?;
+    let Some((_, words)) = KNOWN.iter().find(|(known, _)| *known == what) else {
+        return Err(format!("nothing can be assumed of `{what}`: `nonzero` and `routing` are known"));
+    };
+    let is_share = what == "nonzero" && how.parse::<f64>().is_ok_and(|share| (0.0..=1.0).contains(&share));
+    if is_share || words.contains(&how) {
+        return Ok((what.to_owned(), how.to_owned()));
+    }
+    let share = if what == "nonzero" { ", or a share between 0 and 1" } else { "" };
+    Err(format!("`{how}` is not how `{what}` can be: {}{share}", words.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        for wrong in ["", "s", "3d", "-1s", "0", "infs", "1e300h"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn assumptions_are_those_that_are_known() {
+        let pair = |what: &str, how: &str| Ok((what.to_owned(), how.to_owned()));
+        assert_eq!(parse_assumption("nonzero=0.25"), pair("nonzero", "0.25"));
+        assert_eq!(parse_assumption("nonzero=uniform"), pair("nonzero", "uniform"));
+        assert_eq!(parse_assumption("routing=balanced"), pair("routing", "balanced"));
+        for wrong in ["nonzero", "nonzero=2", "routing=0.5", "item=1"] {
+            assert!(parse_assumption(wrong).is_err(), "{wrong}");
+        }
+    }
+}

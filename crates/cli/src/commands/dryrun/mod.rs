@@ -1,0 +1,225 @@
+//! `highwater dryrun SCRIPT`: runs a script over the null GPU, and says what it would have taken on a real card.
+
+mod args;
+mod json;
+mod text;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use highwater_analysis::view::answer::Replayed;
+use highwater_analysis::view::{self, ReportView, SimulateView};
+use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_nullgpu::Machine;
+use highwater_nullgpu::card::{CARDS, Card};
+use highwater_nullgpu::interpreter::Interpreter;
+use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch, stubs_directory};
+
+pub(crate) use args::Args;
+
+use super::CHECK_FAILED;
+use super::simulate::what_if::Asked;
+use crate::args::Format;
+use crate::error::{BAD_INPUT, Problem};
+use crate::input::{read_snapshot, short_name};
+use crate::output::{exists, to_stdout, write_json};
+use crate::progress::SimulationBar;
+use crate::python;
+
+/// Runs the script, and answers.
+///
+/// # Errors
+/// The script cannot be run at all; one that fails is answered, with exit status 1 or 2.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let card = card(&args.gpu)?;
+    check_script(&args.script)?;
+    check_output(args)?;
+    let asked = args.python.clone().unwrap_or_else(python::interpreter);
+    let interpreter = Interpreter::new(&asked).map_err(|error| refused(&error))?;
+    let directory = tempfile::Builder::new()
+        .prefix("highwater-dryrun-")
+        .tempdir()
+        .context("a temporary directory cannot be made")?;
+    let machine = Machine { memory_bytes: args.memory, devices: args.gpus(), ..Machine::new(card) };
+    let watch = Watch {
+        steps: args.steps,
+        timeout: args.timeout,
+        without_values: args.no_values,
+        assume: args.assume.iter().cloned().collect(),
+        fake_weights: args.fake_weights,
+    };
+    let asked = Run { interpreter: &interpreter, arguments: &args.script, machine, watch, ranks: args.ranks() };
+    // Ctrl-C reaches the script too, which then leaves what it has recorded; without a handler this program would be gone by
+    // then. It can be set once, and only here.
+    let _ = ctrlc::set_handler(|| {});
+    let outcome = asked.run(&stubs_directory(&interpreter), directory.path()).map_err(|error| refused(&error))?;
+    let outcome = kept(outcome, args)?;
+    let status = status(&outcome);
+    let Some(main) = outcome.processes.first() else {
+        return Err(nothing_recorded(&outcome, args).into());
+    };
+    let snapshot = read_snapshot(recording(main))?;
+    let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
+    // Of the cards of other ranks a process records that it looked at them.
+    analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
+    let report = view::report(&analysis);
+    let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
+    let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
+    let answer = Answer {
+        args,
+        card,
+        machine: &asked.machine,
+        outcome: &outcome,
+        main,
+        analysis: &analysis,
+        report: &report,
+        // Of the driver's own allocator there is nothing to run again.
+        simulated: no_question.answered(&analysis, &name, &SimulationBar::default()).ok(),
+        name,
+    };
+    to_stdout(|out| match args.format {
+        Format::Json => write_json(out, &json::document(&answer)),
+        Format::Text => text::write(out, &answer),
+    })?;
+    Ok(status)
+}
+
+/// All there is to say, before it is said as text or as JSON.
+struct Answer<'a> {
+    args: &'a Args,
+    card: &'static Card,
+    machine: &'a Machine,
+    outcome: &'a Outcome,
+    /// The process whose recording is explained.
+    main: &'a Process,
+    analysis: &'a Analysis<'a>,
+    report: &'a ReportView<'a>,
+    simulated: Option<(Replayed, SimulateView<'a>)>,
+    /// How messages call the recording.
+    name: String,
+}
+
+impl Answer<'_> {
+    /// What the card has.
+    fn memory_bytes(&self) -> u64 {
+        self.machine.memory_bytes.unwrap_or(self.card.memory_bytes)
+    }
+}
+
+fn card(name: &str) -> Result<&'static Card, Problem> {
+    Card::named(name).ok_or_else(|| {
+        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
+        Problem::new(format!("`--gpu {name}` is no card that is known"))
+            .hint(format!("known: {}; `--memory` gives one another size", names.join(", ")))
+    })
+}
+
+/// Says early what Python would say late.
+fn check_script(script: &[OsString]) -> Result<(), Problem> {
+    match script {
+        [option] if option == "-m" => Err(Problem::new("`-m` wants the name of a module")),
+        [option, ..] if option == "-m" || option == "-c" => Ok(()),
+        [path, ..] if !Path::new(path).exists() => {
+            Err(Problem::new(format!("there is no script `{}`", Path::new(path).display()))
+                .hint("options of `highwater dryrun` stand before the script, those of the script behind it"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_output(args: &Args) -> Result<(), Problem> {
+    match &args.output {
+        Some(path) if !args.force && path.exists() => Err(exists(path)),
+        _ => Ok(()),
+    }
+}
+
+/// An error of the null GPU, in this program's form.
+fn refused(error: &highwater_nullgpu::Error) -> Problem {
+    let problem = Problem::new(error.to_string());
+    match error.kind.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// 0 if all is well, 1 if the card ran out of memory, 2 if the script failed.
+fn status(outcome: &Outcome) -> ExitCode {
+    let ended = |how: Ending| outcome.processes.iter().any(|process| process.how == how);
+    if ended(Ending::Oom) {
+        ExitCode::from(CHECK_FAILED)
+    } else if outcome.timed_out || !outcome.status.success() {
+        ExitCode::from(BAD_INPUT)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn nothing_recorded(outcome: &Outcome, args: &Args) -> Problem {
+    let script = Path::new(&args.script[usize::from(args.script.len() > 1 && args.script[0] == "-m")]).display();
+    if outcome.timed_out {
+        return Problem::new(format!("`{script}` took too long, and had not used CUDA by then"))
+            .hint("give it more time with `--timeout`");
+    }
+    if outcome.status.success() {
+        return Problem::new(format!("`{script}` has allocated nothing on a GPU")).hint(
+            "it may choose the CPU: see what it makes of `torch.cuda.is_available()`, which is true in a dry run",
+        );
+    }
+    Problem::new(format!("`{script}` failed before it allocated anything on the GPU ({})", outcome.status))
+        .hint("what it said itself stands above")
+}
+
+/// Moves the recordings to where they are wanted: rank 0's to the file that is named, the others' beside it.
+fn kept(mut outcome: Outcome, args: &Args) -> anyhow::Result<Outcome> {
+    let Some(path) = &args.output else { return Ok(outcome) };
+    for (index, process) in outcome.processes.iter_mut().enumerate() {
+        let target = if index == 0 { path.clone() } else { beside(path, &name_of(process)) };
+        let source = recording(process).to_owned();
+        if source.as_os_str().is_empty() {
+            continue;
+        }
+        // Another file system cannot take it by renaming.
+        fs::rename(&source, &target)
+            .or_else(|_| fs::copy(&source, &target).map(|_| ()))
+            .map_err(|error| Problem::new(format!("cannot write `{}`", target.display())).because(error))?;
+        match &mut process.failed {
+            Some(failed) if process.how == Ending::Oom => failed.snapshot = target,
+            _ => process.snapshot = target,
+        }
+    }
+    Ok(outcome)
+}
+
+/// The recording that tells what happened: that of the failed allocation, if it ended the process.
+fn recording(process: &Process) -> &Path {
+    match &process.failed {
+        Some(failed) if process.how == Ending::Oom && !failed.snapshot.as_os_str().is_empty() => &failed.snapshot,
+        _ => &process.snapshot,
+    }
+}
+
+fn name_of(process: &Process) -> String {
+    process.rank.map_or_else(|| format!("pid{}", process.pid), |rank| format!("rank{rank}"))
+}
+
+/// `run.pickle` and `rank1` give `run.rank1.pickle`.
+fn beside(path: &Path, name: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().map_or_else(String::new, |extension| format!(".{}", extension.to_string_lossy()));
+    path.with_file_name(format!("{stem}.{name}{extension}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_of_other_ranks_lie_beside_the_first() {
+        assert_eq!(beside(Path::new("a/run.pickle"), "rank3"), Path::new("a/run.rank3.pickle"));
+        assert_eq!(beside(Path::new("run"), "pid7"), Path::new("run.pid7"));
+    }
+}

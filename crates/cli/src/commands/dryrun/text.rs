@@ -1,0 +1,200 @@
+//! What a dry run found, for people: how it went, what could not be known, the report, and which cards it fits.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use highwater_nullgpu::run::{Ending, Process, Read};
+
+use super::Answer;
+use crate::commands::explain;
+use crate::commands::simulate::what_if_text;
+use crate::printable::printable;
+use crate::report::{self, Options};
+use crate::table::{Align, Table, broken, terminal_width};
+use crate::units::{counted, size};
+
+/// Prose is broken at this width where there is no terminal.
+const WIDTH: usize = 100;
+/// Rows of a table.
+const ROWS: usize = 15;
+/// Reads and functions that are listed.
+const LISTED: usize = 8;
+
+pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+    paragraph(out, &headline(answer))?;
+    write_end(out, answer)?;
+    write_ranks(out, answer)?;
+    write_caveats(out, answer)?;
+    writeln!(out)?;
+    if answer.main.how == Ending::Oom
+        && let Ok(explained) = explain::text_of_snapshot(answer.analysis, Some(&answer.main.error), &answer.name)
+    {
+        writeln!(out, "{explained}")?;
+    }
+    let options = Options { top: ROWS, capacity_bytes: Some(answer.memory_bytes()), width: terminal_width() };
+    report::document(answer.analysis, answer.report, &answer.name, options).write_text(out, terminal_width())?;
+    if let Some((replayed, view)) = &answer.simulated {
+        writeln!(out)?;
+        what_if_text::write(out, view, &answer.name, &replayed.study)?;
+    }
+    match &answer.args.output {
+        None => writeln!(out, "\nNothing was kept: `-o FILE` keeps the recording, for `highwater view` and the rest."),
+        Some(_) => Ok(()),
+    }
+}
+
+fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+    broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+fn headline(answer: &Answer<'_>) -> String {
+    let main = answer.main;
+    let cards = if answer.machine.devices == 1 { String::new() } else { format!("{} times ", answer.machine.devices) };
+    let script = main.arguments.first().map_or("?", |path| path.as_str());
+    let script = Path::new(script).file_name().map_or_else(|| script.into(), |name| name.to_string_lossy());
+    format!(
+        "{} on {cards}{} of {}, imagined: {}, {} in {:.1} s, with torch {} and {} of host memory",
+        printable(&script),
+        answer.card.name,
+        size(answer.memory_bytes()),
+        ended(main),
+        counted(usize::try_from(main.steps).unwrap_or(usize::MAX), "optimizer step", "optimizer steps"),
+        answer.outcome.duration.as_secs_f64(),
+        printable(&main.torch),
+        size(main.host_peak_bytes),
+    )
+}
+
+fn ended(process: &Process) -> &'static str {
+    match process.how {
+        Ending::Exit => "ran to its end",
+        Ending::Steps => "ended after the steps that were asked for",
+        Ending::Oom => "ran out of memory",
+        Ending::Error => "failed",
+        Ending::Timeout => "took too long and was ended",
+        Ending::Crash => "crashed",
+        Ending::Interrupted => "was interrupted",
+    }
+}
+
+/// What the script died of, where it is not told by itself.
+fn write_end(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+    let main = answer.main;
+    if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
+        paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
+    }
+    if matches!(main.how, Ending::Timeout | Ending::Crash) && !main.stack.is_empty() {
+        writeln!(out, "It was here:")?;
+        main.stack.lines().try_for_each(|line| writeln!(out, "{}", printable(line)))?;
+    }
+    match &main.failed {
+        Some(failed) if main.how != Ending::Oom => paragraph(
+            out,
+            &format!(
+                "It ran out of memory on the way ({}), first when it asked for {}, and went on.",
+                counted(usize::try_from(failed.count).unwrap_or(usize::MAX), "time", "times"),
+                size(failed.requested_bytes)
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The other ranks and processes beside the one that is explained.
+fn write_ranks(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+    if answer.outcome.processes.len() < 2 {
+        return Ok(());
+    }
+    writeln!(out, "\nEvery process; the first is explained below")?;
+    let mut table = Table::new([
+        ("process", Align::Left),
+        ("device", Align::Right),
+        ("allocated", Align::Right),
+        ("reserved", Align::Right),
+        ("retries", Align::Right),
+        ("", Align::Left),
+    ])
+    .indented(2);
+    for process in &answer.outcome.processes {
+        for peaks in &process.devices {
+            table.row([
+                super::name_of(process),
+                peaks.device.to_string(),
+                size(peaks.peak_allocated_bytes),
+                size(peaks.peak_reserved_bytes),
+                peaks.num_alloc_retries.to_string(),
+                ended(process).to_owned(),
+            ]);
+        }
+    }
+    table.write(out, terminal_width())
+}
+
+/// What a run without a GPU cannot know, as far as this one came upon it.
+fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+    let mut caveats = Vec::new();
+    if !answer.card.proven {
+        caveats.push(format!(
+            "Dry runs were compared with a real H200 only: kernels that are chosen for a {} may take other scratch memory",
+            answer.card.name
+        ));
+    }
+    if answer.main.compiled {
+        caveats.push(
+            "`torch.compile` chooses kernels by timing them, and nothing takes time here: its scratch memory is an estimate"
+                .to_owned(),
+        );
+    }
+    let unanswered = &answer.outcome.unanswered;
+    if !unanswered.guessed.is_empty() {
+        caveats.push(format!(
+            "Scratch memory of these calls is not known and taken as none: {}",
+            listed(&unanswered.guessed)
+        ));
+    }
+    let (mattering, harmless): (Vec<&Read>, Vec<&Read>) = answer.main.reads.iter().partition(|read| read.may_matter);
+    if !harmless.is_empty() {
+        let count: u64 = harmless.iter().map(|read| read.count).sum();
+        caveats.push(format!(
+            "The script read {} that only a GPU would have computed, losses and the like; they were 0",
+            counted(usize::try_from(count).unwrap_or(usize::MAX), "value", "values")
+        ));
+    }
+    if caveats.is_empty() && mattering.is_empty() && answer.main.assumed.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nWhat a run without a GPU cannot know")?;
+    for caveat in &caveats {
+        item(out, caveat)?;
+    }
+    write_reads(out, "Reads that may decide what is allocated; they were told 0 or nothing", &mattering)?;
+    write_reads(out, "Assumed", &answer.main.assumed.iter().collect::<Vec<_>>())
+}
+
+fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
+    let width = terminal_width().unwrap_or(WIDTH).saturating_sub(4);
+    for (index, line) in broken(text, width).iter().enumerate() {
+        writeln!(out, "  {} {line}", if index == 0 { "-" } else { " " })?;
+    }
+    Ok(())
+}
+
+fn write_reads(out: &mut impl Write, title: &str, reads: &[&Read]) -> io::Result<()> {
+    if reads.is_empty() {
+        return Ok(());
+    }
+    item(out, &format!("{title}:"))?;
+    for read in reads.iter().take(LISTED) {
+        let how = read.assumed.as_ref().map_or_else(String::new, |how| format!(": {}", printable(how)));
+        writeln!(out, "      {:>6} × {} at {}{how}", read.count, printable(&read.what), printable(&read.place))?;
+    }
+    if reads.len() > LISTED {
+        writeln!(out, "      and at {} more", counted(reads.len() - LISTED, "place", "places"))?;
+    }
+    Ok(())
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > LISTED { format!("{shown} and {} more", names.len() - LISTED) } else { shown }
+}

@@ -1,0 +1,36 @@
+"""What `highwater dryrun` adds to a process of the program that it runs: it records, counts steps, ends the run, and keeps the
+values of small tensors, which the null GPU has not.
+
+The parent says what it wants in ``HIGHWATER_DRYRUN``, as JSON (:class:`highwater_dryrun.settings.Settings`). A process that never
+uses CUDA leaves nothing behind. Nothing here imports torch: the parts begin when the program has done that.
+"""
+
+from __future__ import annotations
+
+from highwater_dryrun import importing, settings
+
+
+def begin() -> None:
+    """Gets ready, at the start of a process."""
+    wanted = settings.get()
+    importing.after("torch", lambda _: _begin_with_torch(wanted))
+    if wanted.fake_weights:
+        importing.after("transformers.modeling_utils", _begin_fake_weights)
+
+
+def _begin_with_torch(wanted: settings.Settings) -> None:
+    from highwater_dryrun import ranks, run
+
+    if wanted.imagined_ranks:
+        ranks.imagine()
+    if wanted.fake_weights:
+        from highwater_dryrun import weights
+
+        weights.leave_unset()
+    run.begin(wanted)
+
+
+def _begin_fake_weights(module: object) -> None:
+    from highwater_dryrun import weights
+
+    weights.make_checkpoints(module)

@@ -1,0 +1,43 @@
+"""The null GPU's library in this process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Callable
+
+from highwater_dryrun import settings
+
+_CRASHED = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p)
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The library, with the types of its functions."""
+    core = ctypes.CDLL(settings.get().core)
+    core.highwater_nullgpu_unknown_reads.restype = ctypes.c_uint64
+    core.highwater_nullgpu_unknown_reads.argtypes = []
+    core.highwater_nullgpu_answer_reads.restype = None
+    core.highwater_nullgpu_answer_reads.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    core.highwater_nullgpu_write_trace.restype = None
+    core.highwater_nullgpu_write_trace.argtypes = []
+    core.highwater_nullgpu_when_crashed.restype = None
+    core.highwater_nullgpu_when_crashed.argtypes = [_CRASHED]
+    return core
+
+
+def answer_reads(answers: "list[bytes]") -> None:
+    """Has the reads of a device's memory that follow in this thread give these bytes, one after the other; no more than these."""
+    packed = b"".join(struct.pack("=Q", len(answer)) + answer for answer in answers)
+    library().highwater_nullgpu_answer_reads(packed, len(packed))
+
+
+_kept: "list[object]" = []
+
+
+def when_crashed(then: Callable[[int, str], None]) -> None:
+    """Has ``then`` called with the signal and the last function of CUDA that was called, should this process crash."""
+    callback = _CRASHED(lambda signal, last: then(signal, (last or b"").decode(errors="replace")))
+    _kept.append(callback)
+    library().highwater_nullgpu_when_crashed(callback)

@@ -1,0 +1,81 @@
+"""The contents of small tensors of the null GPU, as far as they follow from the program: a copy on the CPU for each storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+WHOLE_MAX = 1 << 20
+"""The most elements of a tensor of whole numbers or truth values whose contents are kept: routes of experts, masks, positions."""
+FRACTION_MAX = 1 << 12
+"""The same for fractions, of which few decide what is allocated."""
+_PURGE = 4096
+"""After so many new storages those that are gone are looked for."""
+
+
+class Mirrors:
+    """By storage. A weak reference keeps a storage's address from being used again, and nothing else of it."""
+
+    def __init__(self) -> None:
+        self._copies: "dict[int, tuple[torch.UntypedStorage, int]]" = {}
+        """With the version of the tensor: what has been written since, nobody has seen."""
+        self._weak: "dict[int, Any]" = {}
+        self._added = 0
+
+    def get(self, tensor: torch.Tensor) -> "torch.Tensor | None":
+        """What the tensor holds, as a view of the copy; ``None`` if that is not known."""
+        copy, version = self._copies.get(tensor.untyped_storage()._cdata, (None, 0))
+        if copy is None or version != _version(tensor):
+            return None
+        view = torch.empty(0, dtype=tensor.dtype)
+        try:
+            view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
+        except RuntimeError:
+            # The storage has been resized since.
+            return None
+        return view
+
+    def put(self, tensor: torch.Tensor, value: torch.Tensor, *, before: "int | None" = None) -> None:
+        """Notes what a tensor holds. ``before`` is the version that it had before it was written, if something was there."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        copy, version = self._copies.get(key, (None, 0))
+        if copy is None or version != before:
+            # What the rest of the storage holds is not known.
+            if tensor.numel() * tensor.element_size() != storage.nbytes():
+                return
+            copy = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+            if key not in self._weak:
+                self._weak[key] = storage._weak_ref()
+                self._added += 1
+                if self._added % _PURGE == 0:
+                    self._purge()
+        view = torch.empty(0, dtype=tensor.dtype)
+        view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
+        view.copy_(value)
+        self._copies[key] = (copy, _version(tensor))
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether something is known of the tensor's storage, be it old."""
+        return tensor.untyped_storage()._cdata in self._copies
+
+    def _purge(self) -> None:
+        for key in [key for key, weak in self._weak.items() if torch.UntypedStorage._expired(weak)]:
+            torch.UntypedStorage._free_weak_ref(self._weak.pop(key))
+            self._copies.pop(key, None)
+
+
+def may_be_kept(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's contents are kept at all."""
+    dtype = tensor.dtype
+    most = FRACTION_MAX if dtype.is_floating_point or dtype.is_complex else WHOLE_MAX
+    return tensor.layout == torch.strided and 0 < tensor.untyped_storage().nbytes() <= most * dtype.itemsize
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Grows whenever something is written to the tensor, or to another on its storage; 0 where that is not counted."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+_version = version

@@ -1,0 +1,75 @@
+"""What a process leaves behind for the parent: a snapshot, and a note about how the run went."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass
+class Failure:
+    """The first allocation that the card had no memory for."""
+
+    device: int
+    requested_bytes: int
+    count: int = 1
+    """How many failed in all."""
+    snapshot: str = ""
+    """The state at that moment."""
+
+
+def write_snapshot(directory: str, snapshot: "dict[str, Any]", name: str) -> str:
+    """Writes a snapshot; gives the file's name, or nothing if it could not be written."""
+    path = os.path.join(directory, f"{os.getpid()}.{name}.pickle")
+    try:
+        with open(path + ".part", "wb") as file:
+            pickle.dump(snapshot, file, protocol=4)
+        os.replace(path + ".part", path)
+    except OSError as error:
+        print(f"highwater: the snapshot cannot be written: {error}", file=sys.stderr)
+        return ""
+    return path
+
+
+def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) -> None:
+    """Writes the note."""
+    cuda = torch.cuda
+    devices = []
+    for device in range(cuda.device_count()):
+        stats = cuda.memory_stats(device)
+        if stats.get("reserved_bytes.all.peak", 0):
+            wanted = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes")
+            devices.append(
+                {
+                    "device": device,
+                    **{f"peak_{name}": stats.get(f"{name}.all.peak", 0) for name in wanted},
+                    "num_alloc_retries": stats.get("num_alloc_retries", 0),
+                    "num_ooms": stats.get("num_ooms", 0),
+                }
+            )
+    note = {
+        "pid": os.getpid(),
+        "arguments": sys.argv,
+        "rank": _number("RANK"),
+        "world_size": _number("WORLD_SIZE"),
+        "torch": str(torch.__version__),
+        "devices": devices,
+        "failed": asdict(failed) if failed is not None else None,
+        "compiled": bool(getattr(sys.modules.get("torch._dynamo.utils"), "counters", {}).get("frames")),
+        "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        **what,
+    }
+    path = os.path.join(directory, f"{os.getpid()}.json")
+    with open(path + ".part", "w") as file:
+        json.dump(note, file)
+    os.replace(path + ".part", path)
+
+
+def _number(name: str) -> "int | None":
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None

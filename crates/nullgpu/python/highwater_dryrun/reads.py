@@ -1,0 +1,48 @@
+"""What the program read of the null GPU that nobody knows, and what was assumed instead, by place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Reads:
+    """Counts of reads by operator and place."""
+
+    def __init__(self, torch: Any) -> None:
+        self._ours = (_HERE, os.path.dirname(os.path.abspath(torch.__file__)), "<")
+        self._counts: "dict[tuple[str, str, bool, str | None], int]" = {}
+
+    def note(self, what: str, *, may_matter: bool, assumed: "str | None" = None, count: int = 1) -> None:
+        """Notes a read by the operator ``what``."""
+        key = (what, self._place(), may_matter, assumed)
+        self._counts[key] = self._counts.get(key, 0) + count
+
+    def listed(self, *, assumed: bool) -> "list[dict[str, Any]]":
+        """Those of which something was assumed, or the others; the most frequent first."""
+        rows = [
+            {"what": what, "place": place, "count": count, "may_matter": may_matter, "assumed": how}
+            for (what, place, may_matter, how), count in self._counts.items()
+            if (how is not None) == assumed
+        ]
+        return sorted(rows, key=lambda row: -row["count"])
+
+    def _place(self) -> str:
+        """The innermost line that is not PyTorch's."""
+        frame: "FrameType | None" = sys._getframe(2)
+        while frame is not None:
+            path = frame.f_code.co_filename
+            if not path.startswith(self._ours):
+                return f"{_short(path)}:{frame.f_lineno} {frame.f_code.co_name}"
+            frame = frame.f_back
+        return "(a thread of PyTorch's)"
+
+
+def _short(path: str) -> str:
+    """A path from its package on; the name alone of a script."""
+    _, found, inside = path.rpartition("site-packages/")
+    return inside if found else os.path.basename(path)

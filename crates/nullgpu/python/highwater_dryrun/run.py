@@ -1,0 +1,175 @@
+"""The run as this process sees it: from the first use of CUDA to the end, whichever way it ends."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import weakref
+from types import FrameType, TracebackType
+from typing import Any
+
+from highwater_dryrun import core, importing, notes
+from highwater_dryrun.history import History
+from highwater_dryrun.settings import Settings
+
+_TIMED_OUT = 124
+"""The exit status of a run that took too long, as of `timeout`."""
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_STACK_LINES = 8
+
+
+def begin(wanted: Settings) -> None:
+    """Begins, now that the program has imported torch."""
+    torch = sys.modules["torch"]
+    history = History(torch)
+    # Until CUDA is used the program may fork, and choose its devices.
+    torch.cuda._lazy_call(lambda: _Run(wanted, torch, history))
+
+
+class _Run:
+    def __init__(self, wanted: Settings, torch: Any, history: History) -> None:
+        self._wanted = wanted
+        self._torch = torch
+        self._process = os.getpid()
+        self._ending = threading.Lock()
+        self._error: "BaseException | None" = None
+        self._steps: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+        self._done_steps = 0
+        self._failed: "notes.Failure | None" = None
+        self._history = history
+        history.begin()
+        self._values: Any = None
+        if wanted.values:
+            from highwater_dryrun import values
+
+            self._values = values.begin(wanted.assume)
+        self._attach()
+
+    def _attach(self) -> None:
+        attach = getattr(self._torch._C, "_cuda_attach_out_of_memory_observer", None)
+        if attach is not None:
+            attach(self._out_of_memory)
+        self._hook_before = sys.excepthook
+        sys.excepthook = self._uncaught
+        core.when_crashed(self._crashed)
+        self._count_steps()
+        if self._wanted.deadline is not None:
+            threading.Thread(target=self._wait, name="highwater", daemon=True).start()
+        if multiprocessing.parent_process() is not None:
+            from multiprocessing import util
+
+            # Its children end without `atexit`.
+            util.Finalize(None, self._exits, exitpriority=0)
+        else:
+            atexit.register(self._exits)
+
+    def _count_steps(self) -> None:
+        # Not before the program imports it: it draws much else in.
+        def hook(module: Any) -> None:
+            module.register_optimizer_step_post_hook(self._stepped)
+
+        importing.after("torch.optim.optimizer", hook)
+
+    def _stepped(self, optimizer: Any, *_: Any) -> None:
+        """Several optimizers step side by side; the one that steps most counts."""
+        count = self._steps.get(optimizer, 0) + 1
+        self._steps[optimizer] = count
+        self._done_steps = max(self._done_steps, count)
+        if self._wanted.steps is not None and count >= self._wanted.steps:
+            self._leave("steps", 0)
+
+    def _out_of_memory(self, device: int, requested: int, total: int, free: int) -> None:
+        """PyTorch calls this before it raises: what is live now is what filled the card."""
+        if self._failed is not None:
+            # A program that goes on after one may fail a thousand times.
+            self._failed.count += 1
+            return
+        self._failed = notes.Failure(device=device, requested_bytes=requested)
+        with self._unwatched():
+            self._failed.snapshot = notes.write_snapshot(self._wanted.directory, self._history.whole(), "oom")
+
+    def _uncaught(
+        self, kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None"
+    ) -> None:
+        self._error = error
+        self._hook_before(kind, error, trace)
+
+    def _crashed(self, number: int, last: str) -> None:
+        name = signal.Signals(number).name
+        error = f"{name} after a call of `{last}`" if last else name
+        self._write("crash", error=error, stack=_stack(sys._getframe()))
+
+    def _wait(self) -> None:
+        deadline = self._wanted.deadline or 0.0
+        while (left := deadline - time.time()) > 0:
+            time.sleep(min(left, 1.0))
+        where = sys._current_frames().get(threading.main_thread().ident or 0)
+        self._leave("timeout", _TIMED_OUT, stack=_stack(where))
+
+    def _exits(self) -> None:
+        error = self._error or getattr(sys, "last_value", None)
+        if isinstance(error, KeyboardInterrupt):
+            self._write("interrupted")
+        elif error is not None and not (isinstance(error, SystemExit) and error.code in (0, None)):
+            text = "".join(traceback.format_exception_only(type(error), error)).strip()
+            self._write("oom" if self._is_out_of_memory(error) else "error", error=text)
+        else:
+            self._write("exit")
+
+    def _is_out_of_memory(self, error: "BaseException | None") -> bool:
+        own = getattr(self._torch, "OutOfMemoryError", None) or self._torch.cuda.OutOfMemoryError
+        while error is not None:
+            if isinstance(error, own):
+                return True
+            error = error.__cause__ or error.__context__
+        return False
+
+    def _leave(self, how: str, status: int, stack: str = "") -> None:
+        """Ends the process here and now: what the program would do in `finally` is not run."""
+        self._write(how, stack=stack)
+        core.library().highwater_nullgpu_write_trace()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+        for child in multiprocessing.active_children():
+            child.terminate()
+        os._exit(status)
+
+    def _write(self, how: str, error: str = "", stack: str = "") -> None:
+        """Leaves a snapshot and a note, once; a forked child has nothing of its own to leave."""
+        if os.getpid() != self._process or not self._ending.acquire(blocking=False):
+            return
+        with self._unwatched():
+            snapshot = notes.write_snapshot(self._wanted.directory, self._history.whole(), "end")
+            notes.write(
+                self._wanted.directory,
+                how=how,
+                error=error,
+                stack=stack,
+                snapshot=snapshot,
+                steps=self._done_steps,
+                failed=self._failed,
+                reads=self._values.reads() if self._values else [],
+                assumed=self._values.assumptions() if self._values else [],
+                torch=self._torch,
+            )
+
+    def _unwatched(self) -> Any:
+        """A scope in which nothing of ours looks at the operators that are called."""
+        return self._torch._C.DisableTorchFunction()
+
+
+def _stack(frame: "FrameType | None") -> str:
+    """The innermost lines of a stack, as Python prints them, without ours."""
+    lines = [line for line in traceback.extract_stack(frame) if not line.filename.startswith(_HERE)]
+    return "".join(traceback.format_list(lines[-_STACK_LINES:]))

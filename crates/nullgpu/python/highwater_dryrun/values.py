@@ -1,0 +1,306 @@
+"""Follows the values of small tensors through the program: lengths, masks, positions, routes of experts.
+
+Kernels of the null GPU do nothing, so a value that the program reads would be 0. Much of what programs decide by follows from the
+program alone: it is worked out beside it on the CPU, and what a function reads of the device it is told
+(:mod:`highwater_dryrun.sizes`). The functions themselves run as they are, so that they take the null GPU's memory in the very same
+order; for that reason they are looked at where Python calls them and not below, where PyTorch goes other ways when it is watched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from highwater_dryrun import core, sizes
+from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
+from highwater_dryrun.reads import Reads
+
+_EXPERTS_MAX = 1024
+"""A choice among more than so many is one of words, not of experts."""
+
+_ABOUT_THE_TENSOR = frozenset(
+    "__get__ __set__ __delete__ __hash__ __len__ __repr__ __format__ __dir__ __reduce_ex__ __deepcopy__ backward data_ptr dim "
+    "element_size get_device is_contiguous is_floating_point is_complex is_inference is_pinned is_shared is_signed is_same_size "
+    "ndimension nelement numel register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad set_ size storage "
+    "storage_offset stride type_as untyped_storage record_stream share_memory_ pin_memory resize_ as_subclass "
+    "_is_view _typed_storage_classmethod typed_storage _version".split()
+)
+"""These do not look at what is in a tensor, or are nothing to be done twice."""
+_READING = frozenset(
+    "item tolist __bool__ __int__ __float__ __index__ __complex__ __contains__ equal allclose is_nonzero".split()
+)
+"""These give a value to Python."""
+_CONVERTING = frozenset(
+    "to cuda cpu type float double half bfloat16 int long short char byte bool clone contiguous detach alias".split()
+)
+"""These give the same values in another place or type."""
+_UNKNOWN = frozenset(
+    "empty empty_strided empty_like new_empty new_empty_strided empty_permuted "
+    "rand randn rand_like randn_like normal uniform_ normal_ exponential_ cauchy_ log_normal_ geometric_ bernoulli bernoulli_ "
+    "dropout multinomial".split()
+)
+"""What these give, nobody knows."""
+_RANDOM = frozenset("randint randint_like randperm random_".split())
+_OVERWRITING = frozenset("copy_ fill_ zero_ random_".split())
+"""What these write does not depend on what was there."""
+_DECIDED_BY = {"or": True, "and": False}
+
+
+def begin(assume: "dict[str, str]") -> "Values":
+    """Follows the values of this thread, and of those of PyTorch's that work for it, from now on."""
+    values = Values(assume)
+    values.__enter__()
+    _hide(values)
+    return values
+
+
+class Values(TorchFunctionMode):
+    """Sees every function of PyTorch's that Python calls."""
+
+    def __init__(self, assume: "dict[str, str]") -> None:
+        super().__init__()
+        self._mirrors = Mirrors()
+        self._reads = Reads(torch)
+        self._assume = sizes.Assumptions(assume)
+        self._count_unknown = core.library().highwater_nullgpu_unknown_reads
+        self._unknown_reads = self._count_unknown()
+
+    def reads(self) -> "list[dict[str, Any]]":
+        """Reads that were told nothing."""
+        return self._reads.listed(assumed=False)
+
+    def assumptions(self) -> "list[dict[str, Any]]":
+        """Reads that were told an assumption."""
+        return self._reads.listed(assumed=True)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in _ABOUT_THE_TENSOR:
+            return func(*args, **kwargs)
+        tensors: "list[torch.Tensor]" = []
+        _flatten(args, tensors)
+        if kwargs:
+            _flatten(kwargs.values(), tensors)
+        told = self._tell(name, args, kwargs, tensors)
+        target = _target(name, args, kwargs)
+        before = version(target) if target is not None and target.is_cuda else None
+        # A target that is written is not what it was any more.
+        inputs = self._inputs(name, tensors, target)
+        try:
+            out = func(*args, **kwargs)
+        except BaseException:
+            # A traceback would keep what it was called with.
+            args = kwargs = tensors = target = inputs = None
+            raise
+        finally:
+            if told:
+                core.answer_reads([])
+        if name in _READING:
+            return self._read(name, func, args, kwargs, tensors, inputs, out)
+        self._follow(name, func, args, kwargs, tensors, inputs, target, before, out)
+        self._note_reads(name, tensors)
+        return out
+
+    def _tell(self, name: str, args: Any, kwargs: Any, tensors: Any) -> bool:
+        """Says what the function is about to read."""
+        asked = sizes.Asked(self._known, self._assume)
+        rule = sizes.RULES.get(name)
+        if rule is not None:
+            if any(tensor.is_cuda for tensor in tensors):
+                try:
+                    rule(asked, *args, **kwargs)
+                except TypeError:
+                    # Arguments by names that a later PyTorch has.
+                    return False
+        else:
+            # A number of Python's may be given as a tensor.
+            for tensor in tensors:
+                if tensor.dim() == 0 and self._mirrors.holds(tensor):
+                    asked.scalar(tensor)
+        if asked.assumed is not None:
+            self._reads.note(name, may_matter=True, assumed=asked.assumed)
+        if asked.answers:
+            core.answer_reads(asked.answers)
+        return bool(asked.answers)
+
+    def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":
+        if tensor.is_cuda:
+            return self._mirrors.get(tensor)
+        return tensor if tensor.device.type == "cpu" and may_be_kept(tensor) else None
+
+    def _inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
+        """What is known of the arguments, by their identity; ``None`` if it is not enough."""
+        if name in _UNKNOWN:
+            return None
+        shape_only = name.endswith("_like") or name.startswith("new_")
+        inputs: "dict[int, torch.Tensor]" = {}
+        for tensor in tensors:
+            value = self._known(tensor)
+            if value is None and (shape_only or (tensor is target and name in _OVERWRITING)):
+                if not may_be_kept(tensor):
+                    return None
+                value = torch.empty(tensor.shape, dtype=tensor.dtype)
+            if value is None and name in ("nonzero", "where", "argwhere") and len(tensors) == 1:
+                # As much is set as the function was told.
+                value = self._assume.mask(tensor.shape).to(tensor.dtype)
+            if value is None:
+                return None
+            # What is written is not to be the copy itself.
+            inputs[id(tensor)] = value.clone() if tensor is target else value
+        return inputs
+
+    def _read(self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, out: Any) -> Any:
+        """A value for Python: the one that is known, else what the device gave."""
+        if inputs is not None and any(tensor.is_cuda for tensor in tensors):
+            self._unknown_reads = self._count_unknown()
+            return func(*_with(args, inputs), **_with(kwargs, inputs))
+        self._note_reads(name, tensors)
+        return out
+
+    def _follow(
+        self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, target: Any, before: Any, out: Any
+    ) -> None:
+        """Works out what the function has written."""
+        results: "list[torch.Tensor]" = []
+        _flatten((out,) if target is None else (target,), results)
+        if not any(result.is_cuda for result in results):
+            self._bring_home(name, tensors, inputs, results)
+            return
+        values = None
+        if any(may_be_kept(result) and result.is_cuda for result in results):
+            values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
+            if values is None:
+                values = self._decided(name, tensors, results)
+            if values is None and name == "topk":
+                values = self._routed(args, kwargs, results)
+        if values is None or len(values) != len(results):
+            return
+        for result, value in zip(results, values):
+            fits = value is not None and value.shape == result.shape
+            if fits and result.is_cuda and may_be_kept(result) and (target is not None or not self._mirrors.holds(result)):
+                self._mirrors.put(result, value, before=before)
+
+    def _worked_out(
+        self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, target: Any
+    ) -> "list[Any] | None":
+        """What the function gives on the CPU, of values that are all known."""
+        if inputs is None:
+            return None
+        if name in _CONVERTING and len(tensors) >= 1:
+            return [inputs[id(tensors[0])]]
+        state = torch.random.get_rng_state() if name in _RANDOM else None
+        try:
+            on_cpu = _with(kwargs, inputs)
+            on_cpu.pop("generator", None)
+            on_cpu.pop("pin_memory", None)
+            if "device" in on_cpu:
+                on_cpu["device"] = "cpu"
+            out = func(*_with(args, inputs), **on_cpu)
+        except Exception:
+            # Not everything that the device can do the CPU can.
+            return None
+        finally:
+            if state is not None:
+                torch.random.set_rng_state(state)
+        if target is not None:
+            return [inputs[id(target)]]
+        values: "list[torch.Tensor]" = []
+        _flatten((out,), values)
+        return values
+
+    def _decided(self, name: str, tensors: Any, results: Any) -> "list[Any] | None":
+        """True or anything, false and anything: what one of two values decides alone. A length that is reached ends a program
+        whatever else might have."""
+        base = name.strip("_").replace("bitwise_", "").replace("logical_", "")
+        decides = _DECIDED_BY.get(base) if base in _DECIDED_BY else _DECIDED_BY.get(base[1:])
+        if decides is None or len(tensors) != 2:
+            return None
+        for tensor in tensors:
+            value = self._known(tensor)
+            if value is None or not value.numel():
+                continue
+            if (decides and value.dtype == torch.bool and bool(value.all())) or (not decides and not bool(value.any())):
+                return [torch.full(results[0].shape, decides, dtype=results[0].dtype)]
+        return None
+
+    def _routed(self, args: Any, kwargs: Any, results: Any) -> "list[Any] | None":
+        """The experts that scores which nobody knows would choose: each as often as the others."""
+        scores, count = args[0], args[1] if len(args) > 1 else kwargs.get("k", 0)
+        experts = scores.shape[-1] if scores.dim() else 1
+        if not self._assume.balanced or len(results) != 2 or not 0 < count < experts <= _EXPERTS_MAX:
+            return None
+        self._reads.note("topk", may_matter=True, assumed=f"{count} of {experts} are chosen, each as often as the others")
+        return [None, torch.arange(results[1].numel()).remainder(experts).reshape(results[1].shape)]
+
+    def _bring_home(self, name: str, tensors: Any, inputs: Any, results: Any) -> None:
+        """A copy from the device to the host: zeros, unless what was copied is known."""
+        sources = [tensor for tensor in tensors if tensor.is_cuda]
+        if len(results) != 1 or len(sources) != 1 or not (name in _CONVERTING or name == "copy_"):
+            return
+        value = self._known(sources[0])
+        if value is not None and value.shape == results[0].shape:
+            with torch.no_grad():
+                results[0].copy_(value)
+            self._unknown_reads = self._count_unknown()
+
+    def _note_reads(self, name: str, tensors: Any) -> None:
+        """Notes what the function has read and was not told."""
+        unknown = self._count_unknown()
+        if unknown == self._unknown_reads:
+            return
+        count, self._unknown_reads = unknown - self._unknown_reads, unknown
+        fraction = bool(tensors) and tensors[-1].dtype.is_floating_point
+        self._reads.note(name.strip("_"), may_matter=not fraction, count=count)
+
+
+def _target(name: str, args: Any, kwargs: Any) -> "torch.Tensor | None":
+    """The tensor that a function writes to, if it is one that was there before."""
+    written = kwargs.get("out")
+    in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or name.startswith("__i")
+    if written is None and in_place and name not in ("__index__", "__int__", "__invert__", "__iter__"):
+        written = args[0] if args else None
+    return written if isinstance(written, torch.Tensor) else None
+
+
+def _flatten(arguments: Any, found: "list[torch.Tensor]") -> None:
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            found.append(argument)
+        elif isinstance(argument, (list, tuple)):
+            _flatten(argument, found)
+        elif isinstance(argument, slice):
+            _flatten((argument.start, argument.stop, argument.step), found)
+
+
+def _with(arguments: Any, inputs: "dict[int, torch.Tensor]") -> Any:
+    """The arguments with what is known in the place of the tensors."""
+    if isinstance(arguments, torch.Tensor):
+        return inputs[id(arguments)]
+    if isinstance(arguments, dict):
+        return {name: _with(argument, inputs) for name, argument in arguments.items()}
+    if isinstance(arguments, (list, tuple)) and type(arguments) in (list, tuple):
+        return type(arguments)(_with(argument, inputs) for argument in arguments)
+    if isinstance(arguments, slice):
+        return slice(*(_with(bound, inputs) for bound in (arguments.start, arguments.stop, arguments.step)))
+    if isinstance(arguments, torch.device):
+        return torch.device("cpu")
+    return arguments
+
+
+def _hide(values: Values) -> None:
+    """Keeps the program from going other ways because it is looked at."""
+    import torch.overrides as overrides
+
+    asked = overrides.has_torch_function
+
+    def has_torch_function(arguments: Any) -> bool:
+        plain = (torch.Tensor, torch.nn.Parameter)
+        return asked(arguments) and any(
+            type(argument) not in plain and hasattr(type(argument), "__torch_function__") for argument in arguments
+        )
+
+    # `torch.nn.MultiheadAttention` and `TransformerEncoder` have a fast path for what nobody looks at.
+    overrides.has_torch_function = has_torch_function

@@ -1,0 +1,404 @@
+//! Runs a program over the null GPU, and collects what its processes leave.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, io, thread};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind};
+use crate::interpreter::Interpreter;
+use crate::prepare::{Machine, Prepared, prepare};
+use crate::{core_library, injected};
+
+/// What is to be run, and how.
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    /// Who runs it.
+    pub interpreter: &'a Interpreter,
+    /// The script, or `-m` and a module, and its arguments: what follows `python`.
+    pub arguments: &'a [OsString],
+    /// What the program is to find.
+    pub machine: Machine,
+    /// How it is to be watched and ended.
+    pub watch: Watch,
+    /// How many ranks of it there are to be.
+    pub ranks: Ranks,
+}
+
+/// How a program is watched.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// It ends after so many steps of an optimizer.
+    pub steps: Option<u64>,
+    /// It ends after this time.
+    pub timeout: Option<Duration>,
+    /// Values of small tensors are not kept: the program's operators are not looked at.
+    pub without_values: bool,
+    /// What is assumed of values that are not known, by operator.
+    pub assume: BTreeMap<String, String>,
+    /// Weights are made of nothing.
+    pub fake_weights: bool,
+}
+
+/// How many processes run the program, and what they are told of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ranks {
+    /// One process, which is told nothing.
+    #[default]
+    Alone,
+    /// So many, as `torchrun` starts them on one machine.
+    Launched(u32),
+    /// One, which believes to be the first of so many.
+    Imagined(u32),
+}
+
+/// What a process left: the fields of its note, written by `highwater_dryrun/notes.py`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its `sys.argv`.
+    pub arguments: Vec<String>,
+    /// Which it is of several.
+    pub rank: Option<u32>,
+    /// How many there are.
+    pub world_size: Option<u32>,
+    /// The version of PyTorch.
+    pub torch: String,
+    /// How it ended.
+    pub how: Ending,
+    /// The exception or signal that ended it.
+    #[serde(default)]
+    pub error: String,
+    /// Where it was then, if nobody else has said so.
+    #[serde(default)]
+    pub stack: String,
+    /// Steps of the optimizer that made most.
+    pub steps: u64,
+    /// Its recording, complete from the first allocation on; empty if it could not be written.
+    pub snapshot: PathBuf,
+    /// PyTorch's own peaks.
+    pub devices: Vec<Peaks>,
+    /// The first allocation that there was no memory for.
+    pub failed: Option<Failure>,
+    /// Reads of values that are not known.
+    #[serde(default)]
+    pub reads: Vec<Read>,
+    /// What was assumed of values that are not known.
+    #[serde(default)]
+    pub assumed: Vec<Read>,
+    /// Whether `torch.compile` was at work.
+    #[serde(default)]
+    pub compiled: bool,
+    /// The most that it had in the host's memory.
+    pub host_peak_bytes: u64,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// By itself.
+    Exit,
+    /// After the steps that were asked for.
+    Steps,
+    /// By an out-of-memory error that it did not catch.
+    Oom,
+    /// By another exception, or a status that is not zero.
+    Error,
+    /// It took too long.
+    Timeout,
+    /// By a signal.
+    Crash,
+    /// By the user.
+    Interrupted,
+}
+
+/// PyTorch's own peaks of a device, `torch.cuda.memory_stats()`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Peaks {
+    /// Which.
+    pub device: u32,
+    /// `requested_bytes.all.peak`
+    pub peak_requested_bytes: u64,
+    /// `allocated_bytes.all.peak`
+    pub peak_allocated_bytes: u64,
+    /// `active_bytes.all.peak`
+    pub peak_active_bytes: u64,
+    /// `reserved_bytes.all.peak`
+    pub peak_reserved_bytes: u64,
+    /// `num_alloc_retries`
+    pub num_alloc_retries: u64,
+    /// `num_ooms`
+    pub num_ooms: u64,
+}
+
+/// An allocation that the card had no memory for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// On which device.
+    pub device: u32,
+    /// How large.
+    pub requested_bytes: u64,
+    /// How many failed in all.
+    pub count: u64,
+    /// The recording up to there.
+    pub snapshot: PathBuf,
+}
+
+/// Reads of one kind, from one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Read {
+    /// The operator.
+    pub what: String,
+    /// The program's line, as `file:line function`.
+    pub place: String,
+    /// How many.
+    pub count: u64,
+    /// Whether what was read can change what is allocated.
+    #[serde(default)]
+    pub may_matter: bool,
+    /// What was assumed, if something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumed: Option<String>,
+}
+
+/// What the null GPU was asked, and could not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unanswered {
+    /// Functions that asked for a size that is not known; they were told none.
+    pub guessed: Vec<String>,
+    /// Functions that have no answer but success.
+    pub unanswered: Vec<String>,
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What each process left that used CUDA: ranks in their order, else the one that reserved most first.
+    pub processes: Vec<Process>,
+    /// What the processes were not told.
+    pub unanswered: Unanswered,
+    /// How the program ended, as the system says it; of several ranks, the first that failed.
+    pub status: ExitStatus,
+    /// Whether it had to be ended because it took too long.
+    pub timed_out: bool,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+impl Process {
+    /// A process cannot see the status that it ends with; its parent does.
+    fn judge(&mut self, status: ExitStatus) {
+        if self.how == Ending::Exit && !status.success() {
+            self.how = Ending::Error;
+            self.error = status.to_string();
+        }
+    }
+}
+
+/// Time that a program has to leave what it recorded after it should have ended.
+const GRACE: Duration = Duration::from_secs(30);
+
+impl Run<'_> {
+    /// Writes the stubs into `stubs`, unless they are there, and runs the program; its processes leave their files in `directory`.
+    ///
+    /// What the program prints goes to standard error.
+    ///
+    /// # Errors
+    /// There is no PyTorch for CUDA, something cannot be written, or the program cannot be started.
+    pub fn run(&self, stubs: &Path, directory: &Path) -> Result<Outcome, Error> {
+        let core = core_library::write(stubs)?;
+        let prepared = prepare(&self.interpreter.site_packages, &core, stubs)?;
+        let python = injected::write(stubs)?;
+        let trace = directory.join("calls.jsonl");
+        let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
+        let begun = Instant::now();
+        let mut children = Vec::new();
+        for variables in self.rank_variables() {
+            let mut command = self.command(&prepared, &machine, &python, directory);
+            let child = command.envs(variables).spawn();
+            children.push(child.map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?);
+        }
+        let wait_until = self.watch.timeout.map(|timeout| begun + timeout + GRACE);
+        let (status, timed_out) = wait(&mut children, wait_until)
+            .map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
+        let mut processes = processes(directory)?;
+        if let [only] = processes.as_mut_slice() {
+            only.judge(status);
+        }
+        Ok(Outcome { processes, unanswered: unanswered(&trace), status, timed_out, duration: begun.elapsed() })
+    }
+
+    fn command(&self, prepared: &Prepared, machine: &Machine, python: &Path, directory: &Path) -> Command {
+        let mut command = Command::new(&self.interpreter.program);
+        command
+            .args(self.arguments)
+            // It speaks of other cards.
+            .env_remove("CUDA_VISIBLE_DEVICES")
+            .envs(prepared.environment(machine, std::env::var_os("LD_PRELOAD")))
+            .env("PYTHONPATH", in_front(python, std::env::var_os("PYTHONPATH")))
+            .env("HIGHWATER_DRYRUN", self.wishes(&prepared.preload[0], directory))
+            .stdout(io::stderr());
+        command
+    }
+
+    /// The settings that `highwater_dryrun/settings.py` reads.
+    fn wishes(&self, core: &Path, directory: &Path) -> String {
+        let deadline = self.watch.timeout.map(|timeout| {
+            SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() + timeout.as_secs_f64()
+        });
+        let imagined = match self.ranks {
+            Ranks::Imagined(ranks) => ranks,
+            _ => 0,
+        };
+        serde_json::json!({
+            "directory": directory,
+            "core": core,
+            "steps": self.watch.steps,
+            "deadline": deadline,
+            "values": !self.watch.without_values,
+            "assume": self.watch.assume,
+            "fake_weights": self.watch.fake_weights,
+            "imagined_ranks": imagined,
+        })
+        .to_string()
+    }
+
+    /// What each process has in its environment that the others have not.
+    fn rank_variables(&self) -> Vec<Vec<(&'static str, String)>> {
+        let (started, believed) = match self.ranks {
+            Ranks::Alone => return vec![Vec::new()],
+            Ranks::Launched(ranks) => (ranks, ranks),
+            Ranks::Imagined(ranks) => (1, ranks),
+        };
+        let local = believed.min(self.machine.devices);
+        let port = free_port();
+        let variables = |rank: u32| {
+            vec![
+                ("RANK", rank.to_string()),
+                ("LOCAL_RANK", rank.to_string()),
+                ("WORLD_SIZE", believed.to_string()),
+                ("LOCAL_WORLD_SIZE", local.to_string()),
+                ("GROUP_RANK", "0".to_owned()),
+                ("MASTER_ADDR", "127.0.0.1".to_owned()),
+                ("MASTER_PORT", port.to_string()),
+            ]
+        };
+        (0..started).map(variables).collect()
+    }
+}
+
+fn in_front(path: &Path, others: Option<OsString>) -> OsString {
+    let mut all = path.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}
+
+/// A port that nobody listens at just now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    listener.map_or(29_500, |address| address.port())
+}
+
+/// Waits for all; after the first that fails, or when it is time, the others are given a moment and ended.
+fn wait(children: &mut [Child], mut until: Option<Instant>) -> io::Result<(ExitStatus, bool)> {
+    const STEP: Duration = Duration::from_millis(20);
+    const AFTER_FAILURE: Duration = Duration::from_secs(10);
+    let mut first_failure = None;
+    let mut timed_out = false;
+    loop {
+        let mut running = false;
+        let mut last = None;
+        for child in children.iter_mut() {
+            match child.try_wait()? {
+                Some(status) if !status.success() && first_failure.is_none() => {
+                    first_failure = Some(status);
+                    let soon = Instant::now() + AFTER_FAILURE;
+                    until = Some(until.map_or(soon, |until| until.min(soon)));
+                }
+                Some(status) => last = Some(status),
+                None => running = true,
+            }
+        }
+        if let (false, Some(status)) = (running, first_failure.or(last)) {
+            return Ok((status, timed_out));
+        }
+        if until.is_some_and(|until| Instant::now() > until) {
+            timed_out |= first_failure.is_none();
+            for child in children.iter_mut() {
+                // One that has just ended by itself cannot be ended any more.
+                let _ = child.kill();
+            }
+            until = None;
+        }
+        thread::sleep(STEP);
+    }
+}
+
+/// The notes in a directory.
+fn processes(directory: &Path) -> Result<Vec<Process>, Error> {
+    let fail = |error| Error::new(directory, Kind::Write(error));
+    let mut processes = Vec::new();
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let text = fs::read(&path).map_err(|error| Error::new(&path, Kind::Write(error)))?;
+            let process: Process =
+                serde_json::from_slice(&text).map_err(|error| Error::new(&path, Kind::Write(error.into())))?;
+            // One that only asked for its devices is none of our business.
+            if !process.devices.is_empty() {
+                processes.push(process);
+            }
+        }
+    }
+    let reserved = |process: &Process| process.devices.iter().map(|peaks| peaks.peak_reserved_bytes).max();
+    processes
+        .sort_by_key(|process| (process.rank.unwrap_or(u32::MAX), std::cmp::Reverse(reserved(process)), process.pid));
+    Ok(processes)
+}
+
+/// A line of the trace, as far as it is of interest.
+#[derive(Deserialize)]
+struct Calls {
+    guessed: Vec<String>,
+    unanswered: Vec<String>,
+}
+
+fn unanswered(trace: &Path) -> Unanswered {
+    let mut all = Unanswered::default();
+    // No process may have had anything to say.
+    let text = fs::read_to_string(trace).unwrap_or_default();
+    for calls in text.lines().filter_map(|line| serde_json::from_str::<Calls>(line).ok()) {
+        all.guessed.extend(calls.guessed);
+        all.unanswered.extend(calls.unanswered);
+    }
+    for names in [&mut all.guessed, &mut all.unanswered] {
+        names.sort_unstable();
+        names.dedup();
+    }
+    all
+}
+
+/// The directory for stubs of this user: those of each installed PyTorch in one of its own.
+pub fn stubs_directory(interpreter: &Interpreter) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home =
+        || std::env::var_os("HOME").filter(|path| !path.is_empty()).map(|home| PathBuf::from(home).join(".cache"));
+    let root = cache.or_else(home).unwrap_or_else(std::env::temp_dir);
+    // FNV-1a: the same in every version of this program.
+    let hash = interpreter
+        .site_packages
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    root.join("highwater").join(format!("nullgpu-{hash:016x}"))
+}
