@@ -111,6 +111,11 @@ impl Fixed {
 pub(crate) struct In(*const c_void);
 
 impl In {
+    #[cfg(test)]
+    pub(crate) fn at(address: usize) -> Self {
+        In(address as *const c_void)
+    }
+
     pub(crate) fn address(self) -> usize {
         self.0 as usize
     }
