@@ -44,7 +44,7 @@ macro_rules! answers {
 pub(crate) use answers;
 
 /// Every table, in no order that matters: a name is in one of them once.
-static TABLES: [&[Answer]; 16] = [
+static TABLES: [&[Answer]; 17] = [
     crate::memory::ANSWERS,
     crate::copies::ANSWERS,
     crate::devices::ANSWERS,
@@ -52,6 +52,7 @@ static TABLES: [&[Answer]; 16] = [
     crate::launches::ANSWERS,
     crate::driver::ANSWERS,
     crate::math::ANSWERS,
+    crate::fourier::ANSWERS,
     crate::compilers::ANSWERS,
     crate::cudnn::TABLES[0],
     crate::cudnn::TABLES[1],
@@ -75,14 +76,20 @@ pub(crate) struct Found {
 pub(crate) fn find(name: &str) -> Option<Found> {
     let listed = TABLES.iter().copied().flatten().find(|answer| answer.name == name).map(Answer::address);
     let known = listed.or_else(|| crate::handles::creator_of(name));
-    let guess = || Some(Found { address: crate::sizes::answer_of(name)?, guessed: true });
+    let size = || crate::sizes::answer_of(name).map(|(address, guessed)| Found { address, guessed });
     let work = || Some(Found { address: crate::launches::work_of(name)?, guessed: false });
-    known.map(|address| Found { address, guessed: false }).or_else(guess).or_else(work)
+    known.map(|address| Found { address, guessed: false }).or_else(size).or_else(work)
 }
 
 /// The address of what answers a name; of what says success, if nothing does.
 pub(crate) fn address_of(name: &str) -> usize {
     find(name).map_or(success as *const () as usize, |found| found.address)
+}
+
+/// The same for a name as the driver is asked for it, where the newest of several is meant: `cuMemAlloc` is `cuMemAlloc_v2`.
+pub(crate) fn newest_address_of(name: &str) -> usize {
+    let newest = ["_v3", "_v2"].iter().find_map(|version| find(&format!("{name}{version}")));
+    newest.map_or_else(|| address_of(name), |found| found.address)
 }
 
 /// What answers a name that nothing is known of: success.
@@ -103,6 +110,13 @@ mod tests {
             assert!(names.insert(answer.name), "{} is there twice", answer.name);
         }
         assert!(names.len() > 150);
+    }
+
+    #[test]
+    fn the_newest_of_a_name_is_meant_where_the_driver_is_asked() {
+        assert_eq!(newest_address_of("cuMemAlloc"), address_of("cuMemAlloc_v2"));
+        assert_eq!(newest_address_of("cuMemMap"), address_of("cuMemMap"));
+        assert_ne!(newest_address_of("cuMemMap"), address_of("neverHeardOf"));
     }
 
     #[test]

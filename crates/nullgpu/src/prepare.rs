@@ -118,9 +118,10 @@ impl Prepared {
 /// What the stubs depend on: this crate, the PyTorch, and the files that were read, with their sizes and times.
 fn identity(torch: &Torch, objects: &[PathBuf]) -> String {
     let mut text = format!(
-        "highwater {} record {} torch {} cuda {:?}\n",
+        "highwater {} record {} names {} torch {} cuda {:?}\n",
         env!("CARGO_PKG_VERSION"),
         stub::RECORD_LAYOUT,
+        looked_up::LISTS.iter().map(|(_, _, names)| names.len()).sum::<usize>(),
         torch.version,
         torch.cuda
     );

@@ -133,7 +133,8 @@ impl Descriptors {
         }
     }
 
-    /// Fills in descriptors that the caller has made: the results of a search, or the engine of one.
+    /// Fills in descriptors that the caller has made: the results of a search, or the engine of one. Gives how many were
+    /// filled in, or, where none is wanted, how many there are.
     fn answer_descriptors(&mut self, engines: &[Engine], made: i32, wanted: usize, values: Out<u8>) -> usize {
         for (index, &engine) in engines.iter().enumerate().take(wanted) {
             let place = values.after(index * 8);
@@ -144,7 +145,7 @@ impl Descriptors {
                 descriptor.engines = vec![engine];
             }
         }
-        engines.len()
+        if wanted == 0 { engines.len() } else { engines.len().min(wanted) }
     }
 
     fn engines_of_graph(&self, graph: u64) -> Vec<Engine> {
