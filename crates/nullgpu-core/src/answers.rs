@@ -64,6 +64,47 @@ static TABLES: [&[Answer]; 17] = [
     crate::virtual_memory::ANSWERS,
 ];
 
+/// Whether nothing hangs on a function that only says success: it lets something go, sets something that nobody asks
+/// back, waits for work that is done, or registers what is not looked at.
+pub(crate) fn is_harmless(name: &str) -> bool {
+    let words =
+        ["Destroy", "destroy", "Set", "Free", "Synchronize", "Unregister", "Deregister", "Reset", "Release", "Unload"];
+    let exact = [
+        "__cudaRegisterFatBinaryEnd",
+        "__cudaRegisterManagedVar",
+        "__cudaRegisterVar",
+        "__cudaPushCallConfiguration",
+        "cudaDeviceEnablePeerAccess",
+        "cudaEventQuery",
+        "cudaEventRecord",
+        "cudaEventRecordWithFlags",
+        "cudaGetLastError",
+        "cudaPeekAtLastError",
+        "cudaGraphDebugDotPrint",
+        "cudaGraphUpload",
+        "cudaProfilerStart",
+        "cudaProfilerStop",
+        "cudaStreamQuery",
+        "cudaStreamWaitEvent",
+        "cudaThreadExchangeStreamCaptureMode",
+        "cuEventQuery",
+        "cuEventRecord",
+        "cuInit",
+        "cuMemAddressFree",
+        "cuStreamWaitEvent",
+        "cufftEstimateMany",
+        "ncclCommRegister",
+        "nvmlInit",
+        "nvmlInit_v2",
+        "nvmlInitWithFlags",
+        "nvmlShutdown",
+        "nvrtcAddNameExpression",
+        "nvrtcCompileProgram",
+    ];
+    let quiet = ["cupti", "nvtx", "cublasLtLogger", "cublasLogger"].iter().any(|prefix| name.starts_with(prefix));
+    quiet || words.iter().any(|word| name.contains(word)) || exact.contains(&name)
+}
+
 /// What is behind a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -110,6 +151,16 @@ mod tests {
             assert!(names.insert(answer.name), "{} is there twice", answer.name);
         }
         assert!(names.len() > 150);
+    }
+
+    #[test]
+    fn what_lets_go_or_waits_is_harmless_and_what_asks_is_not() {
+        for name in ["cudnnDestroy", "cublasSetStream_v2", "cudaStreamSynchronize", "cudaEventQuery", "nvmlShutdown"] {
+            assert!(is_harmless(name), "{name}");
+        }
+        for name in ["cusparseSpMatGetSize", "cudaGraphKernelNodeGetParams", "cublasGetMatrix", "ncclCommGrow"] {
+            assert!(!is_harmless(name), "{name}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod check;
 mod diff;
+mod dryrun;
+mod dryrun;
 mod explain;
 mod export;
 mod manners;
