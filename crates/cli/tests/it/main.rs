@@ -3,7 +3,6 @@
 mod check;
 mod diff;
 mod dryrun;
-mod dryrun;
 mod explain;
 mod export;
 mod manners;
