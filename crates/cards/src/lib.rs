@@ -111,7 +111,7 @@ pub const BARE_CONTEXT_BYTES: u64 = 527 << 20;
 ///
 /// # Source
 /// On an H200 (CUDA 13.0, driver 580), total less free less reserved: 595 MiB when a linear layer has run forward, 749
-/// with its backward pass and `AdamW`, 751 and 753 for language models, 771 for a ResNet; 733 to 742 MiB for those of
+/// with its backward pass and `AdamW`, 751 and 753 for language models, 771 for `resnet50`; 733 to 742 MiB for those of
 /// `spec/memory-formulas.md`, section 9.
 pub const CONTEXT_BYTES: u64 = 742 << 20;
 

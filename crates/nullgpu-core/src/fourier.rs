@@ -28,7 +28,7 @@ fn complex_size(kind: i32) -> u64 {
 fn largest_prime_factor(mut number: u64) -> u64 {
     let (mut largest, mut factor) = (1, 2);
     while factor * factor <= number {
-        while number % factor == 0 {
+        while number.is_multiple_of(factor) {
             number /= factor;
             largest = factor;
         }

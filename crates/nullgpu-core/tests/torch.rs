@@ -175,12 +175,13 @@ fn decompositions_and_sparse_products_run_and_their_sizes_are_marked_as_guessed(
 import torch
 a = torch.randn(64, 64, device='cuda')
 torch.linalg.inv(a), torch.linalg.svd(a), torch.linalg.qr(a), torch.linalg.eigh(a), torch.linalg.cholesky_ex(a)
+torch.sparse.mm(torch.eye(64).to_sparse().cuda(), a)
 print(torch.cuda.max_memory_allocated() < 1 << 27)
 ",
     );
     assert_eq!(text, "True\n");
     let guessed = trace.split_once(r#""guessed":["#).expect("the list is there").1;
-    assert!(guessed.starts_with(r#""cusolver"#), "{trace}");
+    assert!(guessed.starts_with(r#""cusparseSp"#), "only the product's is a guess: {trace}");
 }
 
 /// PyTorch's own list of operators, each once; those that zeros lead astray are named by the script.
@@ -188,7 +189,9 @@ print(torch.cuda.max_memory_allocated() < 1 << 27)
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn no_operator_of_pytorchs_list_crashes() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/opinfo.py");
-    let code = format!("import runpy, sys; sys.argv = [{script:?}]; runpy.run_path({script:?}, run_name='__main__')");
+    let code = format!(
+        "import runpy, sys, torch; torch.cuda.init(); sys.argv = [{script:?}]; runpy.run_path({script:?}, run_name='__main__')"
+    );
     let (text, _) = run(|machine| machine, &code);
     assert!(text.contains(r#""crashes": []"#), "{text}");
 }

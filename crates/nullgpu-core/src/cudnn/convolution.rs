@@ -130,12 +130,12 @@ impl Convolution {
         let (outputs, inputs, window) = (inner(y), inner(x), inner(w));
         let all = batch * outputs;
         // The product of matrices that the pass amounts to.
-        let (m, n, k) = match self.pass {
+        let (rows, columns, depth) = match self.pass {
             Pass::Forward => (all, filters, channels * window),
             Pass::Data => (batch * inputs, channels, filters * window),
             Pass::Filter => (filters, channels * window, all),
         };
-        let tiles = |rows: u64, columns: u64| m.div_ceil(rows) * n.div_ceil(columns) * groups;
+        let tiles = |high: u64, wide: u64| rows.div_ceil(high) * columns.div_ceil(wide) * groups;
         let [input_bytes, output_bytes, filter_bytes] = self.sizes(1);
         let (first, end) = (0, self.strides.len() - 1);
         [
@@ -173,9 +173,9 @@ impl Convolution {
             input_bytes,
             output_bytes,
             filter_bytes,
-            m,
-            n,
-            k,
+            rows,
+            columns,
+            depth,
             tiles(128, 128),
             tiles(64, 64),
             tiles(256, 128),
@@ -184,11 +184,11 @@ impl Convolution {
             tiles(256, 64),
             channels * window,
             filters * window,
-            m.saturating_mul(n).saturating_mul(k).saturating_mul(groups),
+            rows.saturating_mul(columns).saturating_mul(depth).saturating_mul(groups),
             y[2],
             y[last],
-            k / m.max(1),
-            k / n.max(1),
+            depth / rows.max(1),
+            depth / columns.max(1),
             self.element_size(),
             groups * channels,
             groups * filters,
@@ -277,8 +277,8 @@ struct Leaf {
 impl Leaf {
     fn bytes(self, convolution: &Convolution) -> u64 {
         let sizes = convolution.sizes(u64::from(self.form >> 8).max(1));
-        let copied = |index: usize| if self.form & (16 << index) == 0 { 0 } else { sizes[index] };
-        let copies = copied(0) + copied(1) + copied(2);
+        let part = |index: usize| if self.form & (16 << index) == 0 { 0 } else { sizes[index] };
+        let copies = part(0) + part(1) + part(2);
         // Partial results have 32 bits.
         let result = match convolution.pass {
             Pass::Forward => sizes[1],
