@@ -30,12 +30,18 @@ def begin(wanted: Settings) -> None:
     """Begins, now that the program has imported torch."""
     torch = sys.modules["torch"]
     history = History(torch)
+    followed = None
+    if wanted.values:
+        from highwater_dryrun import values
+
+        # The very call that first uses CUDA may bring a value there.
+        followed = values.begin(wanted.assume)
     # Until CUDA is used the program may fork, and choose its devices.
-    torch.cuda._lazy_call(lambda: _Run(wanted, torch, history))
+    torch.cuda._lazy_call(lambda: _Run(wanted, torch, history, followed))
 
 
 class _Run:
-    def __init__(self, wanted: Settings, torch: Any, history: History) -> None:
+    def __init__(self, wanted: Settings, torch: Any, history: History, values: Any) -> None:
         self._wanted = wanted
         self._torch = torch
         self._process = os.getpid()
@@ -46,11 +52,7 @@ class _Run:
         self._failed: "notes.Failure | None" = None
         self._history = history
         history.begin()
-        self._values: Any = None
-        if wanted.values:
-            from highwater_dryrun import values
-
-            self._values = values.begin(wanted.assume)
+        self._values = values
         self._attach()
 
     def _attach(self) -> None:
