@@ -122,6 +122,8 @@ pub struct Decoder {
     pub logit_cap: bool,
     /// Whether embeddings are multiplied with a number.
     pub embedding_scale: bool,
+    /// Whether queries and keys are rotated in float32 and cast back (OLMo).
+    pub rotary_in_float32: bool,
     /// How many kinds of rotary tables there are (Gemma 3: two).
     pub rotary_tables: u64,
     /// Dropout of embeddings.
@@ -143,6 +145,8 @@ pub enum DecoderNorm {
     Rms,
     /// Gemma's.
     RmsGemma,
+    /// OLMo 2's: times the weight in float32, then cast back.
+    RmsOlmo,
     /// `LayerNorm` with weight and bias.
     Layer,
     /// `LayerNorm` in float32 without weights (OLMo).

@@ -21,6 +21,10 @@ pub struct Platform {
     /// Whether `scaled_dot_product_attention` may take cuDNN's kernel, which it then does first on Hopper and Blackwell:
     /// true for the builds of PyTorch with CUDA 13.
     pub has_cudnn_attention: bool,
+    /// Streaming multiprocessors: sums are spread over them.
+    pub multiprocessors: u64,
+    /// Threads that one of them holds.
+    pub threads_per_multiprocessor: u64,
 }
 
 /// Which implementation of attention a model is loaded with (`attn_implementation`).
@@ -240,7 +244,7 @@ impl Setup {
             quantisation: Quantisation::None,
             cache: CacheKind::Dynamic,
             parallel: Parallel { world_size: 1, sharding: Sharding::None, tensor: 1, pipeline: 1 },
-            platform: Platform { torch: TorchRelease::V2_11, compute_capability: (9, 0), has_cudnn_attention: true },
+            platform: Platform { torch: TorchRelease::V2_11, compute_capability: (9, 0), has_cudnn_attention: true, multiprocessors: 132, threads_per_multiprocessor: 2048 },
         }
     }
 }

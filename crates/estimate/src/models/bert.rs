@@ -83,8 +83,12 @@ impl BertModel {
         });
         let words = tape.embedding("word embeddings", ids, &self.words, h);
         let types = {
-            let zeros = tape.alloc("segments", shape, DType::Int64);
-            tape.embedding("segment embeddings", &zeros, &self.types, h)
+            // Expanded from a buffer; the look-up makes a dense copy for the moment.
+            let gathered = tape.alloc("segments", Shape::of(&[tokens]), DType::Int64);
+            let dense = tape.alloc("segments, one for each token", shape, DType::Int64);
+            let types = tape.embedding("segment embeddings", &gathered.view(shape), &self.types, h);
+            drop(dense);
+            types
         };
         let both = tape.add("embeddings", &words, &types);
         let ids = match of_positions {
@@ -143,6 +147,7 @@ impl Layer {
             eager: EagerStyle { softmax_in_float32: false, scales: true, soft_cap: false },
             cached: false,
             is_packed: false,
+            q_by_heads: false,
             attention: run.setup.attention,
         };
         let copies = plan.copies_q_grad(tape, x.dtype);
@@ -170,6 +175,11 @@ impl Model for BertModel {
 
     fn loss_style(&self) -> Option<LossStyle> {
         Some(LossStyle::Plain)
+    }
+
+    /// Positions and segments, as 64-bit numbers.
+    fn buffer_bytes(&self) -> u64 {
+        self.config.positions.saturating_mul(16)
     }
 
     fn forward(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor], call: &Call) -> Outputs {

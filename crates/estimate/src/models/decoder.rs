@@ -69,6 +69,7 @@ fn norm(builder: &mut Builder<'_>, kind: DecoderNorm, size: Dim) -> Norm {
     match kind {
         DecoderNorm::Rms => builder.norm("norm", NormKind::RmsLlama, size, false),
         DecoderNorm::RmsGemma => builder.norm("norm", NormKind::RmsGemma, size, false),
+        DecoderNorm::RmsOlmo => builder.norm("norm", NormKind::RmsOlmo, size, false),
         DecoderNorm::Layer => builder.norm("norm", NormKind::Layer, size, true),
         DecoderNorm::LayerPlain => Norm { kind: NormKind::LayerFloat32, weight: None, bias: None },
     }
@@ -85,7 +86,8 @@ impl Decoder {
 
     /// A soft cap on scores runs in Python only.
     fn attention_of(&self, setup: &Setup) -> Attention {
-        if self.attention_cap { Attention::Eager } else { setup.attention }
+        let _ = self;
+        setup.attention
     }
 }
 
@@ -153,7 +155,11 @@ impl HeadWeights {
             vec![builder.linear("attention", Role::QueryValue, all, h, bias)]
         };
         let output = builder.linear("attention", Role::Attention, h, q, config.output_bias);
-        let kind = if config.norm == DecoderNorm::RmsGemma { NormKind::RmsGemma } else { NormKind::RmsLlama };
+        let kind = match config.norm {
+            DecoderNorm::RmsGemma => NormKind::RmsGemma,
+            DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
+            _ => NormKind::RmsLlama,
+        };
         let (q_size, k_size) = match config.qk_norm {
             QkNorm::None => return HeadWeights { projections, output, q_norm: None, k_norm: None },
             QkNorm::PerHead => (dims.head_dim, dims.head_dim),
@@ -261,6 +267,7 @@ impl HeadWeights {
             eager: config.eager_style(),
             cached: run.use_cache,
             is_packed: false,
+            q_by_heads: !rotates_whole(config) || config.qkv == Qkv::Sliced,
             attention: config.attention_of(&run.setup),
         };
         let (mut q, mut k, mut v) = self.project(tape, x, run, &plan);
@@ -271,8 +278,8 @@ impl HeadWeights {
         }
         if run.use_cache {
             let shape = Shape::of(&[run.batch, run.keys, dims.kv_heads, dims.head_dim]);
-            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape);
-            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape);
+            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape, k.dtype);
+            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape, k.dtype);
             (k, v) = (keys, values);
             cache.layers.push((k.detached(), v.detached()));
         }
@@ -286,10 +293,16 @@ impl HeadWeights {
     }
 }
 
+/// Whether heads are rotated as a whole; else two parts are joined to a new tensor, which lies head by head.
+fn rotates_whole(config: &Decoder) -> bool {
+    config.rotary_dim >= config.head_dim && config.qkv != Qkv::ByHead
+}
+
 /// Rotary embedding of a query or key, of the whole head or of its first part.
 fn rotate(tape: &mut Tape, x: &Tensor, rotary: &Rotary, config: &Decoder) -> Tensor {
-    if config.rotary_dim >= config.head_dim && config.qkv != Qkv::ByHead {
-        return tape.rotate(x, &rotary.cos, &rotary.sin);
+    if rotates_whole(config) {
+        let turned = tape.rotate(x, &rotary.cos, &rotary.sin);
+        return if config.rotary_in_float32 { tape.to("rotary output, cast back", &turned, x.dtype) } else { turned };
     }
     let turned = tape.slice(x, x.shape.with_last(dim("rot", config.rotary_dim)));
     let passed = tape.slice(x, x.shape.with_last(dim("d-rot", config.head_dim.saturating_sub(config.rotary_dim))));
@@ -309,6 +322,8 @@ pub(crate) struct Run {
     pub(crate) mask: Option<Mask>,
     pub(crate) window_mask: Option<Mask>,
     pub(crate) use_cache: bool,
+    /// Positions, which every layer is given.
+    pub(crate) _positions: Tensor,
 }
 
 impl Run {
@@ -455,7 +470,7 @@ impl DecoderModel {
         DecoderModel { config, tokens, layers, last_norm, head }
     }
 
-    fn prepare(&self, tape: &mut Tape, setup: &Setup, batch: Dim, tokens: Dim, call: &Call, dtype: DType) -> Run {
+    fn prepare(&self, tape: &mut Tape, setup: &Setup, batch: Dim, tokens: Dim, call: &Call, dtype: DType, positions: Tensor) -> Run {
         let config = &self.config;
         let keys = dim("S", tokens.size.saturating_add(call.past_tokens));
         let attends = Setup { attention: config.attention_of(setup), ..*setup };
@@ -470,9 +485,10 @@ impl DecoderModel {
         };
         let size = dim("d", config.latent.map_or(config.rotary_dim, |latent| latent.rope_dim));
         let tables = if config.rotary_dim == 0 { 0 } else { config.rotary_tables };
+        let dtype = if config.rotary_in_float32 { DType::Float32 } else { dtype };
         let rotary = (0..tables).map(|_| rotary_tables(tape, tokens, size, dtype)).collect();
         let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
-        Run { config: Rc::clone(config), setup: *setup, batch, tokens, keys, rotary, mask, window_mask, use_cache }
+        Run { config: Rc::clone(config), setup: *setup, batch, tokens, keys, rotary, mask, window_mask, use_cache, _positions: positions }
     }
 }
 
@@ -500,7 +516,7 @@ impl Model for DecoderModel {
         }
         let embedded = x.detached();
         let ids = position_ids(tape, tokens);
-        let run = self.prepare(tape, setup, batch, tokens, call, x.dtype);
+        let run = self.prepare(tape, setup, batch, tokens, call, x.dtype, ids);
         x = if config.embedding_dropout > 0.0 { tape.dropout("embedding", x, config.embedding_dropout) } else { x };
         let mut cache = Cache::default();
         for (index, layer) in self.layers.iter().enumerate() {
@@ -513,7 +529,7 @@ impl Model for DecoderModel {
             };
         }
         let last = tape.norm(&x, &self.last_norm);
-        drop((x, embedded, ids, run));
+        drop((x, embedded, run));
         causal_outputs(tape, last, &self.head, config.logit_cap, call, cache)
     }
 }

@@ -161,6 +161,7 @@ impl Layer {
             eager: EagerStyle { softmax_in_float32: false, scales: true, soft_cap: false },
             cached: run.use_cache,
             is_packed: !run.use_cache,
+            q_by_heads: false,
             attention: run.setup.attention,
         };
         let joined = tape.linear("query, key and value", x, &self.qkv);
@@ -176,8 +177,8 @@ impl Layer {
         let q = as_heads(tape, &q, shape, copies_q);
         if run.use_cache {
             let shape = Shape::of(&[run.batch, run.keys, dims.heads, dims.head_dim]);
-            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape);
-            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape);
+            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape, k.dtype);
+            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape, k.dtype);
             (k, v) = (keys, values);
             cache.layers.push((k.detached(), v.detached()));
         }

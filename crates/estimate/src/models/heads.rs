@@ -54,6 +54,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) cached: bool,
     /// Whether query, key and value are views of one storage.
     pub(crate) is_packed: bool,
+    /// Whether queries lie head by head.
+    pub(crate) q_by_heads: bool,
     pub(crate) attention: Attention,
 }
 
@@ -95,6 +97,11 @@ impl Plan<'_> {
 
     /// Attention over heads.
     pub(crate) fn run(&self, tape: &mut Tape, q: Tensor, k: Tensor, v: Tensor) -> Tensor {
+        self.run_with_bias(tape, q, k, v, None)
+    }
+
+    /// Attention over heads, with a learned bias of the scores.
+    pub(crate) fn run_with_bias(&self, tape: &mut Tape, q: Tensor, k: Tensor, v: Tensor, bias: Option<Tensor>) -> Tensor {
         let kernel = match self.attention {
             Attention::Eager => Kernel::Eager,
             Attention::Flash => Kernel::Flash,
@@ -116,6 +123,8 @@ impl Plan<'_> {
             dropout: if tape.is_training() { self.dropout } else { 0.0 },
             kv_by_heads: self.cached,
             is_packed: self.is_packed,
+            q_by_heads: self.q_by_heads,
+            bias,
             eager: self.eager,
         };
         tape.attention(kernel, inputs)
@@ -127,10 +136,22 @@ pub(crate) fn as_heads(tape: &mut Tape, x: &Tensor, shape: Shape, copies_grad: b
     if copies_grad { tape.view_with_copied_grad(x, shape) } else { x.view(shape) }
 }
 
-/// Keys or values after those of the cache: a copy of both.
-pub(crate) fn extend(tape: &mut Tape, name: &'static str, past: Option<&Tensor>, new: &Tensor, shape: Shape) -> Tensor {
+/// Keys or values after those of the cache: a copy of both, in the type of the keys.
+///
+/// # Source
+/// transformers 5.17, `cache_utils.py`, `DynamicLayer.lazy_initialization`: empty keys and values are of the keys' type, and
+/// concatenating takes the wider one. Under autocast rotated keys are float32, and then so are cached values.
+pub(crate) fn extend(
+    tape: &mut Tape,
+    name: &'static str,
+    past: Option<&Tensor>,
+    new: &Tensor,
+    shape: Shape,
+    keys: DType,
+) -> Tensor {
     let parts: Vec<&Tensor> = past.into_iter().chain([new]).collect();
-    tape.cat(name, &parts, shape)
+    let dtype = if new.dtype == keys { keys } else { DType::Float32 };
+    tape.cat_as(name, &parts, shape, dtype)
 }
 
 /// Tables of cosines and sines.

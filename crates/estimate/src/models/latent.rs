@@ -5,7 +5,7 @@
 
 use super::builder::{Builder, Role};
 use super::decoder::Run;
-use super::heads::{Cache, HeadDims, Plan, extend};
+use super::heads::{Cache, HeadDims, Plan, Rotary, extend};
 use crate::architecture::{Decoder, Latent};
 use crate::ops::{EagerStyle, Linear, Norm, NormKind};
 use crate::shape::{Dim, Shape, dim};
@@ -87,8 +87,9 @@ impl LatentAttention {
             is_causal: true,
             dropout: config.attention_dropout,
             eager: EagerStyle { softmax_in_float32: true, scales: true, soft_cap: false },
-            cached: run.use_cache,
+            cached: false,
             is_packed: false,
+            q_by_heads: true,
             attention: run.setup.attention,
         };
         let (heads, rope, nope) = (dims.heads, dim("dr", self.latent.rope_dim), dim("dn", self.latent.nope_dim));
@@ -116,41 +117,58 @@ impl LatentAttention {
         else {
             return x.clone();
         };
-        let normed = tape.norm(&low, &self.kv_norm);
-        drop(low);
-        tape.part("attention");
-        let up = tape.linear("keys and values", &normed, &self.kv_up);
-        drop(normed);
-        let value = dims.value_dim;
-        let up = {
-            let heads = tape.view_with_copied_grad(&up, per_head(dim("dn+dv", nope.size.saturating_add(value.size))));
-            drop(up);
-            heads
+        let mut low = {
+            let normed = tape.norm(&low, &self.kv_norm);
+            drop(low);
+            normed
         };
-        let mut up_parts = tape.split(&up, &[per_head(nope), per_head(value)]);
-        drop(up);
-        let (Some(mut v), Some(k_nope)) = (up_parts.pop(), up_parts.pop()) else { return x.clone() };
-        let (q_rope, k_rope) = match run.rotary.first() {
-            Some(rotary) => {
-                (tape.rotate(&q_rope, &rotary.cos, &rotary.sin), tape.rotate(&k_rope, &rotary.cos, &rotary.sin))
-            }
+        tape.part("attention");
+        let (q_rope, mut k_rope) = match run.rotary.first() {
+            Some(rotary) => (rotate_pairs(tape, &q_rope, rotary), rotate_pairs(tape, &k_rope, rotary)),
             None => (q_rope, k_rope),
         };
-        let k_rope = tape.expand(&k_rope, per_head(rope));
-        let q = tape.cat("queries, both parts", &[&q_nope, &q_rope], per_head(dims.head_dim));
-        let mut k = tape.cat("keys, both parts", &[&k_nope, &k_rope], per_head(dims.head_dim));
         if run.use_cache {
-            let shape = |last| Shape::of(&[run.batch, run.keys, heads, last]);
-            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape(dims.head_dim));
-            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape(value));
-            (k, v) = (keys, values);
-            cache.layers.push((k.detached(), v.detached()));
+            // The latents are cached, not the heads made of them.
+            let shape = |last| Shape::of(&[run.batch, run.keys, last]);
+            let lows = extend(tape, "latents in the cache", past.map(|past| &past.0), &low, shape(low.shape.last()), low.dtype);
+            let ropes = extend(tape, "rotated keys in the cache", past.map(|past| &past.1), &k_rope, shape(rope), low.dtype);
+            (low, k_rope) = (lows, ropes);
+            cache.layers.push((low.detached(), k_rope.detached()));
         }
+        let q = tape.cat("queries, both parts", &[&q_nope, &q_rope], per_head(dims.head_dim));
+        let all_keys = |last: Dim| Shape::of(&[run.batch, run.keys, heads, last]);
+        let value = dims.value_dim;
+        let up = tape.linear("keys and values", &low, &self.kv_up);
+        let up = {
+            let split = tape.view_with_copied_grad(&up, all_keys(dim("dn+dv", nope.size.saturating_add(value.size))));
+            drop(up);
+            split
+        };
+        let mut up_parts = tape.split(&up, &[all_keys(nope), all_keys(value)]);
+        drop(up);
+        let (Some(v), Some(k_nope)) = (up_parts.pop(), up_parts.pop()) else { return x.clone() };
+        let spread = tape.expand(&k_rope, all_keys(rope));
+        let k = tape.cat("keys, both parts", &[&k_nope, &spread], all_keys(dims.head_dim));
+        let held = (q.detached(), k.detached(), v.detached());
         let output = plan.run(tape, q, k, v);
         let output = output.view(token(dim("nh·dv", heads.size.saturating_mul(value.size))));
         let projected = tape.linear("attention: projection", &output, &self.output);
-        drop((output, q_nope, q_rope, k_nope, k_rope));
+        drop((output, held, q_nope, q_rope, k_nope, k_rope, spread, low));
         tape.module_output(&projected);
         projected
     }
+}
+
+/// Rotation of interleaved pairs: `cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin])`.
+fn rotate_pairs(tape: &mut Tape, x: &Tensor, rotary: &Rotary) -> Tensor {
+    let half = x.shape.with_last(dim("dr/2", x.shape.last().size / 2));
+    let even = tape.slice(x, half);
+    let odd = tape.slice(x, half);
+    let mut combined = |a: &Tensor, b: &Tensor| {
+        let cosine = tape.mul("rotary: by the cosine", a, &rotary.cos);
+        let sine = tape.mul("rotary: by the sine", b, &rotary.sin);
+        tape.add("rotary: half", &cosine, &sine)
+    };
+    let (first, second) = (combined(&even, &odd), combined(&odd, &even));
+    tape.cat("rotary output", &[&first, &second], x.shape)
 }

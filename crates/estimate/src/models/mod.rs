@@ -2,16 +2,16 @@
 
 mod bert;
 mod builder;
-// mod clip;
+mod clip;
 mod decoder;
 mod experts;
 mod gpt2;
 mod heads;
 mod latent;
-// mod modernbert;
-// mod t5;
+mod modernbert;
+mod t5;
 mod vit;
-// mod whisper;
+mod whisper;
 
 pub(crate) use builder::Builder;
 pub(crate) use heads::Cache;
@@ -72,6 +72,10 @@ pub(crate) fn build(architecture: &Architecture, setup: &Setup, tape: &mut Tape)
         Body::Gpt2(gpt2) => Box::new(gpt2::Gpt2Model::build(&mut builder, gpt2)),
         Body::Bert(bert) => Box::new(bert::BertModel::build(&mut builder, bert)),
         Body::Vit(vit) => Box::new(vit::VitModel::build(&mut builder, vit)),
-        _ => return None,
+        Body::ModernBert(bert) => Box::new(modernbert::ModernBertModel::build(&mut builder, bert)),
+        Body::Clip(clip) => Box::new(clip::ClipModel::build(&mut builder, clip)),
+        Body::T5(t5) => Box::new(t5::T5Model::build(&mut builder, t5)),
+        Body::Whisper(whisper) => Box::new(whisper::WhisperModel::build(&mut builder, whisper)),
+        Body::Unknown(_) => return None,
     })
 }

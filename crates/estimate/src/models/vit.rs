@@ -111,6 +111,7 @@ impl PreNormLayer {
             eager: EagerStyle { softmax_in_float32: false, scales: true, soft_cap: false },
             cached: false,
             is_packed: false,
+            q_by_heads: false,
             attention: setup.attention,
         };
         let copies = plan.copies_q_grad(tape, x.dtype);

@@ -48,6 +48,10 @@ pub(crate) struct AttentionInputs<'a> {
     pub(crate) kv_by_heads: bool,
     /// Whether query, key and value are views of one storage.
     pub(crate) is_packed: bool,
+    /// Whether queries lie head by head, where they were joined of pieces: then cuDNN's output does, too.
+    pub(crate) q_by_heads: bool,
+    /// A learned bias of the scores (T5), which has a gradient.
+    pub(crate) bias: Option<Tensor>,
     /// How the model's own Python differs.
     pub(crate) eager: EagerStyle,
 }
@@ -151,7 +155,13 @@ impl Tape {
                     inputs.kv_heads = inputs.heads;
                     choice.is_grouped = false;
                 }
-                let kernel = if kernel == Kernel::Flash { kernel } else { self.fused_kernel(&choice) };
+                let has_learned_bias = inputs.bias.as_ref().is_some_and(|bias| self.records(&[bias]));
+                let kernel = match kernel {
+                    Kernel::Flash => kernel,
+                    // No fused kernel gives a bias its gradient.
+                    _ if has_learned_bias => Kernel::Math,
+                    _ => self.fused_kernel(&choice),
+                };
                 if kernel == Kernel::Math { self.math_attention(inputs) } else { self.fused_attention(kernel, inputs) }
             }
         }
@@ -206,7 +216,10 @@ impl Tape {
             Kernel::Cudnn => drop(self.alloc("cuDNN: workspace", Shape::of(&[dim("256", 256)]), DType::Byte)),
             _ => {}
         }
-        let Some((q, k, v)) = kept else { return output };
+        let Some((q, k, v)) = kept else {
+            let lies_by_heads = kernel == Kernel::Cudnn && inputs.q_by_heads;
+            return if lies_by_heads { self.copy("attention output", &output) } else { output };
+        };
         let (kept_output, sums) = (self.save(&output), sums.map(|sums| self.save(&sums)));
         let bias = bias.map(|bias| self.save(&bias));
         let shapes = KernelShapes {
@@ -221,6 +234,7 @@ impl Tape {
             dtype,
         };
         let is_packed = inputs.is_packed;
+        let lies_by_heads = kernel == Kernel::Cudnn && inputs.q_by_heads;
         let mut node = self.record(&[&inputs.q, &inputs.k, &inputs.v], output, move |tape, grad| {
             let part = tape.part("attention");
             let grads = tape.fused_attention_grads(&shapes, [&q, &k, &v], is_packed);
@@ -229,7 +243,7 @@ impl Tape {
             grads
         });
         node.shape = output_shape;
-        node
+        if lies_by_heads { self.token_by_token(&node, &inputs) } else { node }
     }
 
     fn random_state(&mut self, values: u64) -> Tensor {
@@ -344,6 +358,9 @@ impl Tape {
             scores = self.activation_of_output("attention: tanh of the scores", &scores);
             scores = self.scale("attention: capped scores", &scores);
         }
+        if let Some(bias) = &inputs.bias {
+            scores = self.add("attention: scores with bias", &scores, bias);
+        }
         if let Some(mask) = inputs.mask {
             scores = self.add("attention: masked scores", &scores, &mask.tensor);
         }
@@ -425,13 +442,19 @@ impl Tape {
         let k = self.repeat_kv("keys, repeated for the query heads", &k, &inputs, inputs.head_dim);
         let v = self.repeat_kv("values, repeated for the query heads", &v, &inputs, inputs.value_dim);
         let scaled_k = self.scale("scaled keys", &k);
-        let scores = {
+        let is_grouped = inputs.heads.size != inputs.kv_heads.size;
+        let by_heads = inputs.kv_by_heads || is_grouped;
+        let mut scores = {
             let q = self.by_heads("queries, head by head", &scaled_q, inputs.batch);
-            self.bmm("attention: scores", &q, &scaled_k, Self::score_shape(&inputs))
+            let k = if by_heads { scaled_k.clone() } else { self.by_heads("keys, head by head", &scaled_k, inputs.batch) };
+            self.bmm("attention: scores", &q, &k, Self::score_shape(&inputs))
         };
         drop(scaled_k);
-        let probabilities = self.softmax(&scores);
-        if mask.is_some() {
+        if let Some(bias) = &inputs.bias {
+            scores = self.add("attention: scores with bias", &scores, bias);
+        }
+        let mut probabilities = self.softmax(&scores);
+        if mask.is_some() || inputs.bias.is_some() {
             let shape = Self::score_shape(&inputs);
             let masked = self.alloc("attention: masked rows", shape, DType::Byte);
             let rows = self.alloc("attention: masked rows", shape.rows(), DType::Byte);

@@ -132,7 +132,11 @@ impl Tape {
             };
             let db = bias_edge
                 .filter(|(edge, _)| *edge != Edge::Nowhere)
-                .map(|(edge, shape)| tape.alloc_grad(edge, "gradients", shape, grad.dtype));
+                .map(|(edge, shape)| {
+                    let sum = tape.alloc_grad(edge, "gradients", shape, grad.dtype);
+                    tape.column_sum_scratch(grad.shape.numel() / shape.numel().max(1), shape.numel());
+                    sum
+                });
             vec![dx, dw, db]
         };
         self.record(&operands, output, backward)

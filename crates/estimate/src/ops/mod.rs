@@ -8,6 +8,7 @@ mod linear;
 mod loss;
 mod norm;
 mod pointwise;
+mod reduction;
 
 pub(crate) use attention::{AttentionInputs, EagerStyle, Kernel, KernelChoice, Mask};
 pub(crate) use linear::{Adapter, Linear};

@@ -14,6 +14,8 @@ pub(crate) enum NormKind {
     RmsLlama,
     /// Gemma's: cast back after the product with one plus the weight, in float32.
     RmsGemma,
+    /// OLMo 2's: times the weight in float32, then cast back.
+    RmsOlmo,
     /// T5's: the input keeps its type, the square is taken in float32; cast to the weight's type if that is 16-bit.
     RmsT5,
 }
@@ -40,6 +42,13 @@ impl Tape {
             }
             NormKind::RmsLlama => self.rms_norm_llama(x, norm),
             NormKind::RmsGemma => self.rms_norm_gemma(x, norm),
+            NormKind::RmsOlmo => {
+                let wide = self.to("norm: input in float32", x, DType::Float32);
+                let normalised = self.normalised(&wide, &wide);
+                drop(wide);
+                let weighted = self.weighted(norm, normalised);
+                self.to("norm output", &weighted, x.dtype)
+            }
             NormKind::RmsT5 => self.rms_norm_t5(x, norm),
         };
         self.part(part);

@@ -20,6 +20,9 @@ impl Tape {
             return grad;
         }
         let sum = self.alloc_grad(edge, name, shape, grad.dtype);
+        if shape.numel() > 1 && shape.last().size == grad.shape.last().size {
+            self.column_sum_scratch(grad.shape.numel() / shape.numel(), shape.numel());
+        }
         drop(grad);
         sum
     }
@@ -262,9 +265,14 @@ impl Tape {
         })
     }
 
-    /// `torch.cat`: a copy; the gradients are views of one.
+    /// `torch.cat`: a copy, of the wider type; the gradients are views of one.
     pub(crate) fn cat(&mut self, name: &'static str, parts: &[&Tensor], shape: Shape) -> Tensor {
-        let dtype = parts.first().map_or(DType::Float32, |part| part.dtype);
+        let dtype = parts.iter().map(|part| part.dtype).reduce(promoted).unwrap_or(DType::Float32);
+        self.cat_as(name, parts, shape, dtype)
+    }
+
+    /// `torch.cat` with parts of no size, which have a type all the same.
+    pub(crate) fn cat_as(&mut self, name: &'static str, parts: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
         let joined = self.alloc(name, shape, dtype);
         if !self.records(parts) {
             return joined;

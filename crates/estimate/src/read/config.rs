@@ -231,6 +231,7 @@ fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             name: "olmo2",
             evidence: dry,
             defaults: [50_304, 4096, 11_008, 32, 32],
+            norm: DecoderNorm::RmsOlmo,
             block: Block::Post,
             qk_norm: QkNorm::Whole,
             ..LLAMA
@@ -336,6 +337,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         attention_cap: cap(fields, "attn_logit_softcapping", is_gemma2)?,
         logit_cap: cap(fields, "final_logit_softcapping", is_gemma2)?,
         embedding_scale: matches!(family.name, "gemma" | "gemma2" | "gemma3"),
+        rotary_in_float32: matches!(family.name, "olmo" | "olmo2"),
         rotary_tables: if family.name == "gemma3" { 2 } else { 1 },
         embedding_dropout: fields.probability(
             &["embd_pdrop"],
@@ -751,6 +753,7 @@ fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, E
         attention_cap: false,
         logit_cap: false,
         embedding_scale: false,
+        rotary_in_float32: false,
         rotary_tables: 1,
         embedding_dropout: 0.0,
         residual_dropout: 0.0,
