@@ -385,6 +385,8 @@ pub struct T5 {
     pub dropout: f64,
     /// Whether head and embedding share their weight.
     pub tied: bool,
+    /// Whether the decoder's output is scaled before the head.
+    pub scales_output: bool,
 }
 
 /// Whisper.
@@ -431,6 +433,36 @@ pub struct Unknown {
     pub layers: Option<u64>,
     /// Vocabulary, where it is known.
     pub vocab: Option<u64>,
+}
+
+impl Architecture {
+    /// Vocabulary and hidden size, where head and embedding share a weight.
+    pub(crate) fn tied_head(&self) -> Option<(u64, u64)> {
+        match &self.body {
+            Body::Decoder(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::Gpt2(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::Bert(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::ModernBert(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::T5(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::Whisper(body) => Some((body.vocab, body.hidden)),
+            _ => None,
+        }
+    }
+
+    /// Layers, of all stacks together.
+    pub fn layers(&self) -> u64 {
+        match &self.body {
+            Body::Decoder(body) => body.layers,
+            Body::Gpt2(body) => body.layers,
+            Body::Bert(body) => body.layers,
+            Body::ModernBert(body) => body.layers,
+            Body::Vit(body) => body.layers,
+            Body::Clip(body) => body.layers + body.vision.layers,
+            Body::T5(body) => body.layers + body.decoder_layers,
+            Body::Whisper(body) => body.layers + body.decoder_layers,
+            Body::Unknown(body) => body.layers.unwrap_or(1),
+        }
+    }
 }
 
 /// The entry of a list that repeats.

@@ -244,7 +244,13 @@ impl Setup {
             quantisation: Quantisation::None,
             cache: CacheKind::Dynamic,
             parallel: Parallel { world_size: 1, sharding: Sharding::None, tensor: 1, pipeline: 1 },
-            platform: Platform { torch: TorchRelease::V2_11, compute_capability: (9, 0), has_cudnn_attention: true, multiprocessors: 132, threads_per_multiprocessor: 2048 },
+            platform: Platform {
+                torch: TorchRelease::V2_11,
+                compute_capability: (9, 0),
+                has_cudnn_attention: true,
+                multiprocessors: 132,
+                threads_per_multiprocessor: 2048,
+            },
         }
     }
 }

@@ -205,6 +205,6 @@ impl Model for BertModel {
         drop(normed);
         let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
         drop(x);
-        Outputs { logits, loss, cache: Cache::default(), others: Vec::new() }
+        Outputs { logits, loss, cache: Cache::default(), _others: Vec::new() }
     }
 }

@@ -85,7 +85,8 @@ impl ClipModel {
             text: Tower::build(builder, &text, config.layers),
             class_token: builder.parameter("embedding", &[vh]),
             patch_weight: builder.parameter("embedding", &[vh, c, p, p]),
-            patch_positions: builder.parameter("embedding", &[dim("patches + 1", patches(&config.vision).saturating_add(1)), vh]),
+            patch_positions: builder
+                .parameter("embedding", &[dim("patches + 1", patches(&config.vision).saturating_add(1)), vh]),
             before: builder.norm("norm", NormKind::Layer, vh, true),
             vision: Tower::build(builder, &vision, config.vision.layers),
             vision_projection: builder.linear("head", Role::Head, projection, vh, false),
@@ -100,8 +101,13 @@ impl ClipModel {
         let count = patches(config);
         tape.part("embedding");
         let joined = {
-            let patches =
-                tape.patches("patch embeddings", pixels, &self.patch_weight, None, Shape::of(&[batch, dim("patches", count), h]));
+            let patches = tape.patches(
+                "patch embeddings",
+                pixels,
+                &self.patch_weight,
+                None,
+                Shape::of(&[batch, dim("patches", count), h]),
+            );
             let class_token = tape.expand(&self.class_token, Shape::of(&[batch, h]));
             let shape = Shape::of(&[batch, dim("S_v", count.saturating_add(1)), h]);
             let joined = tape.cat("class token and patches", &[&class_token, &patches], shape);
@@ -118,7 +124,8 @@ impl ClipModel {
     }
 
     fn read(&self, tape: &mut Tape, setup: &Setup, ids: &Tensor) -> (Tensor, Tensor) {
-        let (batch, tokens, h): (Dim, Dim, Dim) = (ids.shape.dims()[0], ids.shape.dims()[1], dim("h", self.config.hidden));
+        let (batch, tokens, h): (Dim, Dim, Dim) =
+            (ids.shape.dims()[0], ids.shape.dims()[1], dim("h", self.config.hidden));
         tape.part("embedding");
         let words = tape.embedding("word embeddings", ids, &self.words, h);
         let positions = Tensor { storage: None, ..ids.view(Shape::of(&[tokens])) };
@@ -167,6 +174,6 @@ impl Model for ClipModel {
         let similarities = tape.bmm("similarities", &text, &image, Shape::of(&[batch, batch]));
         let logits = tape.mul("scaled similarities", &similarities, &self.scale);
         let others = [&image, &text, &seen, &read].map(Tensor::detached).to_vec();
-        Outputs { logits, loss: None, cache: Cache::default(), others }
+        Outputs { logits, loss: None, cache: Cache::default(), _others: others }
     }
 }

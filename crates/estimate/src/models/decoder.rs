@@ -13,7 +13,7 @@ use super::heads::{
     Cache, HeadDims, Plan, Rotary, as_heads, eager_mask, extend, position_ids, rotary_tables, window_mask,
 };
 use super::latent::LatentAttention;
-use super::{Call, Model, Outputs};
+use super::{Call, Model, Outputs, Past};
 use crate::architecture::{Block, Decoder, DecoderNorm, MlpKind, QkNorm, Qkv, repeating};
 use crate::dtype::DType;
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
@@ -251,7 +251,7 @@ impl HeadWeights {
         run: &Run,
         is_sliding: bool,
         cache: &mut Cache,
-        past: Option<&(Tensor, Tensor)>,
+        past: &mut Past,
     ) -> Tensor {
         tape.part("attention");
         let config = &run.config;
@@ -277,9 +277,12 @@ impl HeadWeights {
             (q, k) = turned;
         }
         if run.use_cache {
+            let (past_keys, past_values) = past.take().unzip();
             let shape = Shape::of(&[run.batch, run.keys, dims.kv_heads, dims.head_dim]);
-            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape, k.dtype);
-            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape, k.dtype);
+            let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
+            drop(past_keys);
+            let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
+            drop(past_values);
             (k, v) = (keys, values);
             cache.layers.push((k.detached(), v.detached()));
         }
@@ -352,14 +355,7 @@ impl Layer {
         Layer { config: Rc::clone(config), index, norms, attention, mlp }
     }
 
-    fn attend(
-        &self,
-        tape: &mut Tape,
-        x: &Tensor,
-        run: &Run,
-        cache: &mut Cache,
-        past: Option<&(Tensor, Tensor)>,
-    ) -> Tensor {
+    fn attend(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         let is_sliding = repeating(&self.config.sliding_layers, self.index);
         match &self.attention {
             AttentionWeights::Heads(heads) => heads.forward(tape, x, run, is_sliding, cache, past),
@@ -374,14 +370,7 @@ impl Layer {
         }
     }
 
-    fn forward(
-        &self,
-        tape: &mut Tape,
-        x: &Tensor,
-        run: &Run,
-        cache: &mut Cache,
-        past: Option<&(Tensor, Tensor)>,
-    ) -> Tensor {
+    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         let dropout = self.config.residual_dropout;
         let output = match (self.config.block, self.norms.as_slice()) {
             (Block::Pre, [before_attention, before_mlp]) => {
@@ -470,7 +459,16 @@ impl DecoderModel {
         DecoderModel { config, tokens, layers, last_norm, head }
     }
 
-    fn prepare(&self, tape: &mut Tape, setup: &Setup, batch: Dim, tokens: Dim, call: &Call, dtype: DType, positions: Tensor) -> Run {
+    fn prepare(
+        &self,
+        tape: &mut Tape,
+        setup: &Setup,
+        batch: Dim,
+        tokens: Dim,
+        call: &Call,
+        dtype: DType,
+        positions: Tensor,
+    ) -> Run {
         let config = &self.config;
         let keys = dim("S", tokens.size.saturating_add(call.past_tokens));
         let attends = Setup { attention: config.attention_of(setup), ..*setup };
@@ -488,7 +486,18 @@ impl DecoderModel {
         let dtype = if config.rotary_in_float32 { DType::Float32 } else { dtype };
         let rotary = (0..tables).map(|_| rotary_tables(tape, tokens, size, dtype)).collect();
         let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
-        Run { config: Rc::clone(config), setup: *setup, batch, tokens, keys, rotary, mask, window_mask, use_cache, _positions: positions }
+        Run {
+            config: Rc::clone(config),
+            setup: *setup,
+            batch,
+            tokens,
+            keys,
+            rotary,
+            mask,
+            window_mask,
+            use_cache,
+            _positions: positions,
+        }
     }
 }
 
@@ -520,12 +529,12 @@ impl Model for DecoderModel {
         x = if config.embedding_dropout > 0.0 { tape.dropout("embedding", x, config.embedding_dropout) } else { x };
         let mut cache = Cache::default();
         for (index, layer) in self.layers.iter().enumerate() {
-            let past = call.past.as_ref().and_then(|past| past.layers.get(index));
+            let mut past = call.take_past(index);
             x = if setup.checkpointing && tape.is_training() {
                 let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), None))
+                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
             } else {
-                layer.forward(tape, &x, &run, &mut cache, past)
+                layer.forward(tape, &x, &run, &mut cache, &mut past)
             };
         }
         let last = tape.norm(&x, &self.last_norm);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::builder::{Builder, Role};
 use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend, position_ids};
-use super::{Call, Model, Outputs};
+use super::{Call, Model, Outputs, Past};
 use crate::architecture::{Activation, Gpt2};
 use crate::dtype::DType;
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
@@ -111,14 +111,7 @@ fn gelu_new(tape: &mut Tape, x: &Tensor) -> Tensor {
 }
 
 impl Layer {
-    fn forward(
-        &self,
-        tape: &mut Tape,
-        x: &Tensor,
-        run: &Run,
-        cache: &mut Cache,
-        past: Option<&(Tensor, Tensor)>,
-    ) -> Tensor {
+    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         let normed = tape.norm(x, &self.norm1);
         tape.part("attention");
         let attended = self.attention(tape, &normed, run, cache, past);
@@ -139,14 +132,7 @@ impl Layer {
         output
     }
 
-    fn attention(
-        &self,
-        tape: &mut Tape,
-        x: &Tensor,
-        run: &Run,
-        cache: &mut Cache,
-        past: Option<&(Tensor, Tensor)>,
-    ) -> Tensor {
+    fn attention(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         let config = &self.config;
         let dims = HeadDims::new(config.heads, config.heads, config.hidden / config.heads.max(1));
         let h = dim("h", config.hidden);
@@ -176,9 +162,12 @@ impl Layer {
         let mut v = as_heads(tape, &v, shape, copies_kv);
         let q = as_heads(tape, &q, shape, copies_q);
         if run.use_cache {
+            let (past_keys, past_values) = past.take().unzip();
             let shape = Shape::of(&[run.batch, run.keys, dims.heads, dims.head_dim]);
-            let keys = extend(tape, "keys in the cache", past.map(|past| &past.0), &k, shape, k.dtype);
-            let values = extend(tape, "values in the cache", past.map(|past| &past.1), &v, shape, k.dtype);
+            let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
+            drop(past_keys);
+            let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
+            drop(past_values);
             (k, v) = (keys, values);
             cache.layers.push((k.detached(), v.detached()));
         }
@@ -227,17 +216,15 @@ impl Model for Gpt2Model {
         let mut x = tape.dropout("embedding", sum, config.dropouts.0);
         let run = Run { setup: *setup, batch, tokens, keys, mask, use_cache };
         let mut cache = Cache::default();
-        let past = call.past.clone();
         for (index, layer) in self.layers.iter().enumerate() {
-            let past = past.as_ref().and_then(|past| past.layers.get(index));
+            let mut past = call.take_past(index);
             x = if setup.checkpointing && tape.is_training() {
                 let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), None))
+                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
             } else {
-                layer.forward(tape, &x, &run, &mut cache, past)
+                layer.forward(tape, &x, &run, &mut cache, &mut past)
             };
         }
-        drop(past);
         let last = tape.norm(&x, &self.last_norm);
         drop((x, embedded, positions, ids, run));
         tape.module_output(&last);
@@ -283,5 +270,5 @@ pub(crate) fn causal_outputs(
     }
     let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Causal, &logits, batch));
     drop((kept, last));
-    Outputs { logits, loss, cache, others: Vec::new() }
+    Outputs { logits, loss, cache, _others: Vec::new() }
 }

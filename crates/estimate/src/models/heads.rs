@@ -12,6 +12,13 @@ pub(crate) struct Cache {
     pub(crate) layers: Vec<(Tensor, Tensor)>,
 }
 
+impl Cache {
+    /// Takes everything out, for a call that goes on with it.
+    pub(crate) fn take_all(&mut self) -> Vec<Option<(Tensor, Tensor)>> {
+        std::mem::take(&mut self.layers).into_iter().map(Some).collect()
+    }
+}
+
 /// Sizes of attention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadDims {
@@ -101,7 +108,14 @@ impl Plan<'_> {
     }
 
     /// Attention over heads, with a learned bias of the scores.
-    pub(crate) fn run_with_bias(&self, tape: &mut Tape, q: Tensor, k: Tensor, v: Tensor, bias: Option<Tensor>) -> Tensor {
+    pub(crate) fn run_with_bias(
+        &self,
+        tape: &mut Tape,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Option<Tensor>,
+    ) -> Tensor {
         let kernel = match self.attention {
             Attention::Eager => Kernel::Eager,
             Attention::Flash => Kernel::Flash,

@@ -3,6 +3,7 @@
 //! # Source
 //! transformers 5.17, `models/deepseek_v3/modeling_deepseek_v3.py`, `models/deepseek_v2/modeling_deepseek_v2.py`.
 
+use super::Past;
 use super::builder::{Builder, Role};
 use super::decoder::Run;
 use super::heads::{Cache, HeadDims, Plan, Rotary, extend};
@@ -67,14 +68,7 @@ impl LatentAttention {
         }
     }
 
-    pub(crate) fn forward(
-        &self,
-        tape: &mut Tape,
-        x: &Tensor,
-        run: &Run,
-        cache: &mut Cache,
-        past: Option<&(Tensor, Tensor)>,
-    ) -> Tensor {
+    pub(crate) fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         tape.part("attention");
         let config = &run.config;
         let dims = self.dims(config);
@@ -129,9 +123,14 @@ impl LatentAttention {
         };
         if run.use_cache {
             // The latents are cached, not the heads made of them.
+            let (past_keys, past_values) = past.take().unzip();
             let shape = |last| Shape::of(&[run.batch, run.keys, last]);
-            let lows = extend(tape, "latents in the cache", past.map(|past| &past.0), &low, shape(low.shape.last()), low.dtype);
-            let ropes = extend(tape, "rotated keys in the cache", past.map(|past| &past.1), &k_rope, shape(rope), low.dtype);
+            let lows =
+                extend(tape, "latents in the cache", past_keys.as_ref(), &low, shape(low.shape.last()), low.dtype);
+            drop(past_keys);
+            let ropes =
+                extend(tape, "rotated keys in the cache", past_values.as_ref(), &k_rope, shape(rope), low.dtype);
+            drop(past_values);
             (low, k_rope) = (lows, ropes);
             cache.layers.push((low.detached(), k_rope.detached()));
         }

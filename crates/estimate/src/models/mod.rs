@@ -16,10 +16,14 @@ mod whisper;
 pub(crate) use builder::Builder;
 pub(crate) use heads::Cache;
 
+use std::cell::RefCell;
+
 use crate::architecture::{Architecture, Body};
 use crate::ops::LossStyle;
 use crate::setup::Setup;
 use crate::tape::{Tape, Tensor};
+
+pub(crate) use vit::patches as patches_of;
 
 /// What a forward pass gives, and the program may hold.
 pub(crate) struct Outputs {
@@ -30,7 +34,7 @@ pub(crate) struct Outputs {
     /// The KV cache.
     pub(crate) cache: Cache,
     /// Whatever else is in the output.
-    pub(crate) others: Vec<Tensor>,
+    pub(crate) _others: Vec<Tensor>,
 }
 
 /// A model whose parameters are on the tape.
@@ -50,6 +54,9 @@ pub(crate) trait Model {
     }
 }
 
+/// Keys and values of a layer from the calls before; whoever joins new ones to them takes them.
+pub(crate) type Past = Option<(Tensor, Tensor)>;
+
 /// How the model is called.
 pub(crate) struct Call {
     /// Whether labels are given.
@@ -57,11 +64,18 @@ pub(crate) struct Call {
     /// Whether a cache is kept.
     pub(crate) use_cache: bool,
     /// What is cached already; the batch then is one token a sequence.
-    pub(crate) past: Option<Cache>,
+    pub(crate) past: RefCell<Vec<Past>>,
     /// Tokens in the cache.
     pub(crate) past_tokens: u64,
     /// Whether logits are computed for the last position only, as `generate` does.
     pub(crate) last_logits_only: bool,
+}
+
+impl Call {
+    /// What is cached for a layer.
+    fn take_past(&self, layer: usize) -> Past {
+        self.past.borrow_mut().get_mut(layer).and_then(Option::take)
+    }
 }
 
 /// Puts the parameters of a model on the tape.

@@ -121,7 +121,13 @@ impl ModernBertModel {
                     config: Rc::clone(&config),
                     is_global: index % config.global_every == 0,
                     attention_norm: (index > 0).then(|| builder.norm("norm", NormKind::Layer, h, false)),
-                    qkv: builder.linear("attention", Role::QueryValue, dim("3h", config.hidden.saturating_mul(3)), h, false),
+                    qkv: builder.linear(
+                        "attention",
+                        Role::QueryValue,
+                        dim("3h", config.hidden.saturating_mul(3)),
+                        h,
+                        false,
+                    ),
                     output: builder.linear("attention", Role::Attention, h, h, false),
                     mlp_norm: builder.norm("norm", NormKind::Layer, h, false),
                     up: builder.linear("mlp", Role::Mlp, dim("2i", config.intermediate.saturating_mul(2)), h, false),
@@ -144,7 +150,7 @@ impl Model for ModernBertModel {
     }
 
     fn loss_style(&self) -> Option<LossStyle> {
-        Some(LossStyle::Plain)
+        Some(LossStyle::Upcast)
     }
 
     fn buffer_bytes(&self) -> u64 {
@@ -189,7 +195,7 @@ impl Model for ModernBertModel {
         tape.part("head");
         let logits = tape.linear("logits", &normed, &self.decoder);
         drop((normed, last));
-        let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
-        Outputs { logits, loss, cache: Cache::default(), others: Vec::new() }
+        let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Upcast, &logits, batch));
+        Outputs { logits, loss, cache: Cache::default(), _others: Vec::new() }
     }
 }

@@ -89,7 +89,15 @@ impl Layer {
         Layer { config: Rc::clone(config), own, cross, norm, gate, up, down }
     }
 
-    fn attend(&self, tape: &mut Tape, x: &Tensor, weights: &AttentionWeights, source: Option<&Tensor>, run: &Run, cache: &mut Cache) -> Tensor {
+    fn attend(
+        &self,
+        tape: &mut Tape,
+        x: &Tensor,
+        weights: &AttentionWeights,
+        source: Option<&Tensor>,
+        run: &Run,
+        cache: &mut Cache,
+    ) -> Tensor {
         let config = &self.config;
         let normed = tape.norm(x, &weights.norm);
         tape.part("attention");
@@ -99,7 +107,10 @@ impl Layer {
         let bias = if source.is_some() { run.cross_bias.clone() } else { Some(run.bias.clone()) };
         // A bias that needs no gradient is a mask to the fused kernels.
         let is_learned = bias.as_ref().is_some_and(|bias| tape.records(&[bias]));
-        let as_mask = bias.clone().filter(|_| !is_learned && run.setup.attention != Attention::Eager).map(|tensor| Mask { tensor, batch: dim("1", 1) });
+        let as_mask = bias
+            .clone()
+            .filter(|_| !is_learned && run.setup.attention != Attention::Eager)
+            .map(|tensor| Mask { tensor, batch: dim("1", 1) });
         let plan = Plan {
             dims,
             batch: run.batch,
@@ -132,7 +143,8 @@ impl Layer {
             cache.layers.push((k.detached(), v.detached()));
         }
         let held = (q.detached(), k.detached(), v.detached());
-        let output = plan.run_with_bias(tape, q, k, v, bias.filter(|_| is_learned || run.setup.attention == Attention::Eager));
+        let output =
+            plan.run_with_bias(tape, q, k, v, bias.filter(|_| is_learned || run.setup.attention == Attention::Eager));
         let output = output.view(Shape::of(&[run.batch, run.tokens, dims.query_width()]));
         let projected = tape.linear("attention: projection", &output, &weights.output);
         drop((output, held));
@@ -217,7 +229,9 @@ impl Stack {
         for layer in &self.layers {
             x = if run.setup.checkpointing && tape.is_training() {
                 let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default()))
+                let others: Vec<Tensor> = [Some(run.bias.clone()), run.encoded.clone()].into_iter().flatten().collect();
+                let others: Vec<&Tensor> = others.iter().collect();
+                tape.checkpoint_with(&x, &others, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default()))
             } else {
                 layer.forward(tape, &x, &run, cache)
             };
@@ -255,7 +269,7 @@ impl Model for T5Model {
         let (batch, tokens) = batch_and_tokens(inputs);
         let mut cache = Cache::default();
         let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
-        let run = |tape: &Tape, is_decoder, encoded| Run {
+        let run = |is_decoder, encoded| Run {
             setup: *setup,
             batch,
             tokens,
@@ -265,28 +279,21 @@ impl Model for T5Model {
             bias: self.tokens.detached(),
             cross_bias: None,
             encoded,
-        }
-        .checked(tape);
+        };
         tape.part("embedding");
         let embedded = tape.embedding("token embeddings", &inputs[0], &self.tokens, h);
-        let shared = run(tape, false, None);
+        let shared = run(false, None);
         let encoded = self.encoder.forward(tape, config, embedded, shared, &mut cache);
         tape.part("embedding");
         let shifted = tape.alloc("decoder ids", inputs[0].shape, DType::Int64);
         let embedded = tape.embedding("token embeddings", &shifted, &self.tokens, h);
-        let shared = run(tape, true, Some(encoded.clone()));
+        let shared = run(true, Some(encoded.clone()));
         let decoded = self.decoder.forward(tape, config, embedded, shared, &mut cache);
         tape.part("head");
-        let scaled = if config.tied { tape.scale("scaled decoder output", &decoded) } else { decoded.clone() };
+        let scaled = if config.scales_output { tape.scale("scaled decoder output", &decoded) } else { decoded.clone() };
         let logits = tape.linear("logits", &scaled, &self.head);
         drop((decoded, scaled));
         let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
-        Outputs { logits, loss, cache, others: vec![encoded.detached()] }
-    }
-}
-
-impl Run {
-    fn checked(self, _tape: &Tape) -> Run {
-        self
+        Outputs { logits, loss, cache, _others: vec![encoded.detached()] }
     }
 }

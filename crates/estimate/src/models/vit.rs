@@ -213,6 +213,6 @@ impl Model for VitModel {
         let pooled = tape.slice(&normed, Shape::of(&[batch, h]));
         let logits = tape.linear("logits", &pooled, &self.classifier);
         drop((pooled, normed));
-        Outputs { logits, loss: None, cache: Cache::default(), others: Vec::new() }
+        Outputs { logits, loss: None, cache: Cache::default(), _others: Vec::new() }
     }
 }

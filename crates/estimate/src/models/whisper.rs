@@ -95,7 +95,15 @@ impl Layer {
         tape.norm(&dense, norm)
     }
 
-    fn attend(&self, tape: &mut Tape, x: &Tensor, weights: &AttentionWeights, source: Option<&Tensor>, run: &Run, cache: &mut Cache) -> Tensor {
+    fn attend(
+        &self,
+        tape: &mut Tape,
+        x: &Tensor,
+        weights: &AttentionWeights,
+        source: Option<&Tensor>,
+        run: &Run,
+        cache: &mut Cache,
+    ) -> Tensor {
         let config = &self.config;
         let normed = Self::normed(tape, x, &weights.norm, run.is_decoder);
         tape.part("attention");
@@ -171,7 +179,9 @@ fn run_layers(tape: &mut Tape, layers: &[Rc<Layer>], mut x: Tensor, run: &Run, c
     for layer in layers {
         x = if run.setup.checkpointing && tape.is_training() {
             let (layer, run) = (Rc::clone(layer), run.clone());
-            tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default()))
+            let others: Vec<Tensor> = run.encoded.clone().into_iter().collect();
+            let others: Vec<&Tensor> = others.iter().collect();
+            tape.checkpoint_with(&x, &others, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default()))
         } else {
             layer.forward(tape, &x, run, cache)
         };
@@ -184,7 +194,10 @@ impl WhisperModel {
         let config = Rc::new(config.clone());
         let (v, h) = (dim("V", config.vocab), dim("h", config.hidden));
         let three = dim("3", 3);
-        let conv1 = (builder.parameter("embedding", &[h, dim("mel", config.mel_bins), three]), builder.parameter("embedding", &[h]));
+        let conv1 = (
+            builder.parameter("embedding", &[h, dim("mel", config.mel_bins), three]),
+            builder.parameter("embedding", &[h]),
+        );
         let conv2 = (builder.parameter("embedding", &[h, h, three]), builder.parameter("embedding", &[h]));
         let positions = Shape::of(&[dim("S_e", config.source_positions), h]);
         // Sinusoids, which are not trained.
@@ -272,6 +285,6 @@ impl Model for WhisperModel {
         tape.part("head");
         let logits = tape.linear("logits", &last, &self.head);
         let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
-        Outputs { logits, loss, cache, others: vec![encoded.detached(), last.detached()] }
+        Outputs { logits, loss, cache, _others: vec![encoded.detached(), last.detached()] }
     }
 }

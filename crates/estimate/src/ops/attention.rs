@@ -446,7 +446,8 @@ impl Tape {
         let by_heads = inputs.kv_by_heads || is_grouped;
         let mut scores = {
             let q = self.by_heads("queries, head by head", &scaled_q, inputs.batch);
-            let k = if by_heads { scaled_k.clone() } else { self.by_heads("keys, head by head", &scaled_k, inputs.batch) };
+            let k =
+                if by_heads { scaled_k.clone() } else { self.by_heads("keys, head by head", &scaled_k, inputs.batch) };
             self.bmm("attention: scores", &q, &k, Self::score_shape(&inputs))
         };
         drop(scaled_k);
@@ -461,6 +462,12 @@ impl Tape {
             drop((masked, rows));
         }
         drop(scores);
+        if inputs.dropout > 0.0 {
+            let outputs = self.module_outputs;
+            probabilities = self.dropout("attention", probabilities, inputs.dropout);
+            self.module_outputs = outputs;
+        }
+        let v = if by_heads { v } else { self.by_heads("values, head by head", &v, inputs.batch) };
         let output = self.bmm(
             "attention output, head by head",
             &probabilities,

@@ -130,13 +130,11 @@ impl Tape {
                 let dw = of_weight(tape);
                 (of_input(tape), dw)
             };
-            let db = bias_edge
-                .filter(|(edge, _)| *edge != Edge::Nowhere)
-                .map(|(edge, shape)| {
-                    let sum = tape.alloc_grad(edge, "gradients", shape, grad.dtype);
-                    tape.column_sum_scratch(grad.shape.numel() / shape.numel().max(1), shape.numel());
-                    sum
-                });
+            let db = bias_edge.filter(|(edge, _)| *edge != Edge::Nowhere).map(|(edge, shape)| {
+                let sum = tape.alloc_grad(edge, "gradients", shape, grad.dtype);
+                tape.column_sum_scratch(grad.shape.numel() / shape.numel().max(1), shape.numel());
+                sum
+            });
             vec![dx, dw, db]
         };
         self.record(&operands, output, backward)

@@ -9,6 +9,8 @@ use crate::tape::{Tape, Tensor};
 pub(crate) enum LossStyle {
     /// Logits in float32, labels shifted by one (`ForCausalLMLoss`).
     Causal,
+    /// Logits in float32, labels as they are (`ForMaskedLMLoss`: ModernBERT).
+    Upcast,
     /// `CrossEntropyLoss` over the logits as they are (BERT, T5, Whisper, classifiers).
     Plain,
 }
@@ -27,6 +29,11 @@ impl Tape {
                 let loss = self.cross_entropy(&wide, &shifted);
                 drop((wide, padded, shifted));
                 loss
+            }
+            LossStyle::Upcast => {
+                let wide = self.to("logits in float32", logits, DType::Float32);
+                let labels = self.view_of_labels(logits);
+                self.cross_entropy(&wide, &labels)
             }
             LossStyle::Plain => {
                 let labels = self.view_of_labels(logits);

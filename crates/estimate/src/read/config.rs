@@ -654,7 +654,9 @@ fn t5(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
         gated,
         activation: act,
         dropout: fields.probability(&["dropout_rate"], 0.1)?,
-        tied: fields.flag(&["tie_word_embeddings"], true)?,
+        // Head and embedding are one in the T5 family; the flag only says whether the decoder's output is scaled.
+        tied: true,
+        scales_output: fields.flag(&["tie_word_embeddings"], true)?,
     }))
 }
 

@@ -4,6 +4,15 @@ use std::collections::BinaryHeap;
 
 use super::{Category, Edge, Grads, Tape, Tensor};
 
+/// What a backward pass over a part of the graph leaves for others.
+#[derive(Default)]
+pub(crate) struct Arrived {
+    /// What has arrived at the first node of the part.
+    pub(crate) collected: Grads,
+    /// What goes to nodes before the part.
+    pub(crate) outside: Vec<(Edge, Tensor)>,
+}
+
 /// A backward pass that is under way.
 struct Pass {
     /// Nodes below are none of this pass's.
@@ -16,16 +25,18 @@ struct Pass {
     parameters: Vec<(u32, Option<Tensor>)>,
     /// Nodes that have all of their gradients; the youngest runs first.
     ready: BinaryHeap<u32>,
+    /// What goes to nodes below the floor.
+    outside: Vec<(Edge, Tensor)>,
 }
 
 impl Tape {
-    /// Runs the graph backward from an edge. Gives what has arrived at the node `floor`, if it only collects.
+    /// Runs the graph backward from an edge, down to the node `floor`.
     ///
     /// # Source
     /// PyTorch v2.11, `torch/csrc/autograd/engine.cpp`: among ready nodes the one with the highest sequence number runs;
     /// accumulating into a parameter goes before everything.
-    pub(crate) fn run_backward(&mut self, from: Edge, grad: Tensor, floor: usize) -> Grads {
-        let Edge::Node(root, _) = from else { return Vec::new() };
+    pub(crate) fn run_backward(&mut self, from: Edge, grad: Tensor, floor: usize) -> Arrived {
+        let Edge::Node(root, _) = from else { return Arrived::default() };
         let mut pass = self.prepare(root, floor);
         let part = self.part("backward");
         self.deliver(&mut pass, from, grad);
@@ -34,7 +45,8 @@ impl Tape {
             self.run_node(&mut pass, id);
         }
         self.part(part);
-        pass.arrived.into_iter().next().unwrap_or_default()
+        let collected = pass.arrived.into_iter().next().unwrap_or_default();
+        Arrived { collected, outside: pass.outside }
     }
 
     /// Counts how many gradients each node that the root reaches waits for.
@@ -46,6 +58,7 @@ impl Tape {
             arrived: vec![Grads::new(); count],
             parameters: vec![(0, None); self.parameters.len()],
             ready: BinaryHeap::new(),
+            outside: Vec::new(),
         };
         let mut seen = vec![false; count];
         let mut stack = vec![root as usize - floor];
@@ -55,6 +68,7 @@ impl Tape {
                 match *edge {
                     Edge::Nowhere => {}
                     Edge::Parameter(id) => pass.parameters[id as usize].0 += 1,
+                    Edge::Node(id, _) if (id as usize) < floor => {}
                     Edge::Node(id, _) => {
                         let next = id as usize - floor;
                         pass.waiting[next] += 1;
@@ -96,6 +110,14 @@ impl Tape {
                     Some(old) => self.add_grads(edge, old, grad),
                 };
                 pass.parameters[id as usize].1 = Some(sum);
+            }
+            Edge::Node(id, _) if (id as usize) < pass.floor => {
+                let found = pass.outside.iter().position(|(outside, _)| *outside == edge);
+                let sum = match found.map(|at| pass.outside.swap_remove(at).1) {
+                    None => grad,
+                    Some(old) => self.add_grads(edge, old, grad),
+                };
+                pass.outside.push((edge, sum));
             }
             Edge::Node(id, slot) => {
                 let slot = usize::from(slot);
@@ -141,6 +163,7 @@ impl Tape {
                     self.accumulate(id, grad);
                 }
             }
+            Edge::Node(id, _) if (id as usize) < pass.floor => {}
             Edge::Node(id, _) => {
                 let waiting = &mut pass.waiting[id as usize - pass.floor];
                 *waiting = waiting.saturating_sub(1);

@@ -72,8 +72,6 @@ pub(crate) enum Moment {
     Load,
     /// A forward pass, or a forward without gradients.
     Forward,
-    /// The loss of a forward pass.
-    Loss,
     /// A backward pass.
     Backward,
     /// A step of the optimizer.
@@ -182,7 +180,7 @@ impl Tape {
     /// A phase begins.
     pub(crate) fn begin(&mut self, moment: Moment) {
         self.category = match moment {
-            Moment::Forward | Moment::Loss | Moment::Prefill | Moment::Decode => Category::Activation,
+            Moment::Forward | Moment::Prefill | Moment::Decode => Category::Activation,
             Moment::Load | Moment::Backward | Moment::Step | Moment::FirstStep => Category::Temporary,
         };
         self.meter.begin(moment);
@@ -339,6 +337,16 @@ impl Tape {
         input: &Tensor,
         function: impl Fn(&mut Tape, &Tensor) -> Tensor + 'static,
     ) -> Tensor {
+        self.checkpoint_with(input, &[], function)
+    }
+
+    /// The same for a function that also uses tensors that need gradients and are not its input.
+    pub(crate) fn checkpoint_with(
+        &mut self,
+        input: &Tensor,
+        others: &[&Tensor],
+        function: impl Fn(&mut Tape, &Tensor) -> Tensor + 'static,
+    ) -> Tensor {
         if !self.grad_enabled || self.saving != Saving::Keep {
             return function(self, input);
         }
@@ -353,9 +361,11 @@ impl Tape {
         output.edge = Edge::Nowhere;
         let kept = input.detached();
         let (autocast, part) = (self.autocast, self.part);
-        self.record(&[input], output, move |tape, grad| {
+        let inputs: Vec<&Tensor> = [input].into_iter().chain(others.iter().copied()).collect();
+        let edges: Vec<Edge> = others.iter().map(|other| other.edge).collect();
+        self.record(&inputs, output, move |tape, grad| {
             tape.part(part);
-            vec![tape.recompute(&kept, autocast, saved, grad, &function)]
+            tape.recompute(&kept, autocast, saved, grad, &edges, &function)
         })
     }
 
@@ -365,8 +375,9 @@ impl Tape {
         autocast: Option<DType>,
         saved: u64,
         grad: Tensor,
+        others: &[Edge],
         function: &impl Fn(&mut Tape, &Tensor) -> Tensor,
-    ) -> Option<Tensor> {
+    ) -> Grads {
         let floor = self.nodes.len();
         let leaf = self.push(Node { backward: None, edges: Vec::new(), outputs: vec![input.dtype] });
         let input = Tensor { edge: Edge::Node(leaf, 0), ..input.clone() };
@@ -380,8 +391,15 @@ impl Tape {
         drop(input);
         let edge = output.edge;
         drop(output);
-        let mut collected = self.run_backward(edge, grad, floor);
+        let mut arrived = self.run_backward(edge, grad, floor);
         self.nodes.truncate(floor);
-        collected.pop().flatten()
+        let own = arrived.collected.pop().flatten();
+        let of_others = others.iter().map(|edge| {
+            let found = arrived.outside.iter().position(|(outside, _)| outside == edge)?;
+            Some(arrived.outside.swap_remove(found).1)
+        });
+        let mut grads: Grads = of_others.collect();
+        grads.insert(0, own);
+        grads
     }
 }
