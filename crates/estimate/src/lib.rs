@@ -6,6 +6,7 @@
 //!
 //! Pure: nothing is opened, printed or measured here.
 
+mod advise;
 mod architecture;
 mod dtype;
 mod estimate;
@@ -21,6 +22,7 @@ mod sharding;
 mod tape;
 mod unknown;
 
+pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding_the_loss_only, simple};
 pub use architecture::*;
 pub use dtype::DType;
 pub use estimate::{Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, PhasePeak, Term, estimate, peak_requested_bytes};
