@@ -9,6 +9,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 
 from highwater import cycles
 from highwater._errors import SnapshotError
+from highwater._estimate import Estimate, estimate
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
 from highwater._record import Recorder, phase, record, step
@@ -18,6 +19,7 @@ from highwater._table import Column, Table
 __all__ = [
     "Check",
     "Column",
+    "Estimate",
     "Frame",
     "NamedTensors",
     "Recorder",
@@ -26,6 +28,7 @@ __all__ = [
     "Table",
     "__version__",
     "cycles",
+    "estimate",
     "load",
     "name_tensors",
     "phase",

@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, diff, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
+    check, completions, diff, estimate, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
 };
 
 /// Shows and explains the GPU memory use of PyTorch programs.
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Segments(segments::Args),
     /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
     Simulate(simulate::Args),
+    /// Work out what a model needs, for training or inference, from its configuration
+    Estimate(Box<estimate::Args>),
     /// Say what changed from one recording to another
     Diff(diff::Args),
     /// Hold a recording against budgets: exit status 1 if one is not kept

@@ -27,7 +27,9 @@ pub fn changes_to_fit(architecture: &Architecture, setup: &Setup, limit_bytes: u
         let total_bytes = estimate(architecture, &tried).total_bytes;
         changes.push((order, Change { change, cost, total_bytes, fits: total_bytes <= limit_bytes }));
     }
-    if let Some(batch) = largest(architecture, setup, limit_bytes, setup.batch, |setup, batch| Setup { batch, ..*setup }) {
+    if let Some(batch) =
+        largest(architecture, setup, limit_bytes, setup.batch, |setup, batch| Setup { batch, ..*setup })
+    {
         let tried = Setup { batch, ..*setup };
         let total_bytes = estimate(architecture, &tried).total_bytes;
         let change = format!("batch {batch} instead of {}, with gradient accumulation for the rest", setup.batch);
@@ -70,7 +72,11 @@ fn candidates(setup: &Setup) -> Vec<(String, &'static str, Setup)> {
     if is_training {
         let eight = Setup { optimizer: Optimizer::AdamW8bit, ..*setup };
         add("8-bit AdamW", "a library more", eight);
-        add("gradient checkpointing and 8-bit AdamW", "about a third more time", Setup { checkpointing: true, ..eight });
+        add(
+            "gradient checkpointing and 8-bit AdamW",
+            "about a third more time",
+            Setup { checkpointing: true, ..eight },
+        );
         let lora = Lora { rank: 16, dropout: 0.0, targets: LoraTargets::AllLinear, dtype: DType::Float32 };
         let bf16 = Setup { dtype: DType::BFloat16, autocast: None, lora: Some(lora), checkpointing: true, ..*setup };
         add("LoRA of rank 16 over bf16 weights, with gradient checkpointing", "another way of training", bf16);
@@ -80,7 +86,11 @@ fn candidates(setup: &Setup) -> Vec<(String, &'static str, Setup)> {
             let mut tried = checkpointed;
             tried.parallel.world_size = setup.parallel.world_size.max(1) * ranks;
             tried.parallel.sharding = Sharding::Fsdp;
-            add(&format!("FSDP over {} cards, with gradient checkpointing", tried.parallel.world_size), "more cards", tried);
+            add(
+                &format!("FSDP over {} cards, with gradient checkpointing", tried.parallel.world_size),
+                "more cards",
+                tried,
+            );
         }
     }
     all
@@ -116,7 +126,8 @@ pub fn largest_batch(architecture: &Architecture, setup: &Setup, limit_bytes: u6
     while high < 1 << 16 && fits(high) {
         high *= 2;
     }
-    largest(architecture, setup, limit_bytes, high, |setup, batch| Setup { batch, ..*setup }).or(Some(high.min(1 << 16)))
+    largest(architecture, setup, limit_bytes, high, |setup, batch| Setup { batch, ..*setup })
+        .or(Some(high.min(1 << 16)))
 }
 
 /// The formula of the blog post "Visualize and understand GPU memory in PyTorch", in its two forms.
@@ -134,7 +145,12 @@ pub struct Simple {
 ///
 /// # Source
 /// huggingface/blog, `train_memory.md` (December 2024).
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a heuristic in floating point")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a heuristic in floating point"
+)]
 pub fn simple(parameters: u64, setup: &Setup) -> Simple {
     let width = setup.dtype.bytes();
     let model = parameters.saturating_mul(width);

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
+pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod live;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => return check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
         Command::View(args) => view::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),

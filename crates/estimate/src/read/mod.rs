@@ -10,6 +10,6 @@ pub use catalogue::{catalogue_names, named};
 pub use config::{from_config, from_config_value};
 pub use fields::ConfigError;
 pub use weights::{
-    Counted, GGUF_HEADER_LIMIT, HeaderError, SAFETENSORS_HEADER_LIMIT, gguf_header, safetensors_header, safetensors_header_length,
-    safetensors_index,
+    Counted, GGUF_HEADER_LIMIT, HeaderError, SAFETENSORS_HEADER_LIMIT, gguf_header, safetensors_header,
+    safetensors_header_length, safetensors_index,
 };

@@ -80,7 +80,13 @@ impl Counted {
             name: name.to_owned(),
             family: "unknown",
             evidence: Evidence::Unknown,
-            body: Body::Unknown(Unknown { parameters: self.parameters, largest: self.largest, hidden: None, layers: None, vocab: None }),
+            body: Body::Unknown(Unknown {
+                parameters: self.parameters,
+                largest: self.largest,
+                hidden: None,
+                layers: None,
+                vocab: None,
+            }),
             max_positions: None,
             dtype: self.dtype,
             counted_parameters: Some(self.parameters),
@@ -112,7 +118,8 @@ pub fn safetensors_header_length(first: &[u8], file_bytes: u64) -> Result<u64, H
 /// # Errors
 /// If it is no JSON, or a tensor has no shape.
 pub fn safetensors_header(header: &[u8]) -> Result<Counted, HeaderError> {
-    let tensors: Map<String, Value> = serde_json::from_slice(header).map_err(|error| HeaderError::NotJson(error.to_string()))?;
+    let tensors: Map<String, Value> =
+        serde_json::from_slice(header).map_err(|error| HeaderError::NotJson(error.to_string()))?;
     let mut counted = Counted::default();
     let mut by_type: Vec<(DType, u64)> = Vec::new();
     for (name, tensor) in tensors.iter().filter(|(name, _)| *name != "__metadata__") {
@@ -121,7 +128,8 @@ pub fn safetensors_header(header: &[u8]) -> Result<Counted, HeaderError> {
         let mut numbers = 1_u64;
         for size in shape {
             let size = size.as_u64().ok_or_else(|| bad("a size of its `shape` is no whole number"))?;
-            numbers = numbers.checked_mul(size).ok_or_else(|| bad("its `shape` has more numbers than fit in 64 bits"))?;
+            numbers =
+                numbers.checked_mul(size).ok_or_else(|| bad("its `shape` has more numbers than fit in 64 bits"))?;
         }
         counted.parameters = counted.parameters.saturating_add(numbers);
         counted.largest = counted.largest.max(numbers);
@@ -142,7 +150,10 @@ pub fn safetensors_header(header: &[u8]) -> Result<Counted, HeaderError> {
 /// If it is no index.
 pub fn safetensors_index(index: &[u8]) -> Result<Vec<String>, HeaderError> {
     let value: Value = serde_json::from_slice(index).map_err(|error| HeaderError::NotJson(error.to_string()))?;
-    let map = value.get("weight_map").and_then(Value::as_object).ok_or_else(|| HeaderError::NotJson("there is no `weight_map`".to_owned()))?;
+    let map = value
+        .get("weight_map")
+        .and_then(Value::as_object)
+        .ok_or_else(|| HeaderError::NotJson("there is no `weight_map`".to_owned()))?;
     let mut shards: Vec<String> = map.values().filter_map(Value::as_str).map(str::to_owned).collect();
     shards.sort();
     shards.dedup();
@@ -215,7 +226,9 @@ fn of_gguf(metadata: &Map<String, Value>, counted: &Counted) -> Architecture {
     }
     let mut architecture = from_config_value(&Value::Object(config)).unwrap_or_else(|_| counted.architecture(kind));
     architecture.counted_parameters = Some(counted.parameters);
-    architecture.assumptions.push("read from a GGUF header: weights are estimated in the type of `--dtype`, not quantised".to_owned());
+    architecture
+        .assumptions
+        .push("read from a GGUF header: weights are estimated in the type of `--dtype`, not quantised".to_owned());
     architecture
 }
 
@@ -235,7 +248,10 @@ impl<'a> Cursor<'a> {
                 self.at += count;
                 Ok(taken)
             }
-            None => Err(HeaderError::CutShort { at: self.file_bytes.min(self.bytes.len() as u64), needed: (self.at as u64).saturating_add(count as u64) }),
+            None => Err(HeaderError::CutShort {
+                at: self.file_bytes.min(self.bytes.len() as u64),
+                needed: (self.at as u64).saturating_add(count as u64),
+            }),
         }
     }
 
@@ -267,7 +283,10 @@ impl<'a> Cursor<'a> {
             9 if depth < 2 => {
                 let (kind, count) = (self.u32()?, self.u64()?);
                 if count > self.bytes.len() as u64 {
-                    return Err(HeaderError::CutShort { at: self.file_bytes.min(self.bytes.len() as u64), needed: (self.at as u64).saturating_add(count) });
+                    return Err(HeaderError::CutShort {
+                        at: self.file_bytes.min(self.bytes.len() as u64),
+                        needed: (self.at as u64).saturating_add(count),
+                    });
                 }
                 for _ in 0..count {
                     self.value(kind, depth + 1)?;
