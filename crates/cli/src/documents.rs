@@ -165,7 +165,7 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Problem::new(first)
     })?;
-    Ok(json(&estimate::view_of(&architecture, &parsed.run.setup(&architecture)?)))
+    Ok(json(&estimate::view_of(&architecture, &parsed.run.setup(&architecture)?)?))
 }
 
 /// The options of an estimate, without a command line around them.

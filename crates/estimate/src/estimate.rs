@@ -142,6 +142,9 @@ pub struct ErrorBand {
     pub evidence: &'static str,
 }
 
+/// No machine has as much memory: what needs more is a mistake, and sums may have saturated.
+pub const MOST_BYTES: u64 = 1 << 60;
+
 /// Estimates a model in a set-up.
 pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     let own = stage(architecture, setup.parallel.pipeline);
@@ -258,7 +261,8 @@ fn walk(books: &Books) -> Walk {
             Some((_, peak)) => *peak = (*peak).max(current),
             None => walk.peaks.push((moment, current)),
         }
-        if current > walk.peak {
+        // Of equal peaks in different phases the later is told: it comes back in every iteration.
+        if current > walk.peak || (current == walk.peak && moment != walk.moment) {
             (walk.peak, walk.at, walk.moment) = (current, index, moment);
         }
     }

@@ -25,7 +25,9 @@ mod unknown;
 pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding_the_loss_only, simple};
 pub use architecture::*;
 pub use dtype::DType;
-pub use estimate::{Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, PhasePeak, Term, estimate, peak_requested_bytes};
+pub use estimate::{
+    Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,
+};
 pub use setup::*;
 pub use shape::{Dim, Shape, dim};
 pub use tape::Category;

@@ -19,6 +19,9 @@ pub(crate) struct Reserve {
 
 /// Runs the requests through the allocator; `None` where they are beyond any card.
 pub(crate) fn replay(books: &Books, workspaces: &[u64], torch: TorchRelease) -> Option<Reserve> {
+    if books.allocations.iter().any(|allocation| allocation.bytes >= DEVICE_BYTES) {
+        return None;
+    }
     let version = match torch {
         TorchRelease::V2_11 => "2.11".parse().unwrap_or(TorchVersion::NEWEST),
         TorchRelease::V2_15 => TorchVersion::NEWEST,

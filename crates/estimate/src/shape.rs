@@ -42,6 +42,11 @@ impl Shape {
         &self.dims[..usize::from(self.rank)]
     }
 
+    /// The size at a place; 1 where there is none.
+    pub fn at(&self, place: usize) -> Dim {
+        self.dims().get(place).copied().unwrap_or(dim("1", 1))
+    }
+
     /// How many numbers; saturates.
     pub fn numel(&self) -> u64 {
         self.dims().iter().fold(1, |product: u64, dim| product.saturating_mul(dim.size))

@@ -124,8 +124,7 @@ impl ClipModel {
     }
 
     fn read(&self, tape: &mut Tape, setup: &Setup, ids: &Tensor) -> (Tensor, Tensor) {
-        let (batch, tokens, h): (Dim, Dim, Dim) =
-            (ids.shape.dims()[0], ids.shape.dims()[1], dim("h", self.config.hidden));
+        let (batch, tokens, h): (Dim, Dim, Dim) = (ids.shape.at(0), ids.shape.at(1), dim("h", self.config.hidden));
         tape.part("embedding");
         let words = tape.embedding("word embeddings", ids, &self.words, h);
         let positions = Tensor { storage: None, ..ids.view(Shape::of(&[tokens])) };
@@ -170,7 +169,7 @@ impl Model for ClipModel {
         let image = tape.linear("image embeddings", &image, &self.vision_projection);
         let text = tape.linear("text embeddings", &text, &self.text_projection);
         let (image, text) = (Self::unit(tape, &image), Self::unit(tape, &text));
-        let batch = image.shape.dims()[0];
+        let batch = image.shape.at(0);
         let similarities = tape.bmm("similarities", &text, &image, Shape::of(&[batch, batch]));
         let logits = tape.mul("scaled similarities", &similarities, &self.scale);
         let others = [&image, &text, &seen, &read].map(Tensor::detached).to_vec();

@@ -485,6 +485,10 @@ impl DecoderModel {
         let tables = if config.rotary_dim == 0 { 0 } else { config.rotary_tables };
         let dtype = if config.rotary_in_float32 { DType::Float32 } else { dtype };
         let rotary = (0..tables).map(|_| rotary_tables(tape, tokens, size, dtype)).collect();
+        // The rotary module's outputs are shared by the sequences; for a token it gives as much as its table is wide.
+        tape.module_outputs = tape.module_outputs.saturating_add(
+            batch.size.saturating_mul(tokens.size).saturating_mul(size.size.saturating_mul(2)).saturating_mul(tables),
+        );
         let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
         Run {
             config: Rc::clone(config),

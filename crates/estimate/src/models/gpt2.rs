@@ -241,7 +241,7 @@ pub(crate) fn token_ids(tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
 /// Batch and tokens of the ids.
 pub(crate) fn batch_and_tokens(inputs: &[Tensor]) -> (Dim, Dim) {
     match inputs.first().map(|ids| ids.shape) {
-        Some(shape) => (shape.dims()[0], shape.dims()[1]),
+        Some(shape) => (shape.at(0), shape.at(1)),
         None => (dim("B", 1), dim("S", 1)),
     }
 }
@@ -256,7 +256,7 @@ pub(crate) fn causal_outputs(
     cache: Cache,
 ) -> Outputs {
     tape.part("head");
-    let (batch, tokens) = (last.shape.dims()[0], last.shape.dims()[1]);
+    let (batch, tokens) = (last.shape.at(0), last.shape.at(1));
     let kept = if call.last_logits_only && tokens.size > 1 {
         last.view(Shape::of(&[batch, dim("1", 1), last.shape.last()]))
     } else {

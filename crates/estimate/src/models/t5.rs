@@ -103,7 +103,7 @@ impl Layer {
         tape.part("attention");
         let mut dims = HeadDims::new(config.heads, config.heads, config.head_dim);
         dims.kv_heads = dims.heads;
-        let keys = source.map_or(run.tokens, |source| source.shape.dims()[1]);
+        let keys = source.map_or(run.tokens, |source| source.shape.at(1));
         let bias = if source.is_some() { run.cross_bias.clone() } else { Some(run.bias.clone()) };
         // A bias that needs no gradient is a mask to the fused kernels.
         let is_learned = bias.as_ref().is_some_and(|bias| tape.records(&[bias]));
@@ -223,7 +223,7 @@ impl Stack {
         }
         run.bias = bias;
         if let Some(encoded) = run.encoded.as_ref().filter(|_| run.is_decoder) {
-            let shape = Shape::of(&[dim("nh", config.heads), run.tokens, encoded.shape.dims()[1]]);
+            let shape = Shape::of(&[dim("nh", config.heads), run.tokens, encoded.shape.at(1)]);
             run.cross_bias = Some(tape.alloc("position bias of cross attention", shape, run.setup.dtype));
         }
         for layer in &self.layers {

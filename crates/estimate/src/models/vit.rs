@@ -99,7 +99,7 @@ impl PreNormLayer {
 
     fn attention(&self, tape: &mut Tape, x: &Tensor, setup: &Setup) -> Tensor {
         let dims = HeadDims::new(self.heads, self.heads, self.hidden / self.heads.max(1));
-        let (batch, tokens) = (x.shape.dims()[0], x.shape.dims()[1]);
+        let (batch, tokens) = (x.shape.at(0), x.shape.at(1));
         let plan = Plan {
             dims,
             batch,

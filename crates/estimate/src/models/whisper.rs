@@ -108,8 +108,8 @@ impl Layer {
         let normed = Self::normed(tape, x, &weights.norm, run.is_decoder);
         tape.part("attention");
         let dims = HeadDims::new(self.heads, self.heads, config.hidden / self.heads.max(1));
-        let queries = x.shape.dims()[1];
-        let keys = source.map_or(queries, |source| source.shape.dims()[1]);
+        let queries = x.shape.at(1);
+        let keys = source.map_or(queries, |source| source.shape.at(1));
         let plan = Plan {
             dims,
             batch: run.batch,
@@ -269,7 +269,7 @@ impl Model for WhisperModel {
         let (batch, h) = (dim("B", setup.batch), dim("h", config.hidden));
         let mut cache = Cache::default();
         let encoded = self.encode(tape, setup, &inputs[0], &mut cache);
-        let tokens = inputs[1].shape.dims()[1];
+        let tokens = inputs[1].shape.at(1);
         tape.part("embedding");
         let embedded = tape.embedding("token embeddings", &inputs[1], &self.tokens, h);
         let ids = position_ids(tape, tokens);

@@ -10,7 +10,8 @@ fn promoted(a: DType, b: DType) -> DType {
 }
 
 fn larger(a: &Tensor, b: &Tensor) -> Shape {
-    if b.shape.numel() > a.shape.numel() { b.shape } else { a.shape }
+    let size = |x: &Tensor| (x.shape.numel(), x.shape.dims().len());
+    if size(b) > size(a) { b.shape } else { a.shape }
 }
 
 impl Tape {

@@ -11,7 +11,7 @@ use std::path::Path;
 pub(crate) use args::{Args, RunArgs};
 use highwater_analysis::{StackClasses, analyse_with, view as analysed};
 use highwater_estimate::{
-    Architecture, Setup, changes_to_fit, estimate, largest_batch, saved_by_holding_the_loss_only, simple,
+    Architecture, MOST_BYTES, Setup, changes_to_fit, estimate, largest_batch, saved_by_holding_the_loss_only, simple,
 };
 pub(crate) use view::EstimateView;
 use view::{AgainstRow, AgainstView, FitView, SweepRow, SweepView};
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let architecture = model::find(args.model.as_deref().unwrap_or_default())?;
     let setup = args.run.setup(&architecture)?;
-    let mut view = view_of(&architecture, &setup);
+    let mut view = view_of(&architecture, &setup)?;
     if args.method == args::Method::Simple {
         view.simple = Some(simple(view.estimate.parameters, &setup));
     }
@@ -61,10 +61,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The document of a model in a set-up.
-pub(crate) fn view_of(architecture: &Architecture, setup: &Setup) -> EstimateView {
+///
+/// # Errors
+/// If it needs more than any machine has.
+pub(crate) fn view_of(architecture: &Architecture, setup: &Setup) -> Result<EstimateView, Problem> {
     let answer = estimate(architecture, setup);
+    if answer.peak_requested_bytes >= MOST_BYTES {
+        return Err(Problem::new("this needs more than an exbibyte").hint("look at `--batch` and `--seq`"));
+    }
     let held = saved_by_holding_the_loss_only(architecture, setup, &answer);
-    EstimateView::new(architecture, setup, answer, held)
+    Ok(EstimateView::new(architecture, setup, answer, held))
 }
 
 /// Estimates over `batch=1..64` or `seq=128,256`.
