@@ -41,9 +41,9 @@ pub enum Body {
     Decoder(Decoder),
     /// GPT-2.
     Gpt2(Gpt2),
-    /// BERT and RoBERTa with their masked-language head.
+    /// BERT and `RoBERTa` with their masked-language head.
     Bert(Bert),
-    /// ModernBERT with its masked-language head.
+    /// `ModernBERT` with its masked-language head.
     ModernBert(ModernBert),
     /// A vision transformer with a classifier.
     Vit(Vit),
@@ -60,9 +60,9 @@ pub enum Body {
 /// Activation functions, by how they are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// One kernel that keeps its input: SiLU, GELU (also its tanh form).
+    /// One kernel that keeps its input: `SiLU`, GELU (also its tanh form).
     Input,
-    /// One kernel that keeps its output: ReLU, tanh.
+    /// One kernel that keeps its output: `ReLU`, tanh.
     Output,
     /// `gelu_new`: the formula in Python, operator by operator.
     GeluNew,
@@ -122,7 +122,7 @@ pub struct Decoder {
     pub logit_cap: bool,
     /// Whether embeddings are multiplied with a number.
     pub embedding_scale: bool,
-    /// Whether queries and keys are rotated in float32 and cast back (OLMo).
+    /// Whether queries and keys are rotated in float32 and cast back (`OLMo`).
     pub rotary_in_float32: bool,
     /// How many kinds of rotary tables there are (Gemma 3: two).
     pub rotary_tables: u64,
@@ -134,7 +134,7 @@ pub struct Decoder {
     pub attention_dropout: f64,
     /// Mixture of experts.
     pub experts: Option<Experts>,
-    /// DeepSeek's latent attention.
+    /// `DeepSeek`'s latent attention.
     pub latent: Option<Latent>,
 }
 
@@ -145,11 +145,11 @@ pub enum DecoderNorm {
     Rms,
     /// Gemma's.
     RmsGemma,
-    /// OLMo 2's: times the weight in float32, then cast back.
+    /// `OLMo` 2's: times the weight in float32, then cast back.
     RmsOlmo,
     /// `LayerNorm` with weight and bias.
     Layer,
-    /// `LayerNorm` in float32 without weights (OLMo).
+    /// `LayerNorm` in float32 without weights (`OLMo`).
     LayerPlain,
 }
 
@@ -160,7 +160,7 @@ pub enum Block {
     Pre,
     /// Norms before and after each (Gemma 2 and 3).
     Sandwich,
-    /// Norms after each (OLMo 2).
+    /// Norms after each (`OLMo` 2).
     Post,
     /// Attention and MLP beside each other, one norm (Phi).
     ParallelOneNorm,
@@ -197,7 +197,7 @@ pub enum QkNorm {
     None,
     /// Head by head (Qwen 3, Gemma 3).
     PerHead,
-    /// Over the whole width (OLMo 2).
+    /// Over the whole width (`OLMo` 2).
     Whole,
 }
 
@@ -212,11 +212,11 @@ pub struct Experts {
     pub intermediate: u64,
     /// Width of the expert that every token goes to, 0 for none.
     pub shared_intermediate: u64,
-    /// Whether the shared expert has a gate (Qwen 2 MoE).
+    /// Whether the shared expert has a gate (Qwen 2 `MoE`).
     pub shared_gate: bool,
     /// Whether weights of the chosen experts are made to add up to one.
     pub renormalised: bool,
-    /// Whether the router is DeepSeek's: sigmoid, groups, a correction bias.
+    /// Whether the router is `DeepSeek`'s: sigmoid, groups, a correction bias.
     pub sigmoid_router: bool,
     /// For each layer whether it has the mixture; shorter lists repeat.
     pub layers: Vec<bool>,
@@ -260,7 +260,7 @@ pub struct Gpt2 {
     pub dropouts: (f64, f64, f64),
 }
 
-/// BERT and RoBERTa.
+/// BERT and `RoBERTa`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bert {
     /// Vocabulary.
@@ -283,11 +283,11 @@ pub struct Bert {
     pub dropouts: (f64, f64),
     /// Whether head and embedding share their weight.
     pub tied: bool,
-    /// Whether it is RoBERTa.
+    /// Whether it is `RoBERTa`.
     pub is_roberta: bool,
 }
 
-/// ModernBERT.
+/// `ModernBERT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModernBert {
     /// Vocabulary.

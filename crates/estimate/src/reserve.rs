@@ -31,7 +31,7 @@ pub(crate) fn replay(books: &Books, workspaces: &[u64], torch: TorchRelease) -> 
     for &workspace in workspaces {
         allocator.malloc(workspace, 0).ok()?;
     }
-    let base = u64::try_from(allocator.statistics().allocated_bytes.all().current).unwrap_or(0);
+    let base = allocator.statistics().allocated_bytes.all().current;
     let mut blocks = vec![None; books.allocations.len()];
     for event in &books.events {
         match *event {
@@ -48,9 +48,8 @@ pub(crate) fn replay(books: &Books, workspaces: &[u64], torch: TorchRelease) -> 
         }
     }
     let statistics = allocator.statistics();
-    let peak = |value| u64::try_from(value).unwrap_or(0);
     Some(Reserve {
-        allocated: peak(statistics.allocated_bytes.all().peak).saturating_sub(base),
-        reserved: peak(statistics.reserved_bytes.all().peak),
+        allocated: statistics.allocated_bytes.all().peak.saturating_sub(base),
+        reserved: statistics.reserved_bytes.all().peak,
     })
 }

@@ -178,11 +178,11 @@ pub struct Parallel {
 pub enum Sharding {
     /// Not at all: one card, or `DistributedDataParallel`.
     None,
-    /// Optimizer state (ZeRO 1).
+    /// Optimizer state (`ZeRO` 1).
     Zero1,
-    /// And gradients (ZeRO 2).
+    /// And gradients (`ZeRO` 2).
     Zero2,
-    /// And parameters (ZeRO 3).
+    /// And parameters (`ZeRO` 3).
     Zero3,
     /// FSDP 2, `fully_shard` with resharding after the forward pass.
     Fsdp,

@@ -58,6 +58,7 @@ impl Shape {
     }
 
     /// The same with another innermost size.
+    #[must_use]
     pub fn with_last(&self, last: Dim) -> Shape {
         let mut shape = *self;
         if shape.rank == 0 {
@@ -68,6 +69,7 @@ impl Shape {
     }
 
     /// All but the innermost size.
+    #[must_use]
     pub fn rows(&self) -> Shape {
         Shape::of(&self.dims()[..self.dims().len().saturating_sub(1)])
     }

@@ -1,14 +1,14 @@
 //! Models over several cards: what each holds of the states, and what it gathers.
 //!
 //! # Source
-//! `spec/memory-formulas.md` section 11: FSDP 2 as measured, ZeRO as DeepSpeed has it, tensor parallelism as Megatron cuts.
+//! `spec/memory-formulas.md` section 11: FSDP 2 as measured, `ZeRO` as `DeepSpeed` has it, tensor parallelism as Megatron cuts.
 
 use crate::architecture::{Architecture, Body};
 use crate::setup::{Mode, Setup, Sharding};
 use crate::shape::{Shape, dim};
 use crate::tape::{Allocation, Books, Category, Event, Moment, What};
 
-/// DeepSpeed's buckets: `allgather_bucket_size` and `reduce_bucket_size`, in numbers.
+/// `DeepSpeed`'s buckets: `allgather_bucket_size` and `reduce_bucket_size`, in numbers.
 const ZERO_BUCKET: u64 = 500_000_000;
 
 /// The architecture of the largest pipeline stage: layers are cut, both ends are counted to it.
@@ -65,6 +65,9 @@ pub(crate) fn shard(books: &mut Books, setup: &Setup, layers: u64) {
     }
 }
 
+/// A name, and bytes.
+type Bucket = (&'static str, u64);
+
 struct ParameterBytes {
     all: u64,
     in_layers: u64,
@@ -105,10 +108,9 @@ fn add_buckets(books: &mut Books, setup: &Setup, parameters: &ParameterBytes, la
     let bucket = ZERO_BUCKET.saturating_mul(element).min(parameters.all);
     let layer = parameters.in_layers / layers.max(1);
     let compute = setup.autocast.map_or(layer, |lower| layer / element * lower.bytes());
-    let (forward, backward): (&[(&'static str, u64)], &[(&'static str, u64)]) = match setup.parallel.sharding {
+    let (forward, backward): (&[Bucket], &[Bucket]) = match setup.parallel.sharding {
         Sharding::None => (&[("buckets of gradients", parameters.all)], &[("buckets of gradients", parameters.all)]),
-        Sharding::Zero1 => (&[("bucket to gather", bucket)], &[("bucket to reduce", bucket)]),
-        Sharding::Zero2 => (&[("bucket to gather", bucket)], &[("bucket to reduce", bucket)]),
+        Sharding::Zero1 | Sharding::Zero2 => (&[("bucket to gather", bucket)], &[("bucket to reduce", bucket)]),
         Sharding::Zero3 | Sharding::Fsdp => (
             &[("gathered blocks: this and the next", compute.saturating_mul(2))],
             &[

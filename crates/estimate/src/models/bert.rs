@@ -1,4 +1,4 @@
-//! BERT and RoBERTa with the head for masked words.
+//! BERT and `RoBERTa` with the head for masked words.
 //!
 //! # Source
 //! transformers 5.17, `models/bert/modeling_bert.py`, `models/roberta/modeling_roberta.py`.

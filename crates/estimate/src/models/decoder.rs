@@ -52,7 +52,7 @@ struct HeadWeights {
 }
 
 enum Mlp {
-    Dense(DenseMlp),
+    Dense(Box<DenseMlp>),
     Experts(Box<ExpertLayer>),
 }
 
@@ -216,13 +216,13 @@ impl HeadWeights {
                     [q, k, v]
                 }
             }
-            [all, ..] => self.project_together(tape, x, all, run, plan),
+            [all, ..] => Self::project_together(tape, x, all, run, plan),
             [] => [x.clone(), x.clone(), x.clone()],
         };
         (q, k, v)
     }
 
-    fn project_together(&self, tape: &mut Tape, x: &Tensor, all: &Linear, run: &Run, plan: &Plan<'_>) -> [Tensor; 3] {
+    fn project_together(tape: &mut Tape, x: &Tensor, all: &Linear, run: &Run, plan: &Plan<'_>) -> [Tensor; 3] {
         let dims = plan.dims;
         let joined = tape.linear("query, key and value", x, all);
         let q_shape = Shape::of(&[run.batch, run.tokens, dims.heads, dims.head_dim]);
@@ -344,7 +344,7 @@ impl Layer {
         };
         let mlp = match config.experts.as_ref().filter(|experts| repeating(&experts.layers, index)) {
             Some(experts) => Mlp::Experts(Box::new(ExpertLayer::build(builder, config, experts))),
-            None => Mlp::Dense(DenseMlp::build(builder, config, config.intermediate)),
+            None => Mlp::Dense(Box::new(DenseMlp::build(builder, config, config.intermediate))),
         };
         let count = match config.block {
             Block::Sandwich => 4,
@@ -459,6 +459,7 @@ impl DecoderModel {
         DecoderModel { config, tokens, layers, last_norm, head }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what a forward pass has at hand")]
     fn prepare(
         &self,
         tape: &mut Tape,

@@ -113,7 +113,11 @@ impl ExpertLayer {
         let i = dim("2i_e", self.experts.intermediate.saturating_mul(2));
         let up = self.grouped(tape, "experts: gate and up", &selected, &self.gate_up, i, dtype);
         drop(selected);
-        let up = self.masked(tape, up, &sentinels);
+        let up = {
+            let masked = self.masked(tape, &up, &sentinels);
+            drop(up);
+            masked
+        };
         let half = with(one, dim("i_e", self.experts.intermediate));
         let mut parts = tape.split(&up, &[half, half]);
         drop(up);
@@ -124,7 +128,11 @@ impl ExpertLayer {
         drop((active, up));
         let down = self.grouped(tape, "experts: down", &product, &self.down, hidden, dtype);
         drop(product);
-        let down = self.masked(tape, down, &sentinels);
+        let down = {
+            let masked = self.masked(tape, &down, &sentinels);
+            drop(down);
+            masked
+        };
         let weighted = tape.mul("experts: weighted", &down, &sample_weights);
         drop((down, sample_weights, sentinels, sorted));
         let back = tape.alloc("experts: order back", one, DType::Int64);
@@ -138,12 +146,12 @@ impl ExpertLayer {
     }
 
     /// `masked_fill`: keeps the mask.
-    fn masked(&self, tape: &mut Tape, x: Tensor, mask: &Tensor) -> Tensor {
+    fn masked(&self, tape: &mut Tape, x: &Tensor, mask: &Tensor) -> Tensor {
         let _ = self;
-        let kept = tape.records(&[&x]).then(|| tape.save(mask));
+        let kept = tape.records(&[x]).then(|| tape.save(mask));
         let output = tape.alloc("experts: masked", x.shape, x.dtype);
         let Some(kept) = kept else { return output };
-        tape.record(&[&x], output, move |tape, grad| {
+        tape.record(&[x], output, move |tape, grad| {
             let gradient = tape.alloc("gradient of a masked fill", grad.shape, grad.dtype);
             drop((grad, kept));
             vec![Some(gradient)]

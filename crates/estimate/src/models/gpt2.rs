@@ -132,6 +132,7 @@ impl Layer {
         output
     }
 
+    #[expect(clippy::many_single_char_names, reason = "the symbols of the formulas")]
     fn attention(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         let config = &self.config;
         let dims = HeadDims::new(config.heads, config.heads, config.hidden / config.heads.max(1));

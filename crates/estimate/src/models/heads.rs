@@ -48,6 +48,7 @@ impl HeadDims {
 
 /// How one call of attention goes.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says how something lies or runs")]
 pub(crate) struct Plan<'a> {
     pub(crate) dims: HeadDims,
     pub(crate) batch: Dim,

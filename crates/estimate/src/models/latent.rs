@@ -1,4 +1,4 @@
-//! DeepSeek's latent attention.
+//! `DeepSeek`'s latent attention.
 //!
 //! # Source
 //! transformers 5.17, `models/deepseek_v3/modeling_deepseek_v3.py`, `models/deepseek_v2/modeling_deepseek_v2.py`.
@@ -68,6 +68,7 @@ impl LatentAttention {
         }
     }
 
+    #[expect(clippy::similar_names, reason = "queries, keys and values, each with and without rotation")]
     pub(crate) fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         tape.part("attention");
         let config = &run.config;

@@ -1,4 +1,4 @@
-//! ModernBERT with the head for masked words.
+//! `ModernBERT` with the head for masked words.
 //!
 //! # Source
 //! transformers 5.17, `models/modernbert/modeling_modernbert.py`.

@@ -26,7 +26,7 @@ pub(crate) struct VitModel {
     classifier: Linear,
 }
 
-/// A layer of an encoder that norms first: ViT's and CLIP's.
+/// A layer of an encoder that norms first: `ViT`'s and CLIP's.
 pub(crate) struct PreNormLayer {
     pub(crate) heads: u64,
     pub(crate) hidden: u64,

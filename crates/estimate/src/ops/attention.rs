@@ -30,6 +30,7 @@ pub(crate) struct Mask {
 
 /// What attention gets.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says how something lies or runs")]
 pub(crate) struct AttentionInputs<'a> {
     pub(crate) q: Tensor,
     pub(crate) k: Tensor,
@@ -103,7 +104,7 @@ impl Tape {
         if choice.dtype.is_half() {
             let cudnn_limit = if major == 9 { 256 } else { 128 };
             let has_cudnn = matches!(major, 9 | 10) && self.platform.has_cudnn_attention;
-            if has_cudnn && head_dim <= cudnn_limit && head_dim % 8 == 0 {
+            if has_cudnn && head_dim <= cudnn_limit && head_dim.is_multiple_of(8) {
                 return Kernel::Cudnn;
             }
             if major >= 8 && !choice.has_mask && head_dim <= 256 && choice.head_dim == choice.value_dim {
@@ -185,7 +186,7 @@ impl Tape {
         } else {
             mask.tensor.clone()
         };
-        if kernel == Kernel::Efficient && keys.size % 8 != 0 {
+        if kernel == Kernel::Efficient && !keys.size.is_multiple_of(8) {
             let shape = Shape::of(&[mask.batch, inputs.queries, dim("S padded", rounded_up(keys.size, 8))]);
             bias = self.alloc("mask as a bias, padded", shape, dtype);
         }
@@ -193,6 +194,8 @@ impl Tape {
     }
 
     /// Flash, memory-efficient and cuDNN attention: keep query, key, value, output and the log-sum-exp.
+    #[expect(clippy::needless_pass_by_value, reason = "the inputs are let go when it returns")]
+    #[expect(clippy::many_single_char_names, reason = "the symbols of the formulas")]
     fn fused_attention(&mut self, kernel: Kernel, inputs: AttentionInputs<'_>) -> Tensor {
         let dtype = inputs.q.dtype;
         let bias = self.bias_of_mask(kernel, &inputs, dtype);
@@ -335,6 +338,7 @@ impl Tape {
     }
 
     /// `eager_attention_forward` of transformers.
+    #[expect(clippy::needless_pass_by_value, reason = "the inputs are let go when it returns")]
     fn eager_attention(&mut self, inputs: AttentionInputs<'_>) -> Tensor {
         let is_grouped = inputs.heads.size != inputs.kv_heads.size;
         let k = self.repeat_kv("keys, repeated for the query heads", &inputs.k, &inputs, inputs.head_dim);
@@ -421,6 +425,7 @@ impl Tape {
     ///
     /// # Source
     /// PyTorch v2.11, `aten/src/ATen/native/transformers/attention.cpp`; 16-bit operands are taken to float32.
+    #[expect(clippy::needless_pass_by_value, reason = "the inputs are let go when it returns")]
     fn math_attention(&mut self, inputs: AttentionInputs<'_>) -> Tensor {
         let dtype = inputs.q.dtype;
         let q = self.to("queries in float32", &inputs.q, DType::Float32);

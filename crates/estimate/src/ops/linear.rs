@@ -145,13 +145,8 @@ impl Tape {
         // `Conv1D` calls `addmm(bias, x, weight)`, where the bias is the first argument.
         let late_bias = layer.is_conv1d;
         let early = layer.bias.as_ref().filter(|_| !late_bias).map(|bias| cast(self, bias));
-        let (x, weight) = if late_bias {
-            let weight = self.autocast_operand("weight, cast by autocast", weight);
-            (self.autocast_operand("input, cast by autocast", x), weight)
-        } else {
-            let weight = self.autocast_operand("weight, cast by autocast", weight);
-            (self.autocast_operand("input, cast by autocast", x), weight)
-        };
+        let weight = self.autocast_operand("weight, cast by autocast", weight);
+        let x = self.autocast_operand("input, cast by autocast", x);
         let bias = early.or_else(|| layer.bias.as_ref().map(|bias| cast(self, bias)));
         (x, weight, bias)
     }

@@ -9,7 +9,7 @@ use crate::tape::{Tape, Tensor};
 pub(crate) enum LossStyle {
     /// Logits in float32, labels shifted by one (`ForCausalLMLoss`).
     Causal,
-    /// Logits in float32, labels as they are (`ForMaskedLMLoss`: ModernBERT).
+    /// Logits in float32, labels as they are (`ForMaskedLMLoss`: `ModernBERT`).
     Upcast,
     /// `CrossEntropyLoss` over the logits as they are (BERT, T5, Whisper, classifiers).
     Plain,

@@ -8,13 +8,13 @@ use crate::tape::{Edge, Tape, Tensor};
 pub(crate) enum NormKind {
     /// `nn.LayerNorm`: one kernel.
     Layer,
-    /// `layer_norm` of a copy in float32, cast back (OLMo).
+    /// `layer_norm` of a copy in float32, cast back (`OLMo`).
     LayerFloat32,
     /// The `RMSNorm` that Llama has in Python: in float32, cast back, times the weight.
     RmsLlama,
     /// Gemma's: cast back after the product with one plus the weight, in float32.
     RmsGemma,
-    /// OLMo 2's: times the weight in float32, then cast back.
+    /// `OLMo` 2's: times the weight in float32, then cast back.
     RmsOlmo,
     /// T5's: the input keeps its type, the square is taken in float32; cast to the weight's type if that is 16-bit.
     RmsT5,

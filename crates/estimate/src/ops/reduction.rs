@@ -20,7 +20,7 @@ const MAX_THREADS: u64 = 512;
 const WARP: u64 = 32;
 
 fn last_power_of_two(value: u64) -> u64 {
-    if value == 0 { 1 } else { 1 << (63 - value.leading_zeros()) }
+    if value == 0 { 1 } else { 1 << value.ilog2() }
 }
 
 impl ColumnSum {
@@ -29,7 +29,7 @@ impl ColumnSum {
         if rows <= 1 || columns <= 1 {
             return none;
         }
-        let vector = [4, 2, 1].into_iter().find(|vector| columns % vector == 0).unwrap_or(1);
+        let vector = [4, 2, 1].into_iter().find(|vector| columns.is_multiple_of(*vector)).unwrap_or(1);
         let most_threads = MAX_THREADS / vector;
         let (width, height) = (last_power_of_two(columns / vector), last_power_of_two(rows));
         let block_width = width.min(WARP);

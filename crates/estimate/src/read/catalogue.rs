@@ -15,7 +15,7 @@ pub fn named(name: &str) -> Option<Architecture> {
     let short = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
     let (name, config) = MODELS.iter().find(|(name, _)| *name == short)?;
     let mut architecture = from_config_value(&config()).ok()?;
-    architecture.name = (*name).to_owned();
+    (*name).clone_into(&mut architecture.name);
     Some(architecture)
 }
 
@@ -141,6 +141,7 @@ fn gpt2(hidden: u64, layers: u64, heads: u64) -> Value {
     json!({"model_type": "gpt2", "n_embd": hidden, "n_layer": layers, "n_head": heads, "n_positions": 1024, "vocab_size": 50_257})
 }
 
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
 fn llama(hidden: u64, layers: u64, heads: u64, kv: u64, width: u64, vocab: u64, tied: bool, positions: u64) -> Value {
     json!({"model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv,
         "intermediate_size": width, "vocab_size": vocab, "tie_word_embeddings": tied, "max_position_embeddings": positions})
@@ -156,11 +157,13 @@ fn qwen3(hidden: u64, layers: u64, heads: u64, width: u64, tied: bool) -> Value 
         "head_dim": 128, "intermediate_size": width, "vocab_size": 151_936, "tie_word_embeddings": tied, "max_position_embeddings": 40_960})
 }
 
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
 fn gemma(kind: &str, hidden: u64, layers: u64, heads: u64, kv: u64, head: u64, width: u64, vocab: u64) -> Value {
     json!({"model_type": kind, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv,
         "head_dim": head, "intermediate_size": width, "vocab_size": vocab, "max_position_embeddings": 8192, "sliding_window": 4096})
 }
 
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
 fn gemma3(hidden: u64, layers: u64, heads: u64, kv: u64, head: u64, width: u64, vocab: u64, window: u64) -> Value {
     json!({"model_type": "gemma3_text", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv,
         "head_dim": head, "intermediate_size": width, "vocab_size": vocab, "max_position_embeddings": 32_768, "sliding_window": window,
@@ -172,6 +175,7 @@ fn neox(hidden: u64, layers: u64, heads: u64, width: u64, vocab: u64) -> Value {
         "vocab_size": vocab, "rotary_pct": 0.25, "max_position_embeddings": 2048})
 }
 
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
 fn bert(kind: &str, hidden: u64, layers: u64, heads: u64, width: u64, vocab: u64, positions: u64, types: u64) -> Value {
     json!({"model_type": kind, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "intermediate_size": width,
         "vocab_size": vocab, "max_position_embeddings": positions, "type_vocab_size": types})
@@ -182,6 +186,7 @@ fn vit(hidden: u64, layers: u64, heads: u64, width: u64, patch: u64) -> Value {
         "image_size": 224, "patch_size": patch, "num_channels": 3, "num_labels": 1000})
 }
 
+#[expect(clippy::too_many_arguments, reason = "a table's columns")]
 fn clip(vh: u64, vl: u64, vn: u64, vi: u64, patch: u64, th: u64, tl: u64, tn: u64, ti: u64, projection: u64) -> Value {
     json!({"model_type": "clip", "projection_dim": projection,
         "vision_config": {"hidden_size": vh, "num_hidden_layers": vl, "num_attention_heads": vn, "intermediate_size": vi, "patch_size": patch, "image_size": 224},

@@ -351,7 +351,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
 }
 
 fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
-    if hidden % heads == 0 {
+    if hidden.is_multiple_of(heads) {
         return Ok(hidden / heads);
     }
     Err(ConfigError::Contradiction(format!(
