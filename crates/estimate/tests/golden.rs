@@ -72,3 +72,22 @@ fn the_example_of_the_blog_is_met() {
         assert_eq!(answer.activations_per_token, 1_266_304);
     }
 }
+
+/// The table of `docs/estimate.md`: rows, then the median, the 95th percentile and the maximum of each peak's deviation.
+#[test]
+fn the_page_says_what_is_measured() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/estimate.md")).unwrap();
+    for file in ["h200.jsonl", "nullgpu.jsonl"] {
+        let rows = rows(file);
+        let errors = errors(&rows);
+        let cells = |list: &[f64]| format!("{:.3} %, {:.2} %, {:.1} %", at(list, 50), at(list, 95), at(list, 100));
+        let line = format!(
+            "| {} | {} | {} | {} |",
+            rows.len(),
+            cells(&errors.requested),
+            cells(&errors.allocated),
+            cells(&errors.reserved)
+        );
+        assert!(page.contains(&line), "`docs/estimate.md` lacks this of `{file}`: {line}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod estimate;
 mod explain;
 mod export;
 mod manners;

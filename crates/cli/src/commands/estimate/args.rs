@@ -93,7 +93,7 @@ pub(crate) struct RunArgs {
     /// Micro-batches of a step
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) accumulation: u64,
-    /// Train adapters of this rank (LoRA), the model itself frozen
+    /// Train adapters of this rank (`LoRA`), the model itself frozen
     #[arg(long, value_name = "N")]
     pub(crate) lora_rank: Option<u64>,
     /// Which layers have adapters
@@ -102,10 +102,10 @@ pub(crate) struct RunArgs {
     /// Dropout before the adapters
     #[arg(long, value_name = "P", default_value_t = 0.0, requires = "lora_rank")]
     pub(crate) lora_dropout: f64,
-    /// Keep the frozen weights in 4 bits (QLoRA): `nf4`, or `nf4-double`
+    /// Keep the frozen weights in 4 bits (`QLoRA`): `nf4`, or `nf4-double`
     #[arg(long, value_enum, requires = "lora_rank")]
     pub(crate) quantise: Option<QuantiseName>,
-    /// ZeRO stage over the ranks of `--world-size`
+    /// Stage of `ZeRO` over the ranks of `--world-size`
     #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3), conflicts_with = "fsdp")]
     pub(crate) zero: Option<u8>,
     /// FSDP 2 over the ranks of `--world-size`

@@ -125,7 +125,7 @@ fn against(recording: &Path, view: &EstimateView) -> Result<AgainstView, Problem
     let report = analysed::report(&analysis);
     let busiest = report.devices.iter().max_by_key(|device| device.peak.requested_bytes);
     let device = busiest.ok_or_else(|| Problem::new(format!("{} has no device", crate::input::name(recording))))?;
-    let recorded = serde_json::to_value(&device.at_peak.categories).unwrap_or_default();
+    let recorded = serde_json::to_value(device.at_peak.categories).unwrap_or_default();
     let of = |name: &str| recorded.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
     let estimated = &view.estimate;
     let mut categories: Vec<AgainstRow> = estimated

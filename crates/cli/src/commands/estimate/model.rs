@@ -101,19 +101,19 @@ fn count_in(directory: &Path) -> Result<Option<Counted>, Problem> {
 fn of_file(path: &Path) -> Result<Architecture, Problem> {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     if name.ends_with(".safetensors") {
-        return with_config_beside(path, count(path)?);
+        return with_config_beside(path, &count(path)?);
     }
     if name.ends_with(".safetensors.index.json") {
-        return with_config_beside(path, of_index(path)?);
+        return with_config_beside(path, &of_index(path)?);
     }
-    if starts_with(path, b"GGUF")? || name.ends_with(".gguf") {
+    if starts_with(path, b"GGUF")? || path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
         let (bytes, total) = read_start(path, GGUF_HEADER_LIMIT)?;
         return gguf_header(&bytes, total).map_err(|error| bad_header(path, "GGUF", &error));
     }
     of_config(path)
 }
 
-fn with_config_beside(path: &Path, counted: Counted) -> Result<Architecture, Problem> {
+fn with_config_beside(path: &Path, counted: &Counted) -> Result<Architecture, Problem> {
     let config = path.with_file_name("config.json");
     if !config.is_file() {
         let name = path.file_stem().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
