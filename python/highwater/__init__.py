@@ -10,6 +10,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 from highwater import cycles
 from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
+from highwater._estimate import Estimate, estimate
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
 from highwater._record import Recorder, phase, record, step
@@ -20,6 +21,7 @@ __all__ = [
     "Check",
     "Column",
     "DryRunError",
+    "Estimate",
     "Frame",
     "NamedTensors",
     "Recorder",
@@ -29,6 +31,7 @@ __all__ = [
     "__version__",
     "cycles",
     "dryrun",
+    "estimate",
     "load",
     "name_tensors",
     "phase",

@@ -5,7 +5,8 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, diff, dryrun, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
+    check, completions, diff, dryrun, estimate, explain, export, live, man, report, run, segments, simulate, stats,
+    trace, view,
 };
 
 /// Shows and explains the GPU memory use of PyTorch programs.
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Segments(segments::Args),
     /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
     Simulate(simulate::Args),
+    /// Work out what a model needs, for training or inference, from its configuration
+    Estimate(Box<estimate::Args>),
     /// Say what changed from one recording to another
     Diff(diff::Args),
     /// Hold a recording against budgets: exit status 1 if one is not kept

@@ -40,7 +40,7 @@ mod _highwater {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{main, parse_size, ui_is_built};
+    use crate::{estimate_json, main, parse_size, ui_is_built};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -60,6 +60,12 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pyfunction]
 fn parse_size(text: &str) -> PyResult<u64> {
     highwater_cli::parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
+}
+
+/// The document of an estimate, as JSON.
+#[pyfunction]
+fn estimate_json(py: Python<'_>, model: &str, options: Vec<String>) -> Result<String, error::Failure> {
+    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, &options))?)
 }
 
 /// Whether the viewer's page is in this build.

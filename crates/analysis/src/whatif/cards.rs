@@ -9,6 +9,10 @@ pub struct Card {
     pub name: &'static str,
     /// The gigabytes on the box.
     pub gigabytes: u32,
+    /// Compute capability: major, minor.
+    pub compute_capability: (u32, u32),
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
     total_bytes: u64,
     reported: bool,
 }
@@ -22,7 +26,14 @@ impl Card {
 
 const fn known(index: usize) -> Card {
     let card = highwater_cards::CARDS[index];
-    Card { name: card.key, gigabytes: card.gigabytes, total_bytes: card.memory_bytes, reported: card.reported }
+    Card {
+        name: card.key,
+        gigabytes: card.gigabytes,
+        compute_capability: card.compute_capability,
+        multiprocessors: card.multiprocessors,
+        total_bytes: card.memory_bytes,
+        reported: card.reported,
+    }
 }
 
 /// The cards that can be named.

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod dryrun;
+pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod live;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(&args),
         Command::Dryrun(args) => return dryrun::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
         Command::View(args) => view::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),

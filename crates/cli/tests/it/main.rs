@@ -3,6 +3,7 @@
 mod check;
 mod diff;
 mod dryrun;
+mod estimate;
 mod explain;
 mod export;
 mod manners;
