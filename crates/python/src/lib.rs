@@ -64,6 +64,7 @@ fn parse_size(text: &str) -> PyResult<u64> {
 
 /// The document of an estimate, as JSON.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what Python hands over has no other owner")]
 fn estimate_json(py: Python<'_>, model: &str, options: Vec<String>) -> Result<String, error::Failure> {
     Ok(py.detach(|| highwater_cli::documents::estimate_json(model, &options))?)
 }
