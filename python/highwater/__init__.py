@@ -8,6 +8,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 """
 
 from highwater import cycles
+from highwater._answer import watchable
 from highwater._errors import SnapshotError
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
@@ -31,4 +32,5 @@ __all__ = [
     "phase",
     "record",
     "step",
+    "watchable",
 ]

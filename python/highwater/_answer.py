@@ -7,6 +7,7 @@ is answered; after the line of a snapshot comes the snapshot.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -17,9 +18,9 @@ import stat
 import struct
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from highwater import _torch
 from highwater._notice import notice
@@ -79,6 +80,23 @@ def end() -> None:
         if _users == 0 and _answerer is not None:
             _answerer.close()
             _answerer = None
+
+
+@contextlib.contextmanager
+def watchable() -> Iterator[None]:
+    """Lets ``highwater top`` look into this program without recording it: a context manager, or a decorator.
+
+    ``highwater top`` then shows how PyTorch uses the memory, with its true peaks, and ``highwater top --pid N --snapshot FILE`` asks
+    for a snapshot. Only the same user on the same machine can. A program that records itself answers anyway.
+
+    >>> with highwater.watchable():
+    ...     train()
+    """
+    begin()
+    try:
+        yield
+    finally:
+        end()
 
 
 class Answerer:
@@ -144,7 +162,7 @@ class Answerer:
                 asked = json.loads(stream.readline(LINE_BYTES))
                 answer = ANSWERS[asked["ask"]]
                 watcher = str(asked.get("watcher", "?"))[:64]
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 say(stream, {"error": 'expected `{"ask": "memory"}` or `{"ask": "snapshot"}`'})
                 return
             try:
@@ -166,6 +184,7 @@ class Answerer:
             "peak_allocated_bytes": allocated["peak"],
             "peak_reserved_bytes": reserved["peak"],
             "context_bytes": self._contexts.seen.get(number),
+            "is_distributed": is_distributed(),
             "alloc_retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
         }
@@ -191,7 +210,7 @@ ANSWERS: dict[str, Callable[[Answerer, Any, str], None]] = {
 }
 
 
-def say(stream: BinaryIO, answer: dict[str, Any]) -> None:
+def say(stream: Any, answer: dict[str, Any]) -> None:
     """Writes a line."""
     stream.write(json.dumps({"version": VERSION, **answer}).encode() + b"\n")
     stream.flush()
@@ -220,6 +239,12 @@ def devices() -> list[int]:
         return []
     has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
     return [number for number in range(torch.cuda.device_count()) if has_context is None or has_context(number)]
+
+
+def is_distributed() -> bool:
+    """Whether this is one of several ranks, so that NCCL may hold memory."""
+    distributed = getattr(_torch.torch(), "distributed", None)
+    return distributed is not None and bool(distributed.is_available()) and bool(distributed.is_initialized())
 
 
 def uuid_of(number: int) -> str:
@@ -284,6 +309,13 @@ def _after_fork() -> None:
     _users, _answerer = 0, None
     _peaks.after_fork()
 
+
+def _at_exit() -> None:
+    if _answerer is not None:
+        _answerer.close()
+
+
+atexit.register(_at_exit)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

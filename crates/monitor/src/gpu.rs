@@ -11,7 +11,8 @@ use crate::sample::{Bar1, Ecc, GpuSample, Memory, Power, ProcessKind, ProcessSam
 /// What changes from look to look: memory and processes, and how busy it is.
 pub(crate) fn quick(device: &Device<'_>, sample: &mut GpuSample) {
     sample.memory = told(sample, "memory", device.memory_info().map(|now| memory(&now)));
-    sample.processes = processes(device, sample);
+    let compute = told(sample, "processes", device.running_compute_processes()).unwrap_or_default();
+    add_all(&mut sample.processes, &compute, ProcessKind::Compute);
     let utilization = device.utilization_rates();
     sample.utilization = told(
         sample,
@@ -20,8 +21,11 @@ pub(crate) fn quick(device: &Device<'_>, sample: &mut GpuSample) {
     );
 }
 
-/// What changes slowly, or hardly ever.
+/// What changes slowly, or hardly ever, or is of little weight: what draws holds little memory.
 pub(crate) fn slow(device: &Device<'_>, sample: &mut GpuSample) {
+    // Not all GPUs draw: what they do not tell of it, nobody misses.
+    let graphics = device.running_graphics_processes().unwrap_or_default();
+    add_all(&mut sample.processes, &graphics, ProcessKind::Graphics);
     sample.name = told(sample, "name", device.name()).unwrap_or_else(|| "GPU".to_owned());
     sample.uuid = told(sample, "UUID", device.uuid());
     sample.compute_capability = told(sample, "compute capability", device.cuda_compute_capability())
@@ -87,18 +91,12 @@ fn sentence(what: &str, error: &NvmlError, is_part: bool) -> String {
     }
 }
 
-/// The processes, the largest first; one that computes and draws is there once.
-fn processes(device: &Device<'_>, sample: &mut GpuSample) -> Vec<ProcessSample> {
-    let compute = told(sample, "processes", device.running_compute_processes()).unwrap_or_default();
-    // Not all GPUs draw: what they do not tell of it, nobody misses.
-    let graphics = device.running_graphics_processes().unwrap_or_default();
-    let mut processes: Vec<ProcessSample> = Vec::new();
-    let kinds = [(compute, ProcessKind::Compute), (graphics, ProcessKind::Graphics)];
-    for (process, kind) in kinds.into_iter().flat_map(|(list, kind)| list.into_iter().map(move |each| (each, kind))) {
-        add(&mut processes, &process, kind);
+/// Adds processes, the largest first; one that computes and draws is there once.
+fn add_all(processes: &mut Vec<ProcessSample>, told: &[ProcessInfo], kind: ProcessKind) {
+    for process in told {
+        add(processes, process, kind);
     }
     processes.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.pid.cmp(&b.pid)));
-    processes
 }
 
 /// Adds a process, or what more is told of one that is there.
@@ -117,7 +115,8 @@ fn add(processes: &mut Vec<ProcessSample>, told: &ProcessInfo, kind: ProcessKind
         }
         Some(known) => {
             known.kind = ProcessKind::Both;
-            known.bytes = known.bytes.max(bytes);
+            // Both lists have all that it holds; this one is the newer.
+            known.bytes = bytes.or(known.bytes);
         }
         None => processes.push(ProcessSample {
             pid: told.pid,

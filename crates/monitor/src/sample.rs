@@ -137,6 +137,7 @@ pub struct ProcessSample {
     /// What it does there.
     pub kind: ProcessKind,
     /// What it holds of the GPU's memory; `None` if the driver does not tell.
+    #[serde(rename = "used_bytes")]
     pub bytes: Option<u64>,
     /// Whose it is.
     pub user: Option<String>,
@@ -191,6 +192,8 @@ pub struct TorchDevice {
     pub peak_reserved_bytes: u64,
     /// What the process held beside PyTorch's memory as soon as it had a context, if that was seen.
     pub context_bytes: Option<u64>,
+    /// Whether it is one of several ranks: NCCL holds memory then, else not.
+    pub is_distributed: bool,
     /// Failed requests, each followed by another try.
     pub alloc_retries: u64,
     /// Failed requests that became an error.

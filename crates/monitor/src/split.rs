@@ -9,24 +9,39 @@
 
 use crate::sample::{TorchDevice, TorchSplit};
 
-/// Libraries that take memory beside PyTorch's allocator, by what their files are called, and how much at most.
+/// A library that takes memory beside PyTorch's allocator.
+struct Library {
+    /// How its file's name begins.
+    file: &'static str,
+    name: &'static str,
+    /// What it takes at most.
+    most_bytes: u64,
+    /// It is loaded with torch, and takes memory only where there are several ranks.
+    is_for_ranks: bool,
+}
+
+const fn library(file: &'static str, name: &'static str, most_mib: u64) -> Library {
+    Library { file, name, most_bytes: most_mib << 20, is_for_ranks: false }
+}
+
+/// What takes memory beside PyTorch's allocator, and how much at most.
 ///
 /// # Source
-/// Measured on an H200 with torch 2.11 (CUDA 13.0): `docs/top-gpu.md`; rounded up generously, for they take more with several
-/// streams or communicators.
-const LIBRARIES: [(&str, &str, u64); 8] = [
-    ("libcublas.so", "cuBLAS", 512 << 20),
-    ("libcudnn", "cuDNN", 1024 << 20),
-    ("libnccl.so", "NCCL", 4096 << 20),
-    ("libcusolver.so", "cuSOLVER", 512 << 20),
-    ("libcusparse.so", "cuSPARSE", 256 << 20),
-    ("libcufft.so", "cuFFT", 512 << 20),
-    ("libnvshmem", "NVSHMEM", 2048 << 20),
-    ("libtriton.so", "Triton", 256 << 20),
+/// Measured on an H200 with torch 2.11 (CUDA 13.0), `docs/top-gpu.md`, and doubled, for several streams: cuBLAS 66 MiB,
+/// cuDNN 18 MiB, cuSOLVER 96 MiB, cuFFT 8 MiB. Those for ranks were not measured.
+const LIBRARIES: [Library; 8] = [
+    library("libcublas.so", "cuBLAS", 128),
+    library("libcudnn", "cuDNN", 64),
+    library("libcusolver.so", "cuSOLVER", 192),
+    library("libcusparse.so", "cuSPARSE", 64),
+    library("libcufft.so", "cuFFT", 32),
+    library("libtriton.so", "Triton", 64),
+    Library { is_for_ranks: true, ..library("libnccl.so", "NCCL", 2048) },
+    Library { is_for_ranks: true, ..library("libnvshmem", "NVSHMEM", 1024) },
 ];
 
-/// Kernels of PyTorch's own, which CUDA loads as they are first used.
-const KERNELS_BYTES: u64 = 512 << 20;
+/// Kernels of PyTorch's own, which CUDA loads as they are first used. Source: 92 MiB for the first, as above.
+const KERNELS_BYTES: u64 = 256 << 20;
 
 /// What a context takes where it was not seen: between 450 and 600 MiB on the cards of this decade.
 const USUAL_CONTEXT_BYTES: u64 = 600 << 20;
@@ -35,7 +50,7 @@ const USUAL_CONTEXT_BYTES: u64 = 600 << 20;
 pub fn libraries(maps: &str) -> Vec<&'static str> {
     let is_mapped =
         |file: &str| maps.lines().any(|line| line.rsplit('/').next().is_some_and(|name| name.starts_with(file)));
-    LIBRARIES.iter().filter(|(file, ..)| is_mapped(file)).map(|&(_, name, _)| name).collect()
+    LIBRARIES.iter().filter(|library| is_mapped(library.file)).map(|library| library.name).collect()
 }
 
 /// Splits the driver's figure of a process. The parts add up to it, unless the process holds more than the driver says.
@@ -44,8 +59,11 @@ pub fn split(told: &TorchDevice, driver_bytes: u64, libraries: &[&str]) -> Torch
     let beside = driver_bytes.saturating_sub(told.reserved_bytes);
     let context_bytes = told.context_bytes.unwrap_or(USUAL_CONTEXT_BYTES).min(beside);
     let later = beside - context_bytes;
-    let most = |name: &&str| LIBRARIES.iter().find(|(_, known, _)| known == name).map_or(0, |&(.., bytes)| bytes);
-    let libraries_bytes = later.min(KERNELS_BYTES + libraries.iter().map(most).sum::<u64>());
+    let is_in_use =
+        |library: &&Library| libraries.contains(&library.name) && (told.is_distributed || !library.is_for_ranks);
+    let in_use: Vec<_> = LIBRARIES.iter().filter(is_in_use).collect();
+    let most = in_use.iter().fold(KERNELS_BYTES, |sum, library| sum + library.most_bytes);
+    let libraries_bytes = later.min(most);
     TorchSplit {
         device: told.device,
         allocated_bytes,
@@ -55,7 +73,7 @@ pub fn split(told: &TorchDevice, driver_bytes: u64, libraries: &[&str]) -> Torch
         unexplained_bytes: later - libraries_bytes,
         peak_allocated_bytes: told.peak_allocated_bytes,
         peak_reserved_bytes: told.peak_reserved_bytes,
-        libraries: libraries.iter().map(|&name| name.to_owned()).collect(),
+        libraries: in_use.iter().map(|library| library.name.to_owned()).collect(),
         note: note(told, driver_bytes),
     }
 }
@@ -94,8 +112,17 @@ mod tests {
     fn the_parts_add_up_to_the_drivers_figure() {
         assert_eq!(parts(&split(&told(700, 1000, Some(500)), 1600 * MIB, &["cuBLAS"])), [700, 300, 500, 100, 0]);
         // More than libraries take.
-        assert_eq!(parts(&split(&told(700, 1000, Some(500)), 5000 * MIB, &["cuBLAS"])), [700, 300, 500, 1024, 2476]);
+        assert_eq!(parts(&split(&told(700, 1000, Some(500)), 5000 * MIB, &["cuBLAS"])), [700, 300, 500, 384, 3116]);
         assert_eq!(parts(&split(&told(0, 0, None), 400 * MIB, &[])), [0, 0, 400, 0, 0]);
+    }
+
+    #[test]
+    fn nccl_takes_memory_only_where_there_are_ranks() {
+        let alone = told(0, 0, Some(500));
+        let rank = TorchDevice { is_distributed: true, ..alone.clone() };
+        assert_eq!(split(&alone, 5000 * MIB, &["NCCL"]).libraries, [""; 0]);
+        assert_eq!(parts(&split(&alone, 5000 * MIB, &["NCCL"])), [0, 0, 500, 256, 4244]);
+        assert_eq!(parts(&split(&rank, 5000 * MIB, &["NCCL"])), [0, 0, 500, 2304, 2196]);
     }
 
     #[test]
