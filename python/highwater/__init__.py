@@ -8,6 +8,7 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 """
 
 from highwater import cycles
+from highwater._answer import watchable
 from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
 from highwater._estimate import Estimate, estimate
@@ -37,4 +38,5 @@ __all__ = [
     "phase",
     "record",
     "step",
+    "watchable",
 ]

@@ -61,6 +61,8 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
     monkeypatch.setattr(_notice, "_said", set())
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     monkeypatch.delenv("RANK", raising=False)
+    # Where a test does not look, nobody shall answer.
+    monkeypatch.setenv("HIGHWATER_ANSWER", "0")
     yield fake
 
 
