@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+#[cfg(target_os = "linux")]
 use std::io::Read as _;
 
 use crate::users::Users;
 
 /// Bytes of a command line that are kept.
+#[cfg(target_os = "linux")]
 const COMMAND_BYTES: u64 = 4096;
 
 /// A process as `/proc` describes it.
@@ -41,6 +43,7 @@ pub fn read(_pid: u32) -> Option<Process> {
 }
 
 /// `1234 (name) S parent … started …`; the name may hold anything, brackets too.
+#[cfg(any(test, target_os = "linux"))]
 fn parse_stat(stat: &str) -> Option<(&str, u32, u64)> {
     let (before, after) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1;
@@ -52,6 +55,7 @@ fn parse_stat(stat: &str) -> Option<(&str, u32, u64)> {
 }
 
 /// The words of a command line, with blanks between them; `None` if there are none.
+#[cfg(target_os = "linux")]
 fn command(pid: u32) -> Option<String> {
     let mut bytes = Vec::new();
     fs::File::open(format!("/proc/{pid}/cmdline")).ok()?.take(COMMAND_BYTES).read_to_end(&mut bytes).ok()?;

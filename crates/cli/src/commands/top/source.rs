@@ -23,8 +23,8 @@ pub(super) struct Source {
     from: From,
     interval: Duration,
     watched: Option<Watched>,
-    /// When the next look is due.
-    due: Instant,
+    /// When the last look began.
+    looked: Instant,
     why_ended: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Source {
             }
         };
         let watched = args.watch_pid.map(|pid| Watched::new(pid, args.replay.is_none())).transpose()?;
-        Ok(Self { from, interval: args.interval, watched, due: Instant::now(), why_ended: None })
+        Ok(Self { from, interval: args.interval, watched, looked: Instant::now(), why_ended: None })
     }
 
     /// Whether it is a log.
@@ -85,6 +85,7 @@ impl Source {
                     self.why_ended = Some(format!("process {} has ended", watched.pid));
                     return Ok(None);
                 }
+                self.looked = Instant::now();
                 machine.look()?
             }
             From::Log(log) => match log.look()? {
@@ -108,12 +109,7 @@ impl Source {
     /// The log is damaged.
     pub(super) fn pause(&mut self) -> Result<Duration, Problem> {
         match &mut self.from {
-            From::Machine(_) => {
-                let now = Instant::now();
-                // Looks that were missed are not made up for.
-                self.due = (self.due + self.interval).max(now);
-                Ok(self.due - now)
-            }
+            From::Machine(_) => Ok(self.interval.saturating_sub(self.looked.elapsed())),
             From::Log(log) => log.pause(),
         }
     }

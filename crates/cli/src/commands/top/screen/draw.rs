@@ -208,7 +208,7 @@ fn head(state: &State, gpu: &GpuSample, width: usize) -> Line<'static> {
 /// Green, yellow, red; the number beside it says the same.
 fn tint(state: &State, gpu: &GpuSample) -> Style {
     let Some(memory) = gpu.memory.filter(|_| state.has_colour) else { return Style::new() };
-    let used = memory.used_bytes + memory.reserved_bytes;
+    let used = memory.used_bytes.saturating_add(memory.reserved_bytes);
     Style::new().fg(match used.saturating_mul(100).checked_div(memory.total_bytes).unwrap_or(0) {
         0..75 => Color::Green,
         75..92 => Color::Yellow,
@@ -383,6 +383,7 @@ fn popup(frame: &mut Frame, area: Rect, title: &str, text: &str, width: u16, hei
 mod tests {
     use super::*;
     use crate::commands::top::screen::state::tests::sample;
+    use highwater_monitor::{Memory, Power};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Duration;
@@ -398,6 +399,14 @@ mod tests {
         for gpus in [0, 1, 2, 9] {
             let mut sample = sample();
             sample.gpus = sample.gpus.iter().cycle().take(gpus).cloned().collect();
+            // A log may say anything.
+            for gpu in &mut sample.gpus {
+                let all = u64::MAX;
+                gpu.memory = Some(Memory { total_bytes: all, used_bytes: all, free_bytes: all, reserved_bytes: all });
+                gpu.name = "重み\u{1b}[31m".repeat(20);
+                gpu.notes = vec!["note\n".repeat(50)];
+                gpu.power = Some(Power { draw_mw: u32::MAX, limit_mw: Some(u32::MAX) });
+            }
             let mut state = State::new(true, Duration::from_secs(1));
             state.take(sample);
             for mode in [Mode::Browse, Mode::Filter, Mode::Details, Mode::Help] {

@@ -181,3 +181,30 @@ fn sent(result: io::Result<()>, what: &str) -> String {
         Err(error) => format!("cannot send {what}: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_is_what_was_ordered() {
+        let (orders, received) = mpsc::channel();
+        let mut pace = Pace { factor: 1.0, is_paused: false };
+        let mut waited = |pause_ms| {
+            let began = Instant::now();
+            let goes_on = pace.wait(Duration::from_millis(pause_ms), &received);
+            (goes_on, began.elapsed())
+        };
+        let (goes_on, usual) = waited(200);
+        assert!(goes_on && usual >= Duration::from_millis(200));
+        orders.send(Order::Faster).unwrap();
+        orders.send(Order::Faster).unwrap();
+        assert!(waited(4000).1 < Duration::from_secs(3));
+        orders.send(Order::Slower).unwrap();
+        orders.send(Order::Pause).unwrap();
+        orders.send(Order::Resume).unwrap();
+        assert!(waited(400).1 >= Duration::from_millis(200));
+        drop(orders);
+        assert!(!waited(100_000).0, "nobody gives orders any more");
+    }
+}
