@@ -111,9 +111,12 @@ def test_another_user_is_not_answered(torch: FakeTorch, folder: Path, monkeypatc
     with highwater.watchable():
         assert ask(folder, b'{"ask": "memory"}\n')
         monkeypatch.setattr(_answer, "peer_of", lambda connection: os.getuid() + 1)
-        with pytest.raises(OSError):
-            assert ask(folder, b'{"ask": "memory"}\n') == b""
-            raise OSError("closed without a word")
+        try:
+            answer = ask(folder, b'{"ask": "memory"}\n')
+        except ConnectionError:
+            # Closed before the question was read.
+            answer = b""
+        assert answer == b""
 
 
 @pytest.mark.parametrize(
