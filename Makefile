@@ -11,8 +11,8 @@ DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui python demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs \
-	doctests tests page browser
+.PHONY: build ui python torch with-torch demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes \
+	licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing two minutes of processor time, on two idle cores half of
@@ -32,14 +32,38 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 
 # The Python package in an environment of its own, then its tests, its types, and whether the types of the native half are
 # true. From nothing two minutes of processor time beside `tests`, else ten seconds. What needs torch runs if that is there:
-# `make python TORCH=torch` installs it, 3 GB with its libraries. What needs a GPU is skipped without one, and says so.
+# `make python TORCH=torch` installs it, 3 GB with its libraries. What is skipped says why: it needs torch, or a GPU.
 TORCH ?=
 python: $(VENV)/ready
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/maturin develop --profile dev --locked --quiet
-	$(VENV)/bin/python -m pytest -q
+	$(VENV)/bin/python -m pytest -q -rs
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest highwater --mypy-config-file pyproject.toml --allowlist python/stubtest.allow \
 		--ignore-unused-allowlist
+
+# What needs torch but no GPU, on the wheel from PyPI without NVIDIA's libraries, for which the null GPU stands: 0.5 GB to
+# download, once; then 20 s. Where the wheel cannot be had it says so, and passes. `python/tests/test_cuda.py` is what only
+# a GPU can run.
+TORCH_WHEEL ?= 2.11.0
+WITH_TORCH := target/torch-$(TORCH_WHEEL)
+TARGET := $(or $(CARGO_TARGET_DIR),target)/debug
+torch: python
+	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(VENV)/bin/python -m pip install --quiet \
+		--disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH) torch==$(TORCH_WHEEL) filelock fsspec jinja2 \
+		markupsafe mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
+		echo 'torch: not tested, for the wheel of torch $(TORCH_WHEEL) could not be had (above is why)'
+	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
+
+with-torch:
+	$(CARGO) build --locked --package highwater-nullgpu-core --package highwater-nullgpu --package highwater-sandbox --lib --examples
+	mkdir -p target/torch-stubs
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
+		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
+		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --locked \
+		--package highwater --test it dryrun::torch -- --ignored
+	@echo 'torch: only a GPU can run python/tests/test_cuda.py; docs/python-gpu.md has a transcript'
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,7 +77,7 @@ demo: build
 
 # Every check, the fast ones first. From nothing seven minutes of processor time: 5 s up to `licences`; then `lints` and
 # `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 20 s.
-test: tools formatting scripts recipes licences page lints docs doctests browser python tests
+test: tools formatting scripts recipes licences page lints docs doctests browser python torch tests
 
 # What the checks need beside Rust and Python.
 tools:

@@ -8,7 +8,10 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 """
 
 from highwater import cycles
+from highwater._answer import watchable
+from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
+from highwater._estimate import Estimate, estimate
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
 from highwater._record import Recorder, phase, record, step
@@ -18,6 +21,8 @@ from highwater._table import Column, Table
 __all__ = [
     "Check",
     "Column",
+    "DryRunError",
+    "Estimate",
     "Frame",
     "NamedTensors",
     "Recorder",
@@ -26,9 +31,12 @@ __all__ = [
     "Table",
     "__version__",
     "cycles",
+    "dryrun",
+    "estimate",
     "load",
     "name_tensors",
     "phase",
     "record",
     "step",
+    "watchable",
 ]

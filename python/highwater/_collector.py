@@ -5,6 +5,10 @@ runs, each tensor that it may free gets a weak reference with a callback. Those 
 what it found unreachable, before any finalizer and before anything is taken apart, and it looks at its flags after that. So a
 collection that finds no tensor costs one look at the types of the objects, and one that finds some hands them over whole. They are
 freed by a second collection, right after the first.
+
+A tensor that is older than the garbage it hangs on is in none of that: the collector looks at young objects, frees some, and the last
+reference to the tensor goes with them. So before the collector looks at the young only, the numbers of references tell whether there may
+be such a tensor, and only if there may be, what will be freed.
 """
 
 from __future__ import annotations
@@ -19,12 +23,12 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
-from highwater._highwater import instances
+from highwater._highwater import LastLook, held_by, instances, may_hold, unreachable
 
 
 _ROUNDS = 3
@@ -35,8 +39,10 @@ _ROUNDS = 3
 class Collection:
     """A run of the collector that freed tensors.
 
-    ``dead`` is how many tensors it found unreachable that the watcher wants. Some may have been freed by finalizers since, and are in
-    ``garbage`` no more. ``seen`` are the ids of tensors in it that an earlier run handed over and that are still to be freed. ``since`` is when a run last looked at as much or more (``time.monotonic()``), if it is known.
+    ``garbage`` is what it found, and what went with that. ``dead`` is how many tensors it found unreachable that the watcher wants.
+    Some may have been freed by finalizers since, and are in ``garbage`` no more. ``seen`` are the ids of tensors in it that an earlier
+    run handed over and that are still to be freed. ``since`` is when a run last looked at as much or more (``time.monotonic()``), if it
+    is known.
     """
 
     generation: int
@@ -73,6 +79,7 @@ class Collector:
         self._watchers: list[Watcher] = []
         self._lock = threading.RLock()
         self._looked: dict[int, float] = {}
+        self._last_look = LastLook(self._died)
         self._outbox: collections.deque[Callable[[], None]] = collections.deque()
         self._delivering = threading.RLock()
         self._reset()
@@ -82,6 +89,8 @@ class Collector:
 
     def _reset(self) -> None:
         self._probes: list[_Probe] = []
+        self._last_look.clear()
+        self._is_due = False
         self._thread: int | None = None
         self._trigger: FrameType | int | None = None
         self._dead: dict[int, int] = {}
@@ -98,7 +107,7 @@ class Collector:
         with self._lock:
             self._watchers = [*self._watchers, watcher]
             if self._on_collection not in gc.callbacks:
-                gc.callbacks.append(self._on_collection)
+                gc.callbacks.extend((self._on_collection, self._last_look))
 
     def remove(self, watcher: Watcher) -> None:
         """Frees what is kept, delivers what is due, and ends telling a watcher."""
@@ -106,8 +115,7 @@ class Collector:
         with self._lock:
             self._watchers = [other for other in self._watchers if other is not watcher]
             if not self._watchers:
-                with contextlib.suppress(ValueError):
-                    gc.callbacks.remove(self._on_collection)
+                self._unhook()
                 self._looked.clear()
 
     def settle(self) -> None:
@@ -118,72 +126,119 @@ class Collector:
 
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         self._runs += 1
-        if phase == "start":
-            self._begin(info["generation"])
+        generation = info["generation"]
+        if self._thread not in (None, _thread.get_ident()):
+            # Python 3.12 begins one in a thread while the callbacks of another run: that is looked at before it frees anything.
+            if phase == "start":
+                self._look_ahead(generation, _looked_at(generation))
+        elif phase == "start":
+            self._begin(generation)
         else:
-            self._end(info["generation"])
+            self._end(generation)
 
     def _begin(self, generation: int) -> None:
         """Puts a probe on each tensor that may be freed."""
-        watchers = self._watchers
         kinds = self._kinds()
         self._dead.clear()
         self._is_saving = False
+        self._is_due = False
         self._thread = _thread.get_ident()
         # Weak references that the collector itself clears have their callbacks called from where the collection began; those of
         # what a finalizer frees are called from the finalizer.
         self._trigger = id(_caller(3))
         self._mark = len(gc.garbage)
-        if not kinds or self._rounds >= _ROUNDS:
+        if not kinds:
             return
-        probes = self._probes
-        for young in _generations(generation):
-            objects = gc.get_objects(generation=young)
-            for tensor in instances(objects, kinds):
-                if id(tensor) in self._seen:
-                    continue
-                wanted = tuple(watcher for watcher in watchers if watcher.wants(tensor))
+        objects = _looked_at(generation)
+        if self._rounds >= _ROUNDS:
+            self._look_ahead(generation, objects)
+            return
+        tensors = instances(objects, kinds)
+        if generation < 2 and may_hold(objects, kinds):
+            _, older = _doomed(objects)
+            for tensor in instances(older, kinds):
+                wanted = self._wanting(tensor)
                 if wanted:
-                    probe = _Probe(tensor, self._died)
-                    probe.watchers = wanted
-                    probes.append(probe)
-            del objects
-        tensor = None
+                    self._count(wanted)
+        del objects
+        seen = set(self._seen)
+        for tensor in tensors:
+            wanted = self._wanting(tensor)
+            if wanted:
+                probe = _Probe(tensor, self._died)
+                probe.watchers = wanted
+                self._probes.append(probe)
+            seen.add(id(tensor))
+        self._last_look.expect(kinds, seen)
+
+    def _wanting(self, tensor: Any) -> tuple[Watcher, ...]:
+        """Who wants to know of a tensor that was not handed over yet."""
+        if id(tensor) in self._seen:
+            return ()
+        return tuple(watcher for watcher in self._watchers if watcher.wants(tensor))
+
+    def _look_ahead(self, generation: int, objects: list[Any]) -> None:
+        """Looks at garbage before it is freed: to keep it again and again could go on for ever."""
+        garbage, older = _doomed(objects)
+        garbage += older
+        self._examine(generation, garbage, {})
+        if self._is_saving:
+            # The run in the other thread will find them kept.
+            self._seen |= {id(tensor) for tensor in instances(garbage, self._kinds())}
+
+    def _examine(self, generation: int, garbage: list[Any], dead: Mapping[int, int]) -> None:
+        """Has the watchers look at garbage; ``dead`` are the tensors that are known to have been in it."""
+        since = max((at for older, at in self._looked.items() if older >= generation), default=None)
+        there = collections.Counter(id(who) for tensor in instances(garbage, self._kinds()) for who in self._wanting(tensor))
+        for watcher in self._watchers:
+            count = max(dead.get(id(watcher), 0), there[id(watcher)])
+            if count:
+                self._outbox.append(watcher.examine(Collection(generation, garbage, count, self._seen, since)))
 
     def _kinds(self) -> list[type]:
         """The types that any watcher asks for."""
         return list({id(kind): kind for watcher in self._watchers for kind in watcher.types()}.values())
 
-    def _died(self, probe: _Probe) -> None:
-        """A tensor is garbage: the collector shall keep what it found."""
+    def _died(self, probe: weakref.ref[Any]) -> None:
+        """The collector calls it for a tensor that is garbage."""
         if self._thread != _thread.get_ident() or id(_caller(2)) != self._trigger:
             return
-        for watcher in probe.watchers:
+        # Who wants a tensor that the last look found is asked when it is in the garbage.
+        self._count(probe.watchers if isinstance(probe, _Probe) else ())
+
+    def _count(self, watchers: tuple[Watcher, ...]) -> None:
+        """Somebody's tensor is garbage: the collector shall keep what it found."""
+        for watcher in watchers:
             self._dead[id(watcher)] = self._dead.get(id(watcher), 0) + 1
+        self._is_due = True
         flags = gc.get_debug()
         if not flags & gc.DEBUG_SAVEALL:
             self._is_saving = True
             gc.set_debug(flags | gc.DEBUG_SAVEALL)
 
     def _end(self, generation: int) -> None:
-        """Looks at what the collector kept."""
+        """Looks at what the collector kept, or notes that nothing is left of what it kept before."""
         now = time.monotonic()
-        since = max((at for older, at in self._looked.items() if older >= generation), default=None)
-        self._looked[generation] = now
-        self._thread = None
         self._probes.clear()
-        if not self._dead:
-            if self._pending is not None and generation >= self._pending:
+        self._last_look.clear()
+        try:
+            if self._is_due:
+                self._look(generation)
+            elif self._pending is not None and generation >= self._pending:
                 self._pending = None
                 self._seen = frozenset()
                 self._rounds = 0
-            return
+        finally:
+            self._looked[generation] = now
+            self._thread = None
+
+    def _look(self, generation: int) -> None:
+        """Looks at what the collector kept."""
         garbage = gc.garbage[self._mark :]
         try:
-            for watcher in self._watchers:
-                dead = self._dead.get(id(watcher), 0)
-                if dead:
-                    self._outbox.append(watcher.examine(Collection(generation, garbage, dead, self._seen, since)))
+            if generation < 2:
+                garbage += held_by(garbage)
+            self._examine(generation, garbage, self._dead)
         finally:
             self._dead.clear()
             if self._is_saving:
@@ -267,9 +322,13 @@ class Collector:
 
     def _shut(self) -> None:
         """At the end of the process modules vanish, and with them what a callback needs."""
-        with contextlib.suppress(ValueError):
-            gc.callbacks.remove(self._on_collection)
+        self._unhook()
         self.settle()
+
+    def _unhook(self) -> None:
+        for callback in (self._on_collection, self._last_look):
+            with contextlib.suppress(ValueError):
+                gc.callbacks.remove(callback)
 
 
 def _caller(depth: int) -> FrameType | None:
@@ -280,12 +339,28 @@ def _caller(depth: int) -> FrameType | None:
         return None
 
 
-def _generations(generation: int) -> list[int | None]:
-    """What a collection of a generation looks at, for :func:`gc.get_objects`."""
+def _looked_at(generation: int) -> list[Any]:
+    """What a collection of a generation looks at, or more."""
     if sys.version_info >= (3, 14) and generation > 0:
         # An increment of the old generation, of which nobody says what is in it.
-        return [None]
-    return list(range(generation + 1))
+        return gc.get_objects()
+    # Before there is another list of them: that would be one of the youngest, and hold itself.
+    youngest = gc.get_objects(generation=0)
+    if generation == 0:
+        return youngest
+    # The oldest are by far the most, and so not copied.
+    objects = gc.get_objects(generation=generation)
+    for younger in range(1, generation):
+        objects += gc.get_objects(generation=younger)
+    objects += youngest
+    return objects
+
+
+def _doomed(objects: list[Any]) -> tuple[list[Any], list[Any]]:
+    """What a collection of these objects finds, and what goes with that; takes the objects out of the list, for references count."""
+    garbage = unreachable(objects)
+    objects.clear()
+    return garbage, held_by(garbage)
 
 
 def _following(generation: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, BinaryIO
 
 from highwater._highwater import keepers
 from highwater._references import Step, is_hidden, type_name, way
+
+_NUMBER = re.compile(r"\[\d+\]")
 
 LIMIT = 10_000
 """Tensors of one collection that are described, the largest first; the totals count all."""
@@ -88,9 +91,9 @@ class Cycle:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """The same for cycles that the same code makes."""
-        first = self.tensors[0]
-        return tuple(f"{step.type}{step.name or ''}{step.reference}" for step in (*self.steps, *first.path))
+        """The same for cycles that the same code makes; numbers, such as those of hooks, may differ."""
+        steps = (*self.steps, *self.tensors[0].path)
+        return tuple(f"{step.type}{step.name or ''}{_NUMBER.sub('[]', step.reference)}" for step in steps)
 
     @property
     def text(self) -> str:
@@ -115,6 +118,28 @@ class Cycle:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """Cycles that the same code makes.
+
+    Attributes
+    ----------
+    cycles
+        At least one, the most bytes first.
+    size_bytes
+        What they keep together.
+    """
+
+    cycles: tuple[Cycle, ...]
+    size_bytes: int
+
+    @property
+    def others(self) -> str:
+        """How many there are beside the first, in words; empty if there are none."""
+        count = len(self.cycles) - 1
+        return f"and {count:,} more like it, {size(self.size_bytes)} in all" if count else ""
+
+
+@dataclass(frozen=True)
 class Report:
     """The tensors that a run of the garbage collector freed, and what had kept them.
 
@@ -123,7 +148,7 @@ class Report:
     Attributes
     ----------
     cycles
-        The cycles that keep tensors, the most bytes first.
+        The cycles that keep tensors, the most bytes first; ``kinds`` has them by the code that makes them.
     size_bytes
         The storages of all these tensors, each counted once. A storage that a tensor elsewhere shares stays.
     tensors
@@ -157,7 +182,19 @@ class Report:
         """The report in words."""
         if not self:
             return "no tensors were left to the garbage collector"
-        return "\n".join([self.headline, *(cycle.text for cycle in self.cycles[:10]), *self._rest()])
+        lines = [self.headline]
+        for kind in self.kinds[:10]:
+            lines += [kind.cycles[0].text, *([f"  {kind.others}"] if kind.others else [])]
+        return "\n".join([*lines, *self._rest()])
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The cycles by the code that makes them, the most bytes first."""
+        kinds: dict[tuple[str, ...], list[Cycle]] = {}
+        for cycle in self.cycles:
+            kinds.setdefault(cycle.signature, []).append(cycle)
+        found = [Kind(tuple(cycles), sum(cycle.size_bytes for cycle in cycles)) for cycles in kinds.values()]
+        return sorted(found, key=lambda kind: -kind.size_bytes)
 
     @property
     def headline(self) -> str:
@@ -175,8 +212,8 @@ class Report:
 
     def _rest(self) -> list[str]:
         rest = []
-        if len(self.cycles) > 10:
-            rest.append(f"and {len(self.cycles) - 10:,} more cycles")
+        if len(self.kinds) > 10:
+            rest.append(f"and {len(self.kinds) - 10:,} more kinds of cycles")
         if self._omitted:
             rest.append(f"{self._omitted:,} smaller tensors are counted, and not described")
         return rest

@@ -1,4 +1,4 @@
-"""The one exception of the package."""
+"""The exception of whatever reads snapshots."""
 
 from __future__ import annotations
 

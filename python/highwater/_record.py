@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from highwater import _names, _oom, _torch
+from highwater import _answer, _names, _oom, _torch
 from highwater._notice import notice
 from highwater._write import write_atomically, write_snapshot
 
@@ -112,6 +112,8 @@ class Recorder:
                 self._begin_history()
             except Exception as error:
                 notice(f"recording cannot begin, the program goes on without: {error}")
+            if self._begun:
+                _answer.begin()
 
     def _begin_history(self) -> None:
         if _torch.is_asynchronous():
@@ -139,6 +141,7 @@ class Recorder:
         if not self._begun or self._is_foreign():
             return None
         _oom.forget(self._failed)
+        _answer.end()
         try:
             written = self._finished(error)
         finally:

@@ -23,10 +23,10 @@ from types import TracebackType
 from typing import Any
 
 from highwater._collector import Collection, collector
-from highwater._cycle_report import Cycle, Kept, Report, examine
+from highwater._cycle_report import Cycle, Kept, Kind, Report, examine
 from highwater._references import Step
 
-__all__ = ["Cycle", "CyclesFound", "Kept", "Report", "Step", "Watch", "check", "find", "watch"]
+__all__ = ["Cycle", "CyclesFound", "Kept", "Kind", "Report", "Step", "Watch", "check", "find", "watch"]
 
 _logger = logging.getLogger("highwater.cycles")
 

@@ -5,12 +5,16 @@
         ...
 
 The test is recorded and held against the budgets; if one is not kept, it fails with what ``highwater check`` prints and with the
-report. On a machine without CUDA the test is skipped, which it says.
+report. On a machine without CUDA the test is skipped, which it says. With ``dryrun="h100"`` it is not: it runs in a process of its own in
+which such a card is imagined, on any machine.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -22,16 +26,16 @@ if TYPE_CHECKING:
     from highwater.cycles import Report
 
 BUDGETS = ("peak_allocated", "peak_requested", "peak_reserved")
-OPTIONS = (*BUDGETS, "growth", "cycles")
+OPTIONS = (*BUDGETS, "growth", "cycles", "dryrun")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        "gpu_memory(peak_allocated=None, peak_requested=None, peak_reserved=None, growth=None, cycles=None): "
+        "gpu_memory(peak_allocated=None, peak_requested=None, peak_reserved=None, growth=None, cycles=None, dryrun=None): "
         "the most GPU memory that the test may use, such as '2GiB', and leave behind, and how many reference cycles may hold tensors; "
-        "skipped without CUDA",
+        "skipped without CUDA, unless `dryrun` names a card to imagine, such as 'h100'",
     )
 
 
@@ -42,6 +46,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if marker is None:
         return
     _check_options(marker)
+    if "dryrun" in marker.kwargs:
+        return
     from highwater import _torch
 
     try:
@@ -56,7 +62,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     """Records the test, and checks what was recorded."""
     marker = item.get_closest_marker("gpu_memory")
-    if marker is None:
+    if marker is None or "dryrun" in marker.kwargs:
         yield
         return
     from highwater import _torch, cycles, record
@@ -87,11 +93,37 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
             outcome.force_exception(failure)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Has another process run the test, with an imagined card. In that one the test simply runs."""
+    marker = pyfuncitem.get_closest_marker("gpu_memory")
+    if marker is None or "dryrun" not in marker.kwargs or "HIGHWATER_DRYRUN" in os.environ:
+        return None
+    with tempfile.TemporaryDirectory(prefix="highwater-") as folder:
+        written = Path(folder) / "test.pickle"
+        words = ["dryrun", "--gpu", str(marker.kwargs["dryrun"]), "--python", sys.executable, "--output", str(written)]
+        test = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(pyfuncitem.config.rootpath), pyfuncitem.nodeid]
+        ran = subprocess.run(
+            [sys.executable, "-m", "highwater", *words, *test],
+            cwd=pyfuncitem.config.rootpath,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ran.returncode != 0:
+            pytest.fail(f"in the dry run:\n{ran.stderr}", pytrace=False)
+        _check(marker, written, 0)
+    return True
+
+
 def _check_options(marker: pytest.Mark) -> None:
     unknown = sorted(set(marker.kwargs) - set(OPTIONS))
     if unknown or marker.args or not marker.kwargs:
         what = f"`{unknown[0]}` is no budget" if unknown else "budgets are named"
         raise pytest.UsageError(f"gpu_memory: {what}; known: {', '.join(OPTIONS)}")
+    alone = sorted({"growth", "cycles"} & set(marker.kwargs)) if "dryrun" in marker.kwargs else []
+    if alone:
+        raise pytest.UsageError(f"gpu_memory: `{alone[0]}` is not measured in a dry run")
     cycles = marker.kwargs.get("cycles")
     if cycles is not None and (type(cycles) is not int or cycles < 0):
         raise pytest.UsageError(f"gpu_memory: `cycles` is a number, 0 or more, not {cycles!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import pickle
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclic import is_hooked, tensors
 from fake_torch import FakeTorch
 
 pytest_plugins = ["pytester"]
@@ -22,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not _has_cuda():
         skip = pytest.mark.skip(reason="needs a GPU")
         for item in items:
-            if "cuda" in item.keywords:
+            if item.get_closest_marker("cuda") is not None:
                 item.add_marker(skip)
 
 
@@ -59,4 +61,25 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
     monkeypatch.setattr(_notice, "_said", set())
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     monkeypatch.delenv("RANK", raising=False)
+    # Where a test does not look, nobody shall answer.
+    monkeypatch.setenv("HIGHWATER_ANSWER", "0")
     yield fake
+
+
+@pytest.fixture
+def collector_as_it_was() -> Iterator[None]:
+    """A test of reference cycles begins without garbage, and leaves the collector as it was."""
+    gc.collect()
+    yield
+    assert (gc.get_debug(), gc.garbage, sys.getprofile()) == (0, [], None)
+    assert not is_hooked()
+    gc.collect()
+    assert tensors() == 0
+
+
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    """It runs when it is asked."""
+    gc.disable()
+    yield
+    gc.enable()

@@ -29,7 +29,12 @@ class FakeTorch(types.ModuleType):
         self.snapshot_dict = snapshot
         self.version = types.SimpleNamespace(cuda="13.0", hip=None)
         self.autograd = types.SimpleNamespace(profiler=types.SimpleNamespace(record_function=self._annotate))
+        self.allocated = self.peak = 0
+        self.has_context = True
         self._C = types.SimpleNamespace(
+            _cuda_memoryStats=self._stats,
+            _cuda_resetPeakMemoryStats=self._reset_peak,
+            _cuda_hasPrimaryContext=lambda device: self.has_context,
             _cuda_isHistoryEnabled=lambda: self.enabled,
             _cuda_attach_out_of_memory_observer=self.observers.append,
         )
@@ -51,7 +56,22 @@ class FakeTorch(types.ModuleType):
             memory_reserved=lambda device: 30,
             max_memory_reserved=lambda device: 40,
             synchronize=lambda: None,
+            get_device_properties=lambda device: types.SimpleNamespace(uuid="0000"),
         )
+
+    def allocate(self, size: int) -> None:
+        """As a tensor that comes, or goes if its size is negative."""
+        self.allocated += size
+        self.peak = max(self.peak, self.allocated)
+
+    def _stats(self, device: int) -> dict[str, Any]:
+        def both(factor: int) -> dict[str, Any]:
+            return {"all": {"current": factor * self.allocated, "peak": factor * self.peak}}
+
+        return {"num_ooms": 0, "allocated_bytes": both(1), "reserved_bytes": both(2)}
+
+    def _reset_peak(self, device: int) -> None:
+        self.peak = self.allocated
 
     def initialize(self) -> None:
         """As the first use of the GPU."""

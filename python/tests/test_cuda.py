@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import highwater
 import pytest
+from test_profiler import check
 
 torch: Any = pytest.importorskip("torch")
 
@@ -103,6 +105,70 @@ def test_each_rank_of_torchrun_has_a_file(tmp_path: Path) -> None:
     done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(tmp_path / "ranks")) == ["rank0.pickle", "rank1.pickle"]
+
+
+class Node:
+    """Keeps a tensor, and itself."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.me = self
+
+
+def test_cycles_are_found_and_their_memory_is_free_at_once() -> None:
+    reports: list[Any] = []
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    with highwater.cycles.watch(reports.append, log=False) as watch:
+        for _ in range(20):
+            Node(torch.empty(MIB, device="cuda"))
+            Node(torch.empty(MIB))
+        gc.collect()
+        assert torch.cuda.memory_allocated() == before
+    assert watch.found == 20
+    assert sum(report.size_bytes for report in reports) == 80 * MIB
+    kept = [tensor for report in reports for cycle in report.cycles for tensor in cycle.tensors]
+    assert {(tensor.attribute_path, tensor.device) for tensor in kept} == {("Node.tensor", "cuda:0")}
+
+
+def test_parameters_on_a_cycle_have_their_way() -> None:
+    def hooked() -> None:
+        layer = torch.nn.Linear(512, 512).cuda()
+        layer.register_forward_hook(lambda *_: layer and None)
+        layer(torch.ones(4, 512, device="cuda")).sum().backward()
+
+    gc.collect()
+    hooked()
+    report = highwater.cycles.find()
+    paths = {tensor.attribute_path for cycle in report.cycles for tensor in cycle.tensors}
+    assert {"Linear._parameters['weight']", "Linear._parameters['bias']"} <= paths
+
+
+def test_a_profile_has_the_sums_of_torch(tmp_path: Path) -> None:
+    profiler = torch.profiler
+    layer = torch.nn.TransformerEncoderLayer(256, 4, 512, batch_first=True, device="cuda")
+    optimizer = torch.optim.AdamW(layer.parameters())
+
+    def step() -> None:
+        layer(torch.randn(8, 64, 256, device="cuda")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    torch.cuda.reset_peak_memory_stats()
+    activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
+    with profiler.profile(activities=activities, profile_memory=True, record_shapes=True, with_stack=True) as prof:
+        step()
+        step()
+    stats = torch.cuda.memory_stats()
+    plain, raw, trace = (tmp_path / name for name in ("t.json.gz", "t.raw.json.gz", "trace.json.gz"))
+    prof.export_memory_timeline(str(plain), device="cuda:0")
+    prof.export_memory_timeline(str(raw), device="cuda:0")
+    prof.export_chrome_trace(str(trace))
+    check(plain, raw, trace)
+    [device] = highwater.load(trace).report()["devices"]
+    assert device["peak"]["allocated_bytes"] == stats["allocated_bytes.all.peak"]
+    assert device["end"]["allocated_bytes"] == stats["allocated_bytes.all.current"]
 
 
 # cuBLAS keeps 65 MiB for its two threads, of the tests before.

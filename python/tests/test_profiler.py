@@ -55,10 +55,17 @@ def check(plain: Path, raw: Path, trace: Path) -> None:
         snapshot.simulate()
 
 
-@pytest.mark.parametrize("name", ["adam", "warm"])
+@pytest.mark.parametrize("name", ["adam", "warm", "cuda"])
 def test_files_of_the_repository(name: str) -> None:
     """Those that torch 2.11 wrote."""
     check(*(PROFILES / f"{name}.{form}.json.gz" for form in ("timeline", "timeline.raw", "trace")))
+
+
+def test_a_trace_of_a_gpu_has_the_peak_of_memory_stats() -> None:
+    """Which the GPU's allocator counted while the profile ran."""
+    truth = json.loads((PROFILES / "cuda.truth.json").read_text())
+    [device] = highwater.load(PROFILES / "cuda.trace.json.gz").report()["devices"]
+    assert device["peak"]["allocated_bytes"] == truth["peak"]
 
 
 def test_fresh_files(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""What `torch.profiler` writes about one small training run on the CPU: makes `testdata/profiler/`.
+"""What `torch.profiler` writes about one small training run: makes `testdata/profiler/`.
 
-Each run gives a Chrome trace and both forms of the memory timeline, all of the same profile, so that they can be compared:
+Each run gives a Chrome trace and both forms of the memory timeline, all of the same profile, so that they can be compared. The run on
+a GPU is left out where there is none; it gives what `torch.cuda.memory_stats()` said, too.
 
     python profiler_files.py OUT_DIR [RUN ...]
 
@@ -65,11 +66,33 @@ def inference(profiled):
     return prof
 
 
+def cuda(profiled):
+    """A step of a small transformer on a GPU, with parameters and optimizer state from before."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, device="cuda")
+    optimizer = torch.optim.AdamW(layer.parameters())
+
+    def step():
+        loss = layer(torch.randn(8, 32, 64, device="cuda")).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    step()
+    torch.cuda.reset_peak_memory_stats()
+    with profiled(with_stack=True) as prof:
+        step()
+    return prof
+
+
 RUNS = {"adam": adam, "warm": warm, "inference": inference}
+if torch.cuda.is_available():
+    RUNS["cuda"] = cuda
 
 
 def profiled(with_stack):
-    return profile(activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=with_stack)
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
+    return profile(activities=activities, profile_memory=True, record_shapes=True, with_stack=with_stack)
 
 
 def without_directories(text):
@@ -98,8 +121,13 @@ def main(out, *names):
             write(out / f"{name}.trace.json.gz", without_directories(trace.read_text()))
             if name == "inference":
                 continue
-            prof.export_memory_timeline(str(plain), device="cpu")
-            prof.export_memory_timeline(str(raw), device="cpu")
+            device = "cpu"
+            if name == "cuda":
+                device = "cuda:0"
+                truth = {"peak": torch.cuda.memory_stats()["allocated_bytes.all.peak"]}
+                (out / "cuda.truth.json").write_text(json.dumps(truth) + "\n")
+            prof.export_memory_timeline(str(plain), device=device)
+            prof.export_memory_timeline(str(raw), device=device)
             for kind, path in (("timeline", plain), ("timeline.raw", raw)):
                 text = gzip.decompress(path.read_bytes()).decode()
                 json.loads(text)

@@ -5,7 +5,8 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, diff, dryrun, explain, export, live, man, report, run, segments, simulate, stats, trace, view,
+    check, completions, diff, doctor, dryrun, estimate, explain, export, live, man, report, run, segments, simulate,
+    stats, top, trace, view,
 };
 
 /// Shows and explains the GPU memory use of PyTorch programs.
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Segments(segments::Args),
     /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
     Simulate(simulate::Args),
+    /// Work out what a model needs, for training or inference, from its configuration
+    Estimate(Box<estimate::Args>),
     /// Say what changed from one recording to another
     Diff(diff::Args),
     /// Hold a recording against budgets: exit status 1 if one is not kept
@@ -44,6 +47,10 @@ pub(crate) enum Command {
     Dryrun(dryrun::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
+    /// Watch the GPUs: memory, processes, and how PyTorch uses it
+    Top(top::Args),
+    /// Say what of this machine's set-up matters for GPU memory, and what to change
+    Doctor(doctor::Args),
     /// Convert the snapshot for another program
     Export(export::Args),
     /// Print the completion script of a shell

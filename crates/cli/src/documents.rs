@@ -1,5 +1,6 @@
 //! What the commands answer, for a snapshot that is read already: the same documents and text, made by the same code.
 
+use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
 use highwater_analysis::budget::{Amount, Measure, check as checked};
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use crate::commands::check::{Row, budgets, output};
 use crate::commands::diff::{self, Comparison};
+use crate::commands::estimate;
 use crate::commands::explain;
 use crate::commands::simulate::what_if::Asked;
 use crate::error::Problem;
@@ -142,6 +144,36 @@ pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Res
 /// If no request failed in it.
 pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
     explain::text_of_snapshot(analysis, message, name)
+}
+
+/// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; options are those of the
+/// command line, without the model: `["--batch", "16"]`.
+///
+/// # Errors
+/// If there is no such model, or an option is none or makes no sense.
+pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem> {
+    let architecture = if model.trim_start().starts_with('{') {
+        highwater_estimate::read::from_config(model.as_bytes()).map_err(|error| {
+            Problem::new("the configuration describes no model that can be estimated").because(error)
+        })?
+    } else {
+        estimate::model::find(model)?
+    };
+    let words = std::iter::once("estimate".to_owned()).chain(options.iter().cloned());
+    let parsed = EstimateOptions::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        Problem::new(first)
+    })?;
+    Ok(json(&estimate::view_of(&architecture, &parsed.run.setup(&architecture)?)?))
+}
+
+/// The options of an estimate, without a command line around them.
+#[derive(Debug, clap::Parser)]
+#[command(no_binary_name = false)]
+struct EstimateOptions {
+    #[command(flatten)]
+    run: estimate::RunArgs,
 }
 
 /// A document as JSON.

@@ -1,4 +1,4 @@
-//! Which reference cycles keep an object, in a graph of who refers to whom.
+//! Which reference cycles keep an object, in a graph of who refers to whom, and what nothing from outside leads to.
 //!
 //! # Design constraints
 //!
@@ -25,7 +25,9 @@
 mod components;
 mod graph;
 mod keepers;
+mod unreachable;
 
 pub use components::Components;
 pub use graph::{Graph, NoSuchNode};
 pub use keepers::{Cycle, Keepers, Kept, WORK_LIMIT, keepers, keepers_within};
+pub use unreachable::unreachable;

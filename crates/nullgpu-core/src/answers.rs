@@ -44,7 +44,7 @@ macro_rules! answers {
 pub(crate) use answers;
 
 /// Every table, in no order that matters: a name is in one of them once.
-static TABLES: [&[Answer]; 12] = [
+static TABLES: [&[Answer]; 17] = [
     crate::memory::ANSWERS,
     crate::copies::ANSWERS,
     crate::devices::ANSWERS,
@@ -52,12 +52,58 @@ static TABLES: [&[Answer]; 12] = [
     crate::launches::ANSWERS,
     crate::driver::ANSWERS,
     crate::math::ANSWERS,
+    crate::fourier::ANSWERS,
     crate::compilers::ANSWERS,
-    crate::cudnn::ANSWERS,
+    crate::cudnn::TABLES[0],
+    crate::cudnn::TABLES[1],
+    crate::cudnn::TABLES[2],
+    crate::cudnn::TABLES[3],
+    crate::cudnn::TABLES[4],
     crate::nccl::ANSWERS,
     crate::nvml::ANSWERS,
     crate::virtual_memory::ANSWERS,
 ];
+
+/// Whether nothing hangs on a function that only says success: it lets something go, sets something that nobody asks
+/// back, waits for work that is done, or registers what is not looked at.
+pub(crate) fn is_harmless(name: &str) -> bool {
+    let words =
+        ["Destroy", "destroy", "Set", "Free", "Synchronize", "Unregister", "Deregister", "Reset", "Release", "Unload"];
+    let exact = [
+        "__cudaRegisterFatBinaryEnd",
+        "__cudaRegisterManagedVar",
+        "__cudaRegisterVar",
+        "__cudaPushCallConfiguration",
+        "cudaDeviceEnablePeerAccess",
+        "cudaEventQuery",
+        "cudaEventRecord",
+        "cudaEventRecordWithFlags",
+        "cudaGetLastError",
+        "cudaPeekAtLastError",
+        "cudaGraphDebugDotPrint",
+        "cudaGraphUpload",
+        "cudaProfilerStart",
+        "cudaProfilerStop",
+        "cudaStreamQuery",
+        "cudaStreamWaitEvent",
+        "cudaThreadExchangeStreamCaptureMode",
+        "cuEventQuery",
+        "cuEventRecord",
+        "cuInit",
+        "cuMemAddressFree",
+        "cuStreamWaitEvent",
+        "cufftEstimateMany",
+        "ncclCommRegister",
+        "nvmlInit",
+        "nvmlInit_v2",
+        "nvmlInitWithFlags",
+        "nvmlShutdown",
+        "nvrtcAddNameExpression",
+        "nvrtcCompileProgram",
+    ];
+    let quiet = ["cupti", "nvtx", "cublasLtLogger", "cublasLogger"].iter().any(|prefix| name.starts_with(prefix));
+    quiet || words.iter().any(|word| name.contains(word)) || exact.contains(&name)
+}
 
 /// What is behind a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,14 +117,20 @@ pub(crate) struct Found {
 pub(crate) fn find(name: &str) -> Option<Found> {
     let listed = TABLES.iter().copied().flatten().find(|answer| answer.name == name).map(Answer::address);
     let known = listed.or_else(|| crate::handles::creator_of(name));
-    let guess = || Some(Found { address: crate::sizes::answer_of(name)?, guessed: true });
+    let size = || crate::sizes::answer_of(name).map(|(address, guessed)| Found { address, guessed });
     let work = || Some(Found { address: crate::launches::work_of(name)?, guessed: false });
-    known.map(|address| Found { address, guessed: false }).or_else(guess).or_else(work)
+    known.map(|address| Found { address, guessed: false }).or_else(size).or_else(work)
 }
 
 /// The address of what answers a name; of what says success, if nothing does.
 pub(crate) fn address_of(name: &str) -> usize {
     find(name).map_or(success as *const () as usize, |found| found.address)
+}
+
+/// The same for a name as the driver is asked for it, where the newest of several is meant: `cuMemAlloc` is `cuMemAlloc_v2`.
+pub(crate) fn newest_address_of(name: &str) -> usize {
+    let newest = ["_v3", "_v2"].iter().find_map(|version| find(&format!("{name}{version}")));
+    newest.map_or_else(|| address_of(name), |found| found.address)
 }
 
 /// What answers a name that nothing is known of: success.
@@ -99,6 +151,23 @@ mod tests {
             assert!(names.insert(answer.name), "{} is there twice", answer.name);
         }
         assert!(names.len() > 150);
+    }
+
+    #[test]
+    fn what_lets_go_or_waits_is_harmless_and_what_asks_is_not() {
+        for name in ["cudnnDestroy", "cublasSetStream_v2", "cudaStreamSynchronize", "cudaEventQuery", "nvmlShutdown"] {
+            assert!(is_harmless(name), "{name}");
+        }
+        for name in ["cusparseSpMatGetSize", "cudaGraphKernelNodeGetParams", "cublasGetMatrix", "ncclCommGrow"] {
+            assert!(!is_harmless(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_newest_of_a_name_is_meant_where_the_driver_is_asked() {
+        assert_eq!(newest_address_of("cuMemAlloc"), address_of("cuMemAlloc_v2"));
+        assert_eq!(newest_address_of("cuMemMap"), address_of("cuMemMap"));
+        assert_ne!(newest_address_of("cuMemMap"), address_of("neverHeardOf"));
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub(crate) fn copy(to: Out<u8>, from: In, size: usize) {
         (true, false) => match reads::answer(size).or_else(|| known(from.address(), size)) {
             Some(bytes) => to.put_bytes(&bytes),
             None => {
-                to.fill(0, size);
+                to.fill(launches::unknown_byte(size), size);
                 reads::note_unknown(size);
             }
         },

@@ -3,6 +3,7 @@
 use crate::answers::{self, answers};
 use crate::devices;
 use crate::ffi::{Fixed, In, Out, Text};
+use crate::launches;
 use crate::memory;
 use crate::settings;
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
@@ -33,7 +34,7 @@ fn pointer_attribute(out: Out<u8>, which: i32, address: usize) {
 
 /// The function of a name: what answers it, or success.
 fn entry_point(name: Text, out: Out<usize>, found: Out<i32>) -> Status {
-    out.put(answers::address_of(&name.read()));
+    out.put(answers::newest_address_of(&name.read()));
     found.put(0);
     SUCCESS
 }
@@ -214,7 +215,24 @@ answers! {
     }
 
     fn cuGetProcAddress(name: Text, out: Out<usize>, _version: i32, _flags: u64) -> Status {
-        out.put(answers::address_of(&name.read()));
+        out.put(answers::newest_address_of(&name.read()));
         SUCCESS
+    }
+
+    fn cuDeviceGetUuid(out: Out<u8>, device: i32) -> Status {
+        cuDeviceGetUuid_v2(out, device)
+    }
+
+    fn cuMemGetAddressRange(base: Out<u64>, size: Out<u64>, address: usize) -> Status {
+        cuMemGetAddressRange_v2(base, size, address)
+    }
+
+    fn cuStreamGetCtx(_stream: u64, out: Out<usize>) -> Status {
+        out.put(context(devices::current_ordinal()));
+        SUCCESS
+    }
+
+    fn cuKernelGetAttribute(out: Out<i32>, which: i32, function: usize, _device: i32) -> Status {
+        launches::cuFuncGetAttribute(out, which, function)
     }
 }

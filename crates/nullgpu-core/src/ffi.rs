@@ -73,6 +73,18 @@ impl Out<u8> {
 pub(crate) struct Text(*const c_char);
 
 impl Text {
+    /// Whether the text has another in it; null has nothing.
+    pub(crate) fn contains(self, part: &str) -> bool {
+        // SAFETY: not null, hence ends with a zero byte, by the premise of this module.
+        !self.0.is_null()
+            && unsafe { CStr::from_ptr(self.0) }.to_bytes().windows(part.len()).any(|at| at == part.as_bytes())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(text: &'static CStr) -> Self {
+        Text(text.as_ptr())
+    }
+
     /// The text; nothing for null.
     pub(crate) fn read(self) -> String {
         if self.0.is_null() {
@@ -99,6 +111,11 @@ impl Fixed {
 pub(crate) struct In(*const c_void);
 
 impl In {
+    #[cfg(test)]
+    pub(crate) fn at(address: usize) -> Self {
+        In(address as *const c_void)
+    }
+
     pub(crate) fn address(self) -> usize {
         self.0 as usize
     }
@@ -157,7 +174,7 @@ pub(crate) mod tests {
         nowhere.after(5).put(1);
         nowhere.bytes().fill(1, 100);
         nowhere.bytes().put_text("text", 10);
-        assert_eq!(In(std::ptr::null()).read_bytes(10), []);
+        assert!(In(std::ptr::null()).read_bytes(10).is_empty());
         assert_eq!(Text(std::ptr::null()).read(), "");
     }
 

@@ -1,10 +1,12 @@
 //! Kernels: they are counted, and do not run. What is asked of a kernel before it is launched is answered from the card's
 //! numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use crate::answers::answers;
-use crate::ffi::Out;
+use crate::ffi::{Out, Text};
 use crate::settings;
 use crate::status::{SUCCESS, Status};
 
@@ -19,6 +21,23 @@ pub(crate) fn count() -> u64 {
 pub(crate) fn launch() -> Status {
     COUNT.fetch_add(1, Ordering::Relaxed);
     SUCCESS
+}
+
+/// Functions of the host that stand for kernels which tell whether all of something is true.
+static ALL: RwLock<BTreeSet<usize>> = RwLock::new(BTreeSet::new());
+static LAST_WAS_ALL: AtomicBool = AtomicBool::new(false);
+
+/// The byte that an unknown value is made of, when a program reads `size` bytes of it. Zero, but that all of what nobody
+/// knows is taken for true: programs ask so whether their input is sound (`repeat_interleave`: no negative number).
+pub(crate) fn unknown_byte(size: usize) -> u8 {
+    u8::from(size == 1 && LAST_WAS_ALL.load(Ordering::Relaxed))
+}
+
+/// Counts the launch of a kernel that a function of the host stands for.
+fn launch_of(function: usize) -> Status {
+    let all = ALL.read().unwrap_or_else(PoisonError::into_inner).contains(&function);
+    LAST_WAS_ALL.store(all, Ordering::Relaxed);
+    launch()
 }
 
 /// Work of a library, which runs kernels that nobody sees being launched.
@@ -50,16 +69,16 @@ fn occupancy(block_threads: i32) -> i32 {
 }
 
 answers! {
-    fn cudaLaunchKernel() -> Status {
-        launch()
+    fn cudaLaunchKernel(function: usize) -> Status {
+        launch_of(function)
     }
 
     fn cudaLaunchKernelExC() -> Status {
         launch()
     }
 
-    fn __cudaLaunchKernel() -> Status {
-        launch()
+    fn __cudaLaunchKernel(function: usize) -> Status {
+        launch_of(function)
     }
 
     fn cudaLaunchCooperativeKernel() -> Status {
@@ -85,6 +104,13 @@ answers! {
     /// The handle of a module that a library brings with it: an address that may be looked at.
     fn __cudaRegisterFatBinary(_binary: usize) -> usize {
         crate::handles::new()
+    }
+
+    /// Kernels by the name that the compiler gave them.
+    fn __cudaRegisterFunction(_module: usize, function: usize, _kernel: usize, name: Text) {
+        if name.contains("and_kernel_cuda") {
+            ALL.write().unwrap_or_else(PoisonError::into_inner).insert(function);
+        }
     }
 
     fn __cudaGetKernel(out: Out<usize>, function: usize) -> Status {
@@ -162,6 +188,17 @@ mod tests {
         {
             assert!(work_of(name).is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn all_of_what_is_unknown_is_true_and_the_rest_is_zero() {
+        let name = c"_ZN2at6native13reduce_kernelIZNS0_15and_kernel_cudaERNS_14TensorIteratorEE";
+        __cudaRegisterFunction(0, 0x1234, 0, Text::of(name));
+        __cudaRegisterFunction(0, 0x1238, 0, Text::of(c"another"));
+        assert_eq!(cudaLaunchKernel(0x1234), SUCCESS);
+        assert_eq!([unknown_byte(1), unknown_byte(8)], [1, 0]);
+        assert_eq!(cudaLaunchKernel(0x1238), SUCCESS);
+        assert_eq!(unknown_byte(1), 0);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod devices;
 mod driver;
 #[expect(unsafe_code, reason = "reads and writes through the pointers of C callers")]
 mod ffi;
+mod fourier;
 mod handles;
 mod launches;
 mod math;

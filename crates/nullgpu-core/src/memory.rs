@@ -8,6 +8,7 @@ use crate::answers::answers;
 use crate::books::Books;
 use crate::devices;
 use crate::ffi::{In, Out};
+use crate::launches;
 use crate::settings::{self, DEVICES_MAX};
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
 use crate::virtual_memory;
@@ -31,10 +32,19 @@ fn books() -> MutexGuard<'static, Vec<Books>> {
     BOOKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What the context takes of a device, kernels that are loaded with it: the same numbers as `highwater-cards` has.
+const BARE_CONTEXT_BYTES: u64 = 527 << 20;
+const CONTEXT_BYTES: u64 = 742 << 20;
+
+/// What programs do not get of a device.
+pub(crate) fn context_bytes() -> u64 {
+    let usual = if launches::count() == 0 { BARE_CONTEXT_BYTES } else { CONTEXT_BYTES };
+    settings::get().context_bytes.unwrap_or(usual)
+}
+
 /// What programs can have of a device.
 fn capacity() -> u64 {
-    let settings = settings::get();
-    settings.card.memory_bytes.saturating_sub(settings.context_bytes)
+    settings::get().card.memory_bytes.saturating_sub(context_bytes())
 }
 
 /// Takes memory of a device that lies elsewhere; false if there is not so much.
@@ -243,5 +253,16 @@ answers! {
     fn cudaIpcOpenMemHandle(out: Out<usize>, handle: In, _flags: u32) -> Status {
         out.put(handle.read_at(0).unwrap_or(0));
         SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_is_what_the_table_of_cards_says() {
+        assert_eq!(BARE_CONTEXT_BYTES, highwater_cards::BARE_CONTEXT_BYTES);
+        assert_eq!(CONTEXT_BYTES, highwater_cards::CONTEXT_BYTES);
     }
 }

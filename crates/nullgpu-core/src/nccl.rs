@@ -1,5 +1,6 @@
 //! NCCL: a communicator knows its rank and how many there are; what it is asked to do is done at once, by nobody.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +44,28 @@ fn join(out: Out<usize>, ranks: i32, rank: i32) -> Status {
 
 fn of(handle: usize) -> Communicator {
     communicators().get(&handle).copied().unwrap_or(Communicator { ranks: 1, rank: 0, device: 0 })
+}
+
+/// A broadcast since the last group of calls began.
+struct Broadcast {
+    to: usize,
+    size: usize,
+    /// This rank sent it.
+    own: bool,
+}
+
+thread_local! {
+    static BROADCASTS: RefCell<Vec<Broadcast>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Broadcasts from several ranks in one group are an all-gather: every rank sent what this one sent.
+fn gather(broadcasts: &[Broadcast]) {
+    let mut of_this_rank = broadcasts.iter().filter(|broadcast| broadcast.own);
+    let (Some(own), None) = (of_this_rank.next(), of_this_rank.next()) else { return };
+    let sent = known(own.to, own.size);
+    for broadcast in broadcasts.iter().filter(|broadcast| !broadcast.own && broadcast.size == own.size) {
+        copies::note(broadcast.to, broadcast.size, sent.clone());
+    }
 }
 
 /// Bytes of an element, by `ncclDataType_t`.
@@ -141,8 +164,21 @@ answers! {
         SUCCESS
     }
 
-    fn ncclBroadcast(from: In, to: Out<u8>, count: usize, kind: i32) -> Status {
-        copy(to, from, bytes(count, kind));
+    fn ncclBroadcast(from: In, to: Out<u8>, count: usize, kind: i32, root: i32, communicator: usize) -> Status {
+        let size = bytes(count, kind);
+        copy(to, from, size);
+        let own = root == of(communicator).rank;
+        BROADCASTS.with_borrow_mut(|broadcasts| broadcasts.push(Broadcast { to: to.address(), size, own }));
+        SUCCESS
+    }
+
+    fn ncclGroupStart() -> Status {
+        BROADCASTS.with_borrow_mut(Vec::clear);
+        SUCCESS
+    }
+
+    fn ncclGroupEnd() -> Status {
+        BROADCASTS.with_borrow_mut(|broadcasts| gather(&std::mem::take(broadcasts)));
         SUCCESS
     }
 
@@ -200,5 +236,19 @@ mod tests {
         assert_eq!(number, 4);
         assert_eq!(ncclCommUserRank(handle, out(&mut number)), SUCCESS);
         assert_eq!(number, 2);
+    }
+
+    #[test]
+    fn broadcasts_from_each_rank_in_a_group_are_an_all_gather() {
+        let (mut handle, base) = (0, 0x1000_0000_0000_usize);
+        assert_eq!(ncclCommInitRank(out(&mut handle), 2, UniqueId([0; 128]), 1), SUCCESS);
+        copies::note(base, 8, Some(vec![3; 8]));
+        assert_eq!(ncclGroupStart(), SUCCESS);
+        let (from, first, second) = (In::at(base), Out::of_argument(base + 512), Out::of_argument(base + 1024));
+        assert_eq!(ncclBroadcast(In::at(base + 512), first, 1, 4, 0, handle), SUCCESS);
+        assert_eq!(ncclBroadcast(from, second, 1, 4, 1, handle), SUCCESS);
+        assert_eq!(ncclGroupEnd(), SUCCESS);
+        assert_eq!(known(base + 512, 8), known(base, 8), "the other rank sent the same");
+        assert_eq!(known(base + 1024, 8), Some(vec![3; 8]));
     }
 }

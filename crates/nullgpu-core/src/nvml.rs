@@ -43,7 +43,7 @@ fn running(handle: usize, count: Out<u32>, processes: Out<u8>, size: usize) -> S
     }
     processes.fill(0xff, size);
     processes.put_bytes(&u64::from(std::process::id()).to_ne_bytes());
-    processes.after(8).put_bytes(&(settings::get().context_bytes + used).to_ne_bytes());
+    processes.after(8).put_bytes(&(memory::context_bytes() + used).to_ne_bytes());
     SUCCESS
 }
 

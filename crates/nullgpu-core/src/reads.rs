@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ffi::In;
+use crate::ffi::{In, Out};
 
 static UNKNOWN: AtomicU64 = AtomicU64::new(0);
 static UNKNOWN_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -35,9 +35,10 @@ pub(crate) fn note_unknown(size: usize) {
 
 /// What a read of this many bytes is told, if the next answer is one of as many; a 64-bit number answers for 32 bits too.
 pub(crate) fn answer(size: usize) -> Option<Vec<u8>> {
-    let fits = |answer: &mut Vec<u8>| answer.len() == size || (answer.len(), size) == (8, 4);
+    let fits = |answer: &Vec<u8>| answer.len() == size || (answer.len(), size) == (8, 4);
+    let next = |answers: &mut VecDeque<Vec<u8>>| answers.front().is_some_and(fits).then(|| answers.pop_front())?;
     // At the end of a thread there may be reads, but no answers any more.
-    let mut answer = ANSWERS.try_with(|answers| answers.borrow_mut().pop_front_if(fits)).ok()??;
+    let mut answer = ANSWERS.try_with(|answers| next(&mut answers.borrow_mut())).ok()??;
     answer.truncate(size);
     Some(answer)
 }
@@ -51,11 +52,11 @@ pub extern "C" fn highwater_nullgpu_unknown_reads() -> u64 {
 
 /// Says what the reads that follow in this thread are told; what was said before is forgotten.
 ///
-/// `packed` has `size` bytes: of each answer its length, as a 64-bit word, and its bytes.
+/// `packed` is the address of `size` bytes: of each answer its length, as a 64-bit word, and its bytes.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "found by its name")]
-pub extern "C" fn highwater_nullgpu_answer_reads(packed: In, size: usize) {
-    let bytes = packed.read_bytes(size);
+pub extern "C" fn highwater_nullgpu_answer_reads(packed: usize, size: usize) {
+    let bytes = In::from(Out::of_argument(packed)).read_bytes(size);
     let mut answers = VecDeque::new();
     let mut rest = bytes.as_slice();
     while let Some((length, behind)) = rest.split_first_chunk() {
@@ -71,7 +72,6 @@ pub extern "C" fn highwater_nullgpu_answer_reads(packed: In, size: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::tests::input;
 
     #[test]
     fn reads_are_told_in_order_and_only_what_fits() {
@@ -79,13 +79,13 @@ mod tests {
             .into_iter()
             .flat_map(|(length, bytes)| [length.to_ne_bytes().to_vec(), bytes].concat())
             .collect();
-        highwater_nullgpu_answer_reads(input(packed.as_slice()), packed.len());
+        highwater_nullgpu_answer_reads(packed.as_ptr() as usize, packed.len());
         assert_eq!(answer(4), Some(vec![1, 2, 3, 4]));
         assert_eq!(answer(8), None, "the next one has another size, and waits");
         assert_eq!(answer(1), Some(vec![9]));
         assert_eq!(std::thread::spawn(|| answer(8)).join().unwrap(), None, "another thread is told nothing");
         assert_eq!(answer(4), Some(vec![5; 4]), "the lower half of a number");
-        highwater_nullgpu_answer_reads(input(packed.as_slice()), 10);
+        highwater_nullgpu_answer_reads(packed.as_ptr() as usize, 10);
         assert_eq!(answer(4), None, "what was said before is forgotten, and half an answer is none");
     }
 }

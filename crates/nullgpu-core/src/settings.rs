@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `HIGHWATER_NULLGPU_CARD` | the card, as `key=value` pairs between semicolons (see [`Card`]) | an H200 |
 //! | `HIGHWATER_NULLGPU_DEVICES` | how many of them | 1 |
-//! | `HIGHWATER_NULLGPU_CONTEXT` | bytes of a card that are gone before the first allocation | 580 MiB |
+//! | `HIGHWATER_NULLGPU_CONTEXT` | bytes of a card that programs do not get | 527 MiB, and 742 MiB once a kernel has run |
 //! | `HIGHWATER_NULLGPU_CUDA` | the CUDA version as a number: 13000 is 13.0 | 13000 |
 //! | `HIGHWATER_NULLGPU_CUDNN` | the cuDNN version as a number: 91900 is 9.19.0 | 91900 |
 //! | `HIGHWATER_NULLGPU_NCCL` | the NCCL version as a number: 22809 is 2.28.9 | 22809 |
@@ -20,7 +20,8 @@ pub(crate) const DEVICES_MAX: usize = 16;
 pub(crate) struct Settings {
     pub(crate) card: Card,
     pub(crate) devices: usize,
-    pub(crate) context_bytes: u64,
+    /// What programs do not get of a card, if the parent process says so.
+    pub(crate) context_bytes: Option<u64>,
     pub(crate) cuda: i32,
     pub(crate) cudnn: u64,
     pub(crate) nccl: i32,
@@ -123,7 +124,7 @@ pub(crate) fn get() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings {
         card: Card::parse(&text("CARD").unwrap_or_default()),
         devices: number("DEVICES", 1usize).clamp(0, DEVICES_MAX),
-        context_bytes: number("CONTEXT", 580 << 20),
+        context_bytes: text("CONTEXT").and_then(|text| text.parse().ok()),
         cuda: number("CUDA", 13_000),
         cudnn: number("CUDNN", 91_900),
         nccl: number("NCCL", 22_809),

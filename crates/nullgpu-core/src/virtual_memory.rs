@@ -20,8 +20,8 @@ const ALIGNMENT: u64 = 1 << 30;
 struct Memory {
     device: usize,
     size: u64,
-    /// The program has let go of it; it lives on as long as it is mapped.
-    released: bool,
+    /// How often the program holds it; without, it lives on as long as it is mapped.
+    holders: usize,
     mapped: usize,
 }
 
@@ -47,7 +47,7 @@ fn state() -> MutexGuard<'static, State> {
 impl State {
     fn drop_if_gone(&mut self, handle: u64) {
         if let Some(memory) = self.memories.get(&handle)
-            && memory.released
+            && memory.holders == 0
             && memory.mapped == 0
         {
             memory::give(memory.device, memory.size);
@@ -86,7 +86,7 @@ answers! {
         let mut state = state();
         let handle = state.next_handle;
         state.next_handle += 1;
-        state.memories.insert(handle, Memory { device, size, released: false, mapped: 0 });
+        state.memories.insert(handle, Memory { device, size, holders: 1, mapped: 0 });
         out.put(handle);
         SUCCESS
     }
@@ -94,8 +94,31 @@ answers! {
     fn cuMemRelease(handle: u64) -> Status {
         let mut state = state();
         let Some(memory) = state.memories.get_mut(&handle) else { return INVALID_VALUE };
-        memory.released = true;
+        memory.holders = memory.holders.saturating_sub(1);
         state.drop_if_gone(handle);
+        SUCCESS
+    }
+
+    /// The memory that is mapped at an address; the program lets go of it once more.
+    fn cuMemRetainAllocationHandle(out: Out<u64>, address: u64) -> Status {
+        let mut state = state();
+        let mapping = state.mappings.range(..=address).next_back().filter(|(base, mapping)| address - *base < mapping.size);
+        let Some(handle) = mapping.map(|(_, mapping)| mapping.handle) else { return INVALID_VALUE };
+        if let Some(memory) = state.memories.get_mut(&handle) {
+            memory.holders += 1;
+        }
+        out.put(handle);
+        SUCCESS
+    }
+
+    /// Pinned memory of a device, in the form that `cuMemCreate` takes.
+    fn cuMemGetAllocationPropertiesFromHandle(out: Out<i32>, handle: u64) -> Status {
+        let state = state();
+        let Some(memory) = state.memories.get(&handle) else { return INVALID_VALUE };
+        out.bytes().fill(0, 32);
+        out.put(1);
+        out.after(2).put(1);
+        out.after(3).put(i32::try_from(memory.device).unwrap_or(0));
         SUCCESS
     }
 
@@ -143,7 +166,13 @@ mod tests {
         assert_eq!(cuMemMap(address, 20 << 20, 0, handle, 0), SUCCESS);
         assert_eq!(memory::device_of(usize::try_from(address).unwrap() + 1000), Some(3));
         assert_eq!(memory::used(3), before + (20 << 20));
+        let (mut same, mut told) = (0_u64, [9_i32; 8]);
+        assert_eq!(cuMemRetainAllocationHandle(out(&mut same), address + 5), SUCCESS);
+        assert_eq!(cuMemGetAllocationPropertiesFromHandle(out(&mut told[0]), same), SUCCESS);
+        assert_eq!((same, &told[..4]), (handle, &[1, 0, 1, 3][..]));
+        assert_eq!(cuMemRetainAllocationHandle(out(&mut same), address + (20 << 20)), INVALID_VALUE);
         assert_eq!(cuMemRelease(handle), SUCCESS);
+        assert_eq!(cuMemRelease(handle), SUCCESS, "held twice");
         assert_eq!(memory::used(3), before + (20 << 20), "still mapped");
         assert_eq!(cuMemUnmap(address, 20 << 20), SUCCESS);
         assert_eq!(memory::used(3), before);

@@ -1,4 +1,5 @@
-//! Runs a program over the null GPU: `nullrun SITE_PACKAGES CORE STUBS CARD PROGRAM ARGUMENT…`.
+//! Runs a program over the null GPU: `nullrun SITE_PACKAGES CORE STUBS CARD PROGRAM ARGUMENT…`. `NULLRUN_DEVICES` says how many
+//! cards there are, `NULLRUN_TRACE` names a file for traces.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -14,7 +15,8 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let prepared = prepare(Path::new(site_packages), Path::new(core), Path::new(stubs))?;
     let card = card.to_str().and_then(Card::named).ok_or("no such card")?;
     let trace = std::env::var_os("NULLRUN_TRACE").map(Into::into);
-    let machine = Machine { trace, ..Machine::new(card) };
+    let devices = std::env::var("NULLRUN_DEVICES").ok().and_then(|count| count.parse().ok()).unwrap_or(1);
+    let machine = Machine { trace, devices, ..Machine::new(card) };
     let status = Command::new(program)
         .args(rest)
         .env_remove("CUDA_VISIBLE_DEVICES")

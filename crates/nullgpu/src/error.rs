@@ -67,7 +67,7 @@ pub enum Kind {
     /// Something could not be written.
     #[error("cannot write it: {0}")]
     Write(std::io::Error),
-    /// The core library is not where it should be.
+    /// There is no core library, or none for this system.
     #[error("the null GPU's library is not there")]
     NoCore,
     /// The sandbox's library is not where it should be.
@@ -92,8 +92,8 @@ impl Kind {
             Kind::WithoutCuda { .. } => {
                 Some("install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux")
             }
-            Kind::NoCore => Some("build it with `cargo build -p highwater-nullgpu-core`, beside the program"),
             Kind::NoSandbox => Some("build it with `cargo build -p highwater-sandbox`, beside the program"),
+            Kind::NoCore => Some("it is in builds of highwater for Linux on x86-64"),
             Kind::Unloadable => Some("use a directory whose path has neither"),
             _ => None,
         }

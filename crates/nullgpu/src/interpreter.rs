@@ -35,6 +35,9 @@ print(json.dumps({"torch": os.path.realpath(places[0]) if places else None, "sys
                   "machine": platform.machine(), "version": sys.version_info[:2]}))
 "#;
 
+/// Letters of what a program says that is no Python.
+const SAID_MAX: usize = 120;
+
 /// The oldest Python for which what a dry run adds is written.
 const OLDEST: (u32, u32) = (3, 9);
 
@@ -53,7 +56,7 @@ impl Interpreter {
         let Ok(answer) = serde_json::from_slice::<Answer>(&output.stdout) else {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
-            return Err(fail(Kind::NoPython { said: last.trim().to_owned() }));
+            return Err(fail(Kind::NoPython { said: last.trim().chars().take(SAID_MAX).collect() }));
         };
         if (answer.system.as_str(), answer.machine.as_str()) != ("Linux", "x86_64") {
             return Err(fail(Kind::OtherSystem { system: format!("{} on {}", answer.system, answer.machine) }));

@@ -9,6 +9,7 @@
 //! outside the child process changes; no compiler is needed.
 
 pub mod card;
+pub mod core_library;
 pub mod elf;
 mod error;
 mod injected;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
-use crate::card::Card;
+use crate::card::{self, Card};
 use crate::elf::wanted::{self, Libraries, SharedObject};
 use crate::elf::{Functions, stub};
 use crate::error::{Error, Kind};
@@ -98,7 +98,7 @@ impl Prepared {
         let (major, minor) = self.torch.cuda;
         let mut variables: Vec<(OsString, OsString)> = vec![("LD_PRELOAD".into(), preload)];
         let mut set = |name: &str, value: OsString| variables.push((format!("HIGHWATER_NULLGPU_{name}").into(), value));
-        set("CARD", machine.card.settings(machine.memory_bytes).into());
+        set("CARD", card::settings(machine.card, machine.memory_bytes).into());
         set("DEVICES", machine.devices.to_string().into());
         set("CUDA", (major * 1000 + minor * 10).to_string().into());
         for (name, number) in
@@ -118,9 +118,10 @@ impl Prepared {
 /// What the stubs depend on: this crate, the PyTorch, and the files that were read, with their sizes and times.
 fn identity(torch: &Torch, objects: &[PathBuf]) -> String {
     let mut text = format!(
-        "highwater {} record {} torch {} cuda {:?}\n",
+        "highwater {} record {} names {} torch {} cuda {:?}\n",
         env!("CARGO_PKG_VERSION"),
         stub::RECORD_LAYOUT,
+        looked_up::LISTS.iter().map(|(_, _, names)| names.len()).sum::<usize>(),
         torch.version,
         torch.cuda
     );

@@ -10,10 +10,10 @@ use std::{fs, io, thread};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind};
-use crate::injected;
 use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
 use crate::sandbox::{Sandbox, Writes};
+use crate::{core_library, injected};
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -196,18 +196,29 @@ pub struct Outcome {
     pub writes: Option<Writes>,
 }
 
+impl Process {
+    /// A process cannot see the status that it ends with; its parent does.
+    fn judge(&mut self, status: ExitStatus) {
+        if self.how == Ending::Exit && !status.success() {
+            self.how = Ending::Error;
+            self.error = status.to_string();
+        }
+    }
+}
+
 /// Time that a program has to leave what it recorded after it should have ended.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl Run<'_> {
     /// Writes the stubs into `stubs`, unless they are there, and runs the program; its processes leave their files in `directory`.
     ///
-    /// What the program prints goes to standard error. `core` is the library that answers.
+    /// What the program prints goes to standard error.
     ///
     /// # Errors
     /// There is no PyTorch for CUDA, something cannot be written, or the program cannot be started.
-    pub fn run(&self, core: &Path, stubs: &Path, directory: &Path) -> Result<Outcome, Error> {
-        let prepared = prepare(&self.interpreter.site_packages, core, stubs)?;
+    pub fn run(&self, stubs: &Path, directory: &Path) -> Result<Outcome, Error> {
+        let core = core_library::write(stubs)?;
+        let prepared = prepare(&self.interpreter.site_packages, &core, stubs)?;
         let python = injected::write(stubs)?;
         let trace = directory.join("calls.jsonl");
         let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
@@ -223,8 +234,12 @@ impl Run<'_> {
         let wait_until = self.watch.timeout.map(|timeout| begun + timeout + GRACE);
         let (status, timed_out) = wait(&mut children, wait_until)
             .map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
+        let mut processes = processes(directory)?;
+        if let [only] = processes.as_mut_slice() {
+            only.judge(status);
+        }
         Ok(Outcome {
-            processes: processes(directory)?,
+            processes,
             unanswered: unanswered(&trace),
             status,
             timed_out,

@@ -17,16 +17,33 @@ type KeptRow = Option<(usize, Vec<u32>, bool)>;
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
 pub(crate) fn instances<'py>(objects: &Bound<'py, PyList>, types: Vec<Bound<'py, PyType>>) -> Vec<Bound<'py, PyAny>> {
-    let wanted: Vec<_> = types.iter().map(PyTypeMethods::as_type_ptr).collect();
-    let mut may_be_wanted = [false; 256];
-    for kind in &wanted {
-        may_be_wanted[slot(kind.addr())] = true;
+    let kinds = Kinds::new(&types);
+    objects.iter().filter(|object| kinds.has(object)).collect()
+}
+
+/// Some types, to look up those of many objects.
+pub(crate) struct Kinds {
+    /// Their addresses.
+    wanted: Vec<usize>,
+    may_be_wanted: [bool; 256],
+}
+
+impl Kinds {
+    /// Exactly these types, without their subclasses.
+    pub(crate) fn new(types: &[Bound<'_, PyType>]) -> Self {
+        let wanted: Vec<_> = types.iter().map(|kind| kind.as_type_ptr().addr()).collect();
+        let mut may_be_wanted = [false; 256];
+        for kind in &wanted {
+            may_be_wanted[slot(*kind)] = true;
+        }
+        Self { wanted, may_be_wanted }
     }
-    let is_wanted = |object: &Bound<'py, PyAny>| {
-        let kind = object.get_type_ptr();
-        may_be_wanted[slot(kind.addr())] && wanted.contains(&kind)
-    };
-    objects.iter().filter(is_wanted).collect()
+
+    /// Whether an object is of one of them.
+    pub(crate) fn has(&self, object: &Bound<'_, PyAny>) -> bool {
+        let kind = object.get_type_ptr().addr();
+        self.may_be_wanted[slot(kind)] && self.wanted.contains(&kind)
+    }
 }
 
 /// Where a type has its place in a table of 256: types lie some hundred bytes apart.

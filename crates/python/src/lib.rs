@@ -11,6 +11,8 @@
 mod column;
 mod cycles;
 mod error;
+mod garbage;
+mod last_look;
 mod snapshot;
 mod table;
 mod tables;
@@ -30,11 +32,15 @@ mod _highwater {
     #[pymodule_export]
     use crate::cycles::{instances, keepers};
     #[pymodule_export]
+    use crate::garbage::{held_by, may_hold, unreachable};
+    #[pymodule_export]
+    use crate::last_look::LastLook;
+    #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{main, parse_size, ui_is_built};
+    use crate::{estimate_json, main, parse_size, ui_is_built};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -54,6 +60,13 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pyfunction]
 fn parse_size(text: &str) -> PyResult<u64> {
     highwater_cli::parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
+}
+
+/// The document of an estimate, as JSON.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what Python hands over has no other owner")]
+fn estimate_json(py: Python<'_>, model: &str, options: Vec<String>) -> Result<String, error::Failure> {
+    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, &options))?)
 }
 
 /// Whether the viewer's page is in this build.

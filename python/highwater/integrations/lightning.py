@@ -6,47 +6,31 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Literal
+from typing import Any
 
 try:
     from lightning.pytorch.callbacks import Callback
 except ImportError:
     from pytorch_lightning.callbacks import Callback
 
-from highwater._names import NamedTensors, name_tensors
-from highwater._process import ProcessRecorder
-from highwater._record import MAX_ENTRIES, step
+from highwater._record import step
+from highwater.integrations._recording import RecordingCallback
 
 
-class HighwaterCallback(Callback):  # type: ignore[misc]
+class HighwaterCallback(RecordingCallback, Callback):  # type: ignore[misc]
     """Records from the beginning of the fit to its end; each training batch is an iteration.
 
     Of several ranks, each writes a file of its own. ``names`` calls tensors by the model's names.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] = "highwater.pickle",
-        *,
-        max_entries: int = MAX_ENTRIES,
-        stacks: Literal["python", "all"] | None = "python",
-        names: bool = True,
-    ) -> None:
-        super().__init__()
-        self._recorder = ProcessRecorder(os.fspath(path), max_entries=max_entries, stacks=stacks)
-        self._wants_names = names
-        self._names: NamedTensors | None = None
-
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """The fit begins."""
-        self._recorder.start()
+        self._begin()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The optimizers are there."""
-        if self._wants_names:
-            optimizers = trainer.optimizers
-            self._names = name_tensors(pl_module, optimizers[0] if len(optimizers) == 1 else None)
+        optimizers = trainer.optimizers
+        self._name(pl_module, optimizers[0] if len(optimizers) == 1 else None)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any, **kwargs: Any) -> None:
         """A batch is done."""
@@ -58,10 +42,4 @@ class HighwaterCallback(Callback):  # type: ignore[misc]
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """The fit ends."""
-        self._end(None)
-
-    def _end(self, error: BaseException | None) -> None:
-        self._recorder._stop(error)
-        if self._names is not None:
-            self._names.remove()
-            self._names = None
+        self._end()

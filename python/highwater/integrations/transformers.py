@@ -6,39 +6,24 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Literal
+from typing import Any
 
 from transformers import TrainerCallback
 
-from highwater._names import NamedTensors, name_tensors
-from highwater._process import ProcessRecorder
-from highwater._record import MAX_ENTRIES, step
+from highwater._record import step
+from highwater.integrations._recording import RecordingCallback
 
 
-class HighwaterCallback(TrainerCallback):  # type: ignore[misc]
+class HighwaterCallback(RecordingCallback, TrainerCallback):  # type: ignore[misc]
     """Records from the beginning of the training to its end; each of its steps is an iteration.
 
     Of several ranks, each writes a file of its own. ``names`` calls tensors by the model's names.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] = "highwater.pickle",
-        *,
-        max_entries: int = MAX_ENTRIES,
-        stacks: Literal["python", "all"] | None = "python",
-        names: bool = True,
-    ) -> None:
-        self._recorder = ProcessRecorder(os.fspath(path), max_entries=max_entries, stacks=stacks)
-        self._wants_names = names
-        self._names: NamedTensors | None = None
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The training begins."""
-        self._recorder.start()
-        if self._wants_names and kwargs.get("model") is not None:
-            self._names = name_tensors(kwargs["model"], kwargs.get("optimizer"))
+        self._begin()
+        self._name(kwargs.get("model"), kwargs.get("optimizer"))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The optimizer has stepped."""
@@ -46,6 +31,4 @@ class HighwaterCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The training ends."""
-        self._recorder.stop()
-        if self._names is not None:
-            self._names.remove()
+        self._end()

@@ -128,18 +128,26 @@ function DeviceChoice() {
   );
 }
 
+/** Views of segments: a profile of `torch.profiler` does not tell of any. */
+const NEEDS_RESERVED: readonly store.ViewId[] = ['state', 'segments'];
+
 function ViewTabs() {
-  const views = store.VIEWS.filter(({id}) => id !== 'what-if' || opened.value?.manifest.what_if !== undefined);
+  const hasReserved = (opened.value?.reservedMaxBytes ?? 1) > 0;
+  const views = store.VIEWS.filter(({id}) =>
+    id === 'what-if'
+      ? hasReserved && opened.value?.manifest.what_if !== undefined
+      : hasReserved || !NEEDS_RESERVED.includes(id),
+  );
   return (
     <div class="views" role="tablist" aria-label="Views">
-      {views.map(({id, title, hint}, i) => (
+      {views.map(({id, title, hint}) => (
         <button
           key={id}
           type="button"
           role="tab"
           class={store.view.value === id ? 'tab open' : 'tab'}
           aria-selected={store.view.value === id}
-          title={`${hint} (${i + 1})`}
+          title={`${hint} (${store.VIEWS.findIndex(view => view.id === id) + 1})`}
           onClick={() => (store.view.value = id)}
         >
           {title}

@@ -218,8 +218,8 @@ function rangeFacts(totals: RangeTotals): [string, string][] {
     ['kept', `${exact(totals.keptBytes)} in ${counted(totals.kept, 'allocation')} still active after it`],
     ['change', `${totals.endBytes >= totals.startBytes ? '+' : ''}${exact(totals.endBytes - totals.startBytes)}`],
     ['highest', `${exact(totals.peak.bytes)} after entry ${count(totals.peak.entry)}`],
-    ['reserved', `${exact(totals.reservedBytes)} at most`],
   ];
+  if (totals.reservedBytes > 0) facts.push(['reserved', `${exact(totals.reservedBytes)} at most`]);
   if (totals.durationUs !== undefined) facts.push(['time', duration(totals.durationUs)]);
   return facts;
 }
@@ -254,8 +254,8 @@ function Moment({device}: {device: Opened}) {
       </h2>
       <div class="total">
         <b title={`${count(moment.bytes)} bytes`}>{binary(moment.bytes)}</b>{' '}
-        {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)},{' '}
-        {binary(moment.reservedBytes)} reserved
+        {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)}
+        {device.reservedMaxBytes > 0 && `, ${binary(moment.reservedBytes)} reserved`}
       </div>
       <table class="legend" aria-label="What is active, by colour">
         <tbody>

@@ -3,7 +3,9 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod dryrun;
+pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod live;
@@ -13,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod segments;
 pub(crate) mod simulate;
 pub(crate) mod stats;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod view;
 
@@ -40,7 +43,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(&args),
         Command::Dryrun(args) => return dryrun::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
         Command::View(args) => view::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Doctor(args) => return doctor::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

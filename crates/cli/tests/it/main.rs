@@ -2,6 +2,8 @@
 
 mod check;
 mod diff;
+mod dryrun;
+mod estimate;
 mod explain;
 mod export;
 mod manners;
@@ -12,6 +14,8 @@ mod report;
 mod run;
 mod segments;
 mod simulate;
+#[cfg(target_os = "linux")]
+mod top;
 mod trace;
 mod view;
 mod what_if;

@@ -73,6 +73,21 @@ fn a_timeline_and_its_events_differ_in_nothing_that_both_know() {
     assert_eq!(code, 0);
     assert!(stdout.contains("no call site changed"), "{stdout}");
     assert!(!stdout.contains("reserved"), "{stdout}");
+    assert!(stdout.contains("allocated at the end") && !stdout.contains("dump"), "{stdout}");
+}
+
+#[test]
+fn a_profile_is_no_log() {
+    for (file, form) in [(TRACE, "Chrome trace"), (EVENTS, "raw memory timeline"), (TOTALS, "memory timeline")] {
+        let said = failure(&format!("explain {file}"));
+        assert!(
+            said.contains(&format!("is a {form} of `torch.profiler`: it does not say which request failed")),
+            "{said}"
+        );
+        assert!(said.contains("hint: `highwater report "), "{said}");
+    }
+    let said = failure(&format!("explain {TRACE} --capacity 1GiB"));
+    assert!(said.contains("sizes of blocks instead of requests"), "{said}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 import weakref
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from highwater_dryrun import core, importing, notes
@@ -22,6 +22,7 @@ _TIMED_OUT = 124
 """The exit status of a run that took too long, as of `timeout`."""
 
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
 _STACK_LINES = 8
 
 
@@ -29,12 +30,18 @@ def begin(wanted: Settings) -> None:
     """Begins, now that the program has imported torch."""
     torch = sys.modules["torch"]
     history = History(torch)
+    followed = None
+    if wanted.values:
+        from highwater_dryrun import values
+
+        # The very call that first uses CUDA may bring a value there.
+        followed = values.begin(wanted.assume)
     # Until CUDA is used the program may fork, and choose its devices.
-    torch.cuda._lazy_call(lambda: _Run(wanted, torch, history))
+    torch.cuda._lazy_call(lambda: _Run(wanted, torch, history, followed))
 
 
 class _Run:
-    def __init__(self, wanted: Settings, torch: Any, history: History) -> None:
+    def __init__(self, wanted: Settings, torch: Any, history: History, values: Any) -> None:
         self._wanted = wanted
         self._torch = torch
         self._process = os.getpid()
@@ -45,11 +52,7 @@ class _Run:
         self._failed: "notes.Failure | None" = None
         self._history = history
         history.begin()
-        self._values: Any = None
-        if wanted.values:
-            from highwater_dryrun import values
-
-            self._values = values.begin(wanted.assume)
+        self._values = values
         self._attach()
 
     def _attach(self) -> None:
@@ -103,15 +106,15 @@ class _Run:
 
     def _crashed(self, number: int, last: str) -> None:
         name = signal.Signals(number).name
-        stack = "".join(traceback.format_stack()[-_STACK_LINES - 1 : -1])
-        self._write("crash", error=f"{name} after a call of `{last}`" if last else name, stack=stack)
+        error = f"{name} after a call of `{last}`" if last else name
+        self._write("crash", error=error, stack=_stack(sys._getframe()))
 
     def _wait(self) -> None:
         deadline = self._wanted.deadline or 0.0
         while (left := deadline - time.time()) > 0:
             time.sleep(min(left, 1.0))
         where = sys._current_frames().get(threading.main_thread().ident or 0)
-        self._leave("timeout", _TIMED_OUT, stack="".join(traceback.format_stack(where)[-_STACK_LINES:]))
+        self._leave("timeout", _TIMED_OUT, stack=_stack(where))
 
     def _exits(self) -> None:
         error = self._error or getattr(sys, "last_value", None)
@@ -166,3 +169,9 @@ class _Run:
     def _unwatched(self) -> Any:
         """A scope in which nothing of ours looks at the operators that are called."""
         return self._torch._C.DisableTorchFunction()
+
+
+def _stack(frame: "FrameType | None") -> str:
+    """The innermost lines of a stack, as Python prints them, without ours."""
+    lines = [line for line in traceback.extract_stack(frame) if not line.filename.startswith(_HERE)]
+    return "".join(traceback.format_list(lines[-_STACK_LINES:]))

@@ -52,7 +52,8 @@ def begin(assume: "dict[str, str]") -> "Values":
     """Follows the values of this thread, and of those of PyTorch's that work for it, from now on."""
     values = Values(assume)
     values.__enter__()
-    _hide(values)
+    _hide()
+    _see_lists(values)
     return values
 
 
@@ -290,7 +291,18 @@ def _with(arguments: Any, inputs: "dict[int, torch.Tensor]") -> Any:
     return arguments
 
 
-def _hide(values: Values) -> None:
+def _see_lists(values: Values) -> None:
+    """Sees ``tolist`` too, of which no mode is told."""
+    tolist = torch.Tensor.tolist
+
+    def seen(tensor: torch.Tensor) -> Any:
+        with torch._C.DisableTorchFunction():
+            return values.__torch_function__(tolist, (), (tensor,))
+
+    torch.Tensor.tolist = seen  # type: ignore[method-assign]
+
+
+def _hide() -> None:
     """Keeps the program from going other ways because it is looked at."""
     import torch.overrides as overrides
 

@@ -16,6 +16,7 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
   const hover = useSignal<number | null>(null);
   const {marks, capacity_bytes: capacity, measure} = device.device;
   const word = measure === 'active_bytes' ? 'active' : 'requested';
+  const hasReserved = device.reservedMaxBytes > 0;
   const highBytes = Math.max(device.peakBytes, device.reservedMaxBytes, 1) * 1.05;
   const column = hover.value === null ? undefined : columnAt(totals, hover.value);
   return (
@@ -25,11 +26,11 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
         <span class="faint" role="status">
           {column === undefined
             ? 'click to see it in the timeline'
-            : `entry ${count(Math.floor(hover.value!))}: ${binary(totals.highBytes[column])} ${word}, ${binary(totals.reservedBytes[column])} reserved`}
+            : `entry ${count(Math.floor(hover.value!))}: ${binary(totals.highBytes[column])} ${word}${hasReserved ? `, ${binary(totals.reservedBytes[column])} reserved` : ''}`}
         </span>
       </h2>
       <SmallChart
-        label={`${word} and reserved bytes over ${count(device.entries)} entries; the table below says the same`}
+        label={`${word}${hasReserved ? ' and reserved' : ''} bytes over ${count(device.entries)} entries; the table below says the same`}
         x={{from: 0, to: device.entries}}
         highBytes={highBytes}
         data={[totals, hover.value]}
@@ -57,9 +58,11 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
         <span>
           <span class="swatch weak" /> {word}, at times
         </span>
-        <span>
-          <span class="swatch line" /> reserved
-        </span>
+        {hasReserved && (
+          <span>
+            <span class="swatch line" /> reserved
+          </span>
+        )}
       </div>
       <details>
         <summary>as a table</summary>

@@ -13,7 +13,10 @@ const NAMES: Record<string, string> = {
 
 export function TotalsTable({device}: {device: DeviceReport}) {
   const {peak, start, end, block_sizes: sizes} = device;
-  const names = Object.keys(NAMES).filter(name => typeof end[`${name}_bytes`] === 'number');
+  // A profile of `torch.profiler` has one total, and no dump.
+  const isProfile = !peak.reserved_bytes && !end.reserved_bytes;
+  const shown = isProfile ? ['allocated'] : Object.keys(NAMES);
+  const names = shown.filter(name => typeof end[`${name}_bytes`] === 'number');
   const hasStart = names.some(name => (start[`${name}_bytes`] ?? 0) > 0);
   return (
     <div class="card">
@@ -34,7 +37,7 @@ export function TotalsTable({device}: {device: DeviceReport}) {
               at entry
             </th>
             <th scope="col" class="number">
-              at the dump
+              at the {isProfile ? 'end' : 'dump'}
             </th>
           </tr>
         </thead>

@@ -30,8 +30,10 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>, top: usiz
         writeln!(out, "{}  {file}", letter(i))?;
     }
     for Compared { at, diff, batch } in &comparison.devices {
-        writeln!(out, "\nDevice {}, {}", diff.device, when(*at, diff))?;
-        totals_table(*at, diff).write(out, terminal_width())?;
+        // A profile has one total, and no dump.
+        let is_profile = comparison.analyses.iter().any(|analysis| analysis.snapshot.profile.is_some());
+        writeln!(out, "\nDevice {}, {}", diff.device, when(*at, diff, is_profile))?;
+        totals_table(*at, diff, is_profile).write(out, terminal_width())?;
         write_categories(out, diff)?;
         sites_table(top, comparison.analyses, diff, out)?;
         batch::write(out, &comparison.asked, diff, batch)?;
@@ -46,9 +48,10 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>, top: usiz
     Ok(())
 }
 
-fn when(at: Moment, diff: &DeviceDiff<'_>) -> String {
+fn when(at: Moment, diff: &DeviceDiff<'_>, is_profile: bool) -> String {
     let moment = match at {
         Moment::Peak => "each at its peak".to_owned(),
+        Moment::End if is_profile => "each at its end".to_owned(),
         Moment::End => "each at its dump".to_owned(),
         Moment::Iteration(number) => format!("each at the peak of iteration {number}"),
     };
@@ -58,7 +61,7 @@ fn when(at: Moment, diff: &DeviceDiff<'_>) -> String {
     }
 }
 
-fn totals_table(at: Moment, diff: &DeviceDiff<'_>) -> Table {
+fn totals_table(at: Moment, diff: &DeviceDiff<'_>, is_profile: bool) -> Table {
     let mut table = Table::new([
         ("", Align::Left),
         ("A", Align::Right),
@@ -68,7 +71,9 @@ fn totals_table(at: Moment, diff: &DeviceDiff<'_>) -> Table {
     .indented(2);
     let (first, last) = (&diff.sides[0], &diff.sides[diff.sides.len() - 1]);
     let mut row = |what: &str, a: u64, b: u64| table.row([what.to_owned(), size(a), size(b), change(a, b)]);
-    row("peak requested", first.peak.requested_bytes, last.peak.requested_bytes);
+    if !is_profile {
+        row("peak requested", first.peak.requested_bytes, last.peak.requested_bytes);
+    }
     row("peak allocated", first.peak.allocated_bytes, last.peak.allocated_bytes);
     let knows_reserved = first.knows_reserved && last.knows_reserved;
     if knows_reserved {
@@ -81,7 +86,8 @@ fn totals_table(at: Moment, diff: &DeviceDiff<'_>) -> Table {
         }
     }
     if at != Moment::End {
-        row("allocated at the dump", first.end.allocated_bytes, last.end.allocated_bytes);
+        let end = if is_profile { "allocated at the end" } else { "allocated at the dump" };
+        row(end, first.end.allocated_bytes, last.end.allocated_bytes);
     }
     table
 }

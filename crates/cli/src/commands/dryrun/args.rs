@@ -99,13 +99,13 @@ impl Args {
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let count: f64 = number.parse().map_err(|_| format!("`{text}` is no time: try `90s` or `10m`"))?;
     let seconds = match &text[number.len()..] {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
         other => return Err(format!("`{other}` is no unit: `s`, `m` and `h` are")),
     };
-    let count: f64 = number.parse().map_err(|_| format!("`{text}` is no time: try `90s` or `10m`"))?;
     Duration::try_from_secs_f64(count * seconds)
         .ok()
         .filter(|duration| !duration.is_zero())

@@ -1,9 +1,9 @@
 //! `highwater dryrun SCRIPT`: runs a script over the null GPU, and says what it would have taken on a real card.
 
 mod args;
-mod core_library;
 mod json;
 mod sandbox;
+mod sandbox_library;
 mod text;
 
 use std::ffi::OsString;
@@ -53,15 +53,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         assume: args.assume.iter().cloned().collect(),
         fake_weights: args.fake_weights,
     };
-    let sandbox = args.sandbox.then(core_library::find_sandbox).transpose()?;
+    let sandbox = args.sandbox.then(sandbox_library::find).transpose()?;
     let asked =
         Run { interpreter: &interpreter, arguments: &args.script, machine, watch, ranks: args.ranks(), sandbox };
     // Ctrl-C reaches the script too, which then leaves what it has recorded; without a handler this program would be gone by
     // then. It can be set once, and only here.
     let _ = ctrlc::set_handler(|| {});
-    let outcome = asked
-        .run(&core_library::find()?, &stubs_directory(&interpreter), directory.path())
-        .map_err(|error| refused(&error))?;
+    let outcome = asked.run(&stubs_directory(&interpreter), directory.path()).map_err(|error| refused(&error))?;
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
     let Some(main) = outcome.processes.first() else {

@@ -41,10 +41,10 @@ fn told(written: &Written) -> String {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let mut text = format!("{} ({})", counted(count(written.files), "file", "files"), size(written.bytes));
     if written.replaced > 0 {
-        text.push_str(&format!(", of which {} would have replaced one that is there", written.replaced));
+        text += &format!(", of which {} would have replaced one that is there", written.replaced);
     }
     if written.removed > 0 {
-        text.push_str(&format!("; {} would have been removed", written.removed));
+        text += &format!("; {} would have been removed", written.removed);
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Whether a file is a log or a snapshot, by its first bytes.
+//! Whether a file is a log or a recording, by its first bytes.
 
 use std::io::{Cursor, Read};
 use std::path::Path;
@@ -12,7 +12,7 @@ const HEAD_BYTES: usize = 64 << 10;
 pub(super) enum Input {
     /// Text.
     Log(Box<dyn Read>),
-    /// A snapshot, or what is no text.
+    /// A snapshot, a file of `torch.profiler`, or what is no text.
     Snapshot(Box<dyn Read>),
 }
 
@@ -44,13 +44,20 @@ fn is_log(head: &[u8]) -> bool {
     match text {
         // PowerShell writes UTF-16.
         [] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
-        [b'{', ..] => !has(&[b"\"device_traces\"", b"\"segments\""]),
-        [b'[', ..] => !has(&[b"\"total_size\"", b"\"device_traces\""]),
+        [b'{', ..] => !has(&[b"\"device_traces\"", b"\"segments\"", b"\"traceEvents\"", b"\"deviceProperties\""]),
+        [b'[', ..] => !has(&[b"\"total_size\"", b"\"device_traces\""]) && !is_timeline(text),
         [b'<', ..] => !has(&[b"<html", b"<HTML", b"<!DOCTYPE", b"<!doctype", b"<script"]),
         // Pickles: of protocol 2 and newer, then of 0 and 1.
         [0x80, ..] | [b'(', b'd' | b'l', b'p', ..] | [b'}' | b']', b'q', ..] => false,
         _ => !is_binary(head),
     }
+}
+
+/// Whether these bytes begin a memory timeline of `torch.profiler`: lists of numbers in a list.
+fn is_timeline(text: &[u8]) -> bool {
+    let inner = text.strip_prefix(b"[").and_then(|rest| rest.trim_ascii_start().strip_prefix(b"["));
+    let numbers = |byte: &u8| byte.is_ascii_digit() || b"[]-, \n".contains(byte);
+    inner.is_some_and(|inner| inner.iter().all(numbers) && inner.iter().any(u8::is_ascii_digit))
 }
 
 /// More than a few bytes that no text has.
@@ -71,6 +78,7 @@ mod tests {
             &b"Traceback (most recent call last):\n"[..],
             b"{\"level\": \"error\", \"message\": \"CUDA out of memory\"}\n",
             b"[rank0]: Traceback",
+            b"[[0]] CUDA out of memory",
             b"(RayTrainWorker pid=12) boom",
             b"<frozen importlib._bootstrap>:488: RuntimeWarning",
             b"\xff\xfeT\0r\0",
@@ -82,6 +90,9 @@ mod tests {
         for snapshot in [
             &b"\x80\x04}q"[..],
             b"{\"segments\": [], \"device_traces\": []}",
+            b"{\n  \"schemaVersion\": 1, \"traceEvents\": [",
+            b"[[-1, 1, 8192, 0], [-1, 1, 256, 0]",
+            b"[[1795307854644869, 1795307854644869",
             b"(dp0\nS'segments'",
             b"}q\x00",
             b"<!DOCTYPE html><html>",

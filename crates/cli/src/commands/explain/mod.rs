@@ -170,6 +170,14 @@ fn explained<'a>(
     let capacity_bytes = question.capacity_bytes.or(of_message);
     if device.oom.is_empty() && capacity_bytes.is_none() && message.is_none() {
         let entries = counted(device.entries.len(), "entry", "entries");
+        if let Some(profile) = &analysis.snapshot.profile {
+            return Err(Problem::new(format!("`{name}` is {}: it does not say which request failed", profile.form.name()))
+                .because("a profiler's file tells of memory that was allocated and freed, not of errors")
+                .hint(format!(
+                    "`highwater report {name}` says what filled the memory; to explain a failure give its message (`--message`), \
+                     the log, or a snapshot recorded with `torch.cuda.memory._record_memory_history()`"
+                )));
+        }
         return Err(Problem::new(format!("`{name}` holds no request that failed"))
             .because(format!("none of the {entries} of device {} is an `oom`", device.device))
             .hint(

@@ -1,32 +1,21 @@
-//! Where the libraries lie that are loaded into the script's processes, the one that answers for the CUDA libraries and the one
-//! that keeps its writes apart: beside the program, or in the Python package.
+//! Where the library lies that keeps a script's writes apart: beside the program.
 
 use std::env;
 use std::path::PathBuf;
 
-use highwater_nullgpu::elf::stub::CORE_SONAME;
 use highwater_nullgpu::sandbox;
 
 use crate::error::Problem;
 
-/// The library that answers.
-///
-/// # Errors
-/// It is nowhere.
-pub(super) fn find() -> Result<PathBuf, Problem> {
-    find_library(CORE_SONAME, "HIGHWATER_NULLGPU_CORE")
-}
+/// Says where it is, if it is not beside the program.
+const VARIABLE: &str = "HIGHWATER_SANDBOX_LIBRARY";
 
 /// The library that keeps writes apart.
 ///
 /// # Errors
 /// It is nowhere.
-pub(super) fn find_sandbox() -> Result<PathBuf, Problem> {
-    find_library(sandbox::LIBRARY, "HIGHWATER_SANDBOX_LIBRARY")
-}
-
-/// `variable` says where it is, if it is not beside the program: the Python package does, whose program is Python.
-fn find_library(name: &str, variable: &str) -> Result<PathBuf, Problem> {
+pub(super) fn find() -> Result<PathBuf, Problem> {
+    let (name, variable) = (sandbox::LIBRARY, VARIABLE);
     let named = env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
     let program = env::current_exe().unwrap_or_default();
     // Links are followed, for a program is often linked to from a directory of programs.

@@ -1,0 +1,72 @@
+//! The set-up as text.
+
+use std::io::{self, Write};
+
+use super::{Document, Severity};
+use crate::commands::top::driver_line;
+use crate::printable::printable;
+use crate::table::{Align, Table};
+use crate::units::{counted, size};
+
+/// Writes it.
+///
+/// # Errors
+/// Those of `out`.
+pub(super) fn write(out: &mut impl Write, document: &Document, width: Option<usize>) -> io::Result<()> {
+    setup(document).write(out, width)?;
+    writeln!(out)?;
+    if document.findings.is_empty() {
+        return writeln!(out, "Nothing to change.");
+    }
+    for finding in &document.findings {
+        let word = match finding.severity {
+            Severity::Problem => "problem",
+            Severity::Advice => "advice",
+            Severity::Note => "note",
+        };
+        writeln!(out, "{word}: {}", finding.title)?;
+        if let Some(change) = &finding.change {
+            writeln!(out, "    {change}")?;
+        }
+    }
+    Ok(())
+}
+
+fn setup(document: &Document) -> Table {
+    let mut table = Table::new([("", Align::Left), ("", Align::Left)]).wrapped();
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    match (&document.gpus, &document.absence) {
+        (Some(sample), _) => {
+            row("driver", driver_line(sample));
+            for gpu in &sample.gpus {
+                let memory = gpu.memory.map_or_else(
+                    || "memory not told".to_owned(),
+                    |memory| {
+                        format!(
+                            "{} free of {}, {} used by {}",
+                            size(memory.free_bytes),
+                            size(memory.total_bytes),
+                            size(memory.used_bytes),
+                            counted(gpu.processes.len(), "process", "processes")
+                        )
+                    },
+                );
+                row(&format!("GPU {}", gpu.label()), format!("{}: {memory}", printable(&gpu.name)));
+            }
+        }
+        (None, absence) => row("GPUs", absence.clone().unwrap_or_default()),
+    }
+    if let Some(torch) = &document.torch {
+        let version = torch.torch.as_deref().unwrap_or("none");
+        let cuda = torch
+            .cuda
+            .as_deref()
+            .map_or_else(|| "without CUDA".to_owned(), |cuda| format!("for CUDA {}", printable(cuda)));
+        row("torch", format!("{}, {cuda}, Python {}", printable(version), printable(&torch.python)));
+    }
+    for setting in &document.settings {
+        let hidden = if setting.is_used { "" } else { " (hidden by the one above)" };
+        row(setting.variable, format!("{}{hidden}", printable(&setting.value)));
+    }
+    table
+}

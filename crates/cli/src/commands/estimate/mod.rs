@@ -1,0 +1,152 @@
+//! `highwater estimate`: what a model needs, worked out from its configuration.
+
+pub(crate) mod args;
+pub(crate) mod model;
+mod text;
+mod view;
+
+use std::io::Write as _;
+use std::path::Path;
+
+pub(crate) use args::{Args, RunArgs};
+use highwater_analysis::{StackClasses, analyse_with, view as analysed};
+use highwater_estimate::{
+    Architecture, MOST_BYTES, Setup, changes_to_fit, estimate, largest_batch, saved_by_holding_the_loss_only, simple,
+};
+pub(crate) use view::EstimateView;
+use view::{AgainstRow, AgainstView, FitView, SweepRow, SweepView};
+
+use crate::args::Format;
+use crate::error::Problem;
+use crate::output::{to_stdout, write_json};
+
+/// The most values of a sweep.
+const MOST_VALUES: usize = 64;
+
+/// Reads, estimates, prints.
+///
+/// # Errors
+/// If there is no such model, or the set-up makes no sense.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.list {
+        return to_stdout(|out| {
+            highwater_estimate::read::catalogue_names().try_for_each(|name| writeln!(out, "{name}"))
+        });
+    }
+    let architecture = model::find(args.model.as_deref().unwrap_or_default())?;
+    let setup = args.run.setup(&architecture)?;
+    let mut view = view_of(&architecture, &setup)?;
+    if args.method == args::Method::Simple {
+        view.simple = Some(simple(view.estimate.parameters, &setup));
+    }
+    if let Some(limit) = &args.fit {
+        let limit_bytes = args::card_bytes(limit)?;
+        view.fit = Some(FitView {
+            limit_bytes,
+            fits: view.estimate.total_bytes <= limit_bytes,
+            largest_batch: largest_batch(&architecture, &setup, limit_bytes),
+            changes: changes_to_fit(&architecture, &setup, limit_bytes),
+        });
+    }
+    if let Some(range) = &args.sweep {
+        view.sweep = Some(sweep(&architecture, &setup, range)?);
+    }
+    if let Some(recording) = &args.against {
+        view.against = Some(against(recording, &view)?);
+    }
+    to_stdout(|out| match args.format {
+        Format::Json => write_json(out, &view),
+        Format::Text => text::write(out, &view, args.terms),
+    })
+}
+
+/// The document of a model in a set-up.
+///
+/// # Errors
+/// If it needs more than any machine has.
+pub(crate) fn view_of(architecture: &Architecture, setup: &Setup) -> Result<EstimateView, Problem> {
+    let answer = estimate(architecture, setup);
+    if answer.peak_requested_bytes >= MOST_BYTES {
+        return Err(Problem::new("this needs more than an exbibyte").hint("look at `--batch` and `--seq`"));
+    }
+    let held = saved_by_holding_the_loss_only(architecture, setup, &answer);
+    Ok(EstimateView::new(architecture, setup, answer, held))
+}
+
+/// Estimates over `batch=1..64` or `seq=128,256`.
+fn sweep(architecture: &Architecture, setup: &Setup, range: &str) -> Result<SweepView, Problem> {
+    let wrong = || {
+        Problem::new(format!("`--sweep {range}` is no range"))
+            .hint("give `batch=1..64` or `seq=128..8192`, which doubles, or a list as in `batch=1,2,4`")
+    };
+    let (name, values) = range.split_once('=').ok_or_else(wrong)?;
+    let name = match name {
+        "batch" => "batch",
+        "seq" => "seq",
+        _ => return Err(wrong()),
+    };
+    let values =
+        values_of(values).filter(|values| !values.is_empty() && values.len() <= MOST_VALUES).ok_or_else(wrong)?;
+    let rows = values
+        .into_iter()
+        .map(|value| {
+            let tried = if name == "batch" { Setup { batch: value, ..*setup } } else { Setup { seq: value, ..*setup } };
+            let answer = estimate(architecture, &tried);
+            SweepRow {
+                value,
+                peak_requested_bytes: answer.peak_requested_bytes,
+                total_bytes: answer.total_bytes,
+                peak_phase: answer.peak_phase,
+            }
+        })
+        .collect();
+    Ok(SweepView { name, rows })
+}
+
+fn values_of(text: &str) -> Option<Vec<u64>> {
+    let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| (1..=1 << 32).contains(number));
+    match text.split_once("..") {
+        None => text.split(',').map(number).collect(),
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last)?);
+            let mut values: Vec<u64> = std::iter::successors(Some(first), |value| value.checked_mul(2))
+                .take_while(|value| *value < last)
+                .collect();
+            values.push(last);
+            (first <= last).then_some(values)
+        }
+    }
+}
+
+/// The busiest device of a recording beside the estimate.
+fn against(recording: &Path, view: &EstimateView) -> Result<AgainstView, Problem> {
+    let snapshot = crate::input::read_snapshot(recording)?;
+    let analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
+    let report = analysed::report(&analysis);
+    let busiest = report.devices.iter().max_by_key(|device| device.peak.requested_bytes);
+    let device = busiest.ok_or_else(|| Problem::new(format!("{} has no device", crate::input::name(recording))))?;
+    let recorded = serde_json::to_value(device.at_peak.categories).unwrap_or_default();
+    let of = |name: &str| recorded.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let estimated = &view.estimate;
+    let mut categories: Vec<AgainstRow> = estimated
+        .breakdown
+        .by_category()
+        .into_iter()
+        .map(|(category, bytes)| {
+            let workspace = if category.name() == "workspace" { estimated.workspace_bytes } else { 0 };
+            AgainstRow {
+                category: category.name(),
+                estimated_bytes: bytes + workspace,
+                recorded_bytes: of(category.name()),
+            }
+        })
+        .collect();
+    categories.push(AgainstRow { category: "unknown", estimated_bytes: 0, recorded_bytes: of("unknown") });
+    Ok(AgainstView {
+        snapshot: crate::input::short_name(recording),
+        device: device.device,
+        peak_requested_bytes: device.peak.requested_bytes,
+        peak_reserved_bytes: device.peak.reserved_bytes,
+        categories,
+    })
+}

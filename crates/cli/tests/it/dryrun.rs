@@ -1,0 +1,248 @@
+//! `highwater dryrun`. What needs a PyTorch for CUDA, though no GPU, runs where one is named:
+//! `HIGHWATER_TEST_TORCH=/path/to/python cargo test -p highwater dryrun -- --ignored`
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::run::command;
+
+/// Runs `highwater dryrun` in a directory; gives its exit status, standard output and standard error.
+fn dry_run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = command().current_dir(directory).arg("dryrun").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("there.py"), "").unwrap();
+    let (status, out, err) = dry_run(directory.path(), arguments);
+    assert_eq!((status, out.as_str()), (2, ""), "{err}");
+    err
+}
+
+#[test]
+fn what_cannot_be_run_is_said_with_what_to_do() {
+    let err = refused(&["--gpu", "h300", "there.py"]);
+    assert!(err.contains("`--gpu h300` is no card that is known") && err.contains("h100"), "{err}");
+    let err = refused(&["missing.py"]);
+    assert!(err.contains("there is no script `missing.py`") && err.contains("stand before the script"), "{err}");
+    let err = refused(&["-m"]);
+    assert!(err.contains("`-m` wants the name of a module"), "{err}");
+    let err = refused(&["--python", "/nowhere/python", "there.py"]);
+    assert!(
+        err.contains("`/nowhere/python`") && err.contains("cannot be started") && err.contains("--python"),
+        "{err}"
+    );
+    let err = refused(&["-o", "there.py", "there.py"]);
+    assert!(err.contains("exists already") && err.contains("--force"), "{err}");
+    for (option, value, why) in [
+        ("--timeout", "soon", "is no time"),
+        ("--assume", "nonzero=lots", "is not how `nonzero` can be"),
+        ("--memory", "much", "--memory"),
+        ("--steps", "0", "--steps"),
+        ("--ranks", "17", "--ranks"),
+    ] {
+        let err = refused(&[option, value, "there.py"]);
+        assert!(err.contains(why), "{option}: {err}");
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_python_without_torch_or_with_one_for_processors_is_said() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    std::fs::create_dir_all(root.join("site/torch")).unwrap();
+    std::fs::write(root.join("site/torch/version.py"), "__version__ = '2.9.0+cpu'\ncuda = None\n").unwrap();
+    std::fs::write(root.join("train.py"), "").unwrap();
+    let answers = |torch: &str| {
+        let answer = format!(r#"{{"torch": {torch}, "system": "Linux", "machine": "x86_64", "version": [3, 12]}}"#);
+        std::fs::write(root.join("python"), format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
+        std::fs::set_permissions(root.join("python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (status, out, err) = dry_run(root, &["--python", "./python", "train.py"]);
+        assert_eq!((status, out.as_str()), (2, ""));
+        err
+    };
+    let err = answers("null");
+    assert!(err.contains("there is no torch") && err.contains("--python"), "{err}");
+    let err = answers(&format!(r#""{}""#, root.join("site/torch").display()));
+    assert!(err.contains("torch 2.9.0+cpu is built without CUDA") && err.contains("pip install torch"), "{err}");
+}
+
+/// What a script does in a dry run, as the JSON document.
+fn with_torch(script: &str, options: &[&str]) -> (i32, Value, String) {
+    let python = std::env::var("HIGHWATER_TEST_TORCH").expect("HIGHWATER_TEST_TORCH names an interpreter with torch");
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("script.py"), script).unwrap();
+    let arguments = [&["--python", &python, "--format", "json"], options, &["script.py", "--own", "option"]].concat();
+    let (status, out, err) = dry_run(directory.path(), &arguments);
+    (status, serde_json::from_str(&out).unwrap_or(Value::Null), err)
+}
+
+const TRAIN: &str = "
+import sys, torch
+assert sys.argv[1:] == ['--own', 'option']
+model = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(100):
+    model(torch.randn(64, 1024, device='cuda')).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+";
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_training_ends_after_its_steps_and_is_explained() {
+    let (status, answer, err) = with_torch(TRAIN, &["--gpu", "h100", "--steps", "3"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!((&answer["format"], &answer["ended"]), (&"highwater-dryrun".into(), &"steps".into()));
+    assert_eq!(answer["steps"], 3);
+    let device = &answer["report"]["devices"][0];
+    assert_eq!(device["peak"]["reserved_bytes"], answer["peak"]["reserved_bytes"], "the trace is whole");
+    assert_eq!(device["iterations"].as_array().map(Vec::len), Some(3));
+    assert_eq!(device["at_peak"]["categories"]["parameter"], 33_574_912, "two layers and their biases");
+    assert!(answer["simulate"]["fit"].is_array());
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_running_out_of_memory_is_the_imagined_cards() {
+    let script = "import torch\nheld = [torch.empty(1 << 30, dtype=torch.uint8, device='cuda') for _ in range(9)]\n";
+    let (status, answer, err) = with_torch(script, &["--memory", "8GiB"]);
+    assert_eq!(status, 1, "{err}");
+    assert!(err.contains("total capacity of 8.00 GiB"), "PyTorch's own message: {err}");
+    assert_eq!(answer["ended"], "oom");
+    assert_eq!(answer["report"]["devices"][0]["oom"][0]["requested_bytes"], 1_u64 << 30);
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_values_that_follow_from_the_program_are_known() {
+    let script = "
+import torch
+lengths = torch.tensor([3, 5, 2]).cuda()
+mask = torch.arange(6, device='cuda')[None] < lengths[:, None]
+assert mask.sum().item() == 10 and int(lengths.max()) == 5 and lengths.tolist() == [3, 5, 2]
+assert mask.nonzero().shape == (10, 2) and torch.ones(3, 6, device='cuda')[mask].shape == (10,)
+assert torch.arange(3, device='cuda').repeat_interleave(lengths).shape == (10,)
+assert torch.unique(torch.tensor([4, 4, 7]).cuda()).shape == (2,)
+lengths += 1
+lengths[0] = 9
+assert lengths.cpu().tolist() == [9, 6, 3]
+scores, experts = torch.rand(8, 4, device='cuda').topk(2)
+assert experts.flatten().bincount(minlength=4).tolist() == [4, 4, 4, 4]
+loss = torch.randn(5, device='cuda').sum()
+assert loss.item() == 0
+assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    let process = &answer["processes"][0];
+    let what = |key: &str| -> Vec<String> {
+        let rows = process[key].as_array().unwrap().iter();
+        rows.map(|row| format!("{} at {}", row["what"].as_str().unwrap(), row["place"].as_str().unwrap())).collect()
+    };
+    assert_eq!(what("reads"), ["item at script.py:17 <module>"]);
+    assert_eq!(what("assumed"), ["topk at script.py:14 <module>", "nonzero at script.py:19 <module>"]);
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_scripts_that_record_get_what_they_would_on_a_gpu() {
+    let script = "
+import torch
+before = torch.ones(1000, 1000, device='cuda')
+assert torch.cuda.memory._snapshot()['device_traces'] == [[]], 'nobody records'
+torch.cuda.memory._record_memory_history(max_entries=4)
+held = [torch.ones(100, 100, device='cuda') for _ in range(10)]
+snapshot = torch.cuda.memory._snapshot()
+assert len(snapshot['device_traces'][0]) == 4, 'the last ones'
+blocks = [block for segment in snapshot['segments'] for block in segment['blocks'] if block['state'] != 'inactive']
+frames = [block for block in blocks if block.get('frames')]
+assert len(blocks) == 11 and len(frames) == 10, 'what was there before has none'
+assert all('highwater' not in frame['filename'] for block in frames for frame in block['frames'])
+torch.cuda.memory._record_memory_history(enabled=None)
+assert torch.cuda.memory._snapshot()['device_traces'] == [[]]
+after = torch.ones(10, device='cuda')
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    let device = &answer["report"]["devices"][0];
+    assert_eq!(device["recorded"]["from_start"], true);
+    assert_eq!(device["end"]["allocated_bytes"], 4_000_256 + 10 * 40_448 + 512, "ours is complete");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_runs_that_end_badly_leave_what_they_recorded() {
+    let begin = "import torch\nx = torch.ones(1000, 1000, device='cuda')\n";
+    let (status, answer, _) = with_torch(&format!("{begin}raise ValueError('no luck')\n"), &[]);
+    assert_eq!((status, &answer["ended"], &answer["error"]), (2, &"error".into(), &"ValueError: no luck".into()));
+    let (status, answer, _) = with_torch(&format!("{begin}while x.sum().item() == 0: pass\n"), &["--timeout", "8s"]);
+    assert_eq!((status, &answer["ended"]), (2, &"timeout".into()));
+    let stack = answer["processes"][0]["stack"].as_str().unwrap();
+    assert!(stack.contains("line 3") && !stack.contains("highwater_dryrun"), "{stack}");
+    let (status, answer, _) = with_torch(&format!("{begin}import ctypes; ctypes.string_at(0)\n"), &[]);
+    assert_eq!((status, &answer["ended"]), (2, &"crash".into()));
+    assert!(answer["error"].as_str().unwrap().starts_with("SIGSEGV after a call of `cuda"), "{}", answer["error"]);
+    assert_eq!(answer["report"]["devices"][0]["end"]["requested_bytes"], 4_000_000);
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_are_launched_or_imagined() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(512, 512).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.randn(8, 512, device='cuda')).sum().backward()
+    optimizer.step()
+assert dist.get_world_size() == world == 2
+dist.barrier()
+dist.destroy_process_group()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    let ranks: Vec<_> =
+        answer["processes"].as_array().unwrap().iter().map(|process| process["rank"].as_u64()).collect();
+    assert_eq!(ranks, [Some(0), Some(1)]);
+    let peak = answer["peak"]["requested_bytes"].clone();
+    let (status, answer, err) = with_torch(script, &["--imagine-ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!((answer["processes"].as_array().unwrap().len(), &answer["peak"]["requested_bytes"]), (1, &peak));
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_checkpoints_stay_in_the_sandbox() {
+    let script = "
+import os, torch
+model = torch.nn.Linear(100, 100).cuda()
+os.makedirs('runs')
+torch.save(model.state_dict(), 'runs/model.pt')
+assert sorted(torch.load('runs/model.pt')) == ['bias', 'weight'] and os.listdir('runs') == ['model.pt']
+open('script.py', 'a').write('# changed')
+try:
+    from safetensors.torch import load_file, save_file
+    save_file({'ones': torch.ones(3)}, 'runs/model.safetensors')
+    assert load_file('runs/model.safetensors')['ones'].sum() == 3
+except ImportError:
+    open('runs/model.safetensors', 'w').close()
+";
+    let (status, answer, err) = with_torch(script, &["--sandbox"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(
+        (&answer["sandbox"]["files"], &answer["sandbox"]["replaced"]),
+        (&3.into(), &1.into()),
+        "{}",
+        answer["sandbox"]
+    );
+}

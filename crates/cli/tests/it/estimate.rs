@@ -1,0 +1,120 @@
+//! `highwater estimate`: names, files, options, and what is refused.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::run::command;
+
+/// What the command answers to these words: exit status, standard output and error.
+fn estimate(words: &[&str]) -> (i32, String, String) {
+    let output = command().arg("estimate").args(words).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn document(words: &[&str]) -> Value {
+    let (code, out, err) = estimate(&[words, &["--format", "json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+/// What is printed about an input that is refused.
+fn refused(words: &[&str]) -> String {
+    let (code, out, err) = estimate(words);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    err
+}
+
+#[test]
+fn the_document_has_what_others_rely_on() {
+    let document =
+        document(&["qwen2.5-1.5b", "--batch", "16", "--seq", "256", "--loss", "mean-logits", "--keep", "loss"]);
+    assert_eq!((&document["format"], &document["version"]), (&"highwater-estimate".into(), &1.into()));
+    let bytes = |name: &str| document[name].as_u64().unwrap();
+    assert_eq!(bytes("parameters"), 1_543_714_304);
+    assert_eq!(bytes("activations_per_token"), 1_266_304);
+    assert_eq!(bytes("total_bytes"), bytes("peak_reserved_bytes") + bytes("context_bytes"));
+    let sum: u64 = document["breakdown"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert_eq!(sum, bytes("peak_requested_bytes"));
+    let terms: u64 = document["terms"].as_array().unwrap().iter().filter_map(|term| term["bytes"].as_u64()).sum();
+    assert_eq!(terms, sum);
+    assert_eq!(document["peak_phase"], "backward, around the loss");
+}
+
+#[test]
+fn the_text_says_it_all() {
+    let (code, out, err) =
+        estimate(&["gpt2", "--batch", "4", "--seq", "512", "--method", "simple", "--sweep", "batch=1..8"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    for part in [
+        "124,439,808 parameters",
+        "peak requested",
+        "The largest terms",
+        "It fits:",
+        "derived:",
+        "summary:",
+        "Assumed:",
+    ] {
+        assert!(out.contains(part), "{part} is not in {out}");
+    }
+}
+
+#[test]
+fn what_to_change_is_ranked() {
+    let document = document(&["llama3.1-8b", "--seq", "2048", "--dtype", "bfloat16", "--fit", "24GiB"]);
+    let changes = document["fit"]["changes"].as_array().unwrap();
+    let fits: Vec<bool> = changes.iter().map(|change| change["fits"].as_bool().unwrap()).collect();
+    assert!(fits.is_sorted_by(|a, b| a >= b), "those that fit stand first: {fits:?}");
+    assert!(fits[0], "something fits");
+}
+
+#[test]
+fn a_directory_with_weights_is_counted_and_shards_stay_inside() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let header = br#"{"a":{"dtype":"BF16","shape":[1000,1000],"data_offsets":[0,0]}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header);
+    fs::write(path("model.safetensors"), file).unwrap();
+    let model = folder.path().to_str().unwrap();
+    assert_eq!(document(&[model])["parameters"], 1_000_000);
+    fs::write(path("model.safetensors.index.json"), r#"{"weight_map":{"a":"../../etc/passwd"}}"#).unwrap();
+    assert!(refused(&[model]).contains("outside of its directory"));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let heads = write("heads.json", br#"{"model_type":"llama","hidden_size":100,"num_attention_heads":3}"#);
+    assert!(refused(&[&heads]).contains("does not divide"));
+    let hostile = write("hostile.safetensors", &[(1_u64 << 60).to_le_bytes().as_slice(), b"{}"].concat());
+    assert!(refused(&[&hostile]).contains("1152921504606846976"));
+    let short = write("short.safetensors", &[500_u64.to_le_bytes().as_slice(), b"{"].concat());
+    assert!(refused(&[&short]).contains("ends within its header"));
+    let unknown = write("unknown.json", br#"{"model_type":"wonder"}"#);
+    assert!(refused(&[&unknown]).contains("`wonder` is not known"));
+    assert!(refused(&["gpt2", "--batch", "0"]).contains("`--batch 0`"));
+    assert!(refused(&["no-such-model"]).contains("no name that is known"));
+    assert!(refused(&["gpt2", "--batch", "4294967296", "--seq", "4294967296"]).contains("exbibyte"));
+}
+
+#[test]
+fn what_is_beyond_the_model_or_not_known_is_said() {
+    let long = document(&["gpt2", "--seq", "5000"]);
+    let assumed = long["assumptions"].to_string();
+    assert!(assumed.contains("longer than the model is made for, 1024"), "{assumed}");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("config.json");
+    let config = r#"{"model_type":"wonder","hidden_size":1024,"num_attention_heads":16,"num_hidden_layers":8,"vocab_size":5000}"#;
+    fs::write(&path, config).unwrap();
+    let custom = document(&[path.to_str().unwrap()]);
+    assert!(custom["error_band"]["percent"].as_f64().unwrap() >= 40.0);
+    assert!(custom["assumptions"].to_string().contains("`wonder` is not known"));
+}

@@ -1,0 +1,471 @@
+//! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
+
+/// A model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Architecture {
+    /// How it is called: `model_type`, or a name of the catalogue.
+    pub name: String,
+    /// Its family, by the name of the module of transformers.
+    pub family: &'static str,
+    /// How well estimates of this family were checked.
+    pub evidence: Evidence,
+    /// What it is made of.
+    pub body: Body,
+    /// The longest sequence that it is made for, if there is a limit.
+    pub max_positions: Option<u64>,
+    /// The type of its weights, where the model says so.
+    pub dtype: Option<crate::DType>,
+    /// Parameters as counted in the header of a file of weights.
+    pub counted_parameters: Option<u64>,
+    /// What was assumed where the model does not say.
+    pub assumptions: Vec<String>,
+}
+
+/// What estimates of a family were compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// Runs on an H200, and runs of the real libraries over the null GPU.
+    Measured,
+    /// Runs of the real libraries over the null GPU.
+    DryRun,
+    /// The source only.
+    Source,
+    /// Nothing: the parameter count and a general rule.
+    Unknown,
+}
+
+/// The kinds of models that are worked out operator by operator.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Decoder-only, in the manner of Llama.
+    Decoder(Decoder),
+    /// GPT-2.
+    Gpt2(Gpt2),
+    /// BERT and `RoBERTa` with their masked-language head.
+    Bert(Bert),
+    /// `ModernBERT` with its masked-language head.
+    ModernBert(ModernBert),
+    /// A vision transformer with a classifier.
+    Vit(Vit),
+    /// CLIP: a text and a vision tower.
+    Clip(Clip),
+    /// T5.
+    T5(T5),
+    /// Whisper.
+    Whisper(Whisper),
+    /// Known by its size only.
+    Unknown(Unknown),
+}
+
+/// Activation functions, by how they are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// One kernel that keeps its input: `SiLU`, GELU (also its tanh form).
+    Input,
+    /// One kernel that keeps its output: `ReLU`, tanh.
+    Output,
+    /// `gelu_new`: the formula in Python, operator by operator.
+    GeluNew,
+    /// `quick_gelu`: `x * sigmoid(1.702 * x)`.
+    QuickGelu,
+}
+
+/// A decoder-only model.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether a model has something")]
+pub struct Decoder {
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads.
+    pub kv_heads: u64,
+    /// Size of a head.
+    pub head_dim: u64,
+    /// Width of the MLP.
+    pub intermediate: u64,
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
+    /// Norms.
+    pub norm: DecoderNorm,
+    /// Where they are.
+    pub block: Block,
+    /// Biases of query, key and value.
+    pub qkv_bias: bool,
+    /// Bias of the attention's output.
+    pub output_bias: bool,
+    /// Biases of the MLP.
+    pub mlp_bias: bool,
+    /// Bias of the head.
+    pub head_bias: bool,
+    /// Whether query, key and value are one product.
+    pub qkv: Qkv,
+    /// How the MLP is made.
+    pub mlp: MlpKind,
+    /// Its activation function.
+    pub activation: Activation,
+    /// Norms of query and key.
+    pub qk_norm: QkNorm,
+    /// How much of a head is rotated.
+    pub rotary_dim: u64,
+    /// Which layers look no further back than this.
+    pub sliding_window: Option<u64>,
+    /// For each layer whether it has the window; shorter lists repeat.
+    pub sliding_layers: Vec<bool>,
+    /// Whether scores of attention have a soft cap, which runs in Python.
+    pub attention_cap: bool,
+    /// Whether logits have one.
+    pub logit_cap: bool,
+    /// Whether embeddings are multiplied with a number.
+    pub embedding_scale: bool,
+    /// Whether queries and keys are rotated in float32 and cast back (`OLMo`).
+    pub rotary_in_float32: bool,
+    /// How many kinds of rotary tables there are (Gemma 3: two).
+    pub rotary_tables: u64,
+    /// Dropout of embeddings.
+    pub embedding_dropout: f64,
+    /// Dropout of what is added to the residual stream.
+    pub residual_dropout: f64,
+    /// Dropout of attention.
+    pub attention_dropout: f64,
+    /// Mixture of experts.
+    pub experts: Option<Experts>,
+    /// `DeepSeek`'s latent attention.
+    pub latent: Option<Latent>,
+}
+
+/// Norms of a decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecoderNorm {
+    /// Llama's `RMSNorm`.
+    Rms,
+    /// Gemma's.
+    RmsGemma,
+    /// `OLMo` 2's: times the weight in float32, then cast back.
+    RmsOlmo,
+    /// `LayerNorm` with weight and bias.
+    Layer,
+    /// `LayerNorm` in float32 without weights (`OLMo`).
+    LayerPlain,
+}
+
+/// How a block is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// A norm before attention, one before the MLP.
+    Pre,
+    /// Norms before and after each (Gemma 2 and 3).
+    Sandwich,
+    /// Norms after each (`OLMo` 2).
+    Post,
+    /// Attention and MLP beside each other, one norm (Phi).
+    ParallelOneNorm,
+    /// Attention and MLP beside each other, a norm for each (GPT-NeoX).
+    ParallelTwoNorms,
+}
+
+/// How query, key and value are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Qkv {
+    /// Three products.
+    Separate,
+    /// One, cut into three (Phi-3).
+    Sliced,
+    /// One, cut head by head (GPT-NeoX).
+    ByHead,
+}
+
+/// How an MLP is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MlpKind {
+    /// Gate, up and down.
+    Gated,
+    /// Gate and up in one product (Phi-3).
+    GatedTogether,
+    /// Two products.
+    Plain,
+}
+
+/// Norms of query and key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QkNorm {
+    /// None.
+    None,
+    /// Head by head (Qwen 3, Gemma 3).
+    PerHead,
+    /// Over the whole width (`OLMo` 2).
+    Whole,
+}
+
+/// A mixture of experts in place of the MLP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experts {
+    /// How many there are.
+    pub count: u64,
+    /// How many a token goes to.
+    pub per_token: u64,
+    /// Width of one.
+    pub intermediate: u64,
+    /// Width of the expert that every token goes to, 0 for none.
+    pub shared_intermediate: u64,
+    /// Whether the shared expert has a gate (Qwen 2 `MoE`).
+    pub shared_gate: bool,
+    /// Whether weights of the chosen experts are made to add up to one.
+    pub renormalised: bool,
+    /// Whether the router is `DeepSeek`'s: sigmoid, groups, a correction bias.
+    pub sigmoid_router: bool,
+    /// For each layer whether it has the mixture; shorter lists repeat.
+    pub layers: Vec<bool>,
+}
+
+/// Latent attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latent {
+    /// Rank of the queries, 0 where they are computed at once.
+    pub q_rank: u64,
+    /// Rank of keys and values.
+    pub kv_rank: u64,
+    /// Size of a head without rotation.
+    pub nope_dim: u64,
+    /// Size of the rotated part.
+    pub rope_dim: u64,
+    /// Size of a value head.
+    pub value_dim: u64,
+}
+
+/// GPT-2.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gpt2 {
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Width of the MLP.
+    pub intermediate: u64,
+    /// Positions of the table.
+    pub positions: u64,
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
+    /// Activation function.
+    pub activation: Activation,
+    /// Dropout of embeddings, of the residual stream, of attention.
+    pub dropouts: (f64, f64, f64),
+}
+
+/// BERT and `RoBERTa`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bert {
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Width of the MLP.
+    pub intermediate: u64,
+    /// Positions of the table.
+    pub positions: u64,
+    /// Kinds of segments.
+    pub token_types: u64,
+    /// Activation function.
+    pub activation: Activation,
+    /// Dropout of hidden states and of attention.
+    pub dropouts: (f64, f64),
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
+    /// Whether it is `RoBERTa`.
+    pub is_roberta: bool,
+}
+
+/// `ModernBERT`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModernBert {
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Width of the gated MLP.
+    pub intermediate: u64,
+    /// Every how many layers one sees everything.
+    pub global_every: u64,
+    /// The window of the others.
+    pub window: u64,
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
+}
+
+/// A vision transformer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vit {
+    /// Pixels of a side.
+    pub image: u64,
+    /// Pixels of a patch's side.
+    pub patch: u64,
+    /// Colours.
+    pub channels: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Width of the MLP.
+    pub intermediate: u64,
+    /// Classes of the classifier.
+    pub labels: u64,
+    /// Activation function.
+    pub activation: Activation,
+    /// Whether query, key and value have biases.
+    pub qkv_bias: bool,
+    /// Dropout of hidden states and of attention.
+    pub dropouts: (f64, f64),
+}
+
+/// CLIP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clip {
+    /// The vision tower; its labels are unused.
+    pub vision: Vit,
+    /// Vocabulary of the text tower.
+    pub vocab: u64,
+    /// Its hidden size.
+    pub hidden: u64,
+    /// Its layers.
+    pub layers: u64,
+    /// Its heads.
+    pub heads: u64,
+    /// The width of its MLP.
+    pub intermediate: u64,
+    /// Its positions.
+    pub positions: u64,
+    /// Its activation function.
+    pub activation: Activation,
+    /// Where both meet.
+    pub projection: u64,
+}
+
+/// T5.
+#[derive(Clone, Debug, PartialEq)]
+pub struct T5 {
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Size of a head.
+    pub head_dim: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Width of the MLP.
+    pub intermediate: u64,
+    /// Layers of the encoder.
+    pub layers: u64,
+    /// Layers of the decoder.
+    pub decoder_layers: u64,
+    /// Buckets of relative positions.
+    pub buckets: u64,
+    /// Whether the MLP is gated (T5 1.1, Flan).
+    pub gated: bool,
+    /// Activation function.
+    pub activation: Activation,
+    /// Dropout.
+    pub dropout: f64,
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
+    /// Whether the decoder's output is scaled before the head.
+    pub scales_output: bool,
+}
+
+/// Whisper.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whisper {
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers of the encoder.
+    pub layers: u64,
+    /// Layers of the decoder.
+    pub decoder_layers: u64,
+    /// Heads of the encoder.
+    pub heads: u64,
+    /// Heads of the decoder.
+    pub decoder_heads: u64,
+    /// Width of the encoder's MLP.
+    pub intermediate: u64,
+    /// Width of the decoder's MLP.
+    pub decoder_intermediate: u64,
+    /// Bands of the spectrum.
+    pub mel_bins: u64,
+    /// Positions of the encoder: half as many as there are frames.
+    pub source_positions: u64,
+    /// Positions of the decoder.
+    pub target_positions: u64,
+    /// Dropout of hidden states.
+    pub dropout: f64,
+    /// Dropout of attention.
+    pub attention_dropout: f64,
+}
+
+/// A model of which only the size is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unknown {
+    /// Parameters.
+    pub parameters: u64,
+    /// The largest parameter.
+    pub largest: u64,
+    /// Hidden size, where it is known.
+    pub hidden: Option<u64>,
+    /// Layers, where they are known.
+    pub layers: Option<u64>,
+    /// Vocabulary, where it is known.
+    pub vocab: Option<u64>,
+}
+
+impl Architecture {
+    /// Vocabulary and hidden size, where head and embedding share a weight.
+    pub(crate) fn tied_head(&self) -> Option<(u64, u64)> {
+        match &self.body {
+            Body::Decoder(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::Gpt2(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::Bert(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::ModernBert(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::T5(body) if body.tied => Some((body.vocab, body.hidden)),
+            Body::Whisper(body) => Some((body.vocab, body.hidden)),
+            _ => None,
+        }
+    }
+
+    /// Layers, of all stacks together.
+    pub fn layers(&self) -> u64 {
+        match &self.body {
+            Body::Decoder(body) => body.layers,
+            Body::Gpt2(body) => body.layers,
+            Body::Bert(body) => body.layers,
+            Body::ModernBert(body) => body.layers,
+            Body::Vit(body) => body.layers,
+            Body::Clip(body) => body.layers + body.vision.layers,
+            Body::T5(body) => body.layers + body.decoder_layers,
+            Body::Whisper(body) => body.layers + body.decoder_layers,
+            Body::Unknown(body) => body.layers.unwrap_or(1),
+        }
+    }
+}
+
+/// The entry of a list that repeats.
+pub(crate) fn repeating(list: &[bool], index: u64) -> bool {
+    usize::try_from(index).ok().and_then(|index| list.get(index % list.len().max(1))).copied().unwrap_or(false)
+}

@@ -1,0 +1,460 @@
+//! The answer: peaks by phase, what is there at the peak, and how sure that is.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::architecture::{Architecture, Body, Evidence};
+use crate::reserve::{Reserve, replay};
+use crate::run::{Run, run};
+use crate::setup::{Attention, Keep, Loss, Mode, Setup, Sharding, TorchRelease};
+use crate::sharding::{shard, stage};
+use crate::tape::{Allocation, Books, Category, Event, Moment};
+use crate::unknown;
+
+const MIB: u64 = 1 << 20;
+
+/// What the CUDA context and the kernels of a training program take of the card, outside of PyTorch's allocator.
+///
+/// # Source
+/// `spec/memory-formulas.md` section 9: 733 to 742 MiB on an H200 (CUDA 13.0, driver 580).
+pub const CONTEXT_BYTES: u64 = 742 * MIB;
+
+/// An estimate. Bytes are those of one card; peaks are without library workspaces unless they say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// How the model is called.
+    pub model: String,
+    /// Its family.
+    pub family: String,
+    /// How many parameters it has.
+    pub parameters: u64,
+    /// How many of them, or of its adapters, are trained.
+    pub trainable_parameters: u64,
+    /// The peak of what is asked of the allocator.
+    pub peak_requested_bytes: u64,
+    /// The peak of what the allocator hands out, rounded.
+    pub peak_allocated_bytes: u64,
+    /// What cuBLAS works in, which the allocator hands out, too.
+    pub workspace_bytes: u64,
+    /// What the allocator is expected to hold of the card, workspaces included.
+    pub peak_reserved_bytes: u64,
+    /// What the CUDA context takes beside it.
+    pub context_bytes: u64,
+    /// Reserved bytes and the context.
+    pub total_bytes: u64,
+    /// Numbers in the outputs of all modules for one token, containers included: what forward hooks add up.
+    pub activations_per_token: u64,
+    /// Bytes kept for the backward pass, for one token.
+    pub saved_bytes_per_token: u64,
+    /// In words, when the peak is.
+    pub peak_phase: String,
+    /// The peak of each phase.
+    pub phases: Vec<PhasePeak>,
+    /// What is there at the peak, by the categories of the report.
+    pub breakdown: Breakdown,
+    /// The same in detail, largest first.
+    pub terms: Vec<Term>,
+    /// How far off it may be.
+    pub error_band: ErrorBand,
+    /// What was assumed.
+    pub assumptions: Vec<String>,
+}
+
+/// The peak of a phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PhasePeak {
+    /// The phase: `loading`, `forward`, `backward`, `first step`, `optimizer step`, `prefill`, `decode`.
+    pub phase: &'static str,
+    /// Requested bytes at most.
+    pub peak_requested_bytes: u64,
+}
+
+/// Bytes at the peak by category.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the categories of the report, see `Category`")]
+pub struct Breakdown {
+    pub parameter: u64,
+    pub gradient: u64,
+    pub optimizer_state: u64,
+    pub activation: u64,
+    pub input: u64,
+    pub temporary: u64,
+    pub workspace: u64,
+    pub unknown: u64,
+}
+
+impl Breakdown {
+    fn add(&mut self, category: Category, bytes: u64) {
+        let place = match category {
+            Category::Parameter => &mut self.parameter,
+            Category::Gradient => &mut self.gradient,
+            Category::OptimizerState => &mut self.optimizer_state,
+            Category::Activation => &mut self.activation,
+            Category::Input => &mut self.input,
+            Category::Temporary => &mut self.temporary,
+            Category::Workspace => &mut self.workspace,
+        };
+        *place = place.saturating_add(bytes);
+    }
+
+    /// Each category with its bytes.
+    pub fn by_category(&self) -> [(Category, u64); 7] {
+        [
+            (Category::Parameter, self.parameter),
+            (Category::Gradient, self.gradient),
+            (Category::OptimizerState, self.optimizer_state),
+            (Category::Activation, self.activation),
+            (Category::Input, self.input),
+            (Category::Temporary, self.temporary),
+            (Category::Workspace, self.workspace),
+        ]
+    }
+}
+
+/// A term of the peak: tensors of the same kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Term {
+    /// Of which category.
+    pub category: Category,
+    /// The part of the model or of the step.
+    pub part: &'static str,
+    /// What it is.
+    pub name: &'static str,
+    /// How many tensors.
+    pub count: u64,
+    /// All of them together.
+    pub bytes: u64,
+    /// How the bytes come about: count × sizes × bytes of a number.
+    pub formula: String,
+}
+
+/// How far off an estimate may be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ErrorBand {
+    /// The requested peak is believed to be no less.
+    pub low_bytes: u64,
+    /// And no more.
+    pub high_bytes: u64,
+    /// The larger deviation, in percent.
+    pub percent: f64,
+    /// What that rests on.
+    pub evidence: &'static str,
+}
+
+/// No machine has as much memory: what needs more is a mistake, and sums may have saturated.
+pub const MOST_BYTES: u64 = 1 << 60;
+
+/// Estimates a model in a set-up.
+pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
+    let own = stage(architecture, setup.parallel.pipeline);
+    match run(&own, setup) {
+        Some(run) => of_run(architecture, &own, setup, run),
+        None => unknown::estimate(architecture, setup),
+    }
+}
+
+/// The peak of what is requested, without anything else: for searches.
+pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
+    let own = stage(architecture, setup.parallel.pipeline);
+    match run(&own, setup) {
+        Some(mut run) => {
+            shard(&mut run.books, setup, own.layers());
+            walk(&run.books).peak
+        }
+        None => unknown::estimate(architecture, setup).peak_requested_bytes,
+    }
+}
+
+fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut run: Run) -> Estimate {
+    shard(&mut run.books, setup, stage.layers());
+    let walk = walk(&run.books);
+    let workspaces = workspaces(setup, architecture);
+    let workspace_bytes = workspaces.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
+    let reserve = replay(&run.books, &workspaces, setup.platform.torch)
+        .unwrap_or(Reserve { allocated: walk.peak, reserved: walk.peak.saturating_add(workspace_bytes) });
+    let (breakdown, terms) = at_peak(&run, &walk);
+    let tokens = tokens(architecture, setup);
+    let total_bytes = reserve.reserved.saturating_add(CONTEXT_BYTES);
+    Estimate {
+        model: architecture.name.clone(),
+        family: architecture.family.to_owned(),
+        parameters: if setup.lora.is_some() { run.parameters - run.trained } else { run.parameters },
+        trainable_parameters: run.trained,
+        peak_requested_bytes: walk.peak,
+        peak_allocated_bytes: reserve.allocated,
+        workspace_bytes,
+        peak_reserved_bytes: reserve.reserved,
+        context_bytes: CONTEXT_BYTES,
+        total_bytes,
+        activations_per_token: run.module_outputs / tokens.max(1),
+        saved_bytes_per_token: walk.saved / tokens.max(1),
+        peak_phase: walk.phase(&run.books),
+        phases: walk.phases(),
+        breakdown,
+        terms,
+        error_band: band(architecture, setup, walk.peak),
+        assumptions: assumptions(architecture, setup),
+    }
+}
+
+/// Tokens of a micro-batch; images count by their patches.
+fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
+    let of_one = match &architecture.body {
+        Body::Vit(vit) => crate::models::patches_of(vit).saturating_add(1),
+        _ => setup.seq,
+    };
+    setup.batch.saturating_mul(of_one)
+}
+
+/// What cuBLAS works in: one for each thread that multiplies, and cuBLASLt's beside it where products have biases.
+///
+/// # Source
+/// `spec/memory-formulas.md` section 9: 32 MiB on compute capability 9.0, else 8,519,680 bytes; torch 2.11 keeps one for the forward
+/// and one for the backward thread, 2.15 gives it back.
+fn workspaces(setup: &Setup, architecture: &Architecture) -> Vec<u64> {
+    let one = if setup.platform.compute_capability == (9, 0) { 32 * MIB } else { 8_519_680 };
+    let threads = if setup.mode == Mode::Train && setup.platform.torch < TorchRelease::V2_15 { 2 } else { 1 };
+    let has_biases = !matches!(&architecture.body, Body::Decoder(decoder) if !decoder.qkv_bias && !decoder.mlp_bias);
+    let mut all = vec![one; threads];
+    if has_biases && setup.platform.torch < TorchRelease::V2_15 {
+        all.push(MIB);
+    }
+    all
+}
+
+/// A walk over the books.
+struct Walk {
+    peak: u64,
+    /// The event at which the peak is reached.
+    at: usize,
+    /// The phase of that event, and of which iteration.
+    moment: Moment,
+    peaks: Vec<(Moment, u64)>,
+    /// Kept for the backward pass, at its begin.
+    saved: u64,
+}
+
+fn walk(books: &Books) -> Walk {
+    let mut current = 0_u64;
+    let mut moment = Moment::Load;
+    let mut walk = Walk { peak: 0, at: 0, moment, peaks: Vec::new(), saved: 0 };
+    let mut before_forward = 0;
+    let mut held = 0;
+    for (index, event) in books.events.iter().enumerate() {
+        match *event {
+            Event::Begin(next) => {
+                moment = next;
+                match next {
+                    Moment::Forward => before_forward = current,
+                    Moment::Backward => {
+                        held = current.saturating_sub(before_forward);
+                    }
+                    _ => {}
+                }
+                walk.saved = held;
+            }
+            Event::Alloc(id) => current = current.saturating_add(books.allocations[id as usize].bytes),
+            Event::Free(id) => current = current.saturating_sub(books.allocations[id as usize].bytes),
+        }
+        match walk.peaks.iter_mut().find(|(known, _)| *known == moment) {
+            Some((_, peak)) => *peak = (*peak).max(current),
+            None => walk.peaks.push((moment, current)),
+        }
+        // Of equal peaks in different phases the later is told: it comes back in every iteration.
+        if current > walk.peak || (current == walk.peak && moment != walk.moment) {
+            (walk.peak, walk.at, walk.moment) = (current, index, moment);
+        }
+    }
+    walk
+}
+
+/// Parts of the loss, on either way.
+fn is_of_loss(allocation: &Allocation) -> bool {
+    matches!(allocation.what.part, "loss" | "head" | "backward")
+}
+
+impl Walk {
+    fn phases(&self) -> Vec<PhasePeak> {
+        let named =
+            self.peaks.iter().map(|&(moment, peak)| PhasePeak { phase: name(moment), peak_requested_bytes: peak });
+        named.collect()
+    }
+
+    /// In words, when the peak is.
+    fn phase(&self, books: &Books) -> String {
+        let phase = name(self.moment);
+        if !matches!(self.moment, Moment::Forward | Moment::Backward) {
+            return phase.to_owned();
+        }
+        let since = books.events[..=self.at].iter().rposition(|event| matches!(event, Event::Begin(_))).unwrap_or(0);
+        let made: Vec<&Allocation> = books.events[since..=self.at]
+            .iter()
+            .filter_map(|event| match event {
+                Event::Alloc(id) => books.allocations.get(*id as usize),
+                _ => None,
+            })
+            .collect();
+        // Backward the loss comes first; forward it comes last.
+        let around_loss = if self.moment == Moment::Backward {
+            made.iter().all(|allocation| is_of_loss(allocation) || allocation.what.part == "embedding")
+        } else {
+            made.last().is_some_and(|allocation| is_of_loss(allocation))
+        };
+        if around_loss { format!("{phase}, around the loss") } else { phase.to_owned() }
+    }
+}
+
+/// The name of a phase.
+fn name(moment: Moment) -> &'static str {
+    match moment {
+        Moment::Load => "loading",
+        Moment::Forward => "forward",
+        Moment::Backward => "backward",
+        Moment::Step => "optimizer step",
+        Moment::FirstStep => "first step",
+        Moment::Prefill => "prefill",
+        Moment::Decode => "decode",
+    }
+}
+
+/// What is there at the peak, by category and in detail.
+fn at_peak(run: &Run, walk: &Walk) -> (Breakdown, Vec<Term>) {
+    let books = &run.books;
+    let mut live = vec![false; books.allocations.len()];
+    for event in &books.events[..=walk.at] {
+        match *event {
+            Event::Alloc(id) => live[id as usize] = true,
+            Event::Free(id) => live[id as usize] = false,
+            Event::Begin(_) => {}
+        }
+    }
+    let last_forward =
+        books.events[..=walk.at].iter().rposition(|event| *event == Event::Begin(Moment::Forward)).unwrap_or(0);
+    let (kept, fresh) = fates(run, last_forward);
+    let mut breakdown = Breakdown::default();
+    let mut terms: HashMap<(Category, &'static str, &'static str, String), (u64, u64)> = HashMap::new();
+    for (id, allocation) in books.allocations.iter().enumerate().filter(|(id, _)| live[*id]) {
+        let category = match allocation.what.category {
+            Category::Activation if !is_activation(run, allocation, kept[id], fresh[id]) => Category::Temporary,
+            category => category,
+        };
+        breakdown.add(category, allocation.bytes);
+        let shape = allocation.what.shape;
+        let formula = if allocation.what.element_bytes == 1 {
+            shape.to_string()
+        } else {
+            format!("{shape} × {} B", allocation.what.element_bytes)
+        };
+        let term = terms.entry((category, allocation.what.part, allocation.what.name, formula)).or_default();
+        *term = (term.0 + 1, term.1.saturating_add(allocation.bytes));
+    }
+    let mut terms: Vec<Term> = terms
+        .into_iter()
+        .map(|((category, part, name, formula), (count, bytes))| Term {
+            category,
+            part,
+            name,
+            count,
+            bytes,
+            formula: if count == 1 { formula } else { format!("{count} × {formula}") },
+        })
+        .collect();
+    terms.sort_by(|a, b| {
+        b.bytes.cmp(&a.bytes).then_with(|| (a.part, a.name, &a.formula).cmp(&(b.part, b.name, &b.formula)))
+    });
+    (breakdown, terms)
+}
+
+/// For each allocation whether it lives until the backward pass after it, and whether it is of the newest forward pass.
+fn fates(run: &Run, last_forward: usize) -> (Vec<bool>, Vec<bool>) {
+    let books = &run.books;
+    let count = books.allocations.len();
+    let (mut kept, mut fresh) = (vec![false; count], vec![false; count]);
+    let mut open = vec![false; count];
+    let mut moment = Moment::Load;
+    for (index, event) in books.events.iter().enumerate() {
+        match *event {
+            Event::Alloc(id) => {
+                open[id as usize] = true;
+                fresh[id as usize] = index >= last_forward;
+            }
+            Event::Free(id) => {
+                open[id as usize] = false;
+                if moment == Moment::Backward {
+                    kept[id as usize] = true;
+                }
+            }
+            Event::Begin(next) => moment = next,
+        }
+    }
+    (kept, fresh)
+}
+
+/// Kept for the backward pass; in inference the KV cache. Outputs that the program holds are none.
+fn is_activation(run: &Run, allocation: &Allocation, kept: bool, fresh: bool) -> bool {
+    if run.is_training { kept && fresh } else { allocation.what.name.ends_with("in the cache") }
+}
+
+fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
+    let mut evidence = architecture.evidence;
+    let is_spread = setup.parallel.tensor > 1 || setup.parallel.pipeline > 1 || setup.parallel.world_size > 1;
+    let is_inferred =
+        matches!(setup.mode, Mode::Generate { .. }) && !matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_));
+    let is_unusual = setup.lora.is_some()
+        || !matches!(setup.platform.compute_capability, (9, 0))
+        || setup.attention == Attention::Flash;
+    if is_spread || is_inferred || is_unusual {
+        evidence = evidence.max(Evidence::Source);
+    }
+    let (percent, basis) = match evidence {
+        Evidence::Measured => (1.5, "compared with runs on an H200 and with dry runs of the real libraries"),
+        Evidence::DryRun => (3.0, "compared with dry runs of the real libraries"),
+        Evidence::Source => (10.0, "worked out from the sources, not compared with runs"),
+        Evidence::Unknown => (40.0, "the architecture is not known"),
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the peak")]
+    #[expect(clippy::cast_precision_loss, reason = "a band needs no exact bytes")]
+    let scaled = |factor: f64| (peak as f64 * factor) as u64;
+    ErrorBand {
+        low_bytes: scaled(1.0 - percent / 100.0),
+        high_bytes: scaled(1.0 + percent / 100.0),
+        percent,
+        evidence: basis,
+    }
+}
+
+fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
+    let mut all = architecture.assumptions.clone();
+    if setup.mode == Mode::Train {
+        all.push(match setup.keep {
+            Keep::Outputs => "the script holds the model's output (logits and KV cache) until the next forward pass is over: `out = model(**x)`; `--keep loss` if it holds the loss only".to_owned(),
+            Keep::Loss => "the script holds the loss only".to_owned(),
+        });
+        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_)) {
+            all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
+        }
+        all.push(
+            "`zero_grad()` sets gradients to `None`; no padding, so attention gets no mask but a sliding window's"
+                .to_owned(),
+        );
+    }
+    if let Some(limit) = architecture.max_positions.filter(|limit| setup.seq > *limit) {
+        all.push(format!("the sequence is longer than the model is made for, {limit}: estimated as if it were"));
+    }
+    if setup.parallel.sharding == Sharding::None && setup.parallel.world_size > 1 {
+        all.push(
+            "`DistributedDataParallel` with buckets beside the gradients (`gradient_as_bucket_view=False`)".to_owned(),
+        );
+    }
+    if setup.parallel.world_size > 1 {
+        all.push("NCCL's own buffers, a few hundred MiB to more than 1 GiB a card, are not counted".to_owned());
+    }
+    if architecture.family == "gemma2" && setup.attention != Attention::Eager {
+        all.push(
+            "the soft cap on attention's scores is left out, as `sdpa` does; with `--attention eager` it is there"
+                .to_owned(),
+        );
+    }
+    all
+}

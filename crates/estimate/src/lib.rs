@@ -1,0 +1,33 @@
+//! What a model needs of a GPU's memory, worked out from its configuration: for training, a forward pass or a generation.
+//!
+//! A training loop runs without numbers on a tape: each operator of PyTorch does to the books what the real one does to memory, each
+//! family's forward pass calls the operators as its module in transformers does, and autograd's engine runs them backward in PyTorch's
+//! order. So a peak is found, not fitted, and everything that is there at the peak has a name and a formula.
+//!
+//! Pure: nothing is opened, printed or measured here.
+
+mod advise;
+mod architecture;
+mod dtype;
+mod estimate;
+mod models;
+mod ops;
+mod optimizer;
+pub mod read;
+mod reserve;
+mod run;
+mod setup;
+mod shape;
+mod sharding;
+mod tape;
+mod unknown;
+
+pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding_the_loss_only, simple};
+pub use architecture::*;
+pub use dtype::DType;
+pub use estimate::{
+    Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,
+};
+pub use setup::*;
+pub use shape::{Dim, Shape, dim};
+pub use tape::Category;

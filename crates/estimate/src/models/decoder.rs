@@ -1,0 +1,549 @@
+//! Decoder-only models in the manner of Llama, with everything that their families add.
+//!
+//! # Source
+//! transformers 5.17: `modeling_llama.py`, `modeling_mistral.py`, `modeling_qwen2.py`, `modeling_qwen3.py`, `modeling_gemma*.py`,
+//! `modeling_phi.py`, `modeling_phi3.py`, `modeling_gpt_neox.py`, `modeling_olmo.py`, `modeling_olmo2.py`.
+
+use std::rc::Rc;
+
+use super::builder::{Builder, Role};
+use super::experts::ExpertLayer;
+use super::gpt2::{activate, batch_and_tokens, causal_outputs, head, token_ids};
+use super::heads::{
+    Cache, HeadDims, Plan, Rotary, as_heads, eager_mask, extend, position_ids, rotary_tables, window_mask,
+};
+use super::latent::LatentAttention;
+use super::{Call, Model, Outputs, Past};
+use crate::architecture::{Block, Decoder, DecoderNorm, MlpKind, QkNorm, Qkv, repeating};
+use crate::dtype::DType;
+use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
+use crate::setup::{Attention, Setup};
+use crate::shape::{Dim, Shape, dim};
+use crate::tape::{Tape, Tensor};
+
+pub(crate) struct DecoderModel {
+    config: Rc<Decoder>,
+    tokens: Tensor,
+    layers: Vec<Rc<Layer>>,
+    last_norm: Norm,
+    head: Linear,
+}
+
+struct Layer {
+    config: Rc<Decoder>,
+    index: u64,
+    /// In the order of the forward pass.
+    norms: Vec<Norm>,
+    attention: AttentionWeights,
+    mlp: Mlp,
+}
+
+enum AttentionWeights {
+    Heads(Box<HeadWeights>),
+    Latent(Box<LatentAttention>),
+}
+
+struct HeadWeights {
+    /// Query, key and value; one where they are one product.
+    projections: Vec<Linear>,
+    output: Linear,
+    q_norm: Option<Norm>,
+    k_norm: Option<Norm>,
+}
+
+enum Mlp {
+    Dense(Box<DenseMlp>),
+    Experts(Box<ExpertLayer>),
+}
+
+/// An MLP of one piece.
+pub(crate) struct DenseMlp {
+    kind: MlpKind,
+    activation: crate::architecture::Activation,
+    gate: Option<Linear>,
+    up: Linear,
+    down: Linear,
+}
+
+fn norm(builder: &mut Builder<'_>, kind: DecoderNorm, size: Dim) -> Norm {
+    match kind {
+        DecoderNorm::Rms => builder.norm("norm", NormKind::RmsLlama, size, false),
+        DecoderNorm::RmsGemma => builder.norm("norm", NormKind::RmsGemma, size, false),
+        DecoderNorm::RmsOlmo => builder.norm("norm", NormKind::RmsOlmo, size, false),
+        DecoderNorm::Layer => builder.norm("norm", NormKind::Layer, size, true),
+        DecoderNorm::LayerPlain => Norm { kind: NormKind::LayerFloat32, weight: None, bias: None },
+    }
+}
+
+impl Decoder {
+    pub(crate) fn dims(&self) -> HeadDims {
+        HeadDims::new(self.heads, self.kv_heads, self.head_dim)
+    }
+
+    fn eager_style(&self) -> EagerStyle {
+        EagerStyle { softmax_in_float32: true, scales: true, soft_cap: self.attention_cap }
+    }
+
+    /// A soft cap on scores runs in Python only.
+    fn attention_of(&self, setup: &Setup) -> Attention {
+        let _ = self;
+        setup.attention
+    }
+}
+
+impl DenseMlp {
+    pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder, width: u64) -> DenseMlp {
+        let (h, i) = (dim("h", config.hidden), dim("i", width));
+        let bias = config.mlp_bias;
+        let gate = (config.mlp == MlpKind::Gated).then(|| builder.linear("mlp", Role::Mlp, i, h, bias));
+        let up = match config.mlp {
+            MlpKind::GatedTogether => builder.linear("mlp", Role::Mlp, dim("2i", width.saturating_mul(2)), h, bias),
+            _ => builder.linear("mlp", Role::Mlp, i, h, bias),
+        };
+        let down = builder.linear("mlp", Role::Mlp, h, i, bias);
+        DenseMlp { kind: config.mlp, activation: config.activation, gate, up, down }
+    }
+
+    pub(crate) fn forward(&self, tape: &mut Tape, x: &Tensor) -> Tensor {
+        tape.part("mlp");
+        let output = match (&self.gate, self.kind) {
+            (Some(gate), _) => {
+                let gated = tape.linear("mlp: gate", x, gate);
+                let active = activate(tape, self.activation, &gated);
+                drop(gated);
+                let up = tape.linear("mlp: up", x, &self.up);
+                let product = tape.mul("mlp: gate by up", &active, &up);
+                drop((active, up));
+                tape.linear("mlp: down", &product, &self.down)
+            }
+            (None, MlpKind::GatedTogether) => {
+                let both = tape.linear("mlp: gate and up", x, &self.up);
+                let half = both.shape.with_last(dim("i", both.shape.last().size / 2));
+                let mut parts = tape.split(&both, &[half, half]);
+                drop(both);
+                let (Some(up), Some(gate)) = (parts.pop(), parts.pop()) else { return x.clone() };
+                let active = activate(tape, self.activation, &gate);
+                let product = tape.mul("mlp: gate by up", &up, &active);
+                drop((active, up));
+                tape.linear("mlp: down", &product, &self.down)
+            }
+            _ => {
+                let up = tape.linear("mlp: up", x, &self.up);
+                let active = activate(tape, self.activation, &up);
+                drop(up);
+                tape.linear("mlp: down", &active, &self.down)
+            }
+        };
+        tape.module_output(&output);
+        output
+    }
+}
+
+impl HeadWeights {
+    fn build(builder: &mut Builder<'_>, config: &Decoder) -> HeadWeights {
+        let dims = config.dims();
+        let (h, q, k) = (dim("h", config.hidden), dims.query_width(), dims.key_width());
+        let bias = config.qkv_bias;
+        let projections = if config.qkv == Qkv::Separate {
+            vec![
+                builder.linear("attention", Role::QueryValue, q, h, bias),
+                builder.linear("attention", Role::Attention, k, h, bias),
+                builder.linear("attention", Role::QueryValue, k, h, bias),
+            ]
+        } else {
+            let all = dim("q+2k", q.size.saturating_add(k.size.saturating_mul(2)));
+            vec![builder.linear("attention", Role::QueryValue, all, h, bias)]
+        };
+        let output = builder.linear("attention", Role::Attention, h, q, config.output_bias);
+        let kind = match config.norm {
+            DecoderNorm::RmsGemma => NormKind::RmsGemma,
+            DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
+            _ => NormKind::RmsLlama,
+        };
+        let (q_size, k_size) = match config.qk_norm {
+            QkNorm::None => return HeadWeights { projections, output, q_norm: None, k_norm: None },
+            QkNorm::PerHead => (dims.head_dim, dims.head_dim),
+            QkNorm::Whole => (q, k),
+        };
+        let q_norm = Some(builder.norm("norm", kind, q_size, false));
+        let k_norm = Some(builder.norm("norm", kind, k_size, false));
+        HeadWeights { projections, output, q_norm, k_norm }
+    }
+
+    /// Query, key and value, not rotated yet.
+    fn project(&self, tape: &mut Tape, x: &Tensor, run: &Run, plan: &Plan<'_>) -> (Tensor, Tensor, Tensor) {
+        let dims = plan.dims;
+        let rotates = run.config.rotary_dim > 0;
+        let dtype = x.dtype;
+        let copies_kv = plan.copies_kv_grad(tape, dtype);
+        let (copies_q, copies_k) = (rotates || plan.copies_q_grad(tape, dtype), rotates || copies_kv);
+        let q_shape = Shape::of(&[run.batch, run.tokens, dims.heads, dims.head_dim]);
+        let k_shape = Shape::of(&[run.batch, run.tokens, dims.kv_heads, dims.head_dim]);
+        let [q, k, v] = match self.projections.as_slice() {
+            [query, key, value] => {
+                let mut projected = |name, layer, norm: Option<&Norm>, shape, copies, whole: bool| {
+                    let flat = tape.linear(name, x, layer);
+                    let flat = match norm.filter(|_| whole) {
+                        Some(norm) => tape.norm(&flat, norm),
+                        None => flat,
+                    };
+                    let heads = as_heads(tape, &flat, shape, copies);
+                    drop(flat);
+                    match norm.filter(|_| !whole) {
+                        Some(norm) => tape.norm(&heads, norm),
+                        None => heads,
+                    }
+                };
+                let whole = run.config.qk_norm == QkNorm::Whole;
+                let early = run.config.norm != DecoderNorm::RmsGemma;
+                if early || self.q_norm.is_none() {
+                    [
+                        projected("queries", query, self.q_norm.as_ref(), q_shape, copies_q, whole),
+                        projected("keys", key, self.k_norm.as_ref(), k_shape, copies_k, whole),
+                        projected("values", value, None, k_shape, copies_kv, whole),
+                    ]
+                } else {
+                    // Gemma 3 projects all three before it norms two.
+                    let q = projected("queries", query, None, q_shape, copies_q, whole);
+                    let k = projected("keys", key, None, k_shape, copies_k, whole);
+                    let v = projected("values", value, None, k_shape, copies_kv, whole);
+                    let normed = |tape: &mut Tape, x: Tensor, norm: &Option<Norm>| match norm {
+                        Some(norm) => tape.norm(&x, norm),
+                        None => x,
+                    };
+                    let q = normed(tape, q, &self.q_norm);
+                    let k = normed(tape, k, &self.k_norm);
+                    [q, k, v]
+                }
+            }
+            [all, ..] => Self::project_together(tape, x, all, run, plan),
+            [] => [x.clone(), x.clone(), x.clone()],
+        };
+        (q, k, v)
+    }
+
+    fn project_together(tape: &mut Tape, x: &Tensor, all: &Linear, run: &Run, plan: &Plan<'_>) -> [Tensor; 3] {
+        let dims = plan.dims;
+        let joined = tape.linear("query, key and value", x, all);
+        let q_shape = Shape::of(&[run.batch, run.tokens, dims.heads, dims.head_dim]);
+        let k_shape = Shape::of(&[run.batch, run.tokens, dims.kv_heads, dims.head_dim]);
+        if run.config.qkv == Qkv::ByHead {
+            // The gradient of the pieces lies head by head, and is copied for the projection.
+            let heads = tape.view_with_copied_grad(&joined, joined.shape);
+            let mut parts = tape.split(&heads, &[q_shape, k_shape, k_shape]);
+            let (Some(v), Some(k), Some(q)) = (parts.pop(), parts.pop(), parts.pop()) else {
+                return [x.clone(), x.clone(), x.clone()];
+            };
+            return [q, k, v];
+        }
+        let dtype = x.dtype;
+        let copies_kv = plan.copies_kv_grad(tape, dtype);
+        let q = tape.slice(&joined, q_shape);
+        let k = tape.slice(&joined, k_shape);
+        let v = tape.slice(&joined, k_shape);
+        [as_heads(tape, &q, q_shape, true), as_heads(tape, &k, k_shape, true), as_heads(tape, &v, k_shape, copies_kv)]
+    }
+
+    fn forward(
+        &self,
+        tape: &mut Tape,
+        x: &Tensor,
+        run: &Run,
+        is_sliding: bool,
+        cache: &mut Cache,
+        past: &mut Past,
+    ) -> Tensor {
+        tape.part("attention");
+        let config = &run.config;
+        let dims = config.dims();
+        let plan = Plan {
+            dims,
+            batch: run.batch,
+            queries: run.tokens,
+            keys: run.keys,
+            mask: if is_sliding && run.window_mask.is_some() { run.window_mask.as_ref() } else { run.mask.as_ref() },
+            is_causal: true,
+            dropout: config.attention_dropout,
+            eager: config.eager_style(),
+            cached: run.use_cache,
+            is_packed: false,
+            q_by_heads: !rotates_whole(config) || config.qkv == Qkv::Sliced,
+            attention: config.attention_of(&run.setup),
+        };
+        let (mut q, mut k, mut v) = self.project(tape, x, run, &plan);
+        tape.part("attention");
+        if let Some(rotary) = run.rotary_of(is_sliding) {
+            let turned = (rotate(tape, &q, rotary, config), rotate(tape, &k, rotary, config));
+            (q, k) = turned;
+        }
+        if run.use_cache {
+            let (past_keys, past_values) = past.take().unzip();
+            let shape = Shape::of(&[run.batch, run.keys, dims.kv_heads, dims.head_dim]);
+            let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
+            drop(past_keys);
+            let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
+            drop(past_values);
+            (k, v) = (keys, values);
+            cache.layers.push((k.detached(), v.detached()));
+        }
+        let held = (q.detached(), k.detached(), v.detached());
+        let output = plan.run(tape, q, k, v);
+        let output = output.view(Shape::of(&[run.batch, run.tokens, dims.query_width()]));
+        let projected = tape.linear("attention: projection", &output, &self.output);
+        drop((output, held));
+        tape.module_output(&projected);
+        projected
+    }
+}
+
+/// Whether heads are rotated as a whole; else two parts are joined to a new tensor, which lies head by head.
+fn rotates_whole(config: &Decoder) -> bool {
+    config.rotary_dim >= config.head_dim && config.qkv != Qkv::ByHead
+}
+
+/// Rotary embedding of a query or key, of the whole head or of its first part.
+fn rotate(tape: &mut Tape, x: &Tensor, rotary: &Rotary, config: &Decoder) -> Tensor {
+    if rotates_whole(config) {
+        let turned = tape.rotate(x, &rotary.cos, &rotary.sin);
+        return if config.rotary_in_float32 { tape.to("rotary output, cast back", &turned, x.dtype) } else { turned };
+    }
+    let turned = tape.slice(x, x.shape.with_last(dim("rot", config.rotary_dim)));
+    let passed = tape.slice(x, x.shape.with_last(dim("d-rot", config.head_dim.saturating_sub(config.rotary_dim))));
+    let rotated = tape.rotate(&turned, &rotary.cos, &rotary.sin);
+    tape.cat("rotary: both parts", &[&rotated, &passed], x.shape)
+}
+
+/// What the layers of a forward pass share.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) config: Rc<Decoder>,
+    pub(crate) setup: Setup,
+    pub(crate) batch: Dim,
+    pub(crate) tokens: Dim,
+    pub(crate) keys: Dim,
+    pub(crate) rotary: Vec<Rotary>,
+    pub(crate) mask: Option<Mask>,
+    pub(crate) window_mask: Option<Mask>,
+    pub(crate) use_cache: bool,
+    /// Positions, which every layer is given.
+    pub(crate) _positions: Tensor,
+}
+
+impl Run {
+    fn rotary_of(&self, is_sliding: bool) -> Option<&Rotary> {
+        if is_sliding { self.rotary.last() } else { self.rotary.first() }
+    }
+}
+
+impl Layer {
+    fn build(builder: &mut Builder<'_>, config: &Rc<Decoder>, index: u64) -> Layer {
+        let h = dim("h", config.hidden);
+        let attention = match config.latent {
+            Some(latent) => AttentionWeights::Latent(Box::new(LatentAttention::build(builder, config, latent))),
+            None => AttentionWeights::Heads(Box::new(HeadWeights::build(builder, config))),
+        };
+        let mlp = match config.experts.as_ref().filter(|experts| repeating(&experts.layers, index)) {
+            Some(experts) => Mlp::Experts(Box::new(ExpertLayer::build(builder, config, experts))),
+            None => Mlp::Dense(Box::new(DenseMlp::build(builder, config, config.intermediate))),
+        };
+        let count = match config.block {
+            Block::Sandwich => 4,
+            Block::ParallelOneNorm => 1,
+            _ => 2,
+        };
+        let norms = (0..count).map(|_| norm(builder, config.norm, h)).collect();
+        Layer { config: Rc::clone(config), index, norms, attention, mlp }
+    }
+
+    fn attend(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
+        let is_sliding = repeating(&self.config.sliding_layers, self.index);
+        match &self.attention {
+            AttentionWeights::Heads(heads) => heads.forward(tape, x, run, is_sliding, cache, past),
+            AttentionWeights::Latent(latent) => latent.forward(tape, x, run, cache, past),
+        }
+    }
+
+    fn feed(&self, tape: &mut Tape, x: &Tensor) -> Tensor {
+        match &self.mlp {
+            Mlp::Dense(mlp) => mlp.forward(tape, x),
+            Mlp::Experts(experts) => experts.forward(tape, x),
+        }
+    }
+
+    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
+        let dropout = self.config.residual_dropout;
+        let output = match (self.config.block, self.norms.as_slice()) {
+            (Block::Pre, [before_attention, before_mlp]) => {
+                let normed = tape.norm(x, before_attention);
+                let attended = self.attend(tape, &normed, run, cache, past);
+                drop(normed);
+                let attended = self.drop_out(tape, attended, dropout);
+                let x = tape.add("residual", x, &attended);
+                drop(attended);
+                let normed = tape.norm(&x, before_mlp);
+                let fed = self.feed(tape, &normed);
+                drop(normed);
+                let fed = self.drop_out(tape, fed, dropout);
+                tape.add("residual", &x, &fed)
+            }
+            (Block::Sandwich, [before_attention, after_attention, before_mlp, after_mlp]) => {
+                let normed = tape.norm(x, before_attention);
+                let attended = self.attend(tape, &normed, run, cache, past);
+                drop(normed);
+                let normed = tape.norm(&attended, after_attention);
+                drop(attended);
+                let x = tape.add("residual", x, &normed);
+                drop(normed);
+                let normed = tape.norm(&x, before_mlp);
+                let fed = self.feed(tape, &normed);
+                drop(normed);
+                let normed = tape.norm(&fed, after_mlp);
+                drop(fed);
+                tape.add("residual", &x, &normed)
+            }
+            (Block::Post, [after_attention, after_mlp]) => {
+                let attended = self.attend(tape, x, run, cache, past);
+                let normed = tape.norm(&attended, after_attention);
+                drop(attended);
+                let x = tape.add("residual", x, &normed);
+                drop(normed);
+                let fed = self.feed(tape, &x);
+                let normed = tape.norm(&fed, after_mlp);
+                drop(fed);
+                tape.add("residual", &x, &normed)
+            }
+            (Block::ParallelOneNorm, [norm]) => {
+                let normed = tape.norm(x, norm);
+                let attended = self.attend(tape, &normed, run, cache, past);
+                let attended = self.drop_out(tape, attended, dropout);
+                let fed = self.feed(tape, &normed);
+                let fed = self.drop_out(tape, fed, dropout);
+                let sum = tape.add("residual", &attended, &fed);
+                tape.add("residual", &sum, x)
+            }
+            (Block::ParallelTwoNorms, [before_attention, before_mlp]) => {
+                let normed = tape.norm(x, before_attention);
+                let attended = self.attend(tape, &normed, run, cache, past);
+                drop(normed);
+                let attended = self.drop_out(tape, attended, dropout);
+                let normed = tape.norm(x, before_mlp);
+                let fed = self.feed(tape, &normed);
+                drop(normed);
+                let fed = self.drop_out(tape, fed, dropout);
+                let sum = tape.add("residual", &fed, &attended);
+                tape.add("residual", &sum, x)
+            }
+            _ => x.clone(),
+        };
+        tape.module_output(&output);
+        output
+    }
+
+    fn drop_out(&self, tape: &mut Tape, x: Tensor, p: f64) -> Tensor {
+        let _ = self;
+        if p > 0.0 { tape.dropout("residual", x, p) } else { x }
+    }
+}
+
+impl DecoderModel {
+    pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder) -> DecoderModel {
+        let config = Rc::new(config.clone());
+        let (v, h) = (dim("V", config.vocab), dim("h", config.hidden));
+        let tokens = builder.parameter("embedding", &[v, h]);
+        let layers = (0..config.layers).map(|index| Rc::new(Layer::build(builder, &config, index))).collect();
+        let last_norm = norm(builder, config.norm, h);
+        let mut head = head(builder, config.tied.then_some(&tokens), v, h);
+        if config.head_bias {
+            head.bias = Some(builder.parameter("head", &[v]));
+        }
+        DecoderModel { config, tokens, layers, last_norm, head }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a forward pass has at hand")]
+    fn prepare(
+        &self,
+        tape: &mut Tape,
+        setup: &Setup,
+        batch: Dim,
+        tokens: Dim,
+        call: &Call,
+        dtype: DType,
+        positions: Tensor,
+    ) -> Run {
+        let config = &self.config;
+        let keys = dim("S", tokens.size.saturating_add(call.past_tokens));
+        let attends = Setup { attention: config.attention_of(setup), ..*setup };
+        let mask = eager_mask(tape, &attends, batch, tokens, keys);
+        let has_window = config.sliding_layers.iter().any(|&slides| slides);
+        let window_mask = if has_window && mask.is_none() {
+            window_mask(tape, batch, tokens, keys, config.sliding_window)
+        } else if has_window {
+            eager_mask(tape, &attends, batch, tokens, keys)
+        } else {
+            None
+        };
+        let size = dim("d", config.latent.map_or(config.rotary_dim, |latent| latent.rope_dim));
+        let tables = if config.rotary_dim == 0 { 0 } else { config.rotary_tables };
+        let dtype = if config.rotary_in_float32 { DType::Float32 } else { dtype };
+        let rotary = (0..tables).map(|_| rotary_tables(tape, tokens, size, dtype)).collect();
+        // The rotary module's outputs are shared by the sequences; for a token it gives as much as its table is wide.
+        tape.module_outputs = tape.module_outputs.saturating_add(
+            batch.size.saturating_mul(tokens.size).saturating_mul(size.size.saturating_mul(2)).saturating_mul(tables),
+        );
+        let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
+        Run {
+            config: Rc::clone(config),
+            setup: *setup,
+            batch,
+            tokens,
+            keys,
+            rotary,
+            mask,
+            window_mask,
+            use_cache,
+            _positions: positions,
+        }
+    }
+}
+
+impl Model for DecoderModel {
+    fn inputs(&self, tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
+        token_ids(tape, setup)
+    }
+
+    fn loss_style(&self) -> Option<LossStyle> {
+        Some(LossStyle::Causal)
+    }
+
+    fn buffer_bytes(&self) -> u64 {
+        let size = self.config.latent.map_or(self.config.rotary_dim, |latent| latent.rope_dim);
+        size.saturating_mul(4).saturating_mul(self.config.rotary_tables)
+    }
+
+    fn forward(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor], call: &Call) -> Outputs {
+        let config = &self.config;
+        let (batch, tokens) = batch_and_tokens(inputs);
+        tape.part("embedding");
+        let mut x = tape.embedding("token embeddings", &inputs[0], &self.tokens, dim("h", config.hidden));
+        if config.embedding_scale {
+            x = tape.scale("scaled embeddings", &x);
+        }
+        let embedded = x.detached();
+        let ids = position_ids(tape, tokens);
+        let run = self.prepare(tape, setup, batch, tokens, call, x.dtype, ids);
+        x = if config.embedding_dropout > 0.0 { tape.dropout("embedding", x, config.embedding_dropout) } else { x };
+        let mut cache = Cache::default();
+        for (index, layer) in self.layers.iter().enumerate() {
+            let mut past = call.take_past(index);
+            x = if setup.checkpointing && tape.is_training() {
+                let (layer, run) = (Rc::clone(layer), run.clone());
+                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
+            } else {
+                layer.forward(tape, &x, &run, &mut cache, &mut past)
+            };
+        }
+        let last = tape.norm(&x, &self.last_norm);
+        drop((x, embedded, run));
+        causal_outputs(tape, last, &self.head, config.logit_cap, call, cache)
+    }
+}

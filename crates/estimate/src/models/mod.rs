@@ -1,0 +1,95 @@
+//! The families, each as the forward pass of its module in transformers 5.17, line by line.
+
+mod bert;
+mod builder;
+mod clip;
+mod decoder;
+mod experts;
+mod gpt2;
+mod heads;
+mod latent;
+mod modernbert;
+mod t5;
+mod vit;
+mod whisper;
+
+pub(crate) use builder::Builder;
+pub(crate) use heads::Cache;
+
+use std::cell::RefCell;
+
+use crate::architecture::{Architecture, Body};
+use crate::ops::LossStyle;
+use crate::setup::Setup;
+use crate::tape::{Tape, Tensor};
+
+pub(crate) use vit::patches as patches_of;
+
+/// What a forward pass gives, and the program may hold.
+pub(crate) struct Outputs {
+    /// Logits, or what stands for them.
+    pub(crate) logits: Tensor,
+    /// The loss, if there were labels.
+    pub(crate) loss: Option<Tensor>,
+    /// The KV cache.
+    pub(crate) cache: Cache,
+    /// Whatever else is in the output.
+    pub(crate) _others: Vec<Tensor>,
+}
+
+/// A model whose parameters are on the tape.
+pub(crate) trait Model {
+    /// The batch that the program makes.
+    fn inputs(&self, tape: &mut Tape, setup: &Setup) -> Vec<Tensor>;
+
+    /// A forward pass over the batch.
+    fn forward(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor], call: &Call) -> Outputs;
+
+    /// How the loss of labels is computed; `None` where the head knows none.
+    fn loss_style(&self) -> Option<LossStyle>;
+
+    /// Bytes of buffers: rotary frequencies and the like.
+    fn buffer_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// Keys and values of a layer from the calls before; whoever joins new ones to them takes them.
+pub(crate) type Past = Option<(Tensor, Tensor)>;
+
+/// How the model is called.
+pub(crate) struct Call {
+    /// Whether labels are given.
+    pub(crate) with_labels: bool,
+    /// Whether a cache is kept.
+    pub(crate) use_cache: bool,
+    /// What is cached already; the batch then is one token a sequence.
+    pub(crate) past: RefCell<Vec<Past>>,
+    /// Tokens in the cache.
+    pub(crate) past_tokens: u64,
+    /// Whether logits are computed for the last position only, as `generate` does.
+    pub(crate) last_logits_only: bool,
+}
+
+impl Call {
+    /// What is cached for a layer.
+    fn take_past(&self, layer: usize) -> Past {
+        self.past.borrow_mut().get_mut(layer).and_then(Option::take)
+    }
+}
+
+/// Puts the parameters of a model on the tape.
+pub(crate) fn build(architecture: &Architecture, setup: &Setup, tape: &mut Tape) -> Option<Box<dyn Model>> {
+    let mut builder = Builder { tape, setup: *setup };
+    Some(match &architecture.body {
+        Body::Decoder(decoder) => Box::new(decoder::DecoderModel::build(&mut builder, decoder)),
+        Body::Gpt2(gpt2) => Box::new(gpt2::Gpt2Model::build(&mut builder, gpt2)),
+        Body::Bert(bert) => Box::new(bert::BertModel::build(&mut builder, bert)),
+        Body::Vit(vit) => Box::new(vit::VitModel::build(&mut builder, vit)),
+        Body::ModernBert(bert) => Box::new(modernbert::ModernBertModel::build(&mut builder, bert)),
+        Body::Clip(clip) => Box::new(clip::ClipModel::build(&mut builder, clip)),
+        Body::T5(t5) => Box::new(t5::T5Model::build(&mut builder, t5)),
+        Body::Whisper(whisper) => Box::new(whisper::WhisperModel::build(&mut builder, whisper)),
+        Body::Unknown(_) => return None,
+    })
+}

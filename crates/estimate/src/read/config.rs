@@ -1,0 +1,767 @@
+//! `config.json` as transformers writes it.
+//!
+//! # Source
+//! transformers 5.17, `models/*/configuration_*.py`: names and defaults of the fields.
+
+use serde_json::{Map, Value};
+
+use super::fields::{ConfigError, Fields};
+use crate::architecture::{
+    Activation, Architecture, Bert, Block, Body, Clip, Decoder, DecoderNorm, Evidence, Experts, Gpt2, Latent, MlpKind,
+    ModernBert, QkNorm, Qkv, T5, Unknown, Vit, Whisper,
+};
+use crate::dtype::DType;
+
+/// More layers than any model has: what says so is wrong.
+const MOST_LAYERS: u64 = 4096;
+
+/// Reads a `config.json`.
+///
+/// # Errors
+/// [`ConfigError`]: it is no JSON object, a field holds nonsense, fields contradict each other, or the architecture is not known
+/// and its size cannot be told.
+pub fn from_config(text: &[u8]) -> Result<Architecture, ConfigError> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| ConfigError::NotJson(error.to_string()))?;
+    from_config_value(&value)
+}
+
+/// Reads a configuration that is parsed already.
+///
+/// # Errors
+/// As [`from_config`].
+pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
+    let map = value.as_object().ok_or(ConfigError::NotAnObject(match value {
+        Value::Array(_) => "a list",
+        Value::String(_) => "a text",
+        Value::Null => "null",
+        _ => "a number or a truth value",
+    }))?;
+    let model_type = map.get("model_type").and_then(Value::as_str).unwrap_or("unknown");
+    let text = map.get("text_config").and_then(Value::as_object);
+    let mut architecture = match (text, model_type) {
+        (Some(_), "clip") | (None, _) => of_type(model_type, map)?,
+        (Some(text), _) => {
+            let inner = text.get("model_type").and_then(Value::as_str).unwrap_or(model_type);
+            let mut architecture = of_type(inner, text)?;
+            architecture
+                .assumptions
+                .push("only the language model is estimated, without the towers beside it".to_owned());
+            architecture.evidence = architecture.evidence.max(Evidence::Source);
+            architecture
+        }
+    };
+    architecture.dtype = dtype_of(map).or(architecture.dtype);
+    Ok(architecture)
+}
+
+fn dtype_of(map: &Map<String, Value>) -> Option<DType> {
+    ["dtype", "torch_dtype"].iter().find_map(|name| map.get(*name)).and_then(Value::as_str).and_then(DType::named)
+}
+
+fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, ConfigError> {
+    let mut fields = Fields::new(map);
+    let known: Option<(&'static str, Evidence, Body)> = match model_type {
+        "gpt2" => Some(("gpt2", Evidence::Measured, gpt2(&mut fields)?)),
+        "bert" => Some(("bert", Evidence::Measured, bert(&mut fields, false)?)),
+        "roberta" | "xlm-roberta" | "camembert" => Some(("roberta", Evidence::DryRun, bert(&mut fields, true)?)),
+        "modernbert" => Some(("modernbert", Evidence::DryRun, modernbert(&mut fields)?)),
+        "vit" => Some(("vit", Evidence::Measured, Body::Vit(vit(&mut fields, "labels")?))),
+        "clip" => Some(("clip", Evidence::DryRun, clip(map, &mut fields)?)),
+        "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),
+        "whisper" => Some(("whisper", Evidence::DryRun, whisper(&mut fields)?)),
+        _ => decoder_family(model_type)
+            .map(|family| decoder(family, &mut fields).map(|body| (family.name, family.evidence, body)))
+            .transpose()?,
+    };
+    let (family, evidence, body) = match known {
+        Some(known) => known,
+        None => unknown(model_type, &mut fields)?,
+    };
+    let max_positions = match &body {
+        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) => None,
+        Body::Whisper(whisper) => Some(whisper.target_positions),
+        Body::Clip(clip) => Some(clip.positions),
+        // RoBERTa's positions begin behind the padding token's.
+        Body::Bert(bert) if bert.is_roberta => Some(bert.positions.saturating_sub(2)),
+        _ => fields.count_if(&["max_position_embeddings", "n_positions"])?,
+    };
+    Ok(Architecture {
+        name: model_type.to_owned(),
+        family,
+        evidence,
+        body,
+        max_positions,
+        dtype: None,
+        counted_parameters: None,
+        assumptions: fields.assumptions,
+    })
+}
+
+/// What the decoders of a `model_type` have in common.
+#[derive(Clone, Copy)]
+struct DecoderFamily {
+    name: &'static str,
+    evidence: Evidence,
+    /// `vocab_size`, `hidden_size`, `intermediate_size`, `num_hidden_layers`, `num_attention_heads`.
+    defaults: [u64; 5],
+    kv_heads: Option<u64>,
+    head_dim: Option<u64>,
+    tied: bool,
+    norm: DecoderNorm,
+    block: Block,
+    qkv: Qkv,
+    mlp: MlpKind,
+    activation: &'static str,
+    qk_norm: QkNorm,
+    /// Biases of query, key and value unless `attention_bias` says otherwise; and whether the output follows.
+    qkv_bias: bool,
+}
+
+const LLAMA: DecoderFamily = DecoderFamily {
+    name: "llama",
+    evidence: Evidence::Measured,
+    defaults: [32_000, 4096, 11_008, 32, 32],
+    kv_heads: None,
+    head_dim: None,
+    tied: false,
+    norm: DecoderNorm::Rms,
+    block: Block::Pre,
+    qkv: Qkv::Separate,
+    mlp: MlpKind::Gated,
+    activation: "silu",
+    qk_norm: QkNorm::None,
+    qkv_bias: false,
+};
+
+const QWEN2: DecoderFamily = DecoderFamily {
+    name: "qwen2",
+    defaults: [151_936, 4096, 22_016, 32, 32],
+    kv_heads: Some(32),
+    qkv_bias: true,
+    ..LLAMA
+};
+
+const GEMMA: DecoderFamily = DecoderFamily {
+    name: "gemma",
+    evidence: Evidence::DryRun,
+    defaults: [256_000, 3072, 24_576, 28, 16],
+    kv_heads: Some(16),
+    head_dim: Some(256),
+    tied: true,
+    norm: DecoderNorm::RmsGemma,
+    activation: "gelu_pytorch_tanh",
+    ..LLAMA
+};
+
+fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
+    let dry = Evidence::DryRun;
+    Some(match model_type {
+        "llama" => LLAMA,
+        "mistral" | "ministral" => DecoderFamily {
+            name: "mistral",
+            evidence: dry,
+            defaults: [32_000, 4096, 14_336, 32, 32],
+            kv_heads: Some(8),
+            ..LLAMA
+        },
+        "qwen2" => QWEN2,
+        "qwen3" => DecoderFamily {
+            name: "qwen3",
+            evidence: dry,
+            head_dim: Some(128),
+            qk_norm: QkNorm::PerHead,
+            qkv_bias: false,
+            ..QWEN2
+        },
+        "gemma" => GEMMA,
+        "gemma2" => DecoderFamily {
+            name: "gemma2",
+            defaults: [256_000, 2304, 9216, 26, 8],
+            kv_heads: Some(4),
+            block: Block::Sandwich,
+            ..GEMMA
+        },
+        "gemma3_text" | "gemma3" => DecoderFamily {
+            name: "gemma3",
+            defaults: [262_208, 2304, 9216, 26, 8],
+            kv_heads: Some(4),
+            block: Block::Sandwich,
+            qk_norm: QkNorm::PerHead,
+            ..GEMMA
+        },
+        "phi" => DecoderFamily {
+            name: "phi",
+            evidence: dry,
+            defaults: [51_200, 2048, 8192, 24, 32],
+            norm: DecoderNorm::Layer,
+            block: Block::ParallelOneNorm,
+            mlp: MlpKind::Plain,
+            activation: "gelu_new",
+            qkv_bias: true,
+            ..LLAMA
+        },
+        "phi3" => DecoderFamily {
+            name: "phi3",
+            evidence: dry,
+            defaults: [32_064, 3072, 8192, 32, 32],
+            qkv: Qkv::Sliced,
+            mlp: MlpKind::GatedTogether,
+            ..LLAMA
+        },
+        "gpt_neox" => DecoderFamily {
+            name: "gpt_neox",
+            evidence: dry,
+            defaults: [50_432, 6144, 24_576, 44, 64],
+            norm: DecoderNorm::Layer,
+            block: Block::ParallelTwoNorms,
+            qkv: Qkv::ByHead,
+            mlp: MlpKind::Plain,
+            activation: "gelu",
+            qkv_bias: true,
+            ..LLAMA
+        },
+        "olmo" => DecoderFamily {
+            name: "olmo",
+            evidence: dry,
+            defaults: [50_304, 4096, 11_008, 32, 32],
+            norm: DecoderNorm::LayerPlain,
+            ..LLAMA
+        },
+        "olmo2" | "olmo3" => DecoderFamily {
+            name: "olmo2",
+            evidence: dry,
+            defaults: [50_304, 4096, 11_008, 32, 32],
+            norm: DecoderNorm::RmsOlmo,
+            block: Block::Post,
+            qk_norm: QkNorm::Whole,
+            ..LLAMA
+        },
+        "mixtral" => DecoderFamily {
+            name: "mixtral",
+            evidence: dry,
+            defaults: [32_000, 4096, 14_336, 32, 32],
+            kv_heads: Some(8),
+            ..LLAMA
+        },
+        "qwen2_moe" => DecoderFamily {
+            name: "qwen2_moe",
+            evidence: dry,
+            defaults: [151_936, 2048, 5632, 24, 16],
+            kv_heads: Some(16),
+            ..QWEN2
+        },
+        "qwen3_moe" => DecoderFamily {
+            name: "qwen3_moe",
+            evidence: dry,
+            defaults: [151_936, 2048, 6144, 24, 32],
+            kv_heads: Some(4),
+            qk_norm: QkNorm::PerHead,
+            qkv_bias: false,
+            ..QWEN2
+        },
+        "deepseek_v2" => {
+            DecoderFamily { name: "deepseek_v2", evidence: dry, defaults: [102_400, 4096, 11_008, 32, 32], ..LLAMA }
+        }
+        "deepseek_v3" => {
+            DecoderFamily { name: "deepseek_v3", evidence: dry, defaults: [129_280, 7168, 18_432, 61, 128], ..LLAMA }
+        }
+        _ => return None,
+    })
+}
+
+fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
+    let [vocab, hidden, intermediate, layers, heads] = family.defaults;
+    let vocab = fields.count(&["vocab_size"], vocab)?;
+    let hidden = fields.count(&["hidden_size"], hidden)?;
+    let layers = layers_of(fields, &["num_hidden_layers"], layers)?;
+    let heads = fields.count(&["num_attention_heads"], heads)?;
+    let intermediate = fields.count(&["intermediate_size"], intermediate)?;
+    let kv_heads = fields
+        .count_if(&["num_key_value_heads"])?
+        .unwrap_or(family.kv_heads.filter(|_| heads == family.defaults[4]).unwrap_or(heads));
+    let latent = latent(family, fields)?;
+    let head_dim = match fields.count_if(&["head_dim"])? {
+        Some(size) => size,
+        None if latent.is_some() => hidden.div_ceil(heads),
+        None => match family.head_dim {
+            Some(size) => size,
+            None => heads_divide(hidden, heads)?,
+        },
+    };
+    if latent.is_none() && heads % kv_heads != 0 {
+        return Err(ConfigError::Contradiction(format!(
+            "`num_key_value_heads` is {kv_heads}, which does not divide `num_attention_heads`, {heads}"
+        )));
+    }
+    let qkv_bias = fields.flag(&["attention_bias", "qkv_bias"], family.qkv_bias)?;
+    let follows = !matches!(family.name, "qwen2" | "qwen2_moe");
+    let activation = activation(fields, &["hidden_activation", "hidden_act"], family.activation)?;
+    let dropout = fields.probability(&["attention_dropout"], 0.0)?;
+    let sliding = sliding(family, fields, layers)?;
+    let cap = |fields: &Fields<'_>, name, default: bool| {
+        Ok::<bool, ConfigError>(match fields.any(&[name]) {
+            Some(_) => fields.number(&[name])?.is_some(),
+            None => default && !fields.says_null(name),
+        })
+    };
+    let is_gemma2 = family.name == "gemma2";
+    Ok(Body::Decoder(Decoder {
+        vocab,
+        hidden,
+        layers,
+        heads,
+        kv_heads,
+        head_dim,
+        intermediate,
+        tied: fields.flag(&["tie_word_embeddings"], family.tied)?,
+        norm: family.norm,
+        block: match family.block {
+            Block::ParallelTwoNorms if !fields.flag(&["use_parallel_residual"], true)? => Block::Pre,
+            block => block,
+        },
+        qkv_bias: if family.name == "phi" { true } else { qkv_bias },
+        output_bias: match family.name {
+            "phi" => true,
+            "phi3" => false,
+            _ => qkv_bias && follows,
+        },
+        mlp_bias: if matches!(family.name, "phi" | "gpt_neox") { true } else { fields.flag(&["mlp_bias"], false)? },
+        head_bias: family.name == "phi",
+        qkv: family.qkv,
+        mlp: family.mlp,
+        activation,
+        qk_norm: family.qk_norm,
+        rotary_dim: rotary_dim(family, fields, head_dim)?,
+        sliding_window: fields.count_if(&["sliding_window"])?,
+        sliding_layers: sliding,
+        attention_cap: cap(fields, "attn_logit_softcapping", is_gemma2)?,
+        logit_cap: cap(fields, "final_logit_softcapping", is_gemma2)?,
+        embedding_scale: matches!(family.name, "gemma" | "gemma2" | "gemma3"),
+        rotary_in_float32: matches!(family.name, "olmo" | "olmo2"),
+        rotary_tables: if family.name == "gemma3" { 2 } else { 1 },
+        embedding_dropout: fields.probability(
+            &["embd_pdrop"],
+            if family.name == "gpt_neox" { fields.probability(&["hidden_dropout"], 0.0)? } else { 0.0 },
+        )?,
+        residual_dropout: fields.probability(&["resid_pdrop", "hidden_dropout"], 0.0)?,
+        attention_dropout: dropout,
+        experts: experts(family, fields, layers, intermediate)?,
+        latent,
+    }))
+}
+
+fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
+    if hidden.is_multiple_of(heads) {
+        return Ok(hidden / heads);
+    }
+    Err(ConfigError::Contradiction(format!(
+        "`hidden_size` is {hidden}, which `num_attention_heads`, {heads}, does not divide, and there is no `head_dim`"
+    )))
+}
+
+fn layers_of(fields: &mut Fields<'_>, names: &[&str], default: u64) -> Result<u64, ConfigError> {
+    let layers = fields.count(names, default)?;
+    if layers > MOST_LAYERS {
+        return Err(ConfigError::Contradiction(format!(
+            "`{}` is {layers}: no model has more than {MOST_LAYERS} layers",
+            names[0]
+        )));
+    }
+    Ok(layers)
+}
+
+fn rotary_dim(family: DecoderFamily, fields: &Fields<'_>, head_dim: u64) -> Result<u64, ConfigError> {
+    let inner = fields.object("rope_parameters").map(Fields::new);
+    let named = match inner.as_ref().map(|inner| inner.number(&["partial_rotary_factor"])).transpose()?.flatten() {
+        Some(factor) => Some(factor),
+        None => fields.number(&["partial_rotary_factor", "rotary_pct"])?,
+    };
+    let factor = named.unwrap_or(match family.name {
+        "phi" => 0.5,
+        "gpt_neox" => 0.25,
+        _ => 1.0,
+    });
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a part of a head, as Python computes it"
+    )]
+    let size = (head_dim as f64 * factor.clamp(0.0, 1.0)) as u64;
+    Ok(size.min(head_dim))
+}
+
+/// For each layer whether it has the window.
+fn sliding(family: DecoderFamily, fields: &Fields<'_>, layers: u64) -> Result<Vec<bool>, ConfigError> {
+    if let Some(types) = fields.words(&["layer_types"]) {
+        return Ok(types.iter().map(|kind| *kind == "sliding_attention").collect());
+    }
+    let pattern = fields.count_if(&["sliding_window_pattern"])?;
+    Ok(match family.name {
+        "mistral" => vec![!fields.says_null("sliding_window")],
+        "mixtral" | "phi3" => vec![fields.any(&["sliding_window"]).is_some()],
+        "gemma2" => vec![true, false],
+        "gemma3" => (1..=pattern.unwrap_or(6).min(64)).map(|layer| layer < pattern.unwrap_or(6)).collect(),
+        "qwen2" | "qwen3" | "qwen2_moe" if fields.flag(&["use_sliding_window"], false)? => {
+            let first = fields.count_or_zero(&["max_window_layers"])?;
+            (0..layers).map(|layer| layer >= first).collect()
+        }
+        _ => vec![false],
+    })
+}
+
+fn experts(
+    family: DecoderFamily,
+    fields: &mut Fields<'_>,
+    layers: u64,
+    intermediate: u64,
+) -> Result<Option<Experts>, ConfigError> {
+    let is_deepseek = matches!(family.name, "deepseek_v2" | "deepseek_v3");
+    let is_v3 = family.name == "deepseek_v3";
+    let every = |fields: &Fields<'_>| -> Result<Vec<bool>, ConfigError> {
+        let step = fields.count_if(&["decoder_sparse_step"])?.unwrap_or(1);
+        let dense = fields.numbers(&["mlp_only_layers"]);
+        Ok((0..layers).map(|layer| !dense.contains(&layer) && (layer + 1) % step == 0).collect())
+    };
+    Ok(Some(match family.name {
+        "mixtral" => Experts {
+            count: fields.count(&["num_local_experts", "num_experts"], 8)?,
+            per_token: fields.count(&["num_experts_per_tok"], 2)?,
+            intermediate,
+            shared_intermediate: 0,
+            shared_gate: false,
+            renormalised: true,
+            sigmoid_router: false,
+            layers: vec![true],
+        },
+        "qwen2_moe" | "qwen3_moe" => {
+            let is_second = family.name == "qwen2_moe";
+            Experts {
+                count: fields.count(&["num_experts", "num_local_experts"], if is_second { 60 } else { 128 })?,
+                per_token: fields.count(&["num_experts_per_tok"], if is_second { 4 } else { 8 })?,
+                intermediate: fields.count(&["moe_intermediate_size"], if is_second { 1408 } else { 768 })?,
+                shared_intermediate: if is_second {
+                    fields.count(&["shared_expert_intermediate_size"], 5632)?
+                } else {
+                    0
+                },
+                shared_gate: is_second,
+                renormalised: fields.flag(&["norm_topk_prob"], false)?,
+                sigmoid_router: false,
+                layers: every(fields)?,
+            }
+        }
+        _ if is_deepseek => {
+            let width = fields.count(&["moe_intermediate_size"], if is_v3 { 2048 } else { 1407 })?;
+            let shared = fields.count_if(&["n_shared_experts"])?.unwrap_or(if is_v3 { 1 } else { 2 });
+            let first = match fields.any(&["first_k_dense_replace"]) {
+                Some(_) => fields.count_or_zero(&["first_k_dense_replace"])?,
+                None => {
+                    if is_v3 {
+                        3
+                    } else {
+                        0
+                    }
+                }
+            };
+            Experts {
+                count: fields.count(&["n_routed_experts", "num_local_experts"], if is_v3 { 256 } else { 64 })?,
+                per_token: fields.count(&["num_experts_per_tok"], 8)?,
+                intermediate: width,
+                shared_intermediate: width.saturating_mul(shared),
+                shared_gate: false,
+                renormalised: fields.flag(&["norm_topk_prob"], is_v3)?,
+                sigmoid_router: is_v3,
+                layers: (0..layers).map(|layer| layer >= first).collect(),
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn latent(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Option<Latent>, ConfigError> {
+    if !matches!(family.name, "deepseek_v2" | "deepseek_v3") {
+        return Ok(None);
+    }
+    Ok(Some(Latent {
+        q_rank: if fields.says_null("q_lora_rank") { 0 } else { fields.count(&["q_lora_rank"], 1536)? },
+        kv_rank: fields.count(&["kv_lora_rank"], 512)?,
+        nope_dim: fields.count(&["qk_nope_head_dim"], 128)?,
+        rope_dim: fields.count(&["qk_rope_head_dim"], 64)?,
+        value_dim: fields.count(&["v_head_dim"], 128)?,
+    }))
+}
+
+/// How an activation function is computed.
+///
+/// # Source
+/// transformers 5.17, `activations.py`, `ACT2FN`.
+fn activation(fields: &mut Fields<'_>, names: &[&str], default: &str) -> Result<Activation, ConfigError> {
+    let name = fields.word(names)?.unwrap_or(default);
+    Ok(match name {
+        "silu" | "swish" | "gelu" | "gelu_pytorch_tanh" | "gelu_python" | "mish" => Activation::Input,
+        "relu" | "tanh" | "sigmoid" | "relu6" => Activation::Output,
+        "gelu_new" | "gelu_fast" | "gelu_accurate" => Activation::GeluNew,
+        "quick_gelu" => Activation::QuickGelu,
+        other => {
+            fields
+                .assumptions
+                .push(format!("the activation function `{other}` is not known: taken as one that keeps its input"));
+            Activation::Input
+        }
+    })
+}
+
+fn gpt2(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
+    let hidden = fields.count(&["n_embd", "hidden_size"], 768)?;
+    let heads = fields.count(&["n_head", "num_attention_heads"], 12)?;
+    heads_divide(hidden, heads)?;
+    Ok(Body::Gpt2(Gpt2 {
+        vocab: fields.count(&["vocab_size"], 50_257)?,
+        hidden,
+        layers: layers_of(fields, &["n_layer", "num_hidden_layers"], 12)?,
+        heads,
+        intermediate: fields.count_if(&["n_inner"])?.unwrap_or(hidden.saturating_mul(4)),
+        positions: fields.count(&["n_positions", "max_position_embeddings"], 1024)?,
+        tied: fields.flag(&["tie_word_embeddings"], true)?,
+        activation: activation(fields, &["activation_function"], "gelu_new")?,
+        dropouts: (
+            fields.probability(&["embd_pdrop"], 0.1)?,
+            fields.probability(&["resid_pdrop"], 0.1)?,
+            fields.probability(&["attn_pdrop"], 0.1)?,
+        ),
+    }))
+}
+
+fn bert(fields: &mut Fields<'_>, is_roberta: bool) -> Result<Body, ConfigError> {
+    let hidden = fields.count(&["hidden_size"], 768)?;
+    let heads = fields.count(&["num_attention_heads"], 12)?;
+    heads_divide(hidden, heads)?;
+    Ok(Body::Bert(Bert {
+        vocab: fields.count(&["vocab_size"], if is_roberta { 50_265 } else { 30_522 })?,
+        hidden,
+        layers: layers_of(fields, &["num_hidden_layers"], 12)?,
+        heads,
+        intermediate: fields.count(&["intermediate_size"], 3072)?,
+        positions: fields.count(&["max_position_embeddings"], 512)?,
+        token_types: fields.count(&["type_vocab_size"], 2)?,
+        activation: activation(fields, &["hidden_act"], "gelu")?,
+        dropouts: (
+            fields.probability(&["hidden_dropout_prob"], 0.1)?,
+            fields.probability(&["attention_probs_dropout_prob"], 0.1)?,
+        ),
+        tied: fields.flag(&["tie_word_embeddings"], true)?,
+        is_roberta,
+    }))
+}
+
+fn modernbert(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
+    let hidden = fields.count(&["hidden_size"], 768)?;
+    let heads = fields.count(&["num_attention_heads"], 12)?;
+    heads_divide(hidden, heads)?;
+    Ok(Body::ModernBert(ModernBert {
+        vocab: fields.count(&["vocab_size"], 50_368)?,
+        hidden,
+        layers: layers_of(fields, &["num_hidden_layers"], 22)?,
+        heads,
+        intermediate: fields.count(&["intermediate_size"], 1152)?,
+        global_every: fields.count_if(&["global_attn_every_n_layers"])?.unwrap_or(3),
+        window: fields.count_if(&["local_attention"])?.unwrap_or(128),
+        tied: fields.flag(&["tie_word_embeddings"], true)?,
+    }))
+}
+
+fn vit(fields: &mut Fields<'_>, labels: &str) -> Result<Vit, ConfigError> {
+    let hidden = fields.count(&["hidden_size"], 768)?;
+    let heads = fields.count(&["num_attention_heads"], 12)?;
+    heads_divide(hidden, heads)?;
+    let image = fields.count(&["image_size"], 224)?;
+    let patch = fields.count(&["patch_size"], if labels == "labels" { 16 } else { 32 })?;
+    if patch > image {
+        return Err(ConfigError::Contradiction(format!("`patch_size` is {patch}, larger than `image_size`, {image}")));
+    }
+    let counted = fields.object("id2label").map(|labels| u64::try_from(labels.len()).unwrap_or(u64::MAX));
+    let classes = match fields.count_if(&["num_labels"])?.or(counted.filter(|count| *count > 0)) {
+        Some(classes) => classes,
+        None => {
+            if labels == "labels" {
+                fields.assume("num_labels", "2");
+            }
+            2
+        }
+    };
+    Ok(Vit {
+        image,
+        patch,
+        channels: fields.count_if(&["num_channels"])?.unwrap_or(3),
+        hidden,
+        layers: layers_of(fields, &["num_hidden_layers"], 12)?,
+        heads,
+        intermediate: fields.count(&["intermediate_size"], 3072)?,
+        labels: classes,
+        activation: activation(fields, &["hidden_act"], if labels == "labels" { "gelu" } else { "quick_gelu" })?,
+        qkv_bias: fields.flag(&["qkv_bias"], true)?,
+        dropouts: (
+            fields.probability(&["hidden_dropout_prob"], 0.0)?,
+            fields.probability(&["attention_probs_dropout_prob", "attention_dropout"], 0.0)?,
+        ),
+    })
+}
+
+fn clip(map: &Map<String, Value>, fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
+    let empty = Map::new();
+    let part = |name: &str| map.get(name).and_then(Value::as_object).unwrap_or(&empty);
+    let mut text = Fields::new(part("text_config"));
+    let mut vision = Fields::new(part("vision_config"));
+    let clip = Clip {
+        vision: vit(&mut vision, "tower")?,
+        vocab: text.count(&["vocab_size"], 49_408)?,
+        hidden: text.count(&["hidden_size"], 512)?,
+        layers: layers_of(&mut text, &["num_hidden_layers"], 12)?,
+        heads: text.count(&["num_attention_heads"], 8)?,
+        intermediate: text.count(&["intermediate_size"], 2048)?,
+        positions: text.count(&["max_position_embeddings"], 77)?,
+        activation: activation(&mut text, &["hidden_act"], "quick_gelu")?,
+        projection: fields.count(&["projection_dim"], 512)?,
+    };
+    heads_divide(clip.hidden, clip.heads)?;
+    fields.assumptions.append(&mut text.assumptions);
+    fields.assumptions.append(&mut vision.assumptions);
+    Ok(Body::Clip(clip))
+}
+
+fn t5(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
+    let layers = layers_of(fields, &["num_layers"], 6)?;
+    let decoder_layers = fields.count_if(&["num_decoder_layers"])?.unwrap_or(layers).min(MOST_LAYERS);
+    let projection = fields.word(&["feed_forward_proj"])?.unwrap_or("relu");
+    let gated = projection.starts_with("gated-");
+    let act = match projection.strip_prefix("gated-").unwrap_or(projection) {
+        // `gated-gelu` means `gelu_new`, for compatibility (`configuration_t5.py`).
+        "gelu" if gated => Activation::GeluNew,
+        "relu" => Activation::Output,
+        "gelu_new" => Activation::GeluNew,
+        _ => Activation::Input,
+    };
+    Ok(Body::T5(T5 {
+        vocab: fields.count(&["vocab_size"], 32_128)?,
+        hidden: fields.count(&["d_model"], 512)?,
+        head_dim: fields.count(&["d_kv"], 64)?,
+        heads: fields.count(&["num_heads"], 8)?,
+        intermediate: fields.count(&["d_ff"], 2048)?,
+        layers,
+        decoder_layers,
+        buckets: fields.count(&["relative_attention_num_buckets"], 32)?,
+        gated,
+        activation: act,
+        dropout: fields.probability(&["dropout_rate"], 0.1)?,
+        // Head and embedding are one in the T5 family; the flag only says whether the decoder's output is scaled.
+        tied: true,
+        scales_output: fields.flag(&["tie_word_embeddings"], true)?,
+    }))
+}
+
+fn whisper(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
+    let hidden = fields.count(&["d_model"], 384)?;
+    let heads = fields.count(&["encoder_attention_heads"], 6)?;
+    let decoder_heads = fields.count(&["decoder_attention_heads"], 6)?;
+    heads_divide(hidden, heads)?;
+    heads_divide(hidden, decoder_heads)?;
+    Ok(Body::Whisper(Whisper {
+        vocab: fields.count(&["vocab_size"], 51_865)?,
+        hidden,
+        layers: layers_of(fields, &["encoder_layers"], 4)?,
+        decoder_layers: layers_of(fields, &["decoder_layers"], 4)?,
+        heads,
+        decoder_heads,
+        intermediate: fields.count(&["encoder_ffn_dim"], 1536)?,
+        decoder_intermediate: fields.count(&["decoder_ffn_dim"], 1536)?,
+        mel_bins: fields.count(&["num_mel_bins"], 80)?,
+        source_positions: fields.count(&["max_source_positions"], 1500)?,
+        target_positions: fields.count(&["max_target_positions"], 448)?,
+        dropout: fields.probability(&["dropout"], 0.0)?,
+        attention_dropout: fields.probability(&["attention_dropout"], 0.0)?,
+    }))
+}
+
+/// An architecture that is not known: as Llama, if its fields have Llama's names, else by its size.
+fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, Evidence, Body), ConfigError> {
+    let hidden = fields.count_if(&["hidden_size", "d_model", "n_embd", "dim"])?;
+    let layers = fields.count_if(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"])?;
+    let heads = fields.count_if(&["num_attention_heads", "n_head", "num_heads", "n_heads"])?;
+    let (Some(hidden), Some(layers), Some(_)) = (hidden, layers.filter(|layers| *layers <= MOST_LAYERS), heads) else {
+        let stated = fields.count_if(&["num_parameters", "n_params", "parameters"])?;
+        let parameters = stated.ok_or_else(|| ConfigError::UnknownSize(model_type.to_owned()))?;
+        return Ok((
+            "unknown",
+            Evidence::Unknown,
+            Body::Unknown(Unknown { parameters, largest: parameters / 20, hidden, layers, vocab: None }),
+        ));
+    };
+    fields
+        .assumptions
+        .push(format!("the architecture `{model_type}` is not known: taken as a decoder in the manner of Llama"));
+    let vocab = fields.count(&["vocab_size"], 32_000)?;
+    let intermediate = match fields.count_if(&["intermediate_size", "ffn_dim", "d_ff", "n_inner"])? {
+        Some(width) => width,
+        None => {
+            fields.assumptions.push("the width of the MLP is not said: taken as 4 times the hidden size".to_owned());
+            hidden.saturating_mul(4)
+        }
+    };
+    let heads = heads.unwrap_or(1);
+    let head_dim = match fields.count_if(&["head_dim"])? {
+        Some(size) => size,
+        None => heads_divide(hidden, heads)?,
+    };
+    let kv_heads = fields.count_if(&["num_key_value_heads"])?.filter(|kv_heads| heads % kv_heads == 0).unwrap_or(heads);
+    let act = fields.word(&["hidden_act", "activation_function"])?.unwrap_or("silu");
+    let mlp = if matches!(act, "silu" | "gelu_pytorch_tanh" | "swish") { MlpKind::Gated } else { MlpKind::Plain };
+    let experts = match fields.count_if(&["num_experts", "num_local_experts", "n_routed_experts"])? {
+        None => None,
+        Some(count) => Some(Experts {
+            count,
+            per_token: fields.count(&["num_experts_per_tok"], 2)?,
+            intermediate: fields.count_if(&["moe_intermediate_size"])?.unwrap_or(intermediate),
+            shared_intermediate: 0,
+            shared_gate: false,
+            renormalised: true,
+            sigmoid_router: false,
+            layers: vec![true],
+        }),
+    };
+    let activation = activation(fields, &["hidden_act", "activation_function"], "silu")?;
+    let body = Body::Decoder(Decoder {
+        vocab,
+        hidden,
+        layers,
+        heads,
+        kv_heads,
+        head_dim,
+        intermediate,
+        tied: fields.flag(&["tie_word_embeddings"], false)?,
+        norm: DecoderNorm::Rms,
+        block: Block::Pre,
+        qkv_bias: fields.flag(&["attention_bias", "qkv_bias"], false)?,
+        output_bias: fields.flag(&["attention_bias"], false)?,
+        mlp_bias: fields.flag(&["mlp_bias"], false)?,
+        head_bias: false,
+        qkv: Qkv::Separate,
+        mlp,
+        activation,
+        qk_norm: QkNorm::None,
+        rotary_dim: head_dim,
+        sliding_window: None,
+        sliding_layers: vec![false],
+        attention_cap: false,
+        logit_cap: false,
+        embedding_scale: false,
+        rotary_in_float32: false,
+        rotary_tables: 1,
+        embedding_dropout: 0.0,
+        residual_dropout: 0.0,
+        attention_dropout: 0.0,
+        experts,
+        latent: None,
+    });
+    Ok(("unknown", Evidence::Unknown, body))
+}

@@ -1,0 +1,15 @@
+//! Reading what describes a model: configurations, headers of files of weights, names. Everything works on bytes that somebody
+//! else has read; nothing here opens a file.
+
+mod catalogue;
+mod config;
+mod fields;
+mod weights;
+
+pub use catalogue::{catalogue_names, named};
+pub use config::{from_config, from_config_value};
+pub use fields::ConfigError;
+pub use weights::{
+    Counted, GGUF_HEADER_LIMIT, HeaderError, SAFETENSORS_HEADER_LIMIT, gguf_header, safetensors_header,
+    safetensors_header_length, safetensors_index,
+};

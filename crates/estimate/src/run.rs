@@ -1,0 +1,247 @@
+//! The program that is estimated: a training loop, a forward pass, or a generation.
+
+use std::cell::RefCell;
+
+use crate::architecture::Architecture;
+use crate::dtype::DType;
+use crate::models::{self, Call, Model, Outputs};
+use crate::optimizer::OptimizerState;
+use crate::setup::{CacheKind, Keep, Loss, Mode, Setup};
+use crate::shape::{Shape, dim};
+use crate::tape::{Books, Category, Moment, Tape, Tensor};
+
+/// What a run leaves behind.
+pub(crate) struct Run {
+    pub(crate) books: Books,
+    /// Parameters, and those that are trained.
+    pub(crate) parameters: u64,
+    pub(crate) trained: u64,
+    /// Numbers in the outputs of all modules of one forward pass.
+    pub(crate) module_outputs: u64,
+    /// Iterations of a training loop.
+    pub(crate) is_training: bool,
+}
+
+/// Runs the program of a set-up on a tape; `None` for a model of which only the size is known.
+///
+/// Training runs for two iterations: the first makes the optimizer's state, the second is like all later ones.
+pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
+    let mut tape = Tape::new(setup.platform);
+    tape.begin(Moment::Load);
+    let model = models::build(architecture, setup, &mut tape)?;
+    tape.part("model");
+    let buffers = Shape::of(&[dim("bytes", model.buffer_bytes())]);
+    let buffers = tape.alloc_as(Category::Parameter, "buffers", buffers, DType::Byte);
+    let (parameters, trained) = tape.parameters.iter().fold((0, 0), |(all, trained): (u64, u64), parameter| {
+        let count = parameter.numel();
+        (all.saturating_add(count), trained.saturating_add(if parameter.is_trainable() { count } else { 0 }))
+    });
+    load(&mut tape, architecture);
+    let mut program = Program { tape, model, setup: *setup };
+    let module_outputs = match setup.mode {
+        Mode::Train => program.train(),
+        Mode::Forward => program.forward_only(),
+        Mode::Generate { new_tokens } => program.generate(new_tokens),
+    };
+    drop(buffers);
+    let Program { tape, model, .. } = program;
+    drop(model);
+    let is_training = setup.mode == Mode::Train;
+    Some(Run { books: tape.finish(), parameters, trained, module_outputs, is_training })
+}
+
+/// A tied head is made with a weight of its own, which goes when both are tied.
+///
+/// # Source
+/// transformers 5.17, `modeling_utils.py`, `post_init` and `tie_weights`; recordings of models made on the card.
+fn load(tape: &mut Tape, architecture: &Architecture) {
+    if let Some((vocab, hidden)) = architecture.tied_head() {
+        let shape = Shape::of(&[dim("V", vocab), dim("h", hidden)]);
+        let dtype = tape.parameters.first().map_or(DType::Float32, |parameter| parameter.tensor.dtype);
+        drop(tape.alloc("head before it is tied", shape, dtype));
+    }
+}
+
+struct Program {
+    tape: Tape,
+    model: Box<dyn Model>,
+    setup: Setup,
+}
+
+impl Program {
+    fn train(&mut self) -> u64 {
+        let mut optimizer = OptimizerState::new(self.setup.optimizer);
+        let mut held: Option<(Vec<Tensor>, Outputs, Tensor)> = None;
+        let mut inputs = Vec::new();
+        let mut module_outputs = 0;
+        for iteration in 0..2 {
+            for _ in 0..self.setup.accumulation.clamp(1, 3) {
+                module_outputs = self.forward_and_backward(&mut inputs, &mut held);
+            }
+            self.tape.begin(if iteration == 0 { Moment::FirstStep } else { Moment::Step });
+            optimizer.step(&mut self.tape);
+            self.tape.zero_grad();
+        }
+        module_outputs
+    }
+
+    fn forward_and_backward(
+        &mut self,
+        inputs: &mut Vec<Tensor>,
+        held: &mut Option<(Vec<Tensor>, Outputs, Tensor)>,
+    ) -> u64 {
+        let setup = self.setup;
+        let tape = &mut self.tape;
+        tape.begin(Moment::Forward);
+        *inputs = self.model.inputs(tape, &setup);
+        tape.enter_autocast(setup.autocast);
+        tape.module_outputs = 0;
+        let with_labels = setup.loss == Loss::Labels && self.model.loss_style().is_some();
+        let call =
+            Call { with_labels, use_cache: true, past: RefCell::default(), past_tokens: 0, last_logits_only: false };
+        let mut outputs = self.model.forward(tape, &setup, inputs, &call);
+        let module_outputs = tape.module_outputs;
+        let loss = match outputs.loss.take() {
+            Some(loss) => loss,
+            None => {
+                if setup.keep == Keep::Loss {
+                    outputs.cache = models::Cache::default();
+                }
+                // The loop's own name still holds the last iteration's outputs until it is bound anew.
+                *held = None;
+                tape.mean(&outputs.logits)
+            }
+        };
+        tape.leave_autocast();
+        let from = loss.edge;
+        *held = None;
+        *held = (setup.keep == Keep::Outputs).then_some((inputs.clone(), outputs, loss.detached()));
+        tape.begin(Moment::Backward);
+        let part = tape.part("loss");
+        let grad = tape.alloc("gradient of the loss", loss.shape, loss.dtype);
+        tape.part(part);
+        tape.run_backward(from, grad, 0);
+        drop(loss);
+        tape.drop_graph();
+        module_outputs
+    }
+
+    fn forward_only(&mut self) -> u64 {
+        let setup = self.setup;
+        let tape = &mut self.tape;
+        (tape.training, tape.grad_enabled) = (false, false);
+        tape.begin(Moment::Forward);
+        let inputs = self.model.inputs(tape, &setup);
+        tape.enter_autocast(setup.autocast);
+        let call = Call {
+            with_labels: false,
+            use_cache: true,
+            past: RefCell::default(),
+            past_tokens: 0,
+            last_logits_only: false,
+        };
+        let outputs = self.model.forward(tape, &setup, &inputs, &call);
+        drop(outputs);
+        tape.module_outputs
+    }
+
+    /// The prompt, the first new token and the last: in between the cache only grows.
+    ///
+    /// # Source
+    /// transformers 5.17, `generation/utils.py`, `_sample`: the scores of the last position are copied to float32.
+    fn generate(&mut self, new_tokens: u64) -> u64 {
+        let setup = self.setup;
+        let tape = &mut self.tape;
+        (tape.training, tape.grad_enabled) = (false, false);
+        tape.begin(Moment::Prefill);
+        let inputs = self.model.inputs(tape, &setup);
+        let ids = inputs.last().map_or(Shape::of(&[dim("B", setup.batch)]), |ids| ids.shape);
+        let mask = tape.input("attention mask", ids, DType::Int64);
+        tape.enter_autocast(setup.autocast);
+        let grows = setup.cache == CacheKind::Dynamic;
+        let total = setup.seq.saturating_add(new_tokens);
+        let call = Call {
+            with_labels: false,
+            use_cache: true,
+            past: RefCell::default(),
+            past_tokens: 0,
+            last_logits_only: true,
+        };
+        let mut outputs = self.model.forward(tape, &setup, &inputs, &call);
+        let module_outputs = tape.module_outputs;
+        scores(tape, &outputs.logits);
+        if !grows {
+            let cache = std::mem::take(&mut outputs.cache);
+            outputs.cache = resized(tape, cache, &setup, total);
+        }
+        tape.begin(Moment::Decode);
+        let one = Setup { seq: 1, ..setup };
+        for past in [setup.seq, total.saturating_sub(2).max(setup.seq)] {
+            let cache = std::mem::take(&mut outputs.cache);
+            let mut cache = if grows { resized(tape, cache, &setup, past) } else { cache };
+            let next = self.model.inputs(tape, &one);
+            let call = Call {
+                with_labels: false,
+                use_cache: grows,
+                past: RefCell::new(if grows { cache.take_all() } else { Vec::new() }),
+                past_tokens: past,
+                last_logits_only: true,
+            };
+            let mut step = self.model.forward(tape, &one, &next, &call);
+            if !grows {
+                step.cache = cache;
+            }
+            scores(tape, &step.logits);
+            outputs = step;
+            if new_tokens <= 1 {
+                break;
+            }
+        }
+        drop((outputs, inputs, mask));
+        tape.leave_autocast();
+        module_outputs
+    }
+}
+
+/// The scores of the next token: float32, once more after the processors.
+fn scores(tape: &mut Tape, logits: &Tensor) {
+    let part = tape.part("sampling");
+    let shape = logits.shape;
+    let wide = tape.alloc("scores in float32", shape, DType::Float32);
+    let processed = tape.alloc("scores, processed", shape, DType::Float32);
+    drop((wide, processed));
+    tape.part(part);
+}
+
+/// A cache of so many tokens in place of the one that is there, layer by layer.
+fn resized(tape: &mut Tape, cache: models::Cache, setup: &Setup, tokens: u64) -> models::Cache {
+    let part = tape.part("attention");
+    let mut layers = Vec::new();
+    for (keys, values) in cache.layers {
+        let mut like = |name, tensor: &Tensor| {
+            let old = tensor.shape.dims();
+            let mut sizes = old.to_vec();
+            if let Some(size) = sizes.get_mut(1) {
+                size.size = tokens;
+            }
+            let shape = Shape::of(&sizes);
+            match setup.cache {
+                CacheKind::Quantised { bits } => {
+                    // Values in few bits, and for each 64 of them a scale and a zero point of 16 bits.
+                    let values = shape.numel();
+                    let bytes =
+                        values.saturating_mul(bits).div_ceil(8).saturating_add(values.div_ceil(64).saturating_mul(4));
+                    let packed = tape.alloc(name, Shape::of(&[dim("values·bits/8 + scales", bytes)]), DType::Byte);
+                    Tensor { shape, dtype: tensor.dtype, ..packed }
+                }
+                CacheKind::Dynamic | CacheKind::Static => tape.alloc(name, shape, tensor.dtype),
+            }
+        };
+        let new_keys = like("keys in the cache", &keys);
+        drop(keys);
+        let pair = (new_keys, like("values in the cache", &values));
+        layers.push(pair);
+    }
+    tape.part(part);
+    models::Cache { layers }
+}

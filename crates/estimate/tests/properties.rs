@@ -1,0 +1,74 @@
+//! What holds of every set-up.
+
+use highwater_estimate::{DType, Setup, Sharding, estimate, peak_requested_bytes, read};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn config(kind: &str, layers: u64, kv: u64) -> Value {
+    match kind {
+        "gpt2" => json!({"model_type": "gpt2", "n_embd": 128, "n_layer": layers, "n_head": 4, "vocab_size": 1000}),
+        "bert" => {
+            json!({"model_type": "bert", "hidden_size": 128, "num_hidden_layers": layers, "num_attention_heads": 4,
+            "intermediate_size": 512, "vocab_size": 1000})
+        }
+        _ => {
+            json!({"model_type": kind, "hidden_size": 128, "num_hidden_layers": layers, "num_attention_heads": 4, "num_key_value_heads": kv,
+            "head_dim": 32, "intermediate_size": 256, "vocab_size": 1000, "tie_word_embeddings": true})
+        }
+    }
+}
+
+fn setup(batch: u64, seq: u64, kind: u8) -> Setup {
+    let setup = Setup::training(batch, seq);
+    match kind {
+        0 => setup,
+        1 => Setup { dtype: DType::BFloat16, ..setup },
+        _ => Setup { autocast: Some(DType::BFloat16), ..setup },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn more_never_needs_less(
+        kind in prop::sample::select(vec!["llama", "qwen2", "qwen3", "gemma", "gpt2", "bert"]),
+        layers in 1_u64..5,
+        kv in prop::sample::select(vec![1_u64, 2, 4]),
+        batch in 1_u64..6,
+        seq in 1_u64..200,
+        numbers in 0_u8..3,
+    ) {
+        let model = read::from_config_value(&config(kind, layers, kv)).unwrap();
+        let own = peak_requested_bytes(&model, &setup(batch, seq, numbers));
+        prop_assert!(peak_requested_bytes(&model, &setup(batch + 1, seq, numbers)) >= own);
+        prop_assert!(peak_requested_bytes(&model, &setup(batch, seq + 1, numbers)) >= own);
+        let deeper = read::from_config_value(&config(kind, layers + 1, kv)).unwrap();
+        prop_assert!(peak_requested_bytes(&deeper, &setup(batch, seq, numbers)) >= own);
+        let checkpointed = Setup { checkpointing: true, ..setup(batch, seq, numbers) };
+        prop_assert!(peak_requested_bytes(&model, &checkpointed) <= own + 16 * seq);
+    }
+
+    #[test]
+    fn any_configuration_is_read_or_refused(text in "\\{(\"(model_type|hidden_size|num_hidden_layers|num_attention_heads)\":(\"llama\"|\"x\"|[0-9]{1,20}|-1|null|\\[\\]),?){0,4}\\}") {
+        if let Ok(model) = read::from_config(text.as_bytes()) && model.layers() < 200 {
+            let answer = estimate(&model, &Setup::training(1, 8));
+            prop_assert!(answer.peak_requested_bytes > 0);
+        }
+    }
+}
+
+#[test]
+fn zero_3_over_n_ranks_approaches_an_nth_of_what_is_sharded() {
+    let model = read::named("qwen2.5-0.5b").unwrap();
+    let mut setup = Setup::training(1, 8);
+    let whole = estimate(&model, &setup);
+    setup.parallel.sharding = Sharding::Zero3;
+    setup.parallel.world_size = 64;
+    let shard = estimate(&model, &setup);
+    let sum = |breakdown: &highwater_estimate::Breakdown| {
+        breakdown.parameter + breakdown.gradient + breakdown.optimizer_state
+    };
+    let states = whole.parameters * 4 * 4;
+    assert!(sum(&shard.breakdown) <= states / 64 + (1 << 20), "{:?}", shard.breakdown);
+}

@@ -1,0 +1,70 @@
+//! Why nothing can be said of any GPU, in a sentence and with what to do about it.
+
+use nvml_wrapper::error::NvmlError;
+
+/// No GPU can be watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Absence {
+    /// The driver's library is not there.
+    #[error("no NVIDIA driver is installed here: `{library}` cannot be loaded")]
+    NoLibrary {
+        /// What was looked for.
+        library: String,
+        /// What the loader said.
+        cause: String,
+    },
+    /// The library is there, the driver does not answer.
+    #[error("the NVIDIA driver does not answer: {cause}")]
+    NoDriver {
+        /// What the library said.
+        cause: String,
+    },
+    /// The library is that of another driver than the one that is loaded.
+    #[error("the NVIDIA driver was updated while it was loaded: its library and its kernel module differ")]
+    Mismatch,
+    /// The driver may not be asked.
+    #[error("this user may not ask the NVIDIA driver")]
+    NotPermitted,
+    /// The driver answers, and has no GPU.
+    #[error("the NVIDIA driver finds no GPU")]
+    NoGpu,
+}
+
+impl Absence {
+    /// What to do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoLibrary { .. } => {
+                "on a machine with a GPU install NVIDIA's driver; in a container start it with `--gpus all`; \
+                 `HIGHWATER_NVML` names the library where it lies elsewhere"
+            }
+            Self::NoDriver { .. } => "is the kernel module loaded? `modprobe nvidia`, then `nvidia-smi`, say more",
+            Self::Mismatch => "restart the machine, or unload and load the `nvidia` kernel modules",
+            Self::NotPermitted => "the device files `/dev/nvidia*` must be readable and writable for this user",
+            Self::NoGpu => {
+                "is it passed to this container or virtual machine? `lspci | grep -i nvidia` shows the cards"
+            }
+        }
+    }
+
+    /// Why, where the sentence does not say it.
+    pub fn cause(&self) -> Option<&str> {
+        match self {
+            Self::NoLibrary { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// What NVML's error at the start means.
+    pub(crate) fn of(library: &str, error: &NvmlError) -> Self {
+        match error {
+            NvmlError::LibloadingError(cause) => {
+                Self::NoLibrary { library: library.to_owned(), cause: cause.to_string() }
+            }
+            NvmlError::LibRmVersionMismatch => Self::Mismatch,
+            NvmlError::NoPermission | NvmlError::OperatingSystem => Self::NotPermitted,
+            other => Self::NoDriver { cause: other.to_string() },
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What was seen at a moment. What is `None` could not be told; [`GpuSample::notes`] say why.
+
+use serde::{Deserialize, Serialize};
+
+/// All GPUs at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Microseconds since the Unix epoch.
+    pub time_us: u64,
+    /// The driver.
+    pub driver: Driver,
+    /// The GPUs in the driver's order; the parts of one in MIG mode follow it.
+    pub gpus: Vec<GpuSample>,
+}
+
+/// The driver's versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    /// As `580.159.04`.
+    pub version: Option<String>,
+    /// The newest CUDA that it runs, as `13.0`.
+    pub cuda: Option<String>,
+}
+
+/// A GPU, or a part of one in MIG mode.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuSample {
+    /// The driver's number, which `CUDA_VISIBLE_DEVICES` may make another in a program.
+    pub index: u32,
+    /// Which part of that GPU this is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigPart>,
+    /// Its product's name.
+    pub name: String,
+    /// As `GPU-…` or `MIG-…`.
+    pub uuid: Option<String>,
+    /// As `9.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<String>,
+    /// Its memory.
+    pub memory: Option<Memory>,
+    /// The window through which the processor sees that memory.
+    pub bar1: Option<Bar1>,
+    /// How busy it is.
+    pub utilization: Option<Utilization>,
+    /// Degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// What it draws.
+    pub power: Option<Power>,
+    /// Errors of its memory.
+    pub ecc: Option<Ecc>,
+    /// The processes on it, the largest first.
+    pub processes: Vec<ProcessSample>,
+    /// Used bytes that belong to no process that is told: those of other containers, or the driver's own.
+    pub unseen_bytes: Option<u64>,
+    /// Whether it has fallen off the bus, or wants a reset.
+    #[serde(default)]
+    pub is_lost: bool,
+    /// What could not be told and why, and what to know of the numbers: a sentence each, without a full stop.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl GpuSample {
+    /// How people call it: `0`, or `0.1` for a part.
+    pub fn label(&self) -> String {
+        match self.mig {
+            Some(part) => format!("{}.{}", self.index, part.index),
+            None => self.index.to_string(),
+        }
+    }
+}
+
+/// Which part of a GPU in MIG mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigPart {
+    /// Its number on that GPU.
+    pub index: u32,
+}
+
+/// A GPU's memory in bytes: `total = used + free + reserved`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// All of it.
+    pub total_bytes: u64,
+    /// In use by programs.
+    pub used_bytes: u64,
+    /// Not in use.
+    pub free_bytes: u64,
+    /// Kept by the driver and the firmware.
+    pub reserved_bytes: u64,
+}
+
+/// The window on the PCI bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bar1 {
+    /// All of it.
+    pub total_bytes: u64,
+    /// In use.
+    pub used_bytes: u64,
+}
+
+/// The part of the last sampling period, of the driver's choice, in which something ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Utilization {
+    /// A kernel ran.
+    pub gpu_percent: u32,
+    /// Memory was read or written.
+    pub memory_percent: u32,
+}
+
+/// Power in milliwatts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Power {
+    /// What it draws now.
+    pub draw_mw: u32,
+    /// What it may draw.
+    pub limit_mw: Option<u32>,
+}
+
+/// Errors of the memory since the driver was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ecc {
+    /// Whether they are looked for.
+    pub is_enabled: bool,
+    /// Mended; `None` where they are not counted.
+    pub corrected: Option<u64>,
+    /// Not mended: a program may have computed with wrong values.
+    pub uncorrected: Option<u64>,
+}
+
+/// A process on a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSample {
+    /// Its number.
+    pub pid: u32,
+    /// What it does there.
+    pub kind: ProcessKind,
+    /// What it holds of the GPU's memory; `None` if the driver does not tell.
+    #[serde(rename = "used_bytes")]
+    pub bytes: Option<u64>,
+    /// Whose it is.
+    pub user: Option<String>,
+    /// Its command line; `None` if it is not to be seen from here.
+    pub command: Option<String>,
+    /// How PyTorch uses that memory, where the process says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torch: Option<TorchSplit>,
+    /// Why there is no split although the process has a socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torch_note: Option<String>,
+}
+
+/// What a process does on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessKind {
+    /// CUDA.
+    Compute,
+    /// Drawing.
+    Graphics,
+    /// Both.
+    Both,
+}
+
+impl ProcessKind {
+    /// As `nvidia-smi` writes it.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Compute => "C",
+            Self::Graphics => "G",
+            Self::Both => "C+G",
+        }
+    }
+}
+
+/// What a process says of one of its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TorchDevice {
+    /// The ordinal within the process.
+    pub device: u32,
+    /// The GPU's, as the driver writes it, with `GPU-` or `MIG-` in front.
+    pub uuid: String,
+    /// In blocks that are handed out.
+    pub allocated_bytes: u64,
+    /// Held from the driver.
+    pub reserved_bytes: u64,
+    /// The most that was handed out at once since it was last asked, exactly.
+    pub peak_allocated_bytes: u64,
+    /// The most that was held at once since it was last asked, exactly.
+    pub peak_reserved_bytes: u64,
+    /// What the process held beside PyTorch's memory as soon as it had a context, if that was seen.
+    pub context_bytes: Option<u64>,
+    /// Whether it is one of several ranks: NCCL holds memory then, else not.
+    pub is_distributed: bool,
+    /// Failed requests, each followed by another try.
+    pub alloc_retries: u64,
+    /// Failed requests that became an error.
+    pub ooms: u64,
+}
+
+/// What the driver says of a process, split: the five parts add up to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TorchSplit {
+    /// The ordinal within the process.
+    pub device: u32,
+    /// In blocks that are handed out.
+    pub allocated_bytes: u64,
+    /// Held from the driver, but not handed out.
+    pub cached_bytes: u64,
+    /// What CUDA itself takes in each process, before anything else.
+    pub context_bytes: u64,
+    /// Taken by libraries and for kernels as they are first used.
+    pub libraries_bytes: u64,
+    /// None of these: another allocator in the process.
+    pub unexplained_bytes: u64,
+    /// The most that was handed out at once since the last look, from PyTorch's own statistics.
+    pub peak_allocated_bytes: u64,
+    /// The most that was held at once since the last look.
+    pub peak_reserved_bytes: u64,
+    /// Libraries in the process that take memory beside PyTorch's.
+    pub libraries: Vec<String>,
+    /// What to know of these numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}

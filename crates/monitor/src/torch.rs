@@ -1,0 +1,112 @@
+//! Asks the processes of a sample that can answer how PyTorch uses their memory.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use crate::recorder::{self, AskError};
+use crate::sample::{GpuSample, Sample, TorchDevice};
+use crate::split;
+
+/// Bytes that are read of the list of a process's mapped files: torch with its libraries has 500 KiB.
+const MAPS_BYTES: u64 = 8 << 20;
+
+/// How long a process that did not answer in time is left alone: a watcher must not wait for it at every look.
+const RESPITE: Duration = Duration::from_secs(2);
+
+/// How long the list of a process's libraries is believed. They are loaded as they are needed.
+const LIBRARIES_LAST: Duration = Duration::from_secs(10);
+
+/// What is known of the processes that answer.
+#[derive(Debug, Default)]
+pub struct TorchWatch {
+    silent: HashMap<u32, (Instant, String)>,
+    libraries: HashMap<u32, (Instant, Vec<&'static str>)>,
+}
+
+impl TorchWatch {
+    /// Adds to a sample how its processes use their memory.
+    pub fn add(&mut self, sample: &mut Sample) {
+        let mut asked: HashMap<u32, Result<Vec<TorchDevice>, String>> = HashMap::new();
+        let gpus_of = count_gpus(sample);
+        for gpu in &mut sample.gpus {
+            for place in 0..gpu.processes.len() {
+                let pid = gpu.processes[place].pid;
+                if !asked.contains_key(&pid) && recorder::has_socket(pid) {
+                    asked.insert(pid, self.ask(pid));
+                }
+                let is_alone = gpus_of.get(&pid) == Some(&1);
+                match asked.get(&pid) {
+                    Some(Ok(devices)) => self.split(gpu, place, devices, is_alone),
+                    Some(Err(why)) => gpu.processes[place].torch_note = Some(why.clone()),
+                    None => {}
+                }
+            }
+        }
+        self.silent.retain(|pid, _| gpus_of.contains_key(pid));
+        self.libraries.retain(|pid, _| gpus_of.contains_key(pid));
+    }
+
+    fn ask(&mut self, pid: u32) -> Result<Vec<TorchDevice>, String> {
+        if let Some((until, why)) = self.silent.get(&pid)
+            && Instant::now() < *until
+        {
+            return Err(why.clone());
+        }
+        self.silent.remove(&pid);
+        recorder::memory(pid).map_err(|error| {
+            let why = error.to_string();
+            if matches!(error, AskError::Io { .. }) {
+                self.silent.insert(pid, (Instant::now() + RESPITE, why.clone()));
+            }
+            why
+        })
+    }
+
+    fn split(&mut self, gpu: &mut GpuSample, place: usize, devices: &[TorchDevice], is_alone: bool) {
+        let told = devices.iter().find(|device| is_same(device, gpu)).or(match devices {
+            // A torch that does not name its devices has but this one.
+            [only] if is_alone => Some(only),
+            _ => None,
+        });
+        let libraries = self.libraries(gpu.processes[place].pid);
+        let process = &mut gpu.processes[place];
+        if let (Some(told), Some(bytes)) = (told, process.bytes) {
+            process.torch = Some(split::split(told, bytes, libraries));
+        }
+    }
+
+    fn libraries(&mut self, pid: u32) -> &[&'static str] {
+        let is_old = self.libraries.get(&pid).is_none_or(|(read, _)| read.elapsed() > LIBRARIES_LAST);
+        if is_old {
+            self.libraries.insert(pid, (Instant::now(), split::libraries(&maps(pid))));
+        }
+        self.libraries.get(&pid).map_or(&[], |(_, names)| names)
+    }
+}
+
+/// On how many GPUs each process is.
+fn count_gpus(sample: &Sample) -> HashMap<u32, usize> {
+    let mut counts = HashMap::new();
+    for process in sample.gpus.iter().flat_map(|gpu| &gpu.processes) {
+        *counts.entry(process.pid).or_default() += 1;
+    }
+    counts
+}
+
+/// Whether a process means this GPU, or this part of one: by what follows `GPU-` or `MIG-`.
+fn is_same(device: &TorchDevice, gpu: &GpuSample) -> bool {
+    let bare = |uuid: &str| uuid.trim_start_matches("GPU-").trim_start_matches("MIG-").to_ascii_lowercase();
+    !device.uuid.is_empty() && gpu.uuid.as_deref().is_some_and(|uuid| bare(uuid) == bare(&device.uuid))
+}
+
+/// A process's mapped files; empty if they are not to be seen.
+fn maps(pid: u32) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(file) = fs::File::open(format!("/proc/{pid}/maps")) {
+        // What was read until it failed still names libraries.
+        let _ = file.take(MAPS_BYTES).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

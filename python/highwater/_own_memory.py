@@ -1,0 +1,50 @@
+"""What the driver says that this process holds of a GPU, by NVML: asked with ctypes, for torch does not bring it along."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+LIBRARY = "libnvidia-ml.so.1"
+
+NOT_AVAILABLE = 2**64 - 1
+"""Where the driver does not tell."""
+
+MAX_PROCESSES = 1024
+
+
+class _Process(ctypes.Structure):
+    """``nvmlProcessInfo_t`` of ``nvml.h``, the third version."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("bytes", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+class OwnMemory:
+    """NVML, loaded; raises ``OSError`` if it cannot be."""
+
+    def __init__(self) -> None:
+        self._library: Any = ctypes.CDLL(os.environ.get("HIGHWATER_NVML") or LIBRARY)
+        if self._library.nvmlInit_v2() != 0:
+            raise OSError("the driver does not answer")
+
+    def bytes_on(self, uuid: str) -> int | None:
+        """What this process holds of the GPU of that name; ``None`` if it is not on it, or the driver does not tell."""
+        handle = ctypes.c_void_p()
+        if self._library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != 0:
+            return None
+        count = ctypes.c_uint(MAX_PROCESSES)
+        processes = (_Process * MAX_PROCESSES)()
+        if self._library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), processes) != 0:
+            return None
+        own = [each.bytes for each in processes[: count.value] if each.pid == os.getpid()]
+        return sum(own) if own and NOT_AVAILABLE not in own else None
+
+    def close(self) -> None:
+        """Lets NVML go."""
+        self._library.nvmlShutdown()

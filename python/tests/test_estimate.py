@@ -1,0 +1,47 @@
+"""`highwater.estimate`."""
+
+import pytest
+
+import highwater
+
+
+def test_a_name_and_a_mapping_give_the_same() -> None:
+    config = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
+    by_name = highwater.estimate("gpt2", batch=4, seq=512)
+    by_config = highwater.estimate(config, batch=4, seq=512)
+    assert by_name.parameters == by_config.parameters == 124_439_808
+    assert by_name.peak_requested_bytes == by_config.peak_requested_bytes
+
+
+def test_the_document_is_that_of_the_command() -> None:
+    answer = highwater.estimate("qwen2.5-0.5b", batch=2, seq=128, dtype="bfloat16", checkpointing=True)
+    assert answer.document["format"] == "highwater-estimate"
+    assert answer.total_bytes == answer.peak_reserved_bytes + answer.context_bytes
+    assert sum(answer.breakdown.values()) == answer.peak_requested_bytes
+
+
+def test_a_model_with_a_configuration_is_taken() -> None:
+    class Config:
+        def to_dict(self) -> dict[str, object]:
+            return {"model_type": "bert"}
+
+    class Model:
+        config = Config()
+
+    assert highwater.estimate(Model(), seq=64).parameters == 109_514_298
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"dtype": "int3"}, {"optimizer": "none"}, {"gpu": "h300"}])
+def test_what_makes_no_sense_is_named(options: dict[str, object]) -> None:
+    with pytest.raises(highwater.SnapshotError):
+        highwater.estimate("gpt2", **options)  # type: ignore[arg-type]
+
+
+def test_heads_that_do_not_divide_are_named() -> None:
+    with pytest.raises(highwater.SnapshotError):
+        highwater.estimate({"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3})
+
+
+def test_other_objects_are_refused() -> None:
+    with pytest.raises(TypeError, match="expected a name"):
+        highwater.estimate(3)
