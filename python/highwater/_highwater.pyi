@@ -6,6 +6,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "__version__",
+    "estimate_json",
     "held_by",
     "instances",
     "keepers",

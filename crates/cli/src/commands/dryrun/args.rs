@@ -11,6 +11,7 @@ use crate::units::parse_size;
 
 /// Options of `highwater dryrun`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "an option each")]
 #[command(
     after_long_help = "The script really runs: it reads its data, writes its files and logs, and takes the values that a \
 GPU would compute as zeros. Only the GPU is imagined. With `--sandbox` its files and those of the programs that it starts go to a \

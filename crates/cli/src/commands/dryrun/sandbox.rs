@@ -39,14 +39,16 @@ pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
 /// `3 files (1.00 KiB), of which 1 would have replaced one that is there; 2 would have been removed`
 fn told(written: &Written) -> String {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let mut text = format!("{} ({})", counted(count(written.files), "file", "files"), size(written.bytes));
-    if written.replaced > 0 {
-        text += &format!(", of which {} would have replaced one that is there", written.replaced);
-    }
-    if written.removed > 0 {
-        text += &format!("; {} would have been removed", written.removed);
-    }
-    text
+    let files = counted(count(written.files), "file", "files");
+    let replaced = match written.replaced {
+        0 => String::new(),
+        replaced => format!(", of which {replaced} would have replaced one that is there"),
+    };
+    let removed = match written.removed {
+        0 => String::new(),
+        removed => format!("; {removed} would have been removed"),
+    };
+    format!("{files} ({}){replaced}{removed}", size(written.bytes))
 }
 
 #[cfg(test)]
