@@ -60,9 +60,6 @@ with-torch:
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
 		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
-	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
-	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --locked \
-		--package highwater --test it dryrun::torch -- --ignored
 	@echo 'torch: only a GPU can run python/tests/test_cuda.py; docs/python-gpu.md has a transcript'
 
 $(VENV)/ready: pyproject.toml

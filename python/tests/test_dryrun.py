@@ -1,4 +1,4 @@
-"""`highwater.dryrun()`, and the budgets that use it. What needs torch needs no GPU: `make torch` runs it."""
+"""`highwater.dryrun()`, and the budgets that use it. What needs torch needs no GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 with_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None or "HIGHWATER_NULLGPU_CARD" in os.environ,
-    reason="needs torch, and begins the dry run itself: `make torch` runs it",
+    reason="needs torch, and begins the dry run itself",
 )
 
 
@@ -67,18 +67,21 @@ def test_what_another_process_cannot_find_is_said(monkeypatch: pytest.MonkeyPatc
 
 
 TESTS = """
-import pytest, torch
+import pytest
 
 @pytest.mark.gpu_memory(peak_reserved="1GiB", dryrun="h100")
 def test_fits():
+    import torch
     torch.nn.Linear(100, 100).cuda()
 
 @pytest.mark.gpu_memory(peak_requested="10MiB", dryrun="h100")
 def test_too_large():
+    import torch
     torch.ones(10 << 20, device="cuda")
 
 @pytest.mark.gpu_memory(peak_requested="10MiB", dryrun="h100")
 def test_fails_by_itself():
+    import torch
     torch.ones(2, device="cuda")
     assert False, "a failure of its own"
 """
