@@ -22,17 +22,27 @@ class _Waiting(importlib.abc.MetaPathFinder):
     def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
         self._name = name
         self._then = then
+        self._looking = False
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None", target: "ModuleType | None" = None
     ) -> "importlib.machinery.ModuleSpec | None":
-        if name != self._name:
+        if name != self._name or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        # It stays until the module is imported: a program may only look whether there is one.
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader, self._then)
+            spec.loader = _Then(spec.loader, self._imported)
         return spec
+
+    def _imported(self, module: ModuleType) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._then(module)
 
 
 class _Then(importlib.abc.Loader):
