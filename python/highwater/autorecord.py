@@ -129,14 +129,19 @@ class _WhenTorchIsImported(importlib.abc.MetaPathFinder):
 
     def __init__(self, target: str) -> None:
         self._target = target
+        self._looking = False
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch":
+        if name != "torch" or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        # It stays after this: a program may only look whether there is a torch, and import it later.
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
             spec.loader = _Then(spec.loader, self._target)
         return spec

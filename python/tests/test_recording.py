@@ -516,6 +516,14 @@ def test_the_environment_records_what_imports_torch(elsewhere: Path, monkeypatch
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_program_that_only_looks_for_torch_first_is_recorded(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWATER_RECORD", "env.pickle")
+    looks = AT_START.replace("import runpy", "import importlib.util; importlib.util.find_spec('torch'); import runpy")
+    done = _run("-c", looks)
+    assert done.stdout.endswith("True\n"), done.stderr
+    assert (elsewhere / "env.pickle").exists()
+
+
 def test_without_the_variable_nothing_happens(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HIGHWATER_RECORD", raising=False)
     assert "False" in _run("-c", AT_START).stdout
