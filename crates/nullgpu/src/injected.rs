@@ -16,6 +16,7 @@ macro_rules! modules {
 modules![
     "sitecustomize.py",
     "highwater_dryrun/__init__.py",
+    "highwater_dryrun/compiled.py",
     "highwater_dryrun/core.py",
     "highwater_dryrun/history.py",
     "highwater_dryrun/importing.py",

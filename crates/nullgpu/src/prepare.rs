@@ -18,6 +18,8 @@ use crate::looked_up;
 pub struct Prepared {
     /// The PyTorch that they are for.
     pub torch: Torch,
+    /// The directory of the stubs.
+    pub stubs: PathBuf,
     /// What is loaded first: the core, then a stub for each library, sorted by soname.
     pub preload: Vec<PathBuf>,
     /// Whether the stubs were there already.
@@ -76,7 +78,7 @@ pub fn prepare(site_packages: &Path, core: &Path, directory: &Path) -> Result<Pr
             return Err(Error::new(path, Kind::Unloadable));
         }
     }
-    Ok(Prepared { torch, preload, cached })
+    Ok(Prepared { torch, stubs: directory, preload, cached })
 }
 
 impl Prepared {

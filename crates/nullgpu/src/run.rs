@@ -267,6 +267,7 @@ impl Run<'_> {
             .envs(sandbox.into_iter().flat_map(Sandbox::variables))
             .env("PYTHONPATH", in_front(python, std::env::var_os("PYTHONPATH")))
             .env("HIGHWATER_DRYRUN", self.wishes(&prepared.preload[0], directory))
+            .envs(compiler_variables(&prepared.stubs, directory))
             .stdout(io::stderr());
         command
     }
@@ -316,6 +317,16 @@ impl Run<'_> {
         };
         (0..started).map(variables).collect()
     }
+}
+
+/// Triton is told where the driver is. What it compiles, and Inductor chooses, is for this run only: a real card's choices are
+/// found in the same caches.
+fn compiler_variables(stubs: &Path, directory: &Path) -> [(&'static str, PathBuf); 3] {
+    [
+        ("TRITON_LIBCUDA_PATH", stubs.to_owned()),
+        ("TRITON_CACHE_DIR", directory.join("triton")),
+        ("TORCHINDUCTOR_CACHE_DIR", directory.join("inductor")),
+    ]
 }
 
 fn in_front(path: &Path, others: Option<OsString>) -> OsString {

@@ -151,6 +151,28 @@ assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
 }
 
 #[test]
+#[ignore = "needs a PyTorch for CUDA with Triton, and a C compiler: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn triton_compiles_what_it_would_for_the_card_and_nothing_of_ours() {
+    let script = "
+import torch
+def step(x, w):
+    return torch.nn.functional.gelu(x @ w).sum()
+x = torch.randn(4096, 4096, device='cuda', dtype=torch.bfloat16)
+w = torch.randn(4096, 4099, device='cuda', dtype=torch.bfloat16, requires_grad=True)
+assert len(torch.overrides._get_current_function_mode_stack()) == 1
+explained = torch._dynamo.explain(step)(x, w)
+assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained
+torch.cuda.memory._record_memory_history()
+torch.compile(step)(x, w).backward()
+assert len(torch.overrides._get_current_function_mode_stack()) == 1, 'it is followed again'
+sizes = {entry['size'] for entry in torch.cuda.memory._snapshot()['device_traces'][0]}
+assert 4096 * 4104 * 2 in sizes, '4,099 columns are padded, as a card would find faster'
+";
+    let (status, answer, err) = with_torch(script, &["--gpu", "h100"]);
+    assert_eq!((status, &answer["ended"]), (0, &"exit".into()), "{err}");
+}
+
+#[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_scripts_that_record_get_what_they_would_on_a_gpu() {
     let script = "

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from highwater_dryrun import core, sizes
+from highwater_dryrun import compiled, core, sizes
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
 from highwater_dryrun.reads import Reads
 
@@ -45,6 +45,8 @@ _UNKNOWN = frozenset(
 _RANDOM = frozenset("randint randint_like randperm random_".split())
 _OVERWRITING = frozenset("copy_ fill_ zero_ random_".split())
 """What these write does not depend on what was there."""
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+"""While it is there, a compiler works out shapes."""
 _DECIDED_BY = {"or": True, "and": False}
 
 
@@ -54,6 +56,8 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.__enter__()
     _hide()
     _see_lists(values)
+    compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
+    compiled.choose_as_on_a_card()
     return values
 
 
@@ -79,7 +83,7 @@ class Values(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in _ABOUT_THE_TENSOR:
+        if name in _ABOUT_THE_TENSOR or torch._C._get_dispatch_mode(_FAKE) is not None:
             return func(*args, **kwargs)
         tensors: "list[torch.Tensor]" = []
         _flatten(args, tensors)
@@ -102,7 +106,7 @@ class Values(TorchFunctionMode):
         if name in _READING:
             return self._read(name, func, args, kwargs, tensors, inputs, out)
         self._follow(name, func, args, kwargs, tensors, inputs, target, before, out)
-        self._note_reads(name, tensors)
+        self.note_reads(name, tensors)
         return out
 
     def _tell(self, name: str, args: Any, kwargs: Any, tensors: Any) -> bool:
@@ -158,7 +162,7 @@ class Values(TorchFunctionMode):
         if inputs is not None and any(tensor.is_cuda for tensor in tensors):
             self._unknown_reads = self._count_unknown()
             return func(*_with(args, inputs), **_with(kwargs, inputs))
-        self._note_reads(name, tensors)
+        self.note_reads(name, tensors)
         return out
 
     def _follow(
@@ -247,8 +251,8 @@ class Values(TorchFunctionMode):
                 results[0].copy_(value)
             self._unknown_reads = self._count_unknown()
 
-    def _note_reads(self, name: str, tensors: Any) -> None:
-        """Notes what the function has read and was not told."""
+    def note_reads(self, name: str, tensors: Any) -> None:
+        """Notes what a function has read since the last one, and was not told."""
         unknown = self._count_unknown()
         if unknown == self._unknown_reads:
             return

@@ -145,7 +145,8 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
     }
     if answer.main.compiled {
         caveats.push(
-            "`torch.compile` chooses kernels by timing them, and nothing takes time here: its scratch memory is an estimate"
+            "`torch.compile` chooses among kernels by timing them, and nothing takes time here: it is told that padding pays, \
+             and takes the first of others; values are not followed in what it compiles"
                 .to_owned(),
         );
     }
