@@ -8,6 +8,10 @@ NPM ?= npm
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
+# Always the same packages, or their dependencies would be built once more with other features. The Python package is
+# maturin's to build.
+WORKSPACE := --workspace --exclude highwater-python --locked
+
 # The environment of the Python package's tests.
 VENV := target/venv
 
@@ -55,11 +59,14 @@ torch: python
 	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 with-torch:
-	$(CARGO) build --locked --package highwater-nullgpu-core --package highwater-nullgpu --package highwater-sandbox --lib --examples
+	$(CARGO) build $(WORKSPACE) --lib --bins --examples
 	mkdir -p target/torch-stubs
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
 		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
+		$(CARGO) test $(WORKSPACE) --test it dryrun::torch -- --ignored
 	@echo 'torch: only a GPU can run python/tests/test_cuda.py; docs/python-gpu.md has a transcript'
 
 $(VENV)/ready: pyproject.toml
@@ -112,13 +119,13 @@ docs:
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
 
 doctests:
-	$(CARGO) test --workspace --exclude highwater-python --doc --locked
+	$(CARGO) test $(WORKSPACE) --doc
 
 tests:
 ifdef NEXTEST
-	$(CARGO) nextest run --workspace --exclude highwater-python --locked
+	$(CARGO) nextest run $(WORKSPACE)
 else
-	$(CARGO) test --workspace --exclude highwater-python --lib --bins --tests --locked
+	$(CARGO) test $(WORKSPACE) --lib --bins --tests
 endif
 
 # The page's style, types and pure functions.
@@ -128,7 +135,7 @@ page: ui
 
 # The page in Chromium, served by the debug binary: 45 s.
 browser: ui
-	$(CARGO) build --locked --bin highwater
+	$(CARGO) build $(WORKSPACE) --bin highwater
 	cd ui && $(NPM) run e2e
 
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of

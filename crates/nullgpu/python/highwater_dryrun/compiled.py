@@ -1,4 +1,4 @@
-"""`torch.compile`: its compiler is to see the program and nothing else, and to choose as it would on a card."""
+"""`torch.compile`: its compiler is to see the program and nothing else."""
 
 from __future__ import annotations
 
@@ -26,18 +26,6 @@ def step_aside(mode: TorchFunctionMode, then: "Callable[[], None]") -> None:
         context.__init__ = init
 
     importing.after("torch._dynamo.eval_frame", hook)
-
-
-def choose_as_on_a_card() -> None:
-    """Where Inductor times two ways, the null GPU takes the same time for both; it is told which is the faster one.
-
-    It pads the operands of a product that is bound by arithmetic and whose rows are not aligned: tensor cores need that.
-    """
-
-    def hook(module: Any) -> None:
-        module._skip_do_bench_times = True
-
-    importing.after("torch._inductor.fx_passes.pad_mm", hook)
 
 
 def _take_out(mode: TorchFunctionMode, then: "Callable[[], None]") -> "Callable[[], None]":

@@ -14,7 +14,7 @@ import weakref
 from types import FrameType, TracebackType
 from typing import Any
 
-from highwater_dryrun import core, importing, notes
+from highwater_dryrun import core, importing, notes, padding
 from highwater_dryrun.history import History
 from highwater_dryrun.settings import Settings
 
@@ -30,6 +30,7 @@ def begin(wanted: Settings) -> None:
     """Begins, now that the program has imported torch."""
     torch = sys.modules["torch"]
     history = History(torch)
+    padding.decide()
     followed = None
     if wanted.values:
         from highwater_dryrun import values

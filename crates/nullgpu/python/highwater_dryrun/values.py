@@ -57,7 +57,6 @@ def begin(assume: "dict[str, str]") -> "Values":
     _hide()
     _see_lists(values)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
-    compiled.choose_as_on_a_card()
     return values
 
 
