@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Compares dry runs of compiled programs with what a real GPU measured, and writes that part of docs/dryrun-accuracy.md.
+
+Standard library only. `--python` names an interpreter with torch 2.11.0+cu130, Triton, transformers 5.17.0 and torchvision; no GPU is
+needed. Everything is compiled: ten minutes.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RECIPE = ROOT / "testdata/recipes/compiled_programs.py"
+MEASURES = ("requested", "allocated", "reserved")
+BEGIN, END = "<!-- compiled -->\n", "<!-- end of compiled -->"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True, help="the interpreter that has torch")
+    parser.add_argument("--highwater", default=ROOT / "target/release/highwater", type=pathlib.Path)
+    given = parser.parse_args()
+    lines = ["| program | requested | allocated | reserved |", "| --- | ---: | ---: | ---: |"]
+    for line in (ROOT / "testdata/peaks/compiled.jsonl").read_text().splitlines():
+        real = json.loads(line)
+        dry = dry_run(given, real["program"])
+        shares = (percent((dry[measure] - real[measure]) / real[measure]) for measure in MEASURES)
+        lines.append(f"| {real['program']} | " + " | ".join(shares) + " |")
+    page = ROOT / "docs/dryrun-accuracy.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    page.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n\n" + END + rest.partition(END)[2])
+    print(f"wrote {page.relative_to(ROOT)}")
+
+
+def dry_run(given, program):
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "peaks.jsonl"
+        recording = pathlib.Path(folder) / "run.pickle"
+        command = [given.highwater, "dryrun", "--gpu", "h200", "--python", given.python, "-o", recording, RECIPE, out, program]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode != 0:
+            sys.exit(ran.stderr)
+        return json.loads(out.read_text())
+
+
+def percent(share):
+    return "0" if share == 0 else f"{share:+.3%}"
+
+
+if __name__ == "__main__":
+    main()
