@@ -145,8 +145,8 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
     }
     if answer.main.compiled {
         caveats.push(
-            "`torch.compile` chooses among kernels by timing them, and nothing takes time here: it is told that padding pays, \
-             and takes the first of others; values are not followed in what it compiles"
+            "`torch.compile` chooses among kernels by timing them, and nothing takes time here: operands are padded where \
+             an H200 found that faster, and the first of other kernels is taken; values are not followed in what it compiles"
                 .to_owned(),
         );
     }
