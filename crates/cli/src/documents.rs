@@ -158,7 +158,7 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
             Problem::new("the configuration describes no model that can be estimated").because(error)
         })?
     } else {
-        estimate::model::find(model)?.architecture().map_err(estimate::undescribed)?
+        estimate::model::find(model)?.architecture()?
     };
     let words = std::iter::once("estimate".to_owned()).chain(options.iter().cloned());
     let parsed = EstimateOptions::try_parse_from(words).map_err(|error| {
@@ -166,8 +166,8 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Problem::new(first)
     })?;
-    let setup = parsed.run.request().setup(&architecture).map_err(estimate::refused)?;
-    Ok(json(&Document::new(&architecture, &setup).map_err(estimate::refused)?))
+    let setup = parsed.run.request().setup(&architecture)?;
+    Ok(json(&Document::new(&architecture, &setup)?))
 }
 
 /// The options of an estimate, without a command line around them.

@@ -69,7 +69,7 @@ fn request(random: &mut Random, configs: &[Map<String, Value>], names: &[&str]) 
         ("pipeline-parallel", 10, json!(random.size(4))),
         ("gpu", 70, json!(CARDS[usize::try_from(random.below(CARDS.len() as u64)).unwrap_or(0)].key)),
         ("torch", 40, random.choice::<TorchRelease>()),
-        ("fit", 1, json!(true)),
+        ("fit", u64::from(random.below(4) == 0), json!(true)),
     ] {
         if random.below(100) < share {
             request.insert(name.to_owned(), value);
@@ -85,16 +85,16 @@ fn request(random: &mut Random, configs: &[Map<String, Value>], names: &[&str]) 
 
 /// A configuration with some numbers changed; now and then one of the catalogue, which takes longer.
 fn model(random: &mut Random, configs: &[Map<String, Value>], names: &[&str]) -> Value {
-    if random.below(200) == 0 {
+    if random.below(1000) == 0 {
         return json!(random.one(names));
     }
     let mut config = configs[usize::try_from(random.below(configs.len() as u64)).unwrap_or(0)].clone();
-    for (field, value) in [
-        ("num_hidden_layers", 1 + random.below(4)),
-        ("vocab_size", 100 + random.below(60_000)),
-        ("intermediate_size", 8 * (1 + random.below(400))),
+    for (field, share, value) in [
+        ("num_hidden_layers", 100, 1 + random.below(3)),
+        ("vocab_size", 50, 100 + random.below(60_000)),
+        ("intermediate_size", 50, 8 * (1 + random.below(400))),
     ] {
-        if config.contains_key(field) && random.below(2) == 0 {
+        if config.contains_key(field) && random.below(100) < share {
             config.insert(field.to_owned(), json!(value));
         }
     }

@@ -30,8 +30,8 @@ impl Problem {
         Problem { error: error.to_string(), causes: error.source().iter().map(ToString::to_string).collect(), hint }
     }
 
-    fn malformed(what: &str, why: impl ToString) -> Problem {
-        Problem { error: what.to_owned(), causes: vec![why.to_string()], hint: None }
+    fn malformed(what: &str, why: &dyn ToString) -> Problem {
+        Problem { error: format!("the {what} is none that can be read"), causes: vec![why.to_string()], hint: None }
     }
 }
 
@@ -57,11 +57,11 @@ pub fn answered(request: &[u8]) -> String {
 }
 
 fn document(request: &[u8]) -> Result<Document, Problem> {
-    let malformed = |why: &dyn ToString| Problem::malformed("the request is none that can be read", why.to_string());
-    let mut options: Map<String, Value> = serde_json::from_slice(request).map_err(|error| malformed(&error))?;
+    let mut options: Map<String, Value> =
+        serde_json::from_slice(request).map_err(|error| Problem::malformed("request", &error))?;
     let model = options.remove("model").unwrap_or_default();
     let model: Model = serde_json::from_value(model)
-        .map_err(|_| Problem::malformed("the model is none that can be read", "neither a name nor a description"))?;
+        .map_err(|_| Problem::malformed("model", &"it is neither a name nor what a file says"))?;
     let is_to_fit = options.remove("fit") == Some(Value::Bool(true));
     let request = Request::from_json(&options)?;
     let architecture = model.architecture()?;
@@ -104,9 +104,9 @@ pub fn choices() -> String {
 }
 
 fn text(answer: Result<impl Serialize, Problem>) -> String {
-    let text = match &answer {
-        Ok(answer) => serde_json::to_string(answer),
-        Err(problem) => serde_json::to_string(problem),
+    let text = match answer {
+        Ok(answer) => serde_json::to_string(&answer),
+        Err(problem) => serde_json::to_string(&problem),
     };
     // What is made of strings, numbers and lists of them is JSON.
     text.unwrap_or_default()

@@ -227,11 +227,11 @@ impl Request {
             ("lora-rank", self.lora_rank.unwrap_or(1)),
         ] {
             if !(1..=MOST).contains(&value) {
-                return Err(out_of_range(name, value));
+                return Err(out_of_range(name, &value));
             }
         }
         if !(0.0..=1.0).contains(&self.lora_dropout) {
-            return Err(no_share("lora-dropout", self.lora_dropout));
+            return Err(no_share("lora-dropout", &self.lora_dropout));
         }
         if let Some(stage @ 4..) = self.zero {
             return Err(RequestError::OutOfRange { name: "zero", value: stage.to_string(), least: 0, most: "3" });
@@ -302,22 +302,22 @@ fn platform(card: &Card, torch: TorchRelease) -> Platform {
     }
 }
 
-fn out_of_range(name: &'static str, value: impl ToString) -> RequestError {
+fn out_of_range(name: &'static str, value: &impl ToString) -> RequestError {
     RequestError::OutOfRange { name, value: value.to_string(), least: 1, most: MOST_IN_WORDS }
 }
 
-fn no_share(name: &'static str, value: impl ToString) -> RequestError {
+fn no_share(name: &'static str, value: &impl ToString) -> RequestError {
     RequestError::OutOfRange { name, value: value.to_string(), least: 0, most: "1" }
 }
 
 fn count(name: &'static str, value: &Value) -> Result<u64, RequestError> {
     let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
-    number.ok_or_else(|| out_of_range(name, shown(value)))
+    number.ok_or_else(|| out_of_range(name, &shown(value)))
 }
 
 fn share(name: &'static str, value: &Value) -> Result<f64, RequestError> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    number.ok_or_else(|| no_share(name, shown(value)))
+    number.ok_or_else(|| no_share(name, &shown(value)))
 }
 
 fn flag(name: &'static str, value: &Value) -> Result<bool, RequestError> {

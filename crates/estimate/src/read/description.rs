@@ -155,10 +155,11 @@ enum Kind {
 /// What a file is, by its name and its first bytes.
 fn kind(name: &str, start: &[u8]) -> Kind {
     let name = name.to_ascii_lowercase();
+    let is = |ending: &str| name.ends_with(ending);
     match () {
-        () if name.ends_with(".safetensors") => Kind::Safetensors,
-        () if name.ends_with(".safetensors.index.json") => Kind::Index,
-        () if start.starts_with(b"GGUF") || name.ends_with(".gguf") => Kind::Gguf,
+        () if is(".safetensors") => Kind::Safetensors,
+        () if is(".safetensors.index.json") => Kind::Index,
+        () if start.starts_with(b"GGUF") || is(".gguf") => Kind::Gguf,
         () => Kind::Config,
     }
 }

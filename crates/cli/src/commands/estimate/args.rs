@@ -21,10 +21,12 @@ use crate::units::parse_size;
   highwater estimate llama3.1-8b --seq 4096 --dtype bfloat16 --lora-rank 16 --fit 24GiB
   highwater estimate gpt2 --batch 8 --seq 512 --sweep batch=1..64
   highwater estimate llama3.2-1b --mode generate --batch 16 --seq 512 --new-tokens 256 --dtype bfloat16
-  highwater estimate gpt2 --batch 8 --seq 512 --against run.pickle")]
+  highwater estimate gpt2 --batch 8 --seq 512 --against run.pickle
+  highwater estimate --web                      the same in the browser, with sliders
+  highwater estimate gpt2 --batch 8 --web -o page.html")]
 pub(crate) struct Args {
     /// The model: a name such as `qwen2.5-1.5b`, a directory, a `config.json`, a `.safetensors` or `.gguf` file, a model of the hub cache
-    #[arg(value_name = "MODEL", required_unless_present = "list")]
+    #[arg(value_name = "MODEL", required_unless_present_any = ["list", "web"])]
     pub(super) model: Option<String>,
     /// List the models that are known by name
     #[arg(long)]
@@ -49,6 +51,28 @@ pub(crate) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
+    /// Open the calculator in the browser, or write it as one page with `-o FILE`
+    #[arg(long, conflicts_with_all = ["list", "fit", "sweep", "method", "against", "terms", "format"])]
+    pub(super) web: bool,
+    #[command(flatten)]
+    pub(super) page: PageArgs,
+}
+
+/// Where the calculator goes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PageArgs {
+    /// With `--web`: write the page to this file, which needs no server and no network, rather than serve it
+    #[arg(short, long, value_name = "FILE", requires = "web")]
+    pub(super) output: Option<PathBuf>,
+    /// With `-o`: overwrite the file if it exists
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
+    /// With `--web`: the port to listen on [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, requires = "web")]
+    pub(super) port: u16,
+    /// With `--web`: only print the address, as over SSH
+    #[arg(long, requires = "web")]
+    pub(super) no_open: bool,
 }
 
 /// How the model is run.

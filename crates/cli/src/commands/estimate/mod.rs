@@ -4,6 +4,7 @@ pub(crate) mod args;
 pub(crate) mod model;
 mod text;
 mod view;
+mod web;
 
 use std::error::Error as _;
 use std::io::Write as _;
@@ -32,9 +33,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             highwater_estimate::read::catalogue_names().try_for_each(|name| writeln!(out, "{name}"))
         });
     }
-    let architecture = model::find(args.model.as_deref().unwrap_or_default())?.architecture().map_err(undescribed)?;
-    let setup = args.run.request().setup(&architecture).map_err(refused)?;
-    let mut document = Document::new(&architecture, &setup).map_err(refused)?;
+    if args.web {
+        return web::run(args);
+    }
+    let (architecture, setup) = asked(args)?;
+    let mut document = Document::new(&architecture, &setup).map_err(Problem::from)?;
     if let Some(limit) = &args.fit {
         document = document.fitted(&architecture, &setup, args::card_bytes(limit)?);
     }
@@ -54,25 +57,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// A model in the words of the library, as a problem.
-pub(crate) fn undescribed(error: DescriptionError) -> Problem {
-    let problem = Problem::new(error.to_string());
-    let problem = match error.source() {
-        Some(cause) => problem.because(cause),
-        None => problem,
-    };
-    match error.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
+/// The model and its set-up.
+fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
+    let architecture = model::find(args.model.as_deref().unwrap_or_default())?.architecture()?;
+    let setup = args.run.request().setup(&architecture)?;
+    Ok((architecture, setup))
+}
+
+impl From<DescriptionError> for Problem {
+    fn from(error: DescriptionError) -> Problem {
+        let problem = Problem::new(error.to_string());
+        let problem = match error.source() {
+            Some(cause) => problem.because(cause),
+            None => problem,
+        };
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
     }
 }
 
-/// A request that makes no sense, as a problem.
-pub(crate) fn refused(error: RequestError) -> Problem {
-    let problem = Problem::new(error.to_string());
-    match error.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Problem {
+        let problem = Problem::new(error.to_string());
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
     }
 }
 

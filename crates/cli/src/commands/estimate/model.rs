@@ -9,7 +9,6 @@ use highwater_estimate::read::{
     Counted, Description, Model, catalogue_names, describe, named, safetensors_index, wanted_bytes,
 };
 
-use super::undescribed;
 use crate::error::Problem;
 
 /// The longest index of a model's weights that is read.
@@ -110,7 +109,7 @@ fn described(path: &Path) -> Result<Description, Problem> {
     let name = path.display().to_string();
     let (start, file_bytes) = read_start(path, 8)?;
     let (bytes, _) = read_start(path, wanted_bytes(&name, &start, file_bytes))?;
-    describe(&name, &bytes, file_bytes).map_err(undescribed)
+    Ok(describe(&name, &bytes, file_bytes)?)
 }
 
 fn of_index(path: &Path) -> Result<Counted, Problem> {
