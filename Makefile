@@ -142,7 +142,8 @@ page: ui
 	cd ui && $(NPM) run check
 	cd ui && $(NPM) test
 
-# The page in Chromium, served by the debug binary: 45 s; and the calculator's arithmetic beside the program's: 40 s.
+# The page in Chromium, served by the debug binary: 45 s; and the calculator's arithmetic beside the program's, in 25 s of processor
+# time.
 browser: ui
 	$(CARGO) build --locked --bin highwater --example requests
 	cd ui && $(NPM) run e2e

@@ -4,7 +4,7 @@ import {computed, effect, signal} from '@preact/signals';
 import {Problem, unpack} from '../data/source';
 import {type Remote, remote} from '../worker/rpc';
 import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
-import {type Model, model, requestOf, type Words, withWords, words} from './inputs';
+import {model, requestOf, type Words, withWords, words} from './inputs';
 import {latest} from './latest';
 import type {Methods} from './worker';
 
@@ -14,9 +14,6 @@ export const estimate = signal<EstimateDocument | null>(null);
 export const problem = signal<Problem | null>(null);
 /** What to change, and for which request it is. */
 export const fit = signal<{request: string; answer: Fit} | null>(null);
-
-/** The question as it stands. */
-const question = computed(() => ({model: model.value, words: words.value}));
 
 /** Trying changes takes dozens of estimates: they begin when nothing has been asked for this long. */
 const REST_MS = 250;
@@ -40,17 +37,17 @@ export async function startAnswers(): Promise<void> {
 }
 
 function answerWith(quick: Remote<Methods>, patient: Remote<Methods>): void {
-  const asked = ({model, words}: {model: Model; words: Words}, isToFit: boolean) => requestOf(model, words, isToFit);
+  const answerOf = (methods: Remote<Methods>, request: string) =>
+    methods.answer(request).catch(error => JSON.stringify(Problem.from(error).body()));
   const askFit = latest(
-    (request: string) => patient.answer(request),
+    (request: string) => answerOf(patient, request),
     (text, request) => {
       const answer = parsed<EstimateDocument>(text);
       if (!isProblem(answer) && answer.fit) fit.value = {request, answer: answer.fit};
     },
   );
   const ask = latest(
-    (now: {model: Model; words: Words}) =>
-      quick.answer(asked(now, false)).catch(error => JSON.stringify(bodyOf(error))),
+    (request: string) => answerOf(quick, request),
     text => {
       const answer = parsed<EstimateDocument>(text);
       if (isProblem(answer)) problem.value = new Problem(answer);
@@ -62,14 +59,14 @@ function answerWith(quick: Remote<Methods>, patient: Remote<Methods>): void {
   );
   let timer: ReturnType<typeof setTimeout> | undefined;
   effect(() => {
-    const now = question.value;
+    const [of, all] = [model.value, words.value];
     clearTimeout(timer);
-    if ('lost' in now.model) {
-      problem.value = lostProblem(now.model.lost);
+    if ('lost' in of) {
+      problem.value = lostProblem(of.lost);
       return;
     }
-    ask(now);
-    timer = setTimeout(() => askFit(asked(now, true)), REST_MS);
+    ask(requestOf(of, all, false));
+    timer = setTimeout(() => askFit(requestOf(of, all, true)), REST_MS);
   });
 }
 
@@ -81,10 +78,6 @@ function lostProblem(name: string): Problem {
     error: `this address was made for the model of a file, \`${name}\`, that was too long for it`,
     hint: 'drop the file on the page: everything else is as it was',
   });
-}
-
-function bodyOf(error: unknown) {
-  return Problem.from(error).body();
 }
 
 /** Sets options. */

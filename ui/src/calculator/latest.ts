@@ -1,8 +1,8 @@
 /** Asks for the newest only: a slider asks faster than anybody answers. */
 
 /**
- * Gives what asks: while one question is being answered, of those that come the last one waits. `settle` gets every answer that
- * no newer question has made stale by then, and whether a question still waits.
+ * Gives what asks: while one question is being answered, of those that come only the last one waits. `settle` gets each answer;
+ * `ask` must not fail.
  */
 export function latest<Q, A>(
   ask: (question: Q) => Promise<A>,

@@ -39,7 +39,7 @@ export function Page() {
         <div class="results">
           {problem.value && <ProblemCard problem={problem.value} />}
           {shown ? (
-            <div class={problem.value ? 'stale' : undefined} aria-hidden={problem.value ? true : undefined}>
+            <div class={problem.value ? 'stale' : undefined} inert={problem.value !== null}>
               <Verdict document={shown} />
               <div class="card-columns">
                 <Phases document={shown} />

@@ -13,7 +13,9 @@ export function Verdict({document}: {document: EstimateDocument}) {
   const {error_band: band, setup} = document;
   return (
     <section class="card verdict" aria-label="Answer">
-      <Headline document={document} />
+      <div aria-live="polite">
+        <Headline document={document} />
+      </div>
       <StackedBar document={document} />
       <p>
         The peak is in <b>{document.peak_phase}</b>: {binary(document.peak_requested_bytes)} requested, ± {band.percent}{' '}
