@@ -1,6 +1,7 @@
 //! `highwater estimate --web`: the calculator in the browser, served or as one page.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use highwater_estimate::read::Model;
 use highwater_viewer::{Options, Viewer, calculator_is_built, write_calculator};
@@ -42,7 +43,9 @@ fn inputs(args: &Args) -> Result<Vec<(String, String)>, Problem> {
             Model::Described(files) => {
                 // What is made of strings, numbers and lists of them is JSON.
                 words.push(("file", serde_json::to_string(&files).unwrap_or_default()));
-                words.push(("from", given.clone()));
+                // Its own name only: the page may be mailed.
+                let name = Path::new(given).file_name().unwrap_or(given.as_ref());
+                words.push(("from", name.to_string_lossy().into_owned()));
             }
         }
     }
