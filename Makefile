@@ -25,11 +25,27 @@ build: ui
 	$(CARGO) build --release --locked --bin highwater
 	$(CARGO) build --release --locked --package highwater-sandbox
 
-# The viewer's page in ui/dist, which the binary embeds: 10 s with its packages, else 1 s.
-ui: ui/dist/app.js
+# The viewer's page and the calculator in ui/dist, which the binary embeds: 10 s with its packages, else 1 s; the calculator's
+# WebAssembly takes 30 s of processor time from nothing.
+ui: ui/dist/app.js ui/dist/calculator.html
 
 ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell find ui/src ui/public -type f)
 	cd ui && $(NPM) run build
+
+# The arithmetic of `highwater estimate --web` is the program's own, as WebAssembly: where Rust lacks the target it is installed,
+# and where that cannot be, the program is built without the calculator, and says so.
+WASM_TARGET := wasm32-unknown-unknown
+WASM := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/web/highwater_estimate_web.wasm
+ui/dist/calculator.html: ui/dist/app.js ui/pack-calculator.mjs Cargo.lock \
+		$(shell find crates/estimate-web crates/estimate crates/allocator crates/cards -path '*/src/*.rs' -o -name Cargo.toml)
+	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" || rustup target add $(WASM_TARGET) || true
+	@if test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))"; then \
+		$(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \
+		cd ui && $(NPM) run build:calculator -- "$(abspath $(WASM))"; \
+	else \
+		echo 'ui: without the calculator of `highwater estimate --web`, which needs the target $(WASM_TARGET) of Rust:'; \
+		echo 'ui: `rustup target add $(WASM_TARGET)`, or the package of your system that has its standard library'; \
+	fi
 
 ui/node_modules/.package-lock.json: ui/package-lock.json
 	cd ui && $(NPM) ci --no-audit --no-fund
@@ -133,9 +149,10 @@ page: ui
 	cd ui && $(NPM) run check
 	cd ui && $(NPM) test
 
-# The page in Chromium, served by the debug binary: 45 s.
+# The page in Chromium, served by the debug binary: 45 s; and the calculator's arithmetic beside the program's, in 25 s of processor
+# time.
 browser: ui
-	$(CARGO) build $(WORKSPACE) --bin highwater
+	$(CARGO) build $(WORKSPACE) --bin highwater --example requests
 	cd ui && $(NPM) run e2e
 
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of

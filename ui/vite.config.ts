@@ -1,9 +1,12 @@
 import {defineConfig} from 'vite';
 
-// Two bundles without a shared chunk, under names that do not change: the program embeds them. `--mode` says which.
+// Bundles without a shared chunk, under names that do not change: the program embeds them. `--mode` says which. The calculator's
+// two are put into a page of their own (`pack-calculator.mjs`).
 const entries: Record<string, string> = {
   app: 'src/main.tsx',
   worker: 'src/worker/main.ts',
+  calculator: 'src/calculator/main.tsx',
+  'calculator-worker': 'src/calculator/worker.ts',
 };
 
 export default defineConfig(({mode}) => ({
@@ -11,7 +14,7 @@ export default defineConfig(({mode}) => ({
   oxc: {jsx: {runtime: 'automatic', importSource: 'preact'}},
   build: {
     target: 'es2023',
-    outDir: 'dist',
+    outDir: mode.startsWith('calculator') ? 'dist/calculator' : 'dist',
     emptyOutDir: mode === 'app',
     modulePreload: false,
     reportCompressedSize: false,

@@ -12,6 +12,9 @@ export const ROOT = resolve(import.meta.dirname, '../..');
 /** The binary that is tested: of the debug build, which the other tests need as well. */
 export const HIGHWATER = process.env.HIGHWATER ?? join(ROOT, 'target/debug/highwater');
 
+/** The calculator, which is missing where Rust cannot make WebAssembly: `make ui` says so. */
+export const CALCULATOR = join(ROOT, 'ui/dist/calculator.html');
+
 const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
 /** A recording of the tests. */
@@ -49,7 +52,7 @@ export function live(file: string, entry: number): LiveBlock[] {
   return JSON.parse(run('live', file, '--at', String(entry), '--format', 'json')).blocks;
 }
 
-/** A running `highwater view`. */
+/** A running `highwater view`, or another command that serves. */
 export class Server {
   readonly address: string;
   private readonly child: ChildProcess;
@@ -59,15 +62,19 @@ export class Server {
     this.address = address;
   }
 
-  static async start(...files: string[]): Promise<Server> {
-    const child = spawn(HIGHWATER, ['view', '--no-open', ...files], {stdio: ['ignore', 'pipe', 'inherit']});
+  static start(...files: string[]): Promise<Server> {
+    return Server.of('view', '--no-open', ...files);
+  }
+
+  static async of(...args: string[]): Promise<Server> {
+    const child = spawn(HIGHWATER, args, {stdio: ['ignore', 'pipe', 'inherit']});
     let said = '';
     for await (const text of child.stdout!) {
       said += text;
       const address = /http:\/\/\S+/.exec(said)?.[0];
       if (address) return new Server(child, address);
     }
-    throw new Error(`highwater view ended: ${said}`);
+    throw new Error(`highwater ${args[0]} ended: ${said}`);
   }
 
   /** Ends it as Ctrl-C does; gives its exit status. */

@@ -5,6 +5,7 @@ use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
 use highwater_analysis::budget::{Amount, Measure, check as checked};
 use highwater_analysis::view::ReportView;
+use highwater_estimate::Document;
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 
@@ -157,7 +158,7 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
             Problem::new("the configuration describes no model that can be estimated").because(error)
         })?
     } else {
-        estimate::model::find(model)?
+        estimate::model::find(model)?.architecture()?
     };
     let words = std::iter::once("estimate".to_owned()).chain(options.iter().cloned());
     let parsed = EstimateOptions::try_parse_from(words).map_err(|error| {
@@ -165,7 +166,8 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Problem::new(first)
     })?;
-    Ok(json(&estimate::view_of(&architecture, &parsed.run.setup(&architecture)?)?))
+    let setup = parsed.run.request().setup(&architecture)?;
+    Ok(json(&Document::new(&architecture, &setup)?))
 }
 
 /// The options of an estimate, without a command line around them.

@@ -361,7 +361,8 @@ fn at_peak(run: &Run, walk: &Walk) -> (Breakdown, Vec<Term>) {
         })
         .collect();
     terms.sort_by(|a, b| {
-        b.bytes.cmp(&a.bytes).then_with(|| (a.part, a.name, &a.formula).cmp(&(b.part, b.name, &b.formula)))
+        let words = |term: &Term| (term.part, term.name, term.category);
+        b.bytes.cmp(&a.bytes).then_with(|| words(a).cmp(&words(b))).then_with(|| a.formula.cmp(&b.formula))
     });
     (breakdown, terms)
 }

@@ -8,12 +8,15 @@
 
 mod advise;
 mod architecture;
+mod choices;
+mod document;
 mod dtype;
 mod estimate;
 mod models;
 mod ops;
 mod optimizer;
 pub mod read;
+mod request;
 mod reserve;
 mod run;
 mod setup;
@@ -24,10 +27,16 @@ mod unknown;
 
 pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding_the_loss_only, simple};
 pub use architecture::*;
+pub use choices::Choice;
+/// The cards that can be named.
+pub use highwater_cards::{CARDS, Card};
+
+pub use document::{CardView, Document, FitView, SetupView};
 pub use dtype::DType;
 pub use estimate::{
     Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,
 };
+pub use request::{DEFAULT_CARD, Request, RequestError};
 pub use setup::*;
 pub use shape::{Dim, Shape, dim};
 pub use tape::Category;

@@ -32,7 +32,8 @@ pub(crate) async fn guard(State(served): State<Arc<Served>>, request: Request, n
         Err(problem) => problem.into_response(),
     };
     for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        // The calculator has a policy of its own.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }

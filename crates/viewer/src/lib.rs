@@ -12,6 +12,7 @@
 //! - Nothing is fetched from anywhere, neither by the server nor by the page.
 
 mod assets;
+mod calculator;
 mod error;
 mod files;
 mod guard;
@@ -23,7 +24,8 @@ mod server;
 mod token;
 mod upload;
 
-pub use assets::is_built as ui_is_built;
+pub use assets::{calculator_is_built, is_built as ui_is_built};
+pub use calculator::write_calculator;
 pub use error::Error;
 pub use html::{PageOptions, write_page};
 pub use problem::Problem;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RANGE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
 use crate::assets;
+use crate::calculator::{content_security_policy, write_calculator};
 use crate::guard::guard;
 use crate::problem::Problem;
 use crate::reader::WhatIf;
@@ -38,6 +39,7 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/app.js", get(|| async { page("text/javascript; charset=utf-8", assets::APP) }))
         .route("/{token}/worker.js", get(|| async { page("text/javascript; charset=utf-8", assets::WORKER) }))
         .route("/{token}/app.css", get(|| async { page("text/css; charset=utf-8", assets::STYLE) }))
+        .route("/{token}/calculator.html", get(calculator))
         .route("/{token}/api/files", get(list).post(drop_file))
         .route("/{token}/api/files/{id}/manifest", get(manifest))
         .route("/{token}/api/files/{id}/sections/{*name}", get(section))
@@ -63,6 +65,16 @@ fn page(kind: &'static str, bytes: &'static [u8]) -> Response {
 
 fn answer(kind: &'static str, bytes: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static(kind))], bytes.into()).into_response()
+}
+
+/// The calculator of `highwater estimate --web`.
+async fn calculator(State(served): State<Arc<Served>>) -> Answer {
+    let failed = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be made");
+    let mut page = Vec::new();
+    write_calculator(&mut page, &served.inputs).map_err(|error| failed().because(&error))?;
+    let policy = HeaderValue::try_from(content_security_policy());
+    let policy = policy.unwrap_or(HeaderValue::from_static("default-src 'none'"));
+    Ok(([(CONTENT_SECURITY_POLICY, policy)], answer("text/html; charset=utf-8", page)).into_response())
 }
 
 async fn list(State(served): State<Arc<Served>>) -> Answer {

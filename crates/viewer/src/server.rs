@@ -14,7 +14,7 @@ use crate::routes::router;
 use crate::token::Token;
 
 /// How to serve.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The port; 0 takes any that is free.
     pub port: u16,
@@ -22,6 +22,8 @@ pub struct Options {
     pub device: Option<u32>,
     /// Strip the directories from all paths.
     pub redact: bool,
+    /// What the calculator begins with: see [`write_calculator`](crate::write_calculator).
+    pub inputs: Vec<(String, String)>,
 }
 
 /// What the routes know.
@@ -29,6 +31,7 @@ pub(crate) struct Served {
     pub(crate) shelf: Shelf,
     pub(crate) token: Token,
     pub(crate) port: u16,
+    pub(crate) inputs: Vec<(String, String)>,
 }
 
 /// A server that has its address, and is already reading.
@@ -54,7 +57,7 @@ impl Viewer {
     /// If the port is taken, or there are no random numbers for a token. A file that cannot be read is none: the page
     /// says so.
     pub fn open(files: &[PathBuf], options: &Options) -> Result<Self, Error> {
-        let Options { port, device, redact } = *options;
+        let Options { port, device, redact, .. } = *options;
         let listen = |source| Error::Listen { port, source };
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
@@ -64,12 +67,17 @@ impl Viewer {
         for file in files {
             shelf.add_path(file);
         }
-        Ok(Self { listener, served: Arc::new(Served { shelf, token, port }) })
+        Ok(Self { listener, served: Arc::new(Served { shelf, token, port, inputs: options.inputs.clone() }) })
     }
 
     /// Where the page is.
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.served.port, self.served.token)
+    }
+
+    /// Where the calculator is.
+    pub fn calculator_address(&self) -> String {
+        format!("{}calculator.html", self.address())
     }
 
     /// Waits a moment for the files. Their failures, if nothing of any of them can be shown.

@@ -124,6 +124,17 @@ fn the_page_comes_with_what_it_may_do() {
 }
 
 #[test]
+fn the_calculator_has_its_own_policy_and_no_other_page_may_frame_it() {
+    let answer = Served::new(&[]).get("calculator.html");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let policy = answer.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(policy.ends_with("; frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("'self'") && !policy.contains("connect-src"), "it asks nobody: {policy}");
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}
+
+#[test]
 fn sections_are_those_of_the_analysis() {
     let name = "gpt2_late_recording";
     let served = Served::new(&[recording(name)]);

@@ -17,6 +17,7 @@ import {
 } from '../state/session';
 import * as store from '../state/store';
 import {isHelpOpen} from './help';
+import {ThemeButton} from './theme-button';
 
 export function Header() {
   return (
@@ -27,6 +28,17 @@ export function Header() {
       <ViewTabs />
       <span class="spring" />
       <Search />
+      {dataSource().isServed && (
+        <a
+          class="tab"
+          href="calculator.html"
+          target="_blank"
+          title="What a model needs, before it is run"
+          rel="noopener"
+        >
+          Calculator
+        </a>
+      )}
       <ThemeButton />
       <button type="button" class="plain" title="Help (?)" aria-label="Help" onClick={() => (isHelpOpen.value = true)}>
         ?
@@ -201,22 +213,5 @@ function Search() {
         </span>
       )}
     </search>
-  );
-}
-
-function ThemeButton() {
-  const next = {system: 'light', light: 'dark', dark: 'system'} as const;
-  const sign = {system: '◐', light: '☀', dark: '☾'} as const;
-  const theme = store.theme.value;
-  return (
-    <button
-      type="button"
-      class="plain"
-      title={`Theme: ${theme}. Change to ${next[theme]}`}
-      aria-label={`Theme: ${theme}`}
-      onClick={() => (store.theme.value = next[theme])}
-    >
-      {sign[theme]}
-    </button>
   );
 }

@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// If a file is not there, nothing of any file can be shown, or the port is taken.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let files = files(&args.files)?;
-    let options = Options { port: args.port, device: args.device, redact: args.redact };
+    let options = Options { port: args.port, device: args.device, redact: args.redact, ..Options::default() };
     let viewer = Viewer::open(&files, &options).map_err(|error| stopped(&error))?;
     if let Some(failures) = viewer.failures(PATIENCE) {
         let mut failures = failures.iter().map(failed);
@@ -65,9 +65,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         _ => counted(files.len(), "snapshot", "snapshots"),
     };
     to_stdout(|out| writeln!(out, "Viewing {what} at {address}\nCtrl-C ends it"))?;
-    if !args.no_open
-        && let Err(error) = open::that_detached(&address)
-    {
+    serve(viewer, &address, args.no_open)
+}
+
+/// Opens the browser at an address, and serves until Ctrl-C.
+///
+/// # Errors
+/// If the network fails.
+pub(crate) fn serve(viewer: Viewer, address: &str, no_open: bool) -> anyhow::Result<()> {
+    if !no_open && let Err(error) = open::that_detached(address) {
         note(&format!("no browser could be opened ({error}): open the address yourself"))?;
     }
     viewer
@@ -78,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// A server that does not run.
-fn stopped(error: &highwater_viewer::Error) -> Problem {
+pub(crate) fn stopped(error: &highwater_viewer::Error) -> Problem {
     let problem = Problem::new(error.to_string());
     let problem = match std::error::Error::source(error) {
         Some(cause) => problem.because(cause),

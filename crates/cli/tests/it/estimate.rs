@@ -118,3 +118,29 @@ fn what_is_beyond_the_model_or_not_known_is_said() {
     assert!(custom["error_band"]["percent"].as_f64().unwrap() >= 40.0);
     assert!(custom["assumptions"].to_string().contains("`wonder` is not known"));
 }
+
+#[test]
+fn the_calculator_is_written_once_and_begins_with_what_was_given() {
+    let folder = TempDir::new().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    let words = ["gpt2", "--batch", "8", "--checkpointing", "--web", "-o", page];
+    if !highwater_viewer::calculator_is_built() {
+        assert!(refused(&words).contains("no calculator"));
+        return;
+    }
+    assert_eq!(estimate(&words).0, 0);
+    let text = fs::read_to_string(page).unwrap();
+    // `model=gpt2&batch=8&checkpointing=true`
+    assert!(text.contains("id=\"inputs\">bW9kZWw9Z3B0MiZiYXRjaD04JmNoZWNrcG9pbnRpbmc9dHJ1ZQ==</script>"));
+    assert!(refused(&words).contains("exists already"));
+    assert_eq!(estimate(&[&words[..], &["--force"]].concat()).0, 0);
+    assert!(refused(&["no-such-model", "--web"]).contains("no name that is known"));
+}
+
+#[test]
+fn what_belongs_to_the_calculator_needs_it() {
+    assert!(refused(&["gpt2", "-o", "page.html"]).contains("--web"));
+    assert!(refused(&["gpt2", "--web", "--format", "json"]).contains("cannot be used with"));
+    assert!(refused(&["gpt2", "--optimizer", "best"]).contains("adamw-fused"));
+}

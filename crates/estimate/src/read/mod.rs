@@ -3,11 +3,13 @@
 
 mod catalogue;
 mod config;
+mod description;
 mod fields;
 mod weights;
 
 pub use catalogue::{catalogue_names, named};
 pub use config::{from_config, from_config_value};
+pub use description::{Description, DescriptionError, Model, describe, wanted_bytes};
 pub use fields::ConfigError;
 pub use weights::{
     Counted, GGUF_HEADER_LIMIT, HeaderError, SAFETENSORS_HEADER_LIMIT, gguf_header, safetensors_header,

@@ -3,10 +3,11 @@
 //! # Source
 //! The safetensors format (`huggingface/safetensors`, README); GGUF (`ggml-org/ggml`, `docs/gguf.md`), versions 2 and 3.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::config::from_config_value;
+use super::description::Description;
 use crate::architecture::{Architecture, Body, Evidence, Unknown};
 use crate::dtype::DType;
 
@@ -53,13 +54,14 @@ pub enum HeaderError {
 }
 
 /// What a header says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Numbers in all tensors.
     pub parameters: u64,
     /// Numbers in the largest.
     pub largest: u64,
     /// The type of most of them, where it is one to compute in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<DType>,
 }
 
@@ -164,7 +166,7 @@ pub fn safetensors_index(index: &[u8]) -> Result<Vec<String>, HeaderError> {
 ///
 /// # Errors
 /// [`HeaderError`]: it is no GGUF file, or its header is cut short or hostile.
-pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Architecture, HeaderError> {
+pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Description, HeaderError> {
     let mut cursor = Cursor { bytes, at: 0, file_bytes };
     if cursor.take(4)? != b"GGUF" {
         return Err(HeaderError::NotGguf { at: 0, what: "expected `GGUF`" });
@@ -196,10 +198,16 @@ pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Architecture, Header
         counted.parameters = counted.parameters.saturating_add(numbers);
         counted.largest = counted.largest.max(numbers);
     }
-    Ok(of_gguf(&metadata, &counted))
+    Ok(Description {
+        config: Some(Value::Object(config_of(&metadata))),
+        counted: Some(counted),
+        is_gguf: true,
+        name: None,
+    })
 }
 
-fn of_gguf(metadata: &Map<String, Value>, counted: &Counted) -> Architecture {
+/// The configuration that the metadata amount to.
+fn config_of(metadata: &Map<String, Value>) -> Map<String, Value> {
     let kind = metadata.get("general.architecture").and_then(Value::as_str).unwrap_or("unknown");
     let number = |name: &str| metadata.get(&format!("{kind}.{name}")).and_then(Value::as_u64);
     let mut config = Map::new();
@@ -224,12 +232,7 @@ fn of_gguf(metadata: &Map<String, Value>, counted: &Counted) -> Architecture {
     {
         config.insert("vocab_size".to_owned(), json!(count));
     }
-    let mut architecture = from_config_value(&Value::Object(config)).unwrap_or_else(|_| counted.architecture(kind));
-    architecture.counted_parameters = Some(counted.parameters);
-    architecture
-        .assumptions
-        .push("read from a GGUF header: weights are estimated in the type of `--dtype`, not quantised".to_owned());
-    architecture
+    config
 }
 
 /// Where in the header the reader is.

@@ -102,6 +102,8 @@ class Values(TorchFunctionMode):
         finally:
             if told:
                 core.answer_reads([])
+                # What else it reads checks what it was told.
+                self._unknown_reads = self._count_unknown()
         if name in _READING:
             return self._read(name, func, args, kwargs, tensors, inputs, out)
         self._follow(name, func, args, kwargs, tensors, inputs, target, before, out)

@@ -1,7 +1,8 @@
 /** Fragmentation, the allocator's settings, the version of torch, and what was odd in the file. */
 
 import {binary, count, percent} from '../../model/units';
-import {EntryLink, Prose} from './go';
+import {Prose} from '../../ui/prose';
+import {EntryLink} from './go';
 import {type DeviceReport, type Report, settingWords} from './report';
 
 /** Each measure with its definition: no single one is honest alone. */

@@ -1,7 +1,8 @@
 /** What to look at, each with the places that it speaks of; and the out-of-memory errors. */
 
 import {binary, count} from '../../model/units';
-import {EntryLink, PlaceButtons, Prose} from './go';
+import {Prose} from '../../ui/prose';
+import {EntryLink, PlaceButtons} from './go';
 import {
   type DeviceReport,
   type Finding,

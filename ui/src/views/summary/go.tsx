@@ -61,8 +61,3 @@ export function EntryLink({entry, words}: {entry: number; words: string}) {
     </button>
   );
 }
-
-/** Text with `code` between backticks: as elements, never as markup. */
-export function Prose({text}: {text: string}) {
-  return <>{text.split('`').map((part, i) => (i % 2 === 0 ? part : <code key={i}>{part}</code>))}</>;
-}

@@ -6,10 +6,11 @@ import * as store from '../../state/store';
 import {useAnswer} from '../../ui/answer';
 import {copyText} from '../../ui/copy';
 import {ProblemCard} from '../../ui/problem';
+import {Prose} from '../../ui/prose';
 import {CallSites, Categories} from './call-sites';
 import {Facts} from './facts';
 import {Findings} from './findings';
-import {Prose} from './go';
+
 import {LifetimeHistograms, SizeHistogram} from './histograms';
 import {Iterations} from './iterations';
 import type {Report} from './report';

@@ -1,7 +1,8 @@
 /** Runs: under which settings, with how much memory, and how each ended. */
 
 import {binary, count} from '../../model/units';
-import {EntryLink, Prose} from '../summary/go';
+import {Prose} from '../../ui/prose';
+import {EntryLink} from '../summary/go';
 import {frameWords} from '../summary/report';
 import {LineSwatch} from './chart';
 import {type Line, lineId} from './lines';

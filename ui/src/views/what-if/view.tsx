@@ -6,7 +6,7 @@ import {count} from '../../model/units';
 import type {Opened} from '../../state/session';
 import {copyText} from '../../ui/copy';
 import {ProblemCard} from '../../ui/problem';
-import {Prose} from '../summary/go';
+import {Prose} from '../../ui/prose';
 import {askStudy, type Questions, questionsOf} from './asking';
 import {Alarms, EmptyCaches, LongLived, Waterfall} from './causes';
 import {WhatIfChart} from './chart';

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use highwater_analysis::whatif::cards::{CARDS, Card};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use highwater_estimate::{
-    Architecture, Attention, CacheKind, DType, Keep, Lora, LoraTargets, Loss, Mode, Optimizer, Parallel, Platform,
-    Quantisation, Setup, Sharding, TorchRelease,
+    Attention, CARDS, CacheKind, Card, Choice, DType, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
+    TorchRelease,
 };
 
 use crate::args::Format;
@@ -21,10 +21,12 @@ use crate::units::parse_size;
   highwater estimate llama3.1-8b --seq 4096 --dtype bfloat16 --lora-rank 16 --fit 24GiB
   highwater estimate gpt2 --batch 8 --seq 512 --sweep batch=1..64
   highwater estimate llama3.2-1b --mode generate --batch 16 --seq 512 --new-tokens 256 --dtype bfloat16
-  highwater estimate gpt2 --batch 8 --seq 512 --against run.pickle")]
+  highwater estimate gpt2 --batch 8 --seq 512 --against run.pickle
+  highwater estimate --web                      the same in the browser, with sliders
+  highwater estimate gpt2 --batch 8 --web -o page.html")]
 pub(crate) struct Args {
     /// The model: a name such as `qwen2.5-1.5b`, a directory, a `config.json`, a `.safetensors` or `.gguf` file, a model of the hub cache
-    #[arg(value_name = "MODEL", required_unless_present = "list")]
+    #[arg(value_name = "MODEL", required_unless_present_any = ["list", "web"])]
     pub(super) model: Option<String>,
     /// List the models that are known by name
     #[arg(long)]
@@ -49,6 +51,28 @@ pub(crate) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
+    /// Open the calculator in the browser, or write it as one page with `-o FILE`
+    #[arg(long, conflicts_with_all = ["list", "fit", "sweep", "method", "against", "terms", "format"])]
+    pub(super) web: bool,
+    #[command(flatten)]
+    pub(super) page: PageArgs,
+}
+
+/// Where the calculator goes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PageArgs {
+    /// With `--web`: write the page to this file, which needs no server and no network, rather than serve it
+    #[arg(short, long, value_name = "FILE", requires = "web")]
+    pub(super) output: Option<PathBuf>,
+    /// With `-o`: overwrite the file if it exists
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
+    /// With `--web`: the port to listen on [default: one that is free]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, requires = "web")]
+    pub(super) port: u16,
+    /// With `--web`: only print the address, as over SSH
+    #[arg(long, requires = "web")]
+    pub(super) no_open: bool,
 }
 
 /// How the model is run.
@@ -67,23 +91,23 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TYPE", value_parser = dtype)]
     pub(crate) autocast: Option<DType>,
     /// The optimizer
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) optimizer: OptimizerName,
+    #[arg(long, default_value = "adamw", value_parser = choice::<Optimizer>())]
+    pub(crate) optimizer: Optimizer,
     /// The implementation of attention
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) attention: AttentionName,
+    #[arg(long, default_value = "sdpa", value_parser = choice::<Attention>())]
+    pub(crate) attention: Attention,
     /// Gradient checkpointing
     #[arg(long)]
     pub(crate) checkpointing: bool,
     /// What the loss is computed from
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) loss: LossName,
+    #[arg(long, default_value = "labels", value_parser = choice::<Loss>())]
+    pub(crate) loss: Loss,
     /// What the script holds until the next forward pass is over: the model's output, or the loss only
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) keep: KeepName,
+    #[arg(long, default_value = "outputs", value_parser = choice::<Keep>())]
+    pub(crate) keep: Keep,
     /// What the script does
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) mode: ModeName,
+    #[arg(long, default_value = "train", value_parser = choice::<Mode>())]
+    pub(crate) mode: Mode,
     /// Tokens to generate
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) new_tokens: u64,
@@ -97,14 +121,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) lora_rank: Option<u64>,
     /// Which layers have adapters
-    #[arg(long, value_enum, default_value_t, requires = "lora_rank")]
-    pub(crate) lora_targets: TargetsName,
+    #[arg(long, default_value = "query-value", value_parser = choice::<LoraTargets>(), requires = "lora_rank")]
+    pub(crate) lora_targets: LoraTargets,
     /// Dropout before the adapters
     #[arg(long, value_name = "P", default_value_t = 0.0, requires = "lora_rank")]
     pub(crate) lora_dropout: f64,
     /// Keep the frozen weights in 4 bits (`QLoRA`): `nf4`, or `nf4-double`
-    #[arg(long, value_enum, requires = "lora_rank")]
-    pub(crate) quantise: Option<QuantiseName>,
+    #[arg(long, value_parser = choice::<Quantisation>(), requires = "lora_rank")]
+    pub(crate) quantise: Option<Quantisation>,
     /// Stage of `ZeRO` over the ranks of `--world-size`
     #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3), conflicts_with = "fsdp")]
     pub(crate) zero: Option<u8>,
@@ -121,144 +145,44 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pipeline_parallel: u64,
     /// The card, which decides kernels and workspaces
-    #[arg(long, value_name = "CARD", default_value = "h200", value_parser = card)]
+    #[arg(long, value_name = "CARD", default_value = highwater_estimate::DEFAULT_CARD, value_parser = card)]
     pub(crate) gpu: &'static Card,
     /// The release of PyTorch whose rules hold
     #[arg(long, value_name = "VERSION", default_value = "2.11", value_parser = release)]
     pub(crate) torch: TorchRelease,
 }
 
-macro_rules! names {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident),* $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-        pub(crate) enum $name { $($(#[$doc])* $variant),* }
-    };
+/// Ways of estimating.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Method {
+    /// Operator by operator
+    #[default]
+    Exact,
+    /// And the well-known formula
+    Simple,
 }
 
-names!(
-    /// Ways of estimating.
-    Method {
-        /// Operator by operator
-        #[default]
-        Exact,
-        /// And the well-known formula
-        Simple,
-    }
-);
-
-names!(
-    /// Optimizers by name.
-    OptimizerName {
-        #[default]
-        Adamw,
-        AdamwFused,
-        AdamwForeachOff,
-        AdamwAmsgrad,
-        Adam,
-        Sgd,
-        SgdMomentum,
-        Rmsprop,
-        Adagrad,
-        Adadelta,
-        Nadam,
-        Radam,
-        Adamax,
-        Adafactor,
-        Muon,
-        Lion,
-        Adamw8bit,
-        PagedAdamw8bit,
-        Lion8bit,
-    }
-);
-
-names!(
-    /// Implementations of attention by name.
-    AttentionName {
-        #[default]
-        Sdpa,
-        Eager,
-        Flash,
-    }
-);
-
-names!(
-    /// Losses by name.
-    LossName {
-        /// `model(**x, labels=…).loss`
-        #[default]
-        Labels,
-        /// `model(**x).logits.mean()`
-        MeanLogits,
-    }
-);
-
-names!(
-    /// What is held, by name.
-    KeepName {
-        /// `out = model(**x)`
-        #[default]
-        Outputs,
-        /// `loss = model(**x).loss`
-        Loss,
-    }
-);
-
-names!(
-    /// Modes by name.
-    ModeName {
-        /// Forward, backward, step
-        #[default]
-        Train,
-        /// One forward pass without gradients
-        Forward,
-        /// The prompt and new tokens
-        Generate,
-    }
-);
-
-names!(
-    /// Layers with adapters, by name.
-    TargetsName {
-        /// Queries and values, as peft chooses
-        #[default]
-        QueryValue,
-        /// All of attention
-        Attention,
-        /// Every linear layer but the head
-        AllLinear,
-    }
-);
-
-names!(
-    /// Kinds of quantised weights by name.
-    QuantiseName {
-        #[default]
-        Nf4,
-        Nf4Double,
-    }
-);
+/// Takes the names of a choice, and lists them in the help.
+fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let listed = T::ALL.iter().map(|&(name, _, help)| {
+        let value = PossibleValue::new(name);
+        if help.is_empty() { value } else { value.help(help) }
+    });
+    PossibleValuesParser::new(listed).map(|name| T::named(&name).unwrap_or_else(T::first))
+}
 
 fn dtype(text: &str) -> Result<DType, String> {
     DType::named(text).ok_or_else(|| "expected `float32`, `bfloat16` or `float16`".to_owned())
 }
 
 fn cache(text: &str) -> Result<CacheKind, String> {
-    match text {
-        "dynamic" => Ok(CacheKind::Dynamic),
-        "static" => Ok(CacheKind::Static),
-        _ => match text.trim_end_matches("bit").trim_end_matches('-').parse() {
-            Ok(bits @ (2 | 4 | 8)) => Ok(CacheKind::Quantised { bits }),
-            _ => Err("expected `dynamic`, `static`, `8`, `4` or `2`".to_owned()),
-        },
-    }
+    CacheKind::named(text).ok_or_else(|| "expected `dynamic`, `static`, `8`, `4` or `2`".to_owned())
 }
 
 /// A card by its name.
 pub(super) fn card(text: &str) -> Result<&'static Card, String> {
-    CARDS.iter().find(|card| card.name.eq_ignore_ascii_case(text)).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
+    Card::named(text).ok_or_else(|| {
+        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
         format!("known cards: {}", names.join(", "))
     })
 }
@@ -266,134 +190,44 @@ pub(super) fn card(text: &str) -> Result<&'static Card, String> {
 /// What PyTorch may take of a card, by its name or its memory.
 pub(super) fn card_bytes(text: &str) -> Result<u64, Problem> {
     if let Ok(card) = card(text) {
-        return Ok(card.total_bytes());
+        return Ok(card.memory_bytes);
     }
     parse_size(text)
         .map_err(|why| Problem::new(format!("`{text}` is neither a size nor a card that is known")).because(why))
 }
 
 fn release(text: &str) -> Result<TorchRelease, String> {
-    let mut parts = text.split('.').map(str::parse::<u32>);
-    match (parts.next(), parts.next()) {
-        (Some(Ok(2)), Some(Ok(minor))) if minor >= 15 => Ok(TorchRelease::V2_15),
-        (Some(Ok(2)), Some(Ok(_))) => Ok(TorchRelease::V2_11),
-        _ => Err("expected a release such as `2.11` or `2.15`".to_owned()),
-    }
+    TorchRelease::named(text).ok_or_else(|| "expected a release such as `2.11` or `2.15`".to_owned())
 }
 
 impl RunArgs {
-    /// The set-up of a model.
-    ///
-    /// # Errors
-    /// If a number is 0 or beyond reason.
-    pub(crate) fn setup(&self, architecture: &Architecture) -> Result<Setup, Problem> {
-        let seq = self.seq.unwrap_or_else(|| architecture.max_positions.map_or(512, |limit| limit.min(512)));
-        for (name, value) in [
-            ("batch", self.batch),
-            ("seq", seq),
-            ("accumulation", self.accumulation),
-            ("world-size", self.world_size),
-            ("tensor-parallel", self.tensor_parallel),
-            ("pipeline-parallel", self.pipeline_parallel),
-            ("lora-rank", self.lora_rank.unwrap_or(1)),
-        ] {
-            if !(1..=1 << 32).contains(&value) {
-                return Err(Problem::new(format!("`--{name} {value}` is not between 1 and 4,294,967,296")));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.lora_dropout) {
-            return Err(Problem::new(format!("`--lora-dropout {}` is not between 0 and 1", self.lora_dropout)));
-        }
-        let lora = self.lora_rank.map(|rank| Lora {
-            rank,
-            dropout: self.lora_dropout,
-            targets: match self.lora_targets {
-                TargetsName::QueryValue => LoraTargets::QueryValue,
-                TargetsName::Attention => LoraTargets::Attention,
-                TargetsName::AllLinear => LoraTargets::AllLinear,
-            },
-            dtype: DType::Float32,
-        });
-        Ok(Setup {
+    /// What is asked of an estimate.
+    pub(crate) fn request(&self) -> Request {
+        Request {
             batch: self.batch,
-            seq,
+            seq: self.seq,
             dtype: self.dtype.unwrap_or(DType::Float32),
-            autocast: self.autocast.filter(|lower| lower.is_half()),
-            optimizer: self.optimizer.into(),
-            attention: match self.attention {
-                AttentionName::Sdpa => Attention::Sdpa,
-                AttentionName::Eager => Attention::Eager,
-                AttentionName::Flash => Attention::Flash,
-            },
+            autocast: self.autocast,
+            optimizer: self.optimizer,
+            attention: self.attention,
             checkpointing: self.checkpointing,
-            loss: if self.loss == LossName::Labels { Loss::Labels } else { Loss::MeanLogits },
-            keep: if self.keep == KeepName::Outputs { Keep::Outputs } else { Keep::Loss },
-            mode: match self.mode {
-                ModeName::Train => Mode::Train,
-                ModeName::Forward => Mode::Forward,
-                ModeName::Generate => Mode::Generate { new_tokens: self.new_tokens.min(1 << 32) },
-            },
-            accumulation: self.accumulation,
-            lora,
-            quantisation: match self.quantise {
-                None => Quantisation::None,
-                Some(QuantiseName::Nf4) => Quantisation::Nf4,
-                Some(QuantiseName::Nf4Double) => Quantisation::Nf4Double,
-            },
+            loss: self.loss,
+            keep: self.keep,
+            mode: self.mode,
+            new_tokens: self.new_tokens,
             cache: self.cache,
-            parallel: Parallel {
-                world_size: self.world_size,
-                sharding: match (self.fsdp, self.zero) {
-                    (true, _) => Sharding::Fsdp,
-                    (false, Some(1)) => Sharding::Zero1,
-                    (false, Some(2)) => Sharding::Zero2,
-                    (false, Some(3)) => Sharding::Zero3,
-                    _ => Sharding::None,
-                },
-                tensor: self.tensor_parallel,
-                pipeline: self.pipeline_parallel,
-            },
-            platform: platform(self.gpu, self.torch),
-        })
-    }
-}
-
-fn platform(card: &Card, torch: TorchRelease) -> Platform {
-    let threads_per_multiprocessor = match card.compute_capability {
-        (7, 5) => 1024,
-        (8, 6 | 9) | (12, _) => 1536,
-        _ => 2048,
-    };
-    Platform {
-        torch,
-        compute_capability: card.compute_capability,
-        has_cudnn_attention: true,
-        multiprocessors: u64::from(card.multiprocessors),
-        threads_per_multiprocessor,
-    }
-}
-
-impl From<OptimizerName> for Optimizer {
-    fn from(name: OptimizerName) -> Optimizer {
-        match name {
-            OptimizerName::Adamw | OptimizerName::Adam => Optimizer::AdamW,
-            OptimizerName::AdamwFused => Optimizer::AdamWFused,
-            OptimizerName::AdamwForeachOff => Optimizer::AdamWLoop,
-            OptimizerName::AdamwAmsgrad => Optimizer::AdamWAmsgrad,
-            OptimizerName::Sgd => Optimizer::Sgd,
-            OptimizerName::SgdMomentum => Optimizer::SgdMomentum,
-            OptimizerName::Rmsprop => Optimizer::RmsProp,
-            OptimizerName::Adagrad => Optimizer::Adagrad,
-            OptimizerName::Adadelta => Optimizer::Adadelta,
-            OptimizerName::Nadam => Optimizer::NAdam,
-            OptimizerName::Radam => Optimizer::RAdam,
-            OptimizerName::Adamax => Optimizer::Adamax,
-            OptimizerName::Adafactor => Optimizer::Adafactor,
-            OptimizerName::Muon => Optimizer::Muon,
-            OptimizerName::Lion => Optimizer::Lion,
-            OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
-            OptimizerName::PagedAdamw8bit => Optimizer::PagedAdamW8bit,
-            OptimizerName::Lion8bit => Optimizer::Lion8bit,
+            accumulation: self.accumulation,
+            lora_rank: self.lora_rank,
+            lora_targets: self.lora_targets,
+            lora_dropout: self.lora_dropout,
+            quantise: self.quantise,
+            zero: self.zero,
+            fsdp: self.fsdp,
+            world_size: self.world_size,
+            tensor_parallel: self.tensor_parallel,
+            pipeline_parallel: self.pipeline_parallel,
+            gpu: self.gpu,
+            torch: self.torch,
         }
     }
 }

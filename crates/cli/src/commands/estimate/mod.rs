@@ -4,17 +4,17 @@ pub(crate) mod args;
 pub(crate) mod model;
 mod text;
 mod view;
+mod web;
 
+use std::error::Error as _;
 use std::io::Write as _;
 use std::path::Path;
 
 pub(crate) use args::{Args, RunArgs};
 use highwater_analysis::{StackClasses, analyse_with, view as analysed};
-use highwater_estimate::{
-    Architecture, MOST_BYTES, Setup, changes_to_fit, estimate, largest_batch, saved_by_holding_the_loss_only, simple,
-};
-pub(crate) use view::EstimateView;
-use view::{AgainstRow, AgainstView, FitView, SweepRow, SweepView};
+use highwater_estimate::read::DescriptionError;
+use highwater_estimate::{Architecture, Document, RequestError, Setup, estimate, simple};
+use view::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 
 use crate::args::Format;
 use crate::error::Problem;
@@ -33,24 +33,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             highwater_estimate::read::catalogue_names().try_for_each(|name| writeln!(out, "{name}"))
         });
     }
-    let architecture = model::find(args.model.as_deref().unwrap_or_default())?;
-    let setup = args.run.setup(&architecture)?;
-    let mut view = view_of(&architecture, &setup)?;
-    if args.method == args::Method::Simple {
-        view.simple = Some(simple(view.estimate.parameters, &setup));
+    if args.web {
+        return web::run(args);
     }
+    let (architecture, setup) = asked(args)?;
+    let mut document = Document::new(&architecture, &setup).map_err(Problem::from)?;
     if let Some(limit) = &args.fit {
-        let limit_bytes = args::card_bytes(limit)?;
-        view.fit = Some(FitView {
-            limit_bytes,
-            fits: view.estimate.total_bytes <= limit_bytes,
-            largest_batch: largest_batch(&architecture, &setup, limit_bytes),
-            changes: changes_to_fit(&architecture, &setup, limit_bytes),
-        });
+        document = document.fitted(&architecture, &setup, args::card_bytes(limit)?);
     }
-    if let Some(range) = &args.sweep {
-        view.sweep = Some(sweep(&architecture, &setup, range)?);
-    }
+    let is_simple = args.method == args::Method::Simple;
+    let mut view = EstimateView {
+        simple: is_simple.then(|| simple(document.estimate.parameters, &setup)),
+        sweep: args.sweep.as_ref().map(|range| sweep(&architecture, &setup, range)).transpose()?,
+        against: None,
+        document,
+    };
     if let Some(recording) = &args.against {
         view.against = Some(against(recording, &view)?);
     }
@@ -60,17 +57,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// The document of a model in a set-up.
-///
-/// # Errors
-/// If it needs more than any machine has.
-pub(crate) fn view_of(architecture: &Architecture, setup: &Setup) -> Result<EstimateView, Problem> {
-    let answer = estimate(architecture, setup);
-    if answer.peak_requested_bytes >= MOST_BYTES {
-        return Err(Problem::new("this needs more than an exbibyte").hint("look at `--batch` and `--seq`"));
+/// The model and its set-up.
+fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
+    let architecture = model::find(args.model.as_deref().unwrap_or_default())?.architecture()?;
+    let setup = args.run.request().setup(&architecture)?;
+    Ok((architecture, setup))
+}
+
+impl From<DescriptionError> for Problem {
+    fn from(error: DescriptionError) -> Problem {
+        let problem = Problem::new(error.to_string());
+        let problem = match error.source() {
+            Some(cause) => problem.because(cause),
+            None => problem,
+        };
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
     }
-    let held = saved_by_holding_the_loss_only(architecture, setup, &answer);
-    Ok(EstimateView::new(architecture, setup, answer, held))
+}
+
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Problem {
+        let problem = Problem::new(error.to_string());
+        match error.hint() {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
+    }
 }
 
 /// Estimates over `batch=1..64` or `seq=128,256`.
@@ -127,7 +142,7 @@ fn against(recording: &Path, view: &EstimateView) -> Result<AgainstView, Problem
     let device = busiest.ok_or_else(|| Problem::new(format!("{} has no device", crate::input::name(recording))))?;
     let recorded = serde_json::to_value(device.at_peak.categories).unwrap_or_default();
     let of = |name: &str| recorded.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
-    let estimated = &view.estimate;
+    let estimated = &view.document.estimate;
     let mut categories: Vec<AgainstRow> = estimated
         .breakdown
         .by_category()

@@ -5,36 +5,31 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use highwater_estimate::Architecture;
 use highwater_estimate::read::{
-    ConfigError, Counted, GGUF_HEADER_LIMIT, HeaderError, catalogue_names, from_config, gguf_header, named,
-    safetensors_header, safetensors_header_length, safetensors_index,
+    Counted, Description, Model, catalogue_names, describe, named, safetensors_index, wanted_bytes,
 };
 
 use crate::error::Problem;
 
-/// The longest `config.json` that is read.
-const CONFIG_LIMIT: u64 = 64 << 20;
+/// The longest index of a model's weights that is read.
+const INDEX_LIMIT: u64 = 64 << 20;
 
 /// Finds and reads a model.
 ///
 /// # Errors
 /// If there is no such model, or what describes it cannot be read.
-pub(crate) fn find(model: &str) -> Result<Architecture, Problem> {
+pub(crate) fn find(model: &str) -> Result<Model, Problem> {
     let path = Path::new(model);
-    if path.is_dir() {
-        return of_directory(path);
-    }
-    if path.is_file() {
-        return of_file(path);
-    }
-    if let Some(architecture) = named(model) {
-        return Ok(architecture);
-    }
-    match in_hub_cache(model) {
-        Some(directory) => of_directory(&directory),
-        None => Err(not_found(model)),
-    }
+    let described = match () {
+        () if path.is_dir() => of_directory(path)?,
+        () if path.is_file() => of_file(path)?,
+        () if named(model).is_some() => return Ok(Model::Named(model.to_owned())),
+        () => match in_hub_cache(model) {
+            Some(directory) => of_directory(&directory)?,
+            None => return Err(not_found(model)),
+        },
+    };
+    Ok(Model::Described(Box::new(described)))
 }
 
 fn not_found(model: &str) -> Problem {
@@ -70,22 +65,18 @@ fn in_hub_cache(model: &str) -> Option<PathBuf> {
     newest.map(|entry| entry.path())
 }
 
-fn of_directory(directory: &Path) -> Result<Architecture, Problem> {
+fn of_directory(directory: &Path) -> Result<Description, Problem> {
     let config = directory.join("config.json");
-    let weights = count_in(directory)?;
+    let counted = count_in(directory)?;
     if config.is_file() {
-        let mut architecture = of_config(&config)?;
-        if let Some(counted) = weights {
-            architecture.counted_parameters = Some(counted.parameters);
-        }
-        return Ok(architecture);
+        return Ok(Description { counted, ..described(&config)? });
     }
-    let name = directory.file_name().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
-    match weights {
-        Some(counted) => Ok(counted.architecture(&name)),
-        None => Err(Problem::new(format!("`{}` has neither a `config.json` nor weights", directory.display()))
-            .hint("give the directory of a model as `save_pretrained` writes it")),
+    if counted.is_none() {
+        return Err(Problem::new(format!("`{}` has neither a `config.json` nor weights", directory.display()))
+            .hint("give the directory of a model as `save_pretrained` writes it"));
     }
+    let name = directory.file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(Description { name, counted, ..Description::default() })
 }
 
 /// What the headers of the weights in a directory list, if there are any.
@@ -98,53 +89,36 @@ fn count_in(directory: &Path) -> Result<Option<Counted>, Problem> {
     if single.is_file() { count(&single).map(Some) } else { Ok(None) }
 }
 
-fn of_file(path: &Path) -> Result<Architecture, Problem> {
+fn of_file(path: &Path) -> Result<Description, Problem> {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    if name.ends_with(".safetensors") {
-        return with_config_beside(path, &count(path)?);
-    }
-    if name.ends_with(".safetensors.index.json") {
-        return with_config_beside(path, &of_index(path)?);
-    }
-    if starts_with(path, b"GGUF")? || path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
-        let (bytes, total) = read_start(path, GGUF_HEADER_LIMIT)?;
-        return gguf_header(&bytes, total).map_err(|error| bad_header(path, "GGUF", &error));
-    }
-    of_config(path)
-}
-
-fn with_config_beside(path: &Path, counted: &Counted) -> Result<Architecture, Problem> {
+    let weights = if name.ends_with(".safetensors.index.json") {
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Description { name, counted: Some(of_index(path)?), ..Description::default() }
+    } else {
+        described(path)?
+    };
     let config = path.with_file_name("config.json");
-    if !config.is_file() {
-        let name = path.file_stem().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned());
-        return Ok(counted.architecture(&name));
+    if weights.config.is_some() || !config.is_file() {
+        return Ok(weights);
     }
-    let mut architecture = of_config(&config)?;
-    architecture.counted_parameters = Some(counted.parameters);
-    Ok(architecture)
+    Ok(Description { counted: weights.counted, ..described(&config)? })
 }
 
-fn of_config(path: &Path) -> Result<Architecture, Problem> {
-    let (bytes, total) = read_start(path, CONFIG_LIMIT)?;
-    if total > CONFIG_LIMIT {
-        return Err(
-            Problem::new(format!("`{}` is no `config.json`", path.display())).because(format!("it has {total} bytes"))
-        );
-    }
-    from_config(&bytes).map_err(|error| bad_config(path, &error))
-}
-
-fn bad_config(path: &Path, error: &ConfigError) -> Problem {
-    let problem = Problem::new(format!("`{}` describes no model that can be estimated", path.display())).because(error);
-    match error.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
+/// What one file says.
+fn described(path: &Path) -> Result<Description, Problem> {
+    let name = path.display().to_string();
+    let (start, file_bytes) = read_start(path, 8)?;
+    let (bytes, _) = read_start(path, wanted_bytes(&name, &start, file_bytes))?;
+    Ok(describe(&name, &bytes, file_bytes)?)
 }
 
 fn of_index(path: &Path) -> Result<Counted, Problem> {
-    let (bytes, _) = read_start(path, CONFIG_LIMIT)?;
-    let shards = safetensors_index(&bytes).map_err(|error| bad_header(path, "safetensors index", &error))?;
+    let (bytes, _) = read_start(path, INDEX_LIMIT)?;
+    let shards = safetensors_index(&bytes).map_err(|error| {
+        Problem::new(format!("`{}` is not a safetensors index that can be read", path.display()))
+            .because(error)
+            .hint("download it again, or give the model's `config.json`")
+    })?;
     let mut counted = Counted::default();
     for shard in shards {
         if shard.contains(['/', '\\']) {
@@ -159,20 +133,8 @@ fn of_index(path: &Path) -> Result<Counted, Problem> {
 }
 
 fn count(path: &Path) -> Result<Counted, Problem> {
-    let (first, total) = read_start(path, 8)?;
-    let length = safetensors_header_length(&first, total).map_err(|error| bad_header(path, "safetensors", &error))?;
-    let (bytes, _) = read_start(path, length + 8)?;
-    safetensors_header(bytes.get(8..).unwrap_or_default()).map_err(|error| bad_header(path, "safetensors", &error))
-}
-
-fn bad_header(path: &Path, format: &str, error: &HeaderError) -> Problem {
-    Problem::new(format!("`{}` is not a {format} file that can be read", path.display()))
-        .because(error)
-        .hint("download it again, or give the model's `config.json`")
-}
-
-fn starts_with(path: &Path, magic: &[u8]) -> Result<bool, Problem> {
-    Ok(read_start(path, magic.len() as u64)?.0 == magic)
+    let not_weights = || Problem::new(format!("`{}` is not a safetensors file", path.display()));
+    described(path)?.counted.ok_or_else(not_weights)
 }
 
 /// The first bytes of a file, and how long it is.

@@ -1,0 +1,54 @@
+//! `highwater estimate --web`: the calculator in the browser, served or as one page.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use highwater_estimate::read::Model;
+use highwater_viewer::{Options, Viewer, calculator_is_built, write_calculator};
+
+use super::args::Args;
+use super::model;
+use crate::commands::view::{serve, stopped};
+use crate::error::Problem;
+use crate::output::{to_stdout, write_to};
+
+/// Serves the calculator until Ctrl-C, or writes it.
+///
+/// # Errors
+/// If there is no such model, the port is taken, or the page cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    if !calculator_is_built() {
+        return Err(Problem::new("this build of highwater has no calculator in it")
+            .because("it was built before the page in `ui/` was, or without Rust's target `wasm32-unknown-unknown`")
+            .hint("`make ui build` builds both, and says what is missing")
+            .into());
+    }
+    let inputs = inputs(args)?;
+    if let Some(path) = &args.page.output {
+        return write_to(path, args.page.force, |out| write_calculator(out, &inputs));
+    }
+    let options = Options { port: args.page.port, inputs, ..Options::default() };
+    let viewer = Viewer::open(&[], &options).map_err(|error| stopped(&error))?;
+    let address = viewer.calculator_address();
+    to_stdout(|out| writeln!(out, "The calculator is at {address}\nCtrl-C ends it"))?;
+    serve(viewer, &address, args.page.no_open)
+}
+
+/// What the page begins with: the model and the options that were given, by the words of its address.
+fn inputs(args: &Args) -> Result<Vec<(String, String)>, Problem> {
+    let mut words = Vec::new();
+    if let Some(given) = &args.model {
+        match model::find(given)? {
+            Model::Named(name) => words.push(("model", name)),
+            Model::Described(files) => {
+                // What is made of strings, numbers and lists of them is JSON.
+                words.push(("file", serde_json::to_string(&files).unwrap_or_default()));
+                // Its own name only: the page may be mailed.
+                let name = Path::new(given).file_name().unwrap_or(given.as_ref());
+                words.push(("from", name.to_string_lossy().into_owned()));
+            }
+        }
+    }
+    words.extend(args.run.request().words());
+    Ok(words.into_iter().map(|(name, word)| (name.to_owned(), word)).collect())
+}

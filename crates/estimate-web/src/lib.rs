@@ -1,0 +1,153 @@
+//! The estimate for the calculator in the browser: the same functions as behind `highwater estimate`, with JSON on both sides.
+//!
+//! As WebAssembly it imports nothing, so it cannot ask anybody for anything. `exports` is how the page calls it.
+
+mod exports;
+
+use std::error::Error;
+
+use highwater_estimate::read::{DescriptionError, Model, catalogue_names, describe};
+use highwater_estimate::{
+    Attention, CARDS, CacheKind, Choice, Document, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
+    RequestError, TorchRelease,
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+pub use exports::*;
+
+/// An answer that is none, in the three parts that a terminal prints.
+#[derive(Debug, Serialize)]
+struct Problem {
+    error: String,
+    causes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'static str>,
+}
+
+impl Problem {
+    fn new(error: &dyn Error, hint: Option<&'static str>) -> Problem {
+        Problem { error: error.to_string(), causes: error.source().iter().map(ToString::to_string).collect(), hint }
+    }
+
+    fn malformed(what: &str, why: &dyn ToString) -> Problem {
+        Problem { error: format!("the {what} is none that can be read"), causes: vec![why.to_string()], hint: None }
+    }
+}
+
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Problem {
+        Problem::new(&error, error.hint())
+    }
+}
+
+impl From<DescriptionError> for Problem {
+    fn from(error: DescriptionError) -> Problem {
+        Problem::new(&error, error.hint())
+    }
+}
+
+/// Answers a request.
+///
+/// The request is a JSON object of the options of `highwater estimate`, without their dashes: see [`Request::from_json`]. `model` is a name of the catalogue, or what [`described`] gave for a file; with `"fit": true` the answer says what to
+/// change to fit the card of `gpu`. The answer is the document of `highwater estimate --format json`, or an object with
+/// `error`, `causes` and `hint`.
+pub fn answered(request: &[u8]) -> String {
+    text(document(request))
+}
+
+fn document(request: &[u8]) -> Result<Document, Problem> {
+    let mut options: Map<String, Value> =
+        serde_json::from_slice(request).map_err(|error| Problem::malformed("request", &error))?;
+    let model = options.remove("model").unwrap_or_default();
+    let model: Model = serde_json::from_value(model)
+        .map_err(|_| Problem::malformed("model", &"it is neither a name nor what a file says"))?;
+    let is_to_fit = options.remove("fit") == Some(Value::Bool(true));
+    let request = Request::from_json(&options)?;
+    let architecture = model.architecture()?;
+    let setup = request.setup(&architecture)?;
+    let document = Document::new(&architecture, &setup)?;
+    Ok(if is_to_fit { document.fitted(&architecture, &setup, request.gpu.memory_bytes) } else { document })
+}
+
+/// What a file says of its model: a `model` for requests, or an object with `error`, `causes` and `hint`.
+///
+/// `start` are as many of its first bytes as [`highwater_estimate::read::wanted_bytes`] says.
+pub fn described(name: &str, start: &[u8], file_bytes: u64) -> String {
+    text(describe(name, start, file_bytes).map_err(Problem::from))
+}
+
+/// What can be chosen: `models`, `cards`, for each option what is `usual`, and for those that take a word their `choices`.
+pub fn choices() -> String {
+    fn listed<T: Choice>() -> Value {
+        T::ALL.iter().map(|(name, _, help)| json!({"name": name, "help": help})).collect()
+    }
+    let cards = CARDS.iter().map(|card| json!({"name": card.key, "memory_bytes": card.memory_bytes}));
+    let usual = Request::default().all_words().into_iter().map(|(name, word)| (name.to_owned(), Value::String(word)));
+    let answer = json!({
+        "usual": usual.collect::<Map<_, _>>(),
+        "models": catalogue_names().collect::<Vec<_>>(),
+        "cards": cards.collect::<Vec<_>>(),
+        "choices": {
+            "optimizer": listed::<Optimizer>(),
+            "attention": listed::<Attention>(),
+            "loss": listed::<Loss>(),
+            "keep": listed::<Keep>(),
+            "mode": listed::<Mode>(),
+            "cache": listed::<CacheKind>(),
+            "lora-targets": listed::<LoraTargets>(),
+            "quantise": listed::<Quantisation>(),
+            "torch": listed::<TorchRelease>(),
+        },
+    });
+    answer.to_string()
+}
+
+fn text(answer: Result<impl Serialize, Problem>) -> String {
+    let text = match answer {
+        Ok(answer) => serde_json::to_string(&answer),
+        Err(problem) => serde_json::to_string(&problem),
+    };
+    // What is made of strings, numbers and lists of them is JSON.
+    text.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(request: &Value) -> Value {
+        serde_json::from_str(&answered(request.to_string().as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_answered_with_the_document() {
+        let document = answer(&json!({"model": "gpt2", "batch": 4, "seq": 512, "gpu": "t4", "fit": true}));
+        assert_eq!(document["format"], "highwater-estimate");
+        assert_eq!(document["setup"]["batch"], 4);
+        assert_eq!(document["fit"]["limit_bytes"], document["cards"][2]["memory_bytes"]);
+    }
+
+    #[test]
+    fn bad_input_is_said_as_on_the_command_line() {
+        let said = |request: Value| answer(&request)["error"].as_str().unwrap().to_owned();
+        assert_eq!(said(json!({"model": "gpt2", "batch": 0})), "`--batch 0` is not between 1 and 4,294,967,296");
+        assert_eq!(said(json!({"model": "wonder"})), "`wonder` is no name that is known");
+        assert_eq!(
+            said(json!({"model": {"config": {"hidden_size": -1}}})),
+            "`config.json` describes no model that can be estimated"
+        );
+        assert_eq!(said(json!([])), "the request is none that can be read");
+        assert_eq!(said(json!({"batch": 1})), "the model is none that can be read");
+    }
+
+    #[test]
+    fn a_file_becomes_a_model() {
+        let config = br#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}"#;
+        let model: Value = serde_json::from_str(&described("config.json", config, config.len() as u64)).unwrap();
+        assert_eq!(answer(&json!({"model": model}))["family"], "llama");
+        let problem: Value = serde_json::from_str(&described("a.gguf", b"GG", 2)).unwrap();
+        assert_eq!(problem["error"], "`a.gguf` is not a GGUF file that can be read");
+        assert!(problem["causes"][0].as_str().unwrap().contains("ends within its header"));
+    }
+}

@@ -1,0 +1,106 @@
+/** What the module says to what is asked: the estimate at once, what to change to fit when the hand rests. */
+
+import {computed, effect, signal} from '@preact/signals';
+import {Problem, unpack} from '../data/source';
+import {type Remote, remote} from '../worker/rpc';
+import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
+import {model, requestOf, type Words, withWords, words} from './inputs';
+import {latest} from './latest';
+import type {Methods} from './worker';
+
+export const choices = signal<Choices | null>(null);
+/** The newest estimate; it stays while the next one is made, and where there is none. */
+export const estimate = signal<EstimateDocument | null>(null);
+export const problem = signal<Problem | null>(null);
+/** What to change, and for which request it is. */
+export const fit = signal<{request: string; answer: Fit} | null>(null);
+
+/** Trying changes takes dozens of estimates: they begin when nothing has been asked for this long. */
+const REST_MS = 250;
+
+/** The card that is meant. */
+export const card = computed(() => words.value.gpu ?? choices.value?.usual.gpu ?? '');
+
+let engine: Remote<Methods> | null = null;
+
+/** Starts both workers, then answers whatever is asked. */
+export async function startAnswers(): Promise<void> {
+  const [script, bytes] = await Promise.all([packed('worker'), packed('module')]);
+  const url = URL.createObjectURL(new Blob([script], {type: 'text/javascript'}));
+  const compiled = await WebAssembly.compile(bytes);
+  // A remote cannot be a promise's value: any name is a method of it, `then`, too.
+  const [quick, patient] = [remote<Methods>(new Worker(url)), remote<Methods>(new Worker(url))];
+  await Promise.all([quick.start(compiled), patient.start(compiled)]);
+  choices.value = parsed<Choices>(await quick.choices()) as Choices;
+  engine = quick;
+  answerWith(quick, patient);
+}
+
+function answerWith(quick: Remote<Methods>, patient: Remote<Methods>): void {
+  const answerOf = (methods: Remote<Methods>, request: string) =>
+    methods.answer(request).catch(error => JSON.stringify(Problem.from(error).body()));
+  const askFit = latest(
+    (request: string) => answerOf(patient, request),
+    (text, request) => {
+      const answer = parsed<EstimateDocument>(text);
+      if (!isProblem(answer) && answer.fit) fit.value = {request, answer: answer.fit};
+    },
+  );
+  const ask = latest(
+    (request: string) => answerOf(quick, request),
+    text => {
+      const answer = parsed<EstimateDocument>(text);
+      if (isProblem(answer)) problem.value = new Problem(answer);
+      else {
+        problem.value = null;
+        estimate.value = answer;
+      }
+    },
+  );
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  effect(() => {
+    const [of, all] = [model.value, words.value];
+    clearTimeout(timer);
+    if ('lost' in of) {
+      problem.value = lostProblem(of.lost);
+      return;
+    }
+    ask(requestOf(of, all, false));
+    timer = setTimeout(() => askFit(requestOf(of, all, true)), REST_MS);
+  });
+}
+
+/** Whether the changes on the page are those for what is asked now. */
+export const isFitFresh = computed(() => fit.value?.request === requestOf(model.value, words.value, true));
+
+function lostProblem(name: string): Problem {
+  return new Problem({
+    error: `this address was made for the model of a file, \`${name}\`, that was too long for it`,
+    hint: 'drop the file on the page: everything else is as it was',
+  });
+}
+
+/** Sets options. */
+export function choose(changes: Words): void {
+  words.value = withWords(words.value, changes, choices.value?.usual ?? {});
+}
+
+/** Takes the model of a file. */
+export async function openFile(file: File): Promise<void> {
+  try {
+    const text = await engine?.describe(file);
+    if (text === undefined) return;
+    const answer = parsed<object>(text);
+    if (isProblem(answer)) problem.value = new Problem(answer);
+    else model.value = {described: text, from: file.name};
+  } catch (error) {
+    problem.value = Problem.from(error);
+  }
+}
+
+/** What is packed into the page under an id. */
+function packed(id: string): Promise<Uint8Array<ArrayBuffer>> {
+  const text = document.getElementById(id)?.textContent;
+  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'was the file cut? Make it anew'});
+  return unpack(text) as Promise<Uint8Array<ArrayBuffer>>;
+}

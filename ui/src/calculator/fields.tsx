@@ -1,0 +1,147 @@
+/** The fields of the form: each sets one option by its name on the command line. */
+
+import type {ComponentChildren} from 'preact';
+import {count} from '../model/units';
+import {choices, choose} from './answers';
+import {words} from './inputs';
+import {nearest, stops} from './scale';
+
+/** What an option is now: the word, or the usual one. */
+export function wordOf(name: string): string {
+  return words.value[name] ?? choices.value?.usual[name] ?? '';
+}
+
+/** A group of fields under a heading. */
+export function Group({title, children}: {title: string; children: ComponentChildren}) {
+  return (
+    <fieldset>
+      <legend>{title}</legend>
+      {children}
+    </fieldset>
+  );
+}
+
+interface SliderProps {
+  readonly name: string;
+  readonly label: string;
+  readonly least: number;
+  readonly most: number;
+  /** Where the slider stands if nobody has said: what the answer was worked out for. */
+  readonly shown?: number | undefined;
+}
+
+/** A logarithmic slider, and a field for any other number. */
+export function Slider({name, label, least, most, shown}: SliderProps) {
+  const all = stops(least, most);
+  const word = wordOf(name) || String(shown ?? '');
+  const place = nearest(all, Number(word));
+  return (
+    <div class="slider">
+      <label for={`${name}-number`}>{label}</label>
+      <input
+        type="range"
+        aria-label={label}
+        aria-valuetext={count(all[place])}
+        min={0}
+        max={all.length - 1}
+        step={1}
+        value={place}
+        onInput={event => choose({[name]: String(all[Number(event.currentTarget.value)])})}
+      />
+      <NumberInput name={name} value={word} />
+    </div>
+  );
+}
+
+interface NumberInputProps {
+  readonly name: string;
+  readonly value: string;
+  readonly placeholder?: string;
+}
+
+/** Any number, as it is typed: what is none, the answer says. */
+function NumberInput({name, value, placeholder}: NumberInputProps) {
+  return (
+    <input
+      id={`${name}-number`}
+      type="text"
+      inputMode="decimal"
+      autocomplete="off"
+      value={value}
+      placeholder={placeholder}
+      onInput={event => choose({[name]: event.currentTarget.value.trim()})}
+    />
+  );
+}
+
+export function NumberField({name, label, placeholder = ''}: {name: string; label: string; placeholder?: string}) {
+  return (
+    <label for={`${name}-number`}>
+      <span>{label}</span>
+      <NumberInput name={name} value={wordOf(name)} placeholder={placeholder} />
+    </label>
+  );
+}
+
+interface SelectProps {
+  readonly name: string;
+  readonly label: string;
+  /** Of the module, if not given. */
+  readonly options?: readonly {name: string; help: string}[];
+  /** What stands for not choosing. */
+  readonly none?: string;
+}
+
+export function Select({name, label, options, none}: SelectProps) {
+  const all = options ?? choices.value?.choices[name] ?? [];
+  const word = wordOf(name);
+  const help = all.find(one => one.name === word)?.help ?? '';
+  return (
+    <label title={help.replaceAll('`', '')}>
+      <span>{label}</span>
+      <select id={name} value={word} onChange={event => choose({[name]: event.currentTarget.value})}>
+        {none !== undefined && <option value="">{none}</option>}
+        {all.map(one => (
+          <option key={one.name} value={one.name}>
+            {one.name}
+          </option>
+        ))}
+        {!all.some(one => one.name === word) && word !== '' && <option value={word}>{word}</option>}
+      </select>
+    </label>
+  );
+}
+
+export function Check({name, label}: {name: string; label: string}) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={wordOf(name) === 'true'}
+        onChange={event => choose({[name]: String(event.currentTarget.checked)})}
+      />
+      {label}
+    </label>
+  );
+}
+
+/** Buttons, of which one is on. */
+export function Switch({name, label}: {name: string; label: string}) {
+  const word = wordOf(name);
+  return (
+    <fieldset class="switch" aria-label={label}>
+      {(choices.value?.choices[name] ?? []).map(one => (
+        <button
+          key={one.name}
+          type="button"
+          class={one.name === word ? 'on' : ''}
+          aria-pressed={one.name === word}
+          title={one.help}
+          onClick={() => choose({[name]: one.name})}
+        >
+          {one.name}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

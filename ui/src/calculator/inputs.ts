@@ -1,0 +1,56 @@
+/**
+ * What is asked, as signals. Every option is a word under the name that it has on the command line; what is as usual is not
+ * there. The module says what is usual, and what a word means.
+ */
+
+import {signal} from '@preact/signals';
+
+/** A model: of the catalogue, of files that somebody gave, or of files that an address was too short for. */
+export type Model = {named: string} | {described: string; from: string} | {lost: string};
+
+export type Words = Readonly<Record<string, string>>;
+
+export const model = signal<Model>({named: 'qwen2.5-1.5b'});
+export const words = signal<Words>({});
+
+/** Options that mean nothing unless another is there. */
+const NEEDS: Record<string, string> = {
+  'lora-targets': 'lora-rank',
+  'lora-dropout': 'lora-rank',
+  quantise: 'lora-rank',
+};
+
+/** Options without a value. */
+const FLAGS = ['checkpointing', 'fsdp'];
+
+/** The words that count. */
+export function effective(all: Words): Words {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !(name in NEEDS) || NEEDS[name] in all));
+}
+
+/** Sets options; what is as usual, or empty, is not kept. */
+export function withWords(all: Words, changes: Words, usual: Words): Words {
+  const merged = Object.entries({...all, ...changes});
+  return Object.fromEntries(merged.filter(([name, word]) => word !== '' && word !== usual[name]));
+}
+
+/** The request as the module takes it. What a file said stays the text that it was. */
+export function requestOf(of: Model, all: Words, isToFit: boolean): string {
+  const described = 'described' in of ? of.described : JSON.stringify('named' in of ? of.named : null);
+  const options = JSON.stringify({...effective(all), ...(isToFit ? {fit: true} : {})});
+  return options === '{}' ? `{"model":${described}}` : `{"model":${described},${options.slice(1)}`;
+}
+
+/** The same on the command line. */
+export function commandOf(of: Model, all: Words): string {
+  const name = 'named' in of ? of.named : 'from' in of ? of.from : of.lost;
+  const options = Object.entries(effective(all)).map(([option, word]) =>
+    FLAGS.includes(option) ? `--${option}` : `--${option} ${quoted(word)}`,
+  );
+  return ['highwater estimate', quoted(name), ...options].join(' ');
+}
+
+/** A word as a shell takes it. */
+function quoted(word: string): string {
+  return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,81 @@
+/** The calculator: what is asked at the left, the answer at the right, one below the other where it is narrow. */
+
+import {useSignal} from '@preact/signals';
+import {copyText, notice} from '../ui/copy';
+import {ProblemCard} from '../ui/problem';
+import {ThemeButton} from '../ui/theme-button';
+import {choices, estimate, openFile, problem} from './answers';
+import {FitCard} from './fit-card';
+import {Form} from './form';
+import {commandOf, model, words} from './inputs';
+import {Notes} from './notes';
+import {CardsTable, Phases, Terms} from './tables';
+import {Headline, Verdict} from './verdict';
+
+export function Page() {
+  const isDropping = useSignal(false);
+  const shown = estimate.value;
+  return (
+    <div
+      class={isDropping.value ? 'page dropping' : 'page'}
+      onDragOver={event => {
+        event.preventDefault();
+        isDropping.value = true;
+      }}
+      onDragLeave={() => (isDropping.value = false)}
+      onDrop={event => {
+        event.preventDefault();
+        isDropping.value = false;
+        const dropped = event.dataTransfer?.files[0];
+        if (dropped) void openFile(dropped);
+      }}
+    >
+      <Header />
+      <div class="glance" aria-hidden="true">
+        {problem.value ? <p class="danger">✗ {problem.value.message}</p> : shown && <Headline document={shown} />}
+      </div>
+      <main class="calculator">
+        {choices.value && <Form choices={choices.value} />}
+        <div class="results">
+          {problem.value && <ProblemCard problem={problem.value} />}
+          {shown ? (
+            <div class={problem.value ? 'stale' : undefined} inert={problem.value !== null}>
+              <Verdict document={shown} />
+              <div class="card-columns">
+                <Phases document={shown} />
+                <CardsTable document={shown} />
+              </div>
+              <FitCard document={shown} />
+              <Terms document={shown} />
+              <Notes document={shown} />
+            </div>
+          ) : (
+            !problem.value && <p class="reading">working it out …</p>
+          )}
+        </div>
+      </main>
+      <div class="notice" role="status">
+        {notice.value}
+      </div>
+    </div>
+  );
+}
+
+function Header() {
+  const command = commandOf(model.value, words.value);
+  return (
+    <header>
+      <h1>
+        <b class="brand">highwater</b> <span class="faint">what a model needs, before it is run</span>
+      </h1>
+      <span class="spring" />
+      <button type="button" title={command} onClick={() => void copyText(command)}>
+        Copy command
+      </button>
+      <button type="button" title="All that is chosen is in the address" onClick={() => void copyText(location.href)}>
+        Copy address
+      </button>
+      <ThemeButton />
+    </header>
+  );
+}

@@ -1,0 +1,128 @@
+/** How much it is, whether it fits, and what fills the card. */
+
+import {useSignal} from '@preact/signals';
+import {useEffect, useRef} from 'preact/hooks';
+import {binary, count} from '../model/units';
+import * as store from '../state/store';
+import {card} from './answers';
+import {barEnd, type CardLine, cardLines, colourOf, nameOf, type Segment, segments} from './bar';
+import type {Card, EstimateDocument} from './document';
+import {exactly} from './exactly';
+
+export function Verdict({document}: {document: EstimateDocument}) {
+  const {error_band: band, setup} = document;
+  return (
+    <section class="card verdict" aria-label="Answer">
+      <div aria-live="polite">
+        <Headline document={document} />
+      </div>
+      <StackedBar document={document} />
+      <p>
+        The peak is in <b>{document.peak_phase}</b>: {binary(document.peak_requested_bytes)} requested, ± {band.percent}{' '}
+        %<span class="faint"> ({band.evidence})</span>.
+      </p>
+      <p class="faint">
+        {document.model}, {count(document.parameters)} parameters
+        {document.trainable_parameters !== document.parameters &&
+          `, ${count(document.trainable_parameters)} of them or of adapters trained`}
+        ; batch {count(setup.batch)}, {count(setup.seq)} tokens, {setup.dtype}
+        {setup.autocast && `, autocast to ${setup.autocast}`}
+        {setup.checkpointing && ', checkpointing'}
+      </p>
+    </section>
+  );
+}
+
+/** The answer in a line. */
+export function Headline({document}: {document: EstimateDocument}) {
+  const chosen = chosenCard(document);
+  const {total_bytes: total, peak_requested_bytes: requested, error_band: band} = document;
+  const isClose = chosen && Math.abs(chosen.spare_bytes) < band.high_bytes - requested;
+  return (
+    <p class="headline">
+      <span>
+        <b title={exactly(total)}>{binary(total)}</b> on the card
+      </span>
+      {chosen && (
+        <span class={chosen.fits ? 'good' : 'danger'}>
+          {chosen.fits ? '✓ fits' : '✗ does not fit'} the {chosen.name}: {binary(Math.abs(chosen.spare_bytes))}{' '}
+          {chosen.fits ? 'to spare' : 'missing'}
+          {isClose && ', less than the error band'}
+        </span>
+      )}
+    </p>
+  );
+}
+
+function chosenCard(document: EstimateDocument): Card | undefined {
+  return document.cards.find(({name}) => name === card.value);
+}
+
+/** The width of an element, in CSS pixels. */
+function useWidth() {
+  const element = useRef<HTMLDivElement>(null);
+  const width = useSignal(600);
+  useEffect(() => {
+    if (!element.current) return;
+    const observer = new ResizeObserver(([entry]) => {
+      width.value = entry.contentRect.width;
+    });
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return {element, width: width.value};
+}
+
+function StackedBar({document}: {document: EstimateDocument}) {
+  const {element, width} = useWidth();
+  const end = barEnd(document, chosenCard(document));
+  const parts = segments(document, end);
+  const lines = cardLines(document.cards, card.value, end, width);
+  return (
+    <figure>
+      <div ref={element} class="stacked" aria-hidden="true">
+        {lines.map(line => (
+          <Line key={line.names[0]} line={line} />
+        ))}
+        {parts.map(part => (
+          <Part key={part.id} part={part} />
+        ))}
+      </div>
+      <table class="parts">
+        <caption class="hidden">What fills the card at the peak</caption>
+        <tbody>
+          {parts.map(part => (
+            <tr key={part.id} title={part.hint}>
+              <td>
+                <span class="swatch" style={{background: colourOf(part.id, store.shade.value)}} />
+              </td>
+              <th scope="row">{part.label}</th>
+              <td class="number" title={exactly(part.bytes)}>
+                {binary(part.bytes)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </figure>
+  );
+}
+
+function Part({part}: {part: Segment}) {
+  const style = {
+    left: `${part.from * 100}%`,
+    width: `${(part.to - part.from) * 100}%`,
+    background: colourOf(part.id, store.shade.value),
+  };
+  return <span class="part" style={style} title={`${part.label}: ${exactly(part.bytes)}`} />;
+}
+
+function Line({line}: {line: CardLine}) {
+  const {names, bytes, at, isChosen, label} = line;
+  const kind = isChosen ? 'chosen' : label ? 'labelled' : '';
+  return (
+    <span class={`card-line ${kind}`} style={{left: `${at * 100}%`}} title={`${names.join(', ')}: ${binary(bytes)}`}>
+      {label && <span class={label}>{nameOf(names)}</span>}
+    </span>
+  );
+}
