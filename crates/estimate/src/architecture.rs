@@ -203,6 +203,7 @@ pub enum QkNorm {
 
 /// A mixture of experts in place of the MLP.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says how a router differs")]
 pub struct Experts {
     /// How many there are.
     pub count: u64,

@@ -167,7 +167,6 @@ impl Program {
             by_generate: true,
             encoded: encoded.clone(),
             capacity: (setup.cache == CacheKind::Static).then_some(total),
-            last_logits_only: true,
             ..Call::plain(false)
         };
         let mut outputs = self.model.forward(tape, &setup, &prompt, &call(Vec::new(), 0));
@@ -193,7 +192,7 @@ impl Program {
                 ],
             };
             let mut step = call(if grows { cache.take_all() } else { Vec::new() }, past);
-            step.of_encoder = cache.of_encoder.clone();
+            step.of_encoder.clone_from(&cache.of_encoder);
             step.use_cache = grows;
             let mut now = self.model.forward(tape, &one, &next, &step);
             if !grows {

@@ -260,7 +260,7 @@ pub(crate) fn causal_outputs(
 ) -> Outputs {
     tape.part("head");
     let (batch, tokens) = (last.shape.at(0), last.shape.at(1));
-    let kept = if call.last_logits_only && tokens.size > 1 {
+    let kept = if call.by_generate && tokens.size > 1 {
         last.view(Shape::of(&[batch, dim("1", 1), last.shape.last()]))
     } else {
         last.clone()

@@ -77,7 +77,7 @@ pub(crate) struct Call {
     pub(crate) past: RefCell<Vec<Past>>,
     /// Tokens in the cache.
     pub(crate) past_tokens: u64,
-    /// Whether it is `generate` that calls: positions and a mask are given for each sequence.
+    /// Whether it is `generate` that calls: positions and a mask are given for each sequence, and logits are those of the last position.
     pub(crate) by_generate: bool,
     /// What the encoder gave, where it has run before.
     pub(crate) encoded: Option<Tensor>,
@@ -85,8 +85,6 @@ pub(crate) struct Call {
     pub(crate) of_encoder: Vec<(Tensor, Tensor)>,
     /// How many tokens a cache has place for from the start; `None` where it grows.
     pub(crate) capacity: Option<u64>,
-    /// Whether logits are computed for the last position only, as `generate` does.
-    pub(crate) last_logits_only: bool,
 }
 
 impl Call {
@@ -101,7 +99,6 @@ impl Call {
             encoded: None,
             of_encoder: Vec::new(),
             capacity: None,
-            last_logits_only: false,
         }
     }
 

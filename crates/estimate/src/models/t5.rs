@@ -106,6 +106,7 @@ impl Layer {
         Layer { config: Rc::clone(config), own, cross, norm, gate, up, down }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what attention has at hand")]
     fn attend(
         &self,
         tape: &mut Tape,

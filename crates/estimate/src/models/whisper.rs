@@ -92,6 +92,7 @@ impl Layer {
         if is_decoder { tape.norm(x, norm) } else { tape.norm_of_strided(x, norm) }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what attention has at hand")]
     fn attend(
         &self,
         tape: &mut Tape,
