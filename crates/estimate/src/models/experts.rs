@@ -122,7 +122,7 @@ impl ExpertLayer {
         let i = dim("2i_e", self.experts.intermediate.saturating_mul(2));
         let up = self.grouped(tape, "experts: gate and up", &selected, &self.gate_up, i, dtype);
         let up = {
-            let masked = self.masked(tape, &up, &sentinels);
+            let masked = tape.masked("experts: masked", &up, &sentinels);
             drop(up);
             masked
         };
@@ -137,7 +137,7 @@ impl ExpertLayer {
         let down = self.grouped(tape, "experts: down", &product, &self.down, hidden, dtype);
         drop(product);
         let down = {
-            let masked = self.masked(tape, &down, &sentinels);
+            let masked = tape.masked("experts: masked", &down, &sentinels);
             drop(down);
             masked
         };
@@ -150,19 +150,6 @@ impl ExpertLayer {
             if tape.records(&[&unsorted]) { tape.record(&[&unsorted], sum, |_, grad| vec![Some(grad)]) } else { sum };
         drop((unsorted, down, selected, sample_weights, sentinels, sorted, order));
         tape.to("experts: output", &sum, x.dtype)
-    }
-
-    /// `masked_fill`: keeps the mask.
-    fn masked(&self, tape: &mut Tape, x: &Tensor, mask: &Tensor) -> Tensor {
-        let _ = self;
-        let kept = tape.records(&[x]).then(|| tape.save(mask));
-        let output = tape.alloc("experts: masked", x.shape, x.dtype);
-        let Some(kept) = kept else { return output };
-        tape.record(&[x], output, move |tape, grad| {
-            let gradient = tape.alloc("gradient of a masked fill", grad.shape, grad.dtype);
-            drop((grad, kept));
-            vec![Some(gradient)]
-        })
     }
 
     /// `grouped_mm`: one product for each expert; keeps input and weight.

@@ -57,7 +57,7 @@ impl Tape {
         })
     }
 
-    /// `torch.where(mask, x, number)` with a mask that all sequences share: keeps the mask.
+    /// `torch.where(mask, x, number)` or `x.masked_fill(mask, number)`: keeps the mask.
     pub(crate) fn masked(&mut self, name: &'static str, x: &Tensor, mask: &Tensor) -> Tensor {
         let kept = self.records(&[x]).then(|| self.save(mask));
         let output = self.alloc(name, x.shape, x.dtype);
