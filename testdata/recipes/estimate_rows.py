@@ -1,10 +1,11 @@
 """Measures the peaks of set-ups: `estimate_rows.py IN.jsonl OUT.jsonl`, a set-up a line as in `testdata/estimates/nullgpu.jsonl`.
 
-Runs on a GPU, or over the null GPU (`cargo run -p highwater-nullgpu --example nullrun -- …`), with random weights.
+Runs on a GPU, or without one (`highwater dryrun --gpu h200 estimate_rows.py …`), with random weights.
 """
 
 import gc
 import json
+import os
 import sys
 
 import torch
@@ -27,10 +28,66 @@ OPTIMIZERS = {
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-4),
     "adamw_fused": lambda p: torch.optim.AdamW(p, lr=1e-4, fused=True),
     "adamw_loop": lambda p: torch.optim.AdamW(p, lr=1e-4, foreach=False),
+    "adamw_amsgrad": lambda p: torch.optim.AdamW(p, lr=1e-4, amsgrad=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-4),
     "sgd": lambda p: torch.optim.SGD(p, lr=1e-4),
     "sgd_momentum": lambda p: torch.optim.SGD(p, lr=1e-4, momentum=0.9),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-4),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-4),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=1e-4),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=1e-4),
+    "radam": lambda p: torch.optim.RAdam(p, lr=1e-4),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=1e-4),
     "adafactor": lambda p: torch.optim.Adafactor(p, lr=1e-4),
 }
+
+
+class Muon:
+    """Muon for the matrices of the layers, AdamW for the rest: the usual split."""
+
+    def __init__(self, model):
+        is_matrix = {name: p.ndim == 2 and "embed" not in name and "lm_head" not in name for name, p in model.named_parameters()}
+        named = list(model.named_parameters())
+        self.parts = [
+            torch.optim.Muon([p for name, p in named if is_matrix[name]], lr=1e-4),
+            torch.optim.AdamW([p for name, p in named if not is_matrix[name]], lr=1e-4),
+        ]
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self):
+        for part in self.parts:
+            part.zero_grad()
+
+
+def optimizer_of(row, model):
+    if row["opt"] == "muon":
+        return Muon(model)
+    return OPTIMIZERS[row["opt"]](p for p in model.parameters() if p.requires_grad)
+
+
+def adapted(row, model):
+    """Adapters, as `lora` says: `r`, `targets`, `dropout`."""
+    if "lora" not in row:
+        return model
+    import peft
+
+    lora = row["lora"]
+    return peft.get_peft_model(model, peft.LoraConfig(r=lora["r"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+
+
+def sharded(row, model):
+    """FSDP 2 over all ranks, layer by layer, if `fsdp` says so."""
+    if "fsdp" not in row:
+        return model
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in model.model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+    return model
 
 
 def build(row):
@@ -75,16 +132,20 @@ def measure(row):
         model.train()
         if row["ckpt"]:
             model.gradient_checkpointing_enable()
-        optimizer = OPTIMIZERS[row["opt"]](model.parameters())
+        model = sharded(row, adapted(row, model))
+        optimizer = optimizer_of(row, model)
         lower = TYPES.get(row["autocast"])
         for _ in range(3):
-            x = batch(row, config, model)
-            if row["labels"]:
-                x["labels"] = x.get("decoder_input_ids", x["input_ids"] if "input_ids" in x else None)
-            with torch.autocast("cuda", dtype=lower or torch.bfloat16, enabled=lower is not None):
-                out = model(**x)
-                loss = loss_of(out, row["labels"])
-            loss.backward()
+            for _ in range(row.get("accumulation", 1)):
+                x = batch(row, config, model)
+                if row["labels"]:
+                    x["labels"] = x.get("decoder_input_ids", x["input_ids"] if "input_ids" in x else None)
+                with torch.autocast("cuda", dtype=lower or torch.bfloat16, enabled=lower is not None):
+                    out = model(**x)
+                    loss = loss_of(out, row["labels"])
+                if row.get("keep") == "loss":
+                    del out
+                loss.backward()
             optimizer.step()
             optimizer.zero_grad()
     else:
@@ -93,7 +154,8 @@ def measure(row):
             x = batch(row, config, model)
             if row["mode"].startswith("generate"):
                 new = int(row["mode"][8:])
-                model.generate(**x, max_new_tokens=new, min_new_tokens=new, do_sample=False)
+                # Where there is no GPU there is nothing to compile for.
+                model.generate(**x, max_new_tokens=new, min_new_tokens=new, do_sample=False, cache_implementation=row.get("cache"), disable_compile=True)
             else:
                 model(**x)
     stats = torch.cuda.memory_stats()
@@ -110,6 +172,9 @@ def measure(row):
 
 def main():
     source, target = sys.argv[1:]
+    if "RANK" in os.environ:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        torch.distributed.init_process_group("nccl")
     # The workspaces of both threads are there before anything is measured.
     layer = torch.nn.Linear(8, 8, device="cuda")
     layer(torch.ones(8, 8, device="cuda")).sum().backward()

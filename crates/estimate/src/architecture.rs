@@ -203,6 +203,7 @@ pub enum QkNorm {
 
 /// A mixture of experts in place of the MLP.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says how a router differs")]
 pub struct Experts {
     /// How many there are.
     pub count: u64,
@@ -218,6 +219,8 @@ pub struct Experts {
     pub renormalised: bool,
     /// Whether the router is `DeepSeek`'s: sigmoid, groups, a correction bias.
     pub sigmoid_router: bool,
+    /// Whether the router computes in float32, whatever the type of the weights (`DeepSeek`).
+    pub router_in_float32: bool,
     /// For each layer whether it has the mixture; shorter lists repeat.
     pub layers: Vec<bool>,
 }
@@ -306,15 +309,33 @@ pub struct ModernBert {
     pub window: u64,
     /// Whether head and embedding share their weight.
     pub tied: bool,
+    /// Which parts have biases.
+    pub biases: ModernBertBiases,
+}
+
+/// Biases of `ModernBERT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether a part has biases")]
+pub struct ModernBertBiases {
+    /// Attention.
+    pub attention: bool,
+    /// The MLP.
+    pub mlp: bool,
+    /// Norms.
+    pub norm: bool,
+    /// The product before the decoder.
+    pub head: bool,
+    /// The decoder.
+    pub decoder: bool,
 }
 
 /// A vision transformer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vit {
-    /// Pixels of a side.
-    pub image: u64,
-    /// Pixels of a patch's side.
-    pub patch: u64,
+    /// Pixels of the sides: height, width.
+    pub image: [u64; 2],
+    /// Pixels of a patch's sides.
+    pub patch: [u64; 2],
     /// Colours.
     pub channels: u64,
     /// Hidden size.
@@ -408,6 +429,8 @@ pub struct Whisper {
     pub intermediate: u64,
     /// Width of the decoder's MLP.
     pub decoder_intermediate: u64,
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
     /// Bands of the spectrum.
     pub mel_bins: u64,
     /// Positions of the encoder: half as many as there are frames.
@@ -444,7 +467,7 @@ impl Architecture {
             Body::Bert(body) if body.tied => Some((body.vocab, body.hidden)),
             Body::ModernBert(body) if body.tied => Some((body.vocab, body.hidden)),
             Body::T5(body) if body.tied => Some((body.vocab, body.hidden)),
-            Body::Whisper(body) => Some((body.vocab, body.hidden)),
+            Body::Whisper(body) if body.tied => Some((body.vocab, body.hidden)),
             _ => None,
         }
     }

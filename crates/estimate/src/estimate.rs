@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::architecture::{Architecture, Body, Evidence};
+use crate::dtype::DType;
 use crate::reserve::{Reserve, replay};
 use crate::run::{Run, run};
-use crate::setup::{Attention, Keep, Loss, Mode, Setup, Sharding, TorchRelease};
+use crate::setup::{Attention, CacheKind, Keep, Loss, Mode, Optimizer, Quantisation, Setup, Sharding, TorchRelease};
 use crate::sharding::{shard, stage};
 use crate::tape::{Allocation, Books, Category, Event, Moment};
 use crate::unknown;
@@ -336,6 +337,8 @@ fn at_peak(run: &Run, walk: &Walk) -> (Breakdown, Vec<Term>) {
     let mut terms: HashMap<(Category, &'static str, &'static str, String), (u64, u64)> = HashMap::new();
     for (id, allocation) in books.allocations.iter().enumerate().filter(|(id, _)| live[*id]) {
         let category = match allocation.what.category {
+            // It waits to be added to another, and goes.
+            Category::Gradient if kept[id] => Category::Temporary,
             Category::Activation if !is_activation(run, allocation, kept[id], fresh[id]) => Category::Temporary,
             category => category,
         };
@@ -392,21 +395,22 @@ fn fates(run: &Run, last_forward: usize) -> (Vec<bool>, Vec<bool>) {
     (kept, fresh)
 }
 
-/// Kept for the backward pass; in inference the KV cache. Outputs that the program holds are none.
+/// Kept for the backward pass, also where the program holds it longer; in inference the KV cache. Other outputs that the program holds
+/// are none.
 fn is_activation(run: &Run, allocation: &Allocation, kept: bool, fresh: bool) -> bool {
-    if run.is_training { kept && fresh } else { allocation.what.name.ends_with("in the cache") }
+    if run.is_training {
+        allocation.is_saved || (kept && fresh)
+    } else {
+        allocation.what.name.ends_with("in the cache")
+    }
 }
 
 fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
     let mut evidence = architecture.evidence;
-    let is_spread = setup.parallel.tensor > 1 || setup.parallel.pipeline > 1 || setup.parallel.world_size > 1;
-    let is_inferred =
-        matches!(setup.mode, Mode::Generate { .. }) && !matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_));
-    let is_unusual = setup.lora.is_some()
-        || !matches!(setup.platform.compute_capability, (9, 0))
-        || setup.attention == Attention::Flash;
-    if is_spread || is_inferred || is_unusual {
+    if is_unchecked(architecture, setup) {
         evidence = evidence.max(Evidence::Source);
+    } else if is_dry_run_only(setup) {
+        evidence = evidence.max(Evidence::DryRun);
     }
     let (percent, basis) = match evidence {
         Evidence::Measured => (1.5, "compared with runs on an H200 and with dry runs of the real libraries"),
@@ -423,6 +427,37 @@ fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
         percent,
         evidence: basis,
     }
+}
+
+/// Set-ups of which no run was looked at, or few that were far off.
+fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
+    let parallel = setup.parallel;
+    let is_spread = parallel.tensor > 1 || parallel.pipeline > 1 || parallel.world_size > 1;
+    let is_generation_of_others =
+        matches!(setup.mode, Mode::Generate { .. }) && !matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_));
+    let is_from_a_package = matches!(
+        setup.optimizer,
+        Optimizer::Lion | Optimizer::AdamW8bit | Optimizer::PagedAdamW8bit | Optimizer::Lion8bit
+    );
+    let is_other_card = !matches!(setup.platform.compute_capability, (9, 0) | (8, 0 | 9) | (7, 5));
+    is_spread
+        || is_generation_of_others
+        || is_from_a_package
+        || is_other_card
+        || setup.quantisation != Quantisation::None
+        || matches!(setup.cache, CacheKind::Quantised { .. })
+        || setup.attention == Attention::Flash
+        || setup.platform.torch != TorchRelease::V2_11
+}
+
+/// Set-ups that were compared with dry runs, not with measurements.
+fn is_dry_run_only(setup: &Setup) -> bool {
+    setup.lora.is_some()
+        || setup.accumulation > 1
+        || setup.cache == CacheKind::Static
+        || setup.platform.compute_capability != (9, 0)
+        || setup.dtype == DType::Float16
+        || setup.autocast == Some(DType::Float16)
 }
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {

@@ -22,6 +22,15 @@ enum Temporaries {
     All(usize),
     /// Copies of one parameter after the other; the last copy of one is there until the next one's is made.
     EachInTurn(usize),
+    /// Adafactor's: an estimate of the variance of one parameter after the other, the last one's being there until the next is made.
+    Factored,
+    /// Muon's: a few copies of one matrix after the other; then `AdamW`'s of what is no matrix of a layer.
+    Orthogonal,
+}
+
+/// Whether Muon trains it: a matrix of a layer.
+fn is_for_muon(shape: Shape, part: &str) -> bool {
+    shape.dims().len() == 2 && !matches!(part, "embedding" | "head")
 }
 
 impl Optimizer {
@@ -50,9 +59,9 @@ impl Optimizer {
             | Optimizer::RAdam
             | Optimizer::Adamax => Temporaries::All(1),
             Optimizer::Adagrad | Optimizer::Adadelta => Temporaries::All(2),
-            Optimizer::AdamWLoop | Optimizer::Adafactor | Optimizer::Muon | Optimizer::Lion => {
-                Temporaries::EachInTurn(2)
-            }
+            Optimizer::AdamWLoop | Optimizer::Lion => Temporaries::EachInTurn(2),
+            Optimizer::Adafactor => Temporaries::Factored,
+            Optimizer::Muon => Temporaries::Orthogonal,
         }
     }
 }
@@ -98,7 +107,7 @@ impl OptimizerState {
                 self.keep(tape, "column sums of squares", Shape::of(&[columns]), dtype);
             }
             Optimizer::Adafactor => self.keep(tape, "sums of squares", shape, dtype),
-            Optimizer::Muon if is_matrix && !matches!(part, "embedding" | "head") => {
+            Optimizer::Muon if is_for_muon(shape, part) => {
                 self.keep(tape, "momentum", shape, dtype);
             }
             Optimizer::AdamW8bit | Optimizer::PagedAdamW8bit if values >= 4096 => self.keep_quantised(tape, shape, 2),
@@ -155,6 +164,66 @@ impl OptimizerState {
                 }
                 drop(last);
             }
+            Temporaries::Factored => {
+                let mut last: Option<Tensor> = None;
+                for &(shape, dtype, _) in trained {
+                    last = Some(factored(tape, shape, dtype));
+                }
+                drop(last);
+            }
+            Temporaries::Orthogonal => {
+                let mut last: Option<Tensor> = None;
+                for &(shape, dtype, _) in trained.iter().filter(|(shape, _, part)| is_for_muon(*shape, part)) {
+                    last = Some(orthogonal(tape, shape, dtype));
+                }
+                drop(last);
+                let rest = trained.iter().filter(|(shape, _, part)| !is_for_muon(*shape, part));
+                let all: Vec<Tensor> = rest
+                    .map(|&(shape, dtype, _)| tape.alloc("intermediates of all other parameters", shape, dtype))
+                    .collect();
+                drop(all);
+            }
         }
     }
+}
+
+/// The update of a matrix by Newton and Schulz: the momentum in bfloat16, and from step to step two squares and a new one.
+///
+/// # Source
+/// PyTorch v2.11, `torch/optim/_muon.py`, `_zeropower_via_newtonschulz`.
+fn orthogonal(tape: &mut Tape, shape: Shape, dtype: DType) -> Tensor {
+    let name = "intermediates of one matrix";
+    let update = tape.alloc(name, shape, dtype);
+    let mut matrix = if dtype == DType::BFloat16 { update.clone() } else { tape.alloc(name, shape, DType::BFloat16) };
+    let shorter = shape.dims().iter().copied().min_by_key(|dim| dim.size).unwrap_or(dim("1", 1));
+    let square = Shape::of(&[shorter, shorter]);
+    let mut squares = None;
+    for _ in 0..2 {
+        let gram = tape.alloc("square of one matrix", square, DType::BFloat16);
+        let step = tape.alloc("square of one matrix", square, DType::BFloat16);
+        let next = tape.alloc(name, shape, DType::BFloat16);
+        (matrix, squares) = (next, Some((gram, step)));
+    }
+    drop((update, squares));
+    matrix
+}
+
+/// The update of a parameter from row and column sums; the norm over columns works in global memory.
+///
+/// # Source
+/// PyTorch v2.11, `torch/optim/_adafactor.py`, `_single_tensor_adafactor`.
+fn factored(tape: &mut Tape, shape: Shape, dtype: DType) -> Tensor {
+    let name = "intermediates of one parameter";
+    if let [rows, columns] = *shape.dims() {
+        let of_rows = tape.alloc(name, Shape::of(&[rows]), dtype);
+        let of_columns = tape.alloc(name, Shape::of(&[columns]), dtype);
+        tape.column_sum_scratch(rows.size, columns.size);
+        let update = tape.alloc(name, shape, dtype);
+        drop((of_rows, of_columns));
+        return update;
+    }
+    let square = (shape.dims().len() == 1).then(|| tape.alloc(name, shape, dtype));
+    let update = tape.alloc(name, shape, dtype);
+    drop(square);
+    update
 }

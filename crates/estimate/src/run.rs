@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Body};
 use crate::dtype::DType;
 use crate::models::{self, Call, Model, Outputs};
 use crate::optimizer::OptimizerState;
@@ -58,7 +58,10 @@ fn load(tape: &mut Tape, architecture: &Architecture) {
     if let Some((vocab, hidden)) = architecture.tied_head() {
         let shape = Shape::of(&[dim("V", vocab), dim("h", hidden)]);
         let dtype = tape.parameters.first().map_or(DType::Float32, |parameter| parameter.tensor.dtype);
-        drop(tape.alloc("head before it is tied", shape, dtype));
+        // T5 makes a table for the encoder and one for the decoder, too.
+        let copies = if matches!(architecture.body, Body::T5(_)) { 3 } else { 1 };
+        let copies: Vec<Tensor> = (0..copies).map(|_| tape.alloc("head before it is tied", shape, dtype)).collect();
+        drop(copies);
     }
 }
 
@@ -71,7 +74,7 @@ struct Program {
 impl Program {
     fn train(&mut self) -> u64 {
         let mut optimizer = OptimizerState::new(self.setup.optimizer);
-        let mut held: Option<(Vec<Tensor>, Outputs, Tensor)> = None;
+        let mut held: Option<(Outputs, Tensor)> = None;
         let mut inputs = Vec::new();
         let mut module_outputs = 0;
         for iteration in 0..2 {
@@ -85,11 +88,7 @@ impl Program {
         module_outputs
     }
 
-    fn forward_and_backward(
-        &mut self,
-        inputs: &mut Vec<Tensor>,
-        held: &mut Option<(Vec<Tensor>, Outputs, Tensor)>,
-    ) -> u64 {
+    fn forward_and_backward(&mut self, inputs: &mut Vec<Tensor>, held: &mut Option<(Outputs, Tensor)>) -> u64 {
         let setup = self.setup;
         let tape = &mut self.tape;
         tape.begin(Moment::Forward);
@@ -97,8 +96,7 @@ impl Program {
         tape.enter_autocast(setup.autocast);
         tape.module_outputs = 0;
         let with_labels = setup.loss == Loss::Labels && self.model.loss_style().is_some();
-        let call =
-            Call { with_labels, use_cache: true, past: RefCell::default(), past_tokens: 0, last_logits_only: false };
+        let call = Call::plain(with_labels);
         let mut outputs = self.model.forward(tape, &setup, inputs, &call);
         let module_outputs = tape.module_outputs;
         let loss = match outputs.loss.take() {
@@ -115,7 +113,7 @@ impl Program {
         tape.leave_autocast();
         let from = loss.edge;
         *held = None;
-        *held = (setup.keep == Keep::Outputs).then_some((inputs.clone(), outputs, loss.detached()));
+        *held = (setup.keep == Keep::Outputs).then_some((outputs, loss.detached()));
         tape.begin(Moment::Backward);
         let part = tape.part("loss");
         let grad = tape.alloc("gradient of the loss", loss.shape, loss.dtype);
@@ -133,71 +131,77 @@ impl Program {
         tape.begin(Moment::Forward);
         let inputs = self.model.inputs(tape, &setup);
         tape.enter_autocast(setup.autocast);
-        let call = Call {
-            with_labels: false,
-            use_cache: true,
-            past: RefCell::default(),
-            past_tokens: 0,
-            last_logits_only: false,
-        };
+        let call = Call::plain(false);
         let outputs = self.model.forward(tape, &setup, &inputs, &call);
         drop(outputs);
         tape.module_outputs
     }
 
-    /// The prompt, the first new token and the last: in between the cache only grows.
+    /// The prompt, the first new token and the last: in between the cache only grows. Where an encoder has the prompt, the decoder
+    /// begins with one token.
     ///
     /// # Source
-    /// transformers 5.17, `generation/utils.py`, `_sample`: the scores of the last position are copied to float32.
+    /// transformers 5.17, `generation/utils.py`, `_sample`: the scores of the last position are copied to float32;
+    /// `prepare_inputs_for_generation`: the ids are copied, and each sequence has its mask and its positions.
     fn generate(&mut self, new_tokens: u64) -> u64 {
         let setup = self.setup;
         let tape = &mut self.tape;
         (tape.training, tape.grad_enabled) = (false, false);
         tape.begin(Moment::Prefill);
-        let inputs = self.model.inputs(tape, &setup);
-        let ids = inputs.last().map_or(Shape::of(&[dim("B", setup.batch)]), |ids| ids.shape);
-        let mask = tape.input("attention mask", ids, DType::Int64);
+        let mut prompt = self.model.inputs(tape, &setup);
+        let ids = prompt.last().map_or(Shape::of(&[dim("B", setup.batch)]), |ids| ids.shape);
+        let beside = ["attention mask", "positions", "ids of the step"].map(|name| tape.input(name, ids, DType::Int64));
         tape.enter_autocast(setup.autocast);
+        let encoded = self.model.encode(tape, &setup, &prompt);
+        let mut seq = setup.seq;
+        if encoded.is_some() && prompt.len() == 1 {
+            seq = 1;
+            prompt = self.model.inputs(tape, &Setup { seq, ..setup });
+        }
         let grows = setup.cache == CacheKind::Dynamic;
-        let total = setup.seq.saturating_add(new_tokens);
-        let call = Call {
-            with_labels: false,
+        let total = seq.saturating_add(new_tokens).saturating_sub(1);
+        let call = |past: Vec<models::Past>, past_tokens| Call {
             use_cache: true,
-            past: RefCell::default(),
-            past_tokens: 0,
-            last_logits_only: true,
+            past: RefCell::new(past),
+            past_tokens,
+            by_generate: true,
+            encoded: encoded.clone(),
+            capacity: (setup.cache == CacheKind::Static).then_some(total),
+            ..Call::plain(false)
         };
-        let mut outputs = self.model.forward(tape, &setup, &inputs, &call);
+        let mut outputs = self.model.forward(tape, &setup, &prompt, &call(Vec::new(), 0));
         let module_outputs = tape.module_outputs;
         scores(tape, &outputs.logits);
-        if !grows {
-            let cache = std::mem::take(&mut outputs.cache);
-            outputs.cache = resized(tape, cache, &setup, total);
-        }
         tape.begin(Moment::Decode);
         let one = Setup { seq: 1, ..setup };
-        for past in [setup.seq, total.saturating_sub(2).max(setup.seq)] {
-            let cache = std::mem::take(&mut outputs.cache);
-            let mut cache = if grows { resized(tape, cache, &setup, past) } else { cache };
-            let next = self.model.inputs(tape, &one);
-            let call = Call {
-                with_labels: false,
-                use_cache: grows,
-                past: RefCell::new(if grows { cache.take_all() } else { Vec::new() }),
-                past_tokens: past,
-                last_logits_only: true,
-            };
-            let mut step = self.model.forward(tape, &one, &next, &call);
-            if !grows {
-                step.cache = cache;
-            }
-            scores(tape, &step.logits);
-            outputs = step;
+        for past in [seq, total.saturating_sub(1).max(seq)] {
             if new_tokens <= 1 {
                 break;
             }
+            let mut cache = std::mem::take(&mut outputs.cache);
+            if (grows && past > seq) || matches!(setup.cache, CacheKind::Quantised { .. }) {
+                cache = resized(tape, cache, &setup, |layer| {
+                    self.model.cached_tokens(layer, if grows { past } else { total })
+                });
+            }
+            let next = match prompt.len() {
+                1 => self.model.inputs(tape, &one),
+                _ => vec![
+                    prompt[0].clone(),
+                    tape.input("token ids", Shape::of(&[dim("B", setup.batch), dim("S", 1)]), DType::Int64),
+                ],
+            };
+            let mut step = call(if grows { cache.take_all() } else { Vec::new() }, past);
+            step.of_encoder.clone_from(&cache.of_encoder);
+            step.use_cache = grows;
+            let mut now = self.model.forward(tape, &one, &next, &step);
+            if !grows {
+                now.cache = cache;
+            }
+            scores(tape, &now.logits);
+            outputs = now;
         }
-        drop((outputs, inputs, mask));
+        drop((outputs, prompt, beside));
         tape.leave_autocast();
         module_outputs
     }
@@ -213,16 +217,16 @@ fn scores(tape: &mut Tape, logits: &Tensor) {
     tape.part(part);
 }
 
-/// A cache of so many tokens in place of the one that is there, layer by layer.
-fn resized(tape: &mut Tape, cache: models::Cache, setup: &Setup, tokens: u64) -> models::Cache {
+/// A cache of so many tokens in place of the one that is there, layer by layer. What came from an encoder stays as it is.
+fn resized(tape: &mut Tape, cache: models::Cache, setup: &Setup, tokens: impl Fn(usize) -> u64) -> models::Cache {
     let part = tape.part("attention");
     let mut layers = Vec::new();
-    for (keys, values) in cache.layers {
+    for (index, (keys, values)) in cache.layers.into_iter().enumerate() {
         let mut like = |name, tensor: &Tensor| {
             let old = tensor.shape.dims();
             let mut sizes = old.to_vec();
             if let Some(size) = sizes.get_mut(1) {
-                size.size = tokens;
+                size.size = tokens(index);
             }
             let shape = Shape::of(&sizes);
             match setup.cache {
@@ -243,5 +247,5 @@ fn resized(tape: &mut Tape, cache: models::Cache, setup: &Setup, tokens: u64) ->
         layers.push(pair);
     }
     tape.part(part);
-    models::Cache { layers }
+    models::Cache { layers, of_encoder: cache.of_encoder }
 }

@@ -4,7 +4,7 @@
 mod rows;
 
 use highwater_estimate::{DType, Keep, Loss, Setup, estimate, read};
-use rows::{Row, rows};
+use rows::{Row, lines, rows};
 
 /// Deviations in percent, the smallest first.
 struct Errors {
@@ -25,7 +25,8 @@ fn errors(rows: &[Row]) -> Errors {
     let mut errors = Errors { requested: Vec::new(), allocated: Vec::new(), reserved: Vec::new() };
     for row in rows {
         let answer = estimate(&row.architecture, &row.setup);
-        assert_eq!(answer.parameters, row.parameters, "{}", row.name);
+        let adapters = if row.setup.lora.is_some() { answer.trainable_parameters } else { 0 };
+        assert_eq!(answer.parameters + adapters, row.parameters, "{}", row.name);
         errors.requested.push(off(answer.peak_requested_bytes, row.requested));
         errors.allocated.push(off(answer.peak_allocated_bytes, row.allocated));
         errors.reserved.push(off(answer.peak_reserved_bytes, row.reserved));
@@ -55,6 +56,41 @@ fn dry_runs_of_other_families_are_met() {
     assert!(at(&errors.allocated, 50) <= 0.5, "{:?}", errors.allocated);
 }
 
+#[test]
+fn dry_runs_of_other_setups_are_met() {
+    let errors = errors(&rows("nullgpu_setups.jsonl"));
+    assert!(at(&errors.requested, 50) <= 0.05, "{:?}", errors.requested);
+    assert!(at(&errors.requested, 95) <= 1.0, "{:?}", errors.requested);
+    assert!(at(&errors.requested, 100) <= 6.0, "{:?}", errors.requested);
+    assert!(at(&errors.allocated, 50) <= 0.5, "{:?}", errors.allocated);
+}
+
+#[test]
+fn the_band_of_fsdp_holds_its_dry_runs() {
+    for row in rows("nullgpu_fsdp.jsonl") {
+        let band = estimate(&row.architecture, &row.setup).error_band;
+        assert!(
+            (band.low_bytes..=band.high_bytes).contains(&row.requested),
+            "{}: {band:?}, {}",
+            row.name,
+            row.requested
+        );
+    }
+}
+
+#[test]
+fn parameters_are_counted_as_transformers_counts_them() {
+    let mut wrong = Vec::new();
+    for line in lines("parameters.jsonl") {
+        let model = read::from_config_value(&line["config"]).unwrap();
+        let counted = estimate(&model, &Setup::training(1, 8)).parameters;
+        if line["n_params"] != counted {
+            wrong.push(format!("{counted} beside {line}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// `torch.mean(model(inputs).logits)` of Qwen2.5-1.5B in float32 with `AdamW`: 256 tokens a sequence. The measured peaks are
 /// `requested_bytes.all.peak` of recordings on an H200, library workspaces included.
 #[test]
@@ -77,7 +113,7 @@ fn the_example_of_the_blog_is_met() {
 #[test]
 fn the_page_says_what_is_measured() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/estimate.md")).unwrap();
-    for file in ["h200.jsonl", "nullgpu.jsonl"] {
+    for file in ["h200.jsonl", "nullgpu.jsonl", "nullgpu_setups.jsonl"] {
         let rows = rows(file);
         let errors = errors(&rows);
         let cells = |list: &[f64]| format!("{:.3} %, {:.2} %, {:.1} %", at(list, 50), at(list, 95), at(list, 100));

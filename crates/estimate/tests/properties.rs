@@ -1,6 +1,8 @@
 //! What holds of every set-up.
 
-use highwater_estimate::{DType, Setup, Sharding, estimate, peak_requested_bytes, read};
+use highwater_estimate::{
+    Attention, CacheKind, DType, Mode, Optimizer, Setup, Sharding, TorchRelease, estimate, peak_requested_bytes, read,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -50,6 +52,28 @@ proptest! {
     }
 
     #[test]
+    fn a_longer_generation_never_needs_less(
+        kind in prop::sample::select(vec!["llama", "gpt2", "t5"]),
+        cache in prop::sample::select(vec![CacheKind::Dynamic, CacheKind::Static]),
+        batch in 1_u64..6,
+        seq in 1_u64..200,
+        new_tokens in 1_u64..60,
+    ) {
+        let model = read::from_config_value(&match kind {
+            "t5" => json!({"model_type": "t5", "d_model": 128, "num_layers": 2, "num_heads": 4, "d_kv": 32, "d_ff": 256, "vocab_size": 1000}),
+            kind => config(kind, 2, 2),
+        }).unwrap();
+        let of = |batch, seq, new_tokens| {
+            let setup = Setup { mode: Mode::Generate { new_tokens }, cache, ..Setup::training(batch, seq) };
+            peak_requested_bytes(&model, &setup)
+        };
+        let own = of(batch, seq, new_tokens);
+        prop_assert!(of(batch + 1, seq, new_tokens) >= own);
+        prop_assert!(of(batch, seq + 1, new_tokens) >= own);
+        prop_assert!(of(batch, seq, new_tokens + 1) >= own);
+    }
+
+    #[test]
     fn any_configuration_is_read_or_refused(text in "\\{(\"(model_type|hidden_size|num_hidden_layers|num_attention_heads)\":(\"llama\"|\"x\"|[0-9]{1,20}|-1|null|\\[\\]),?){0,4}\\}") {
         if let Ok(model) = read::from_config(text.as_bytes()) && model.layers() < 200 {
             let answer = estimate(&model, &Setup::training(1, 8));
@@ -71,4 +95,24 @@ fn zero_3_over_n_ranks_approaches_an_nth_of_what_is_sharded() {
     };
     let states = whole.parameters * 4 * 4;
     assert!(sum(&shard.breakdown) <= states / 64 + (1 << 20), "{:?}", shard.breakdown);
+}
+
+#[test]
+fn what_no_run_was_compared_with_has_a_wider_band() {
+    let model = read::named("llama3.2-1b").unwrap();
+    let percent = |setup: Setup| estimate(&model, &setup).error_band.percent;
+    let plain = Setup::training(1, 64);
+    let generation = Setup { mode: Mode::Generate { new_tokens: 8 }, ..plain };
+    let mut newer = plain;
+    newer.platform.torch = TorchRelease::V2_15;
+    let dry_runs = percent(Setup { cache: CacheKind::Static, ..generation });
+    assert!(percent(plain) < dry_runs);
+    for unchecked in [
+        newer,
+        Setup { cache: CacheKind::Quantised { bits: 4 }, ..generation },
+        Setup { optimizer: Optimizer::Lion, ..plain },
+        Setup { attention: Attention::Flash, ..plain },
+    ] {
+        assert!(percent(unchecked) > dry_runs, "{unchecked:?}");
+    }
 }

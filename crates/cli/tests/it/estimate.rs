@@ -144,3 +144,36 @@ fn what_belongs_to_the_calculator_needs_it() {
     assert!(refused(&["gpt2", "--web", "--format", "json"]).contains("cannot be used with"));
     assert!(refused(&["gpt2", "--optimizer", "best"]).contains("adamw-fused"));
 }
+
+/// A recording of GPT-2's training on an H200, whose program holds the loss only.
+#[test]
+fn a_recording_stands_beside_the_estimate_category_by_category() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/categories/gpt2_adamw.pickle.gz");
+    let words = ["gpt2", "--batch", "4", "--seq", "256", "--keep", "loss", "--against", recording];
+    let against = &document(&words)["against"];
+    assert_eq!(against["peak_phase"], "backward");
+    assert_eq!(against["peak_requested_bytes"], 3_338_212_364_u64);
+    let mut recorded = 0;
+    for row in against["categories"].as_array().unwrap() {
+        let [estimate, recording] = ["estimated_bytes", "recorded_bytes"].map(|name| row[name].as_u64().unwrap());
+        assert!(estimate.abs_diff(recording) <= 8, "{row}");
+        recorded += recording;
+    }
+    assert_eq!(recorded, 3_338_212_364, "the categories add up to the peak");
+    let (code, out, err) = estimate(&words);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let line = |start: &str| out.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_default();
+    assert!(line("peak in").ends_with("backward"), "{out}");
+    assert_eq!(line("activation").matches("1.27 GiB").count(), 2, "{out}");
+}
+
+#[test]
+fn more_experts_than_there_are_and_odd_sides_are_named() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("config.json");
+    let path = path.to_str().unwrap();
+    fs::write(path, r#"{"model_type":"mixtral","num_local_experts":4,"num_experts_per_tok":9}"#).unwrap();
+    assert!(refused(&[path]).contains("`num_experts_per_tok` is 9"));
+    fs::write(path, r#"{"model_type":"vit","image_size":[224,224,3]}"#).unwrap();
+    assert!(refused(&[path]).contains("height and width"));
+}

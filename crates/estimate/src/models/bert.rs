@@ -67,6 +67,10 @@ impl BertModel {
         let transform_norm = builder.norm("norm", NormKind::Layer, h, true);
         let mut decoder = head(builder, config.tied.then_some(&words), v, h);
         decoder.bias = Some(builder.parameter("head", &[v]));
+        if !config.tied {
+            // The head's own bias and the decoder's are tied as the weights are; here one of them is unused.
+            builder.parameter("head", &[v]);
+        }
         BertModel { config, words, positions, types, norm, layers, transform, transform_norm, decoder }
     }
 

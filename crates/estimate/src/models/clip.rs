@@ -58,7 +58,7 @@ impl Tower {
 impl ClipModel {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Clip) -> ClipModel {
         let (h, vh) = (dim("h", config.hidden), dim("h_v", config.vision.hidden));
-        let (c, p) = (dim("channels", config.vision.channels), dim("patch", config.vision.patch));
+        let (c, [p, q]) = (dim("channels", config.vision.channels), config.vision.patch.map(|side| dim("patch", side)));
         let projection = dim("proj", config.projection);
         let text = LayerSizes {
             hidden: config.hidden,
@@ -84,7 +84,7 @@ impl ClipModel {
             positions: builder.parameter("embedding", &[dim("n_pos", config.positions), h]),
             text: Tower::build(builder, &text, config.layers),
             class_token: builder.parameter("embedding", &[vh]),
-            patch_weight: builder.parameter("embedding", &[vh, c, p, p]),
+            patch_weight: builder.parameter("embedding", &[vh, c, p, q]),
             patch_positions: builder
                 .parameter("embedding", &[dim("patches + 1", patches(&config.vision).saturating_add(1)), vh]),
             before: builder.norm("norm", NormKind::Layer, vh, true),

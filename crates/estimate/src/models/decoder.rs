@@ -158,15 +158,17 @@ impl HeadWeights {
         let kind = match config.norm {
             DecoderNorm::RmsGemma => NormKind::RmsGemma,
             DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
+            DecoderNorm::Layer => NormKind::Layer,
             _ => NormKind::RmsLlama,
         };
+        let bias = kind == NormKind::Layer;
         let (q_size, k_size) = match config.qk_norm {
             QkNorm::None => return HeadWeights { projections, output, q_norm: None, k_norm: None },
             QkNorm::PerHead => (dims.head_dim, dims.head_dim),
             QkNorm::Whole => (q, k),
         };
-        let q_norm = Some(builder.norm("norm", kind, q_size, false));
-        let k_norm = Some(builder.norm("norm", kind, k_size, false));
+        let q_norm = Some(builder.norm("norm", kind, q_size, bias));
+        let k_norm = Some(builder.norm("norm", kind, k_size, bias));
         HeadWeights { projections, output, q_norm, k_norm }
     }
 
@@ -256,11 +258,16 @@ impl HeadWeights {
         tape.part("attention");
         let config = &run.config;
         let dims = config.dims();
+        let keys = match config.sliding_window {
+            // A layer with a window keeps one token less than it once it is past the prompt.
+            Some(window) if is_sliding && past.is_some() => dim("W", run.keys.size.min(window)),
+            _ => run.keys,
+        };
         let plan = Plan {
             dims,
             batch: run.batch,
             queries: run.tokens,
-            keys: run.keys,
+            keys,
             mask: if is_sliding && run.window_mask.is_some() { run.window_mask.as_ref() } else { run.mask.as_ref() },
             is_causal: true,
             dropout: config.attention_dropout,
@@ -278,7 +285,16 @@ impl HeadWeights {
         }
         if run.use_cache {
             let (past_keys, past_values) = past.take().unzip();
-            let shape = Shape::of(&[run.batch, run.keys, dims.kv_heads, dims.head_dim]);
+            let place = run.capacity.map_or(keys, |capacity| {
+                dim(
+                    "S_max",
+                    match config.sliding_window {
+                        Some(window) if is_sliding => capacity.min(window),
+                        _ => capacity,
+                    },
+                )
+            });
+            let shape = Shape::of(&[run.batch, place, dims.kv_heads, dims.head_dim]);
             let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
             drop(past_keys);
             let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
@@ -325,6 +341,7 @@ pub(crate) struct Run {
     pub(crate) mask: Option<Mask>,
     pub(crate) window_mask: Option<Mask>,
     pub(crate) use_cache: bool,
+    pub(crate) capacity: Option<u64>,
     /// Positions, which every layer is given.
     pub(crate) _positions: Tensor,
 }
@@ -476,7 +493,9 @@ impl DecoderModel {
         let mask = eager_mask(tape, &attends, batch, tokens, keys);
         let has_window = config.sliding_layers.iter().any(|&slides| slides);
         let window_mask = if has_window && mask.is_none() {
-            window_mask(tape, batch, tokens, keys, config.sliding_window)
+            let near = dim("W", keys.size.min(config.sliding_window.unwrap_or(u64::MAX)));
+            let near = if call.past_tokens > 0 { near } else { keys };
+            window_mask(tape, batch, tokens, near, config.sliding_window, call.by_generate)
         } else if has_window {
             eager_mask(tape, &attends, batch, tokens, keys)
         } else {
@@ -485,7 +504,8 @@ impl DecoderModel {
         let size = dim("d", config.latent.map_or(config.rotary_dim, |latent| latent.rope_dim));
         let tables = if config.rotary_dim == 0 { 0 } else { config.rotary_tables };
         let dtype = if config.rotary_in_float32 { DType::Float32 } else { dtype };
-        let rotary = (0..tables).map(|_| rotary_tables(tape, tokens, size, dtype)).collect();
+        let rows = if call.by_generate { Shape::of(&[batch, tokens]) } else { Shape::of(&[tokens]) };
+        let rotary = (0..tables).map(|_| rotary_tables(tape, rows, size, dtype)).collect();
         // The rotary module's outputs are shared by the sequences; for a token it gives as much as its table is wide.
         tape.module_outputs = tape.module_outputs.saturating_add(
             batch.size.saturating_mul(tokens.size).saturating_mul(size.size.saturating_mul(2)).saturating_mul(tables),
@@ -501,6 +521,7 @@ impl DecoderModel {
             mask,
             window_mask,
             use_cache,
+            capacity: call.capacity,
             _positions: positions,
         }
     }
@@ -513,6 +534,13 @@ impl Model for DecoderModel {
 
     fn loss_style(&self) -> Option<LossStyle> {
         Some(LossStyle::Causal)
+    }
+
+    fn cached_tokens(&self, layer: usize, tokens: u64) -> u64 {
+        match self.config.sliding_window {
+            Some(window) if repeating(&self.config.sliding_layers, layer as u64) => tokens.min(window),
+            _ => tokens,
+        }
     }
 
     fn buffer_bytes(&self) -> u64 {
@@ -529,7 +557,7 @@ impl Model for DecoderModel {
             x = tape.scale("scaled embeddings", &x);
         }
         let embedded = x.detached();
-        let ids = position_ids(tape, tokens);
+        let ids = if call.by_generate { inputs[0].detached() } else { position_ids(tape, tokens) };
         let run = self.prepare(tape, setup, batch, tokens, call, x.dtype, ids);
         x = if config.embedding_dropout > 0.0 { tape.dropout("embedding", x, config.embedding_dropout) } else { x };
         let mut cache = Cache::default();

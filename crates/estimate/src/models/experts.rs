@@ -42,12 +42,15 @@ impl ExpertLayer {
 
     pub(crate) fn forward(&self, tape: &mut Tape, x: &Tensor) -> Tensor {
         let part = tape.part("experts");
-        let shared = self.shared.as_ref().map(|shared| shared.forward(tape, x));
+        // Qwen's shared expert comes before the others, DeepSeek's after them.
+        let run_shared = |tape: &mut Tape| self.shared.as_ref().map(|shared| shared.forward(tape, x));
+        let early = self.shared_gate.as_ref().and_then(|_| run_shared(tape));
         tape.part("router");
         let weights = self.route(tape, x);
         tape.part("experts");
         let routed = self.run_experts(tape, x, &weights);
         drop(weights);
+        let shared = early.or_else(|| run_shared(tape));
         let output = match shared {
             None => routed,
             Some(mut shared) => {
@@ -67,7 +70,13 @@ impl ExpertLayer {
     fn route(&self, tape: &mut Tape, x: &Tensor) -> Tensor {
         let rows = x.shape.rows();
         let chosen = with(rows, dim("r", self.experts.per_token));
-        let logits = tape.linear("router: logits", x, &self.router);
+        let logits = if self.experts.router_in_float32 {
+            let wide = tape.to("router: input in float32", x, DType::Float32);
+            let weight = tape.to("router: weight in float32", &self.router.weight, DType::Float32);
+            tape.linear("router: logits", &wide, &Linear { weight, ..self.router.clone() })
+        } else {
+            tape.linear("router: logits", x, &self.router)
+        };
         let wide = tape.to("router: logits in float32", &logits, DType::Float32);
         drop(logits);
         let scores = tape.activation_of_output("router: scores", &wide);
@@ -112,9 +121,8 @@ impl ExpertLayer {
         let sentinels = tape.alloc("experts: mask", one, DType::Byte);
         let i = dim("2i_e", self.experts.intermediate.saturating_mul(2));
         let up = self.grouped(tape, "experts: gate and up", &selected, &self.gate_up, i, dtype);
-        drop(selected);
         let up = {
-            let masked = self.masked(tape, &up, &sentinels);
+            let masked = tape.masked("experts: masked", &up, &sentinels);
             drop(up);
             masked
         };
@@ -129,33 +137,19 @@ impl ExpertLayer {
         let down = self.grouped(tape, "experts: down", &product, &self.down, hidden, dtype);
         drop(product);
         let down = {
-            let masked = self.masked(tape, &down, &sentinels);
+            let masked = tape.masked("experts: masked", &down, &sentinels);
             drop(down);
             masked
         };
         let weighted = tape.mul("experts: weighted", &down, &sample_weights);
-        drop((down, sample_weights, sentinels, sorted));
         let back = tape.alloc("experts: order back", one, DType::Int64);
         let unsorted = self.gather(tape, "experts: tokens, in order again", &weighted, &back, weighted.shape);
-        drop((weighted, picks, order));
+        drop((weighted, picks));
         let sum = tape.alloc("experts: sum", x.shape, unsorted.dtype);
         let sum =
             if tape.records(&[&unsorted]) { tape.record(&[&unsorted], sum, |_, grad| vec![Some(grad)]) } else { sum };
-        drop(unsorted);
+        drop((unsorted, down, selected, sample_weights, sentinels, sorted, order));
         tape.to("experts: output", &sum, x.dtype)
-    }
-
-    /// `masked_fill`: keeps the mask.
-    fn masked(&self, tape: &mut Tape, x: &Tensor, mask: &Tensor) -> Tensor {
-        let _ = self;
-        let kept = tape.records(&[x]).then(|| tape.save(mask));
-        let output = tape.alloc("experts: masked", x.shape, x.dtype);
-        let Some(kept) = kept else { return output };
-        tape.record(&[x], output, move |tape, grad| {
-            let gradient = tape.alloc("gradient of a masked fill", grad.shape, grad.dtype);
-            drop((grad, kept));
-            vec![Some(gradient)]
-        })
     }
 
     /// `grouped_mm`: one product for each expert; keeps input and weight.

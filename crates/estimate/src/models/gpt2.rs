@@ -116,7 +116,6 @@ impl Layer {
         tape.part("attention");
         let attended = self.attention(tape, &normed, run, cache, past);
         let x = tape.add("residual", &attended, x);
-        drop(attended);
         drop(normed);
         let normed = tape.norm(&x, &self.norm2);
         tape.part("mlp");
@@ -128,6 +127,7 @@ impl Layer {
         let fed = tape.dropout("mlp", down, self.config.dropouts.1);
         tape.module_output(&fed);
         let output = tape.add("residual", &x, &fed);
+        drop(attended);
         tape.module_output(&output);
         output
     }
@@ -164,7 +164,8 @@ impl Layer {
         let q = as_heads(tape, &q, shape, copies_q);
         if run.use_cache {
             let (past_keys, past_values) = past.take().unzip();
-            let shape = Shape::of(&[run.batch, run.keys, dims.heads, dims.head_dim]);
+            let place = run.capacity.map_or(run.keys, |capacity| dim("S_max", capacity));
+            let shape = Shape::of(&[run.batch, place, dims.heads, dims.head_dim]);
             let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
             drop(past_keys);
             let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
@@ -191,6 +192,7 @@ struct Run {
     keys: Dim,
     mask: Option<Mask>,
     use_cache: bool,
+    capacity: Option<u64>,
 }
 
 impl Model for Gpt2Model {
@@ -209,13 +211,13 @@ impl Model for Gpt2Model {
         let keys = dim("S", tokens.size.saturating_add(call.past_tokens));
         tape.part("embedding");
         let embedded = tape.embedding("token embeddings", &inputs[0], &self.tokens, h);
-        let ids = position_ids(tape, tokens);
+        let ids = if call.by_generate { inputs[0].detached() } else { position_ids(tape, tokens) };
         let positions = tape.embedding("position embeddings", &ids, &self.positions, h);
         let sum = tape.add("embeddings", &embedded, &positions);
         let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
         let mask = eager_mask(tape, setup, batch, tokens, keys);
         let mut x = tape.dropout("embedding", sum, config.dropouts.0);
-        let run = Run { setup: *setup, batch, tokens, keys, mask, use_cache };
+        let run = Run { setup: *setup, batch, tokens, keys, mask, use_cache, capacity: call.capacity };
         let mut cache = Cache::default();
         for (index, layer) in self.layers.iter().enumerate() {
             let mut past = call.take_past(index);
@@ -258,7 +260,7 @@ pub(crate) fn causal_outputs(
 ) -> Outputs {
     tape.part("head");
     let (batch, tokens) = (last.shape.at(0), last.shape.at(1));
-    let kept = if call.last_logits_only && tokens.size > 1 {
+    let kept = if call.by_generate && tokens.size > 1 {
         last.view(Shape::of(&[batch, dim("1", 1), last.shape.last()]))
     } else {
         last.clone()

@@ -10,6 +10,8 @@ use crate::tape::{Tape, Tensor};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) layers: Vec<(Tensor, Tensor)>,
+    /// Those that were made of what an encoder gave.
+    pub(crate) of_encoder: Vec<(Tensor, Tensor)>,
 }
 
 impl Cache {
@@ -180,12 +182,14 @@ pub(crate) struct Rotary {
 ///
 /// # Source
 /// transformers 5.17, `modeling_llama.py`, `LlamaRotaryEmbedding.forward`.
-pub(crate) fn rotary_tables(tape: &mut Tape, tokens: Dim, size: Dim, dtype: DType) -> Rotary {
+///
+/// `rows` are the positions: those of a sequence, or of each where they are given.
+pub(crate) fn rotary_tables(tape: &mut Tape, rows: Shape, size: Dim, dtype: DType) -> Rotary {
     let part = tape.part("rotary");
     let enabled = std::mem::replace(&mut tape.grad_enabled, false);
-    let table = Shape::of(&[tokens, size]);
-    let half = Shape::of(&[tokens, dim("d/2", size.size / 2)]);
-    let positions = tape.alloc("positions in float32", Shape::of(&[tokens]), DType::Float32);
+    let with = |last| Shape::of(&rows.dims().iter().copied().chain([last]).collect::<Vec<Dim>>());
+    let (table, half) = (with(size), with(dim("d/2", size.size / 2)));
+    let positions = tape.alloc("positions in float32", rows, DType::Float32);
     let frequencies = tape.alloc("angles", half, DType::Float32);
     let angles = tape.alloc("angles, twice", table, DType::Float32);
     let mut scaled = || {
@@ -227,9 +231,17 @@ pub(crate) fn eager_mask(tape: &mut Tape, setup: &Setup, batch: Dim, queries: Di
     Some(Mask { tensor, batch })
 }
 
-/// The mask of layers with a window, or `None` where the window is no shorter than the sequence.
-pub(crate) fn window_mask(tape: &mut Tape, batch: Dim, queries: Dim, keys: Dim, window: Option<u64>) -> Option<Mask> {
-    if window.is_none_or(|window| keys.size < window) || queries.size <= 1 {
+/// The mask of layers with a window, or `None` where the window is no shorter than the sequence; with a mask of padding, which
+/// `generate` gives, one for each sequence.
+pub(crate) fn window_mask(
+    tape: &mut Tape,
+    batch: Dim,
+    queries: Dim,
+    keys: Dim,
+    window: Option<u64>,
+    is_padded: bool,
+) -> Option<Mask> {
+    if window.is_none_or(|window| keys.size < window) || (queries.size <= 1 && !is_padded) {
         return None;
     }
     let part = tape.part("mask");
@@ -238,6 +250,8 @@ pub(crate) fn window_mask(tape: &mut Tape, batch: Dim, queries: Dim, keys: Dim, 
     let near = tape.alloc("mask, boolean", shape, DType::Byte);
     let tensor = tape.alloc("mask, boolean", shape, DType::Byte);
     drop((causal, near));
+    let tensor =
+        if is_padded { tape.alloc("mask, boolean", Shape::of(&[batch, queries, keys]), DType::Byte) } else { tensor };
     tape.part(part);
     Some(Mask { tensor, batch })
 }

@@ -45,6 +45,16 @@ pub(crate) trait Model {
     /// A forward pass over the batch.
     fn forward(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor], call: &Call) -> Outputs;
 
+    /// What the encoder gives, for models that have one and decode after it.
+    fn encode(&self, _tape: &mut Tape, _setup: &Setup, _inputs: &[Tensor]) -> Option<Tensor> {
+        None
+    }
+
+    /// How many tokens of so many a layer's cache keeps.
+    fn cached_tokens(&self, _layer: usize, tokens: u64) -> u64 {
+        tokens
+    }
+
     /// How the loss of labels is computed; `None` where the head knows none.
     fn loss_style(&self) -> Option<LossStyle>;
 
@@ -67,11 +77,31 @@ pub(crate) struct Call {
     pub(crate) past: RefCell<Vec<Past>>,
     /// Tokens in the cache.
     pub(crate) past_tokens: u64,
-    /// Whether logits are computed for the last position only, as `generate` does.
-    pub(crate) last_logits_only: bool,
+    /// Whether it is `generate` that calls: positions and a mask are given for each sequence, and logits are those of the last position.
+    pub(crate) by_generate: bool,
+    /// What the encoder gave, where it has run before.
+    pub(crate) encoded: Option<Tensor>,
+    /// Keys and values that were made of it, layer by layer, where they are there already.
+    pub(crate) of_encoder: Vec<(Tensor, Tensor)>,
+    /// How many tokens a cache has place for from the start; `None` where it grows.
+    pub(crate) capacity: Option<u64>,
 }
 
 impl Call {
+    /// A call in a training loop, or of the model by itself.
+    pub(crate) fn plain(with_labels: bool) -> Call {
+        Call {
+            with_labels,
+            use_cache: true,
+            past: RefCell::default(),
+            past_tokens: 0,
+            by_generate: false,
+            encoded: None,
+            of_encoder: Vec::new(),
+            capacity: None,
+        }
+    }
+
     /// What is cached for a layer.
     fn take_past(&self, layer: usize) -> Past {
         self.past.borrow_mut().get_mut(layer).and_then(Option::take)

@@ -114,32 +114,39 @@ impl ModernBertModel {
         let config = Rc::new(config.clone());
         let (v, h, i) = (dim("V", config.vocab), dim("h", config.hidden), dim("i", config.intermediate));
         let words = builder.parameter("embedding", &[v, h]);
-        let norm = builder.norm("norm", NormKind::Layer, h, false);
+        let biases = config.biases;
+        let norm = builder.norm("norm", NormKind::Layer, h, biases.norm);
         let layers = (0..config.layers)
             .map(|index| {
                 Rc::new(Layer {
                     config: Rc::clone(&config),
                     is_global: index % config.global_every == 0,
-                    attention_norm: (index > 0).then(|| builder.norm("norm", NormKind::Layer, h, false)),
+                    attention_norm: (index > 0).then(|| builder.norm("norm", NormKind::Layer, h, biases.norm)),
                     qkv: builder.linear(
                         "attention",
                         Role::QueryValue,
                         dim("3h", config.hidden.saturating_mul(3)),
                         h,
-                        false,
+                        biases.attention,
                     ),
-                    output: builder.linear("attention", Role::Attention, h, h, false),
-                    mlp_norm: builder.norm("norm", NormKind::Layer, h, false),
-                    up: builder.linear("mlp", Role::Mlp, dim("2i", config.intermediate.saturating_mul(2)), h, false),
-                    down: builder.linear("mlp", Role::Mlp, h, i, false),
+                    output: builder.linear("attention", Role::Attention, h, h, biases.attention),
+                    mlp_norm: builder.norm("norm", NormKind::Layer, h, biases.norm),
+                    up: builder.linear(
+                        "mlp",
+                        Role::Mlp,
+                        dim("2i", config.intermediate.saturating_mul(2)),
+                        h,
+                        biases.mlp,
+                    ),
+                    down: builder.linear("mlp", Role::Mlp, h, i, biases.mlp),
                 })
             })
             .collect();
-        let last_norm = builder.norm("norm", NormKind::Layer, h, false);
-        let dense = builder.linear("head", Role::Head, h, h, false);
-        let dense_norm = builder.norm("norm", NormKind::Layer, h, false);
+        let last_norm = builder.norm("norm", NormKind::Layer, h, biases.norm);
+        let dense = builder.linear("head", Role::Head, h, h, biases.head);
+        let dense_norm = builder.norm("norm", NormKind::Layer, h, biases.norm);
         let mut decoder = head(builder, config.tied.then_some(&words), v, h);
-        decoder.bias = Some(builder.parameter("head", &[v]));
+        decoder.bias = biases.decoder.then(|| builder.parameter("head", &[v]));
         ModernBertModel { config, words, norm, layers, last_norm, dense, dense_norm, decoder }
     }
 }
@@ -169,11 +176,14 @@ impl Model for ModernBertModel {
         let mask = eager_mask(tape, setup, batch, tokens, tokens);
         let window_mask = match &mask {
             Some(_) => eager_mask(tape, setup, batch, tokens, tokens),
-            None => window_mask(tape, batch, tokens, tokens, Some(config.window / 2 + 1)),
+            None => window_mask(tape, batch, tokens, tokens, Some(config.window / 2 + 1), false),
         };
         let size = dim("d", config.hidden / config.heads.max(1));
         let dtype = if setup.autocast.is_some() { DType::Float32 } else { x.dtype };
-        let rotary = [rotary_tables(tape, tokens, size, dtype), rotary_tables(tape, tokens, size, dtype)];
+        let rotary = [
+            rotary_tables(tape, Shape::of(&[tokens]), size, dtype),
+            rotary_tables(tape, Shape::of(&[tokens]), size, dtype),
+        ];
         let run = Run { setup: *setup, batch, tokens, rotary, mask, window_mask, _positions: positions };
         for layer in &self.layers {
             x = if setup.checkpointing && tape.is_training() {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::builder::{Builder, Role};
 use super::gpt2::{activate, batch_and_tokens, head};
 use super::heads::{Cache, HeadDims, Plan, as_heads, extend};
-use super::{Call, Model, Outputs};
+use super::{Call, Model, Outputs, Past};
 use crate::architecture::T5;
 use crate::dtype::DType;
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
@@ -75,6 +75,23 @@ struct Run {
     cross_bias: Option<Tensor>,
     /// What the encoder gave.
     encoded: Option<Tensor>,
+    /// Tokens that the cache has before this call.
+    past_tokens: u64,
+}
+
+impl Run {
+    /// The bias with the causal mask put into it, anew in every layer of the decoder; eager attention adds a mask instead.
+    ///
+    /// # Source
+    /// transformers 5.17, `integrations/sdpa_attention.py`, `create_position_bias_mask`.
+    fn with_causal_mask(&self, tape: &mut Tape, bias: Tensor) -> Tensor {
+        if self.setup.attention == Attention::Eager || self.tokens.size <= 1 {
+            return bias;
+        }
+        let square = Shape::of(&[self.tokens, self.tokens]);
+        let mask = tape.alloc("causal mask, boolean", square, DType::Byte);
+        tape.masked("position bias with the causal mask", &bias, &mask)
+    }
 }
 
 impl Layer {
@@ -89,6 +106,7 @@ impl Layer {
         Layer { config: Rc::clone(config), own, cross, norm, gate, up, down }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what attention has at hand")]
     fn attend(
         &self,
         tape: &mut Tape,
@@ -97,16 +115,22 @@ impl Layer {
         source: Option<&Tensor>,
         run: &Run,
         cache: &mut Cache,
+        past: &mut Past,
     ) -> Tensor {
         let config = &self.config;
         let normed = tape.norm(x, &weights.norm);
         tape.part("attention");
         let mut dims = HeadDims::new(config.heads, config.heads, config.head_dim);
         dims.kv_heads = dims.heads;
-        let keys = source.map_or(run.tokens, |source| source.shape.at(1));
+        let own_keys = dim("S", run.tokens.size.saturating_add(run.past_tokens));
+        let keys = source.map_or(own_keys, |source| source.shape.at(1));
         let bias = if source.is_some() { run.cross_bias.clone() } else { Some(run.bias.clone()) };
-        // A bias that needs no gradient is a mask to the fused kernels.
-        let is_learned = bias.as_ref().is_some_and(|bias| tape.records(&[bias]));
+        let bias = match bias {
+            Some(bias) if run.is_decoder && source.is_none() => Some(run.with_causal_mask(tape, bias)),
+            bias => bias,
+        };
+        // A bias that needs no gradient and lies row by row is a mask to the fused kernels; that of self-attention lies head by head.
+        let is_learned = source.is_none() || bias.as_ref().is_some_and(|bias| tape.records(&[bias]));
         let as_mask = bias
             .clone()
             .filter(|_| !is_learned && run.setup.attention != Attention::Eager)
@@ -128,19 +152,32 @@ impl Layer {
         let copies = is_learned || plan.copies_q_grad(tape, x.dtype);
         let copies_kv = copies || plan.copies_kv_grad(tape, x.dtype);
         let shape = |tokens| Shape::of(&[run.batch, tokens, dims.heads, dims.head_dim]);
+        let is_cross = source.is_some();
         let source = source.unwrap_or(&normed);
         let mut heads = |name, x: &Tensor, layer, tokens, copies| {
             let projected = tape.linear(name, x, layer);
             as_heads(tape, &projected, shape(tokens), copies)
         };
         let q = heads("queries", &normed, &weights.query, run.tokens, copies);
-        let mut k = heads("keys", source, &weights.key, keys, copies_kv);
-        let mut v = heads("values", source, &weights.value, keys, copies_kv);
+        let new = if is_cross { keys } else { run.tokens };
+        let (k, v) = match past.take() {
+            Some(made) if is_cross => made,
+            past => {
+                let k = heads("keys", source, &weights.key, new, copies_kv);
+                let v = heads("values", source, &weights.value, new, copies_kv);
+                if run.use_cache {
+                    let (past_keys, past_values) = past.unzip();
+                    let cached = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape(keys), k.dtype);
+                    let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape(keys), v.dtype);
+                    (cached, values)
+                } else {
+                    (k, v)
+                }
+            }
+        };
         if run.use_cache {
-            let cached = extend(tape, "keys in the cache", None, &k, shape(keys), k.dtype);
-            let values = extend(tape, "values in the cache", None, &v, shape(keys), v.dtype);
-            (k, v) = (cached, values);
-            cache.layers.push((k.detached(), v.detached()));
+            let layers = if is_cross { &mut cache.of_encoder } else { &mut cache.layers };
+            layers.push((k.detached(), v.detached()));
         }
         let held = (q.detached(), k.detached(), v.detached());
         let output =
@@ -150,6 +187,18 @@ impl Layer {
         drop((output, held));
         let dropped = tape.dropout("attention", projected, config.dropout);
         tape.add("residual", x, &dropped)
+    }
+
+    /// In float16, values out of range are brought back.
+    fn clamped(tape: &mut Tape, x: Tensor) -> Tensor {
+        if x.dtype != DType::Float16 {
+            return x;
+        }
+        let absolute = tape.alloc("absolute values", x.shape, x.dtype);
+        let infinite = tape.alloc("infinite, boolean", x.shape, DType::Byte);
+        drop(absolute);
+        drop(infinite);
+        tape.clamp("clamped residual", &x)
     }
 
     fn feed(&self, tape: &mut Tape, x: &Tensor) -> Tensor {
@@ -169,18 +218,22 @@ impl Layer {
             }
         };
         let active = tape.dropout("mlp", active, self.config.dropout);
+        let active = tape.to("mlp: input in the type of the weight", &active, self.down.weight.dtype);
         let down = tape.linear("mlp: down", &active, &self.down);
         drop(active);
         let dropped = tape.dropout("mlp", down, self.config.dropout);
         tape.add("residual", x, &dropped)
     }
 
-    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache) -> Tensor {
-        let mut x = self.attend(tape, x, &self.own, None, run, cache);
+    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut (Past, Past)) -> Tensor {
+        let attended = self.attend(tape, x, &self.own, None, run, cache, &mut past.0);
+        let mut x = Self::clamped(tape, attended);
         if let (Some(cross), Some(encoded)) = (&self.cross, &run.encoded) {
-            x = self.attend(tape, &x, cross, Some(encoded), run, cache);
+            let attended = self.attend(tape, &x, cross, Some(encoded), run, cache, &mut past.1);
+            x = Self::clamped(tape, attended);
         }
-        let output = self.feed(tape, &x);
+        let fed = self.feed(tape, &x);
+        let output = Self::clamped(tape, fed);
         tape.module_output(&output);
         output
     }
@@ -195,9 +248,9 @@ impl Stack {
     }
 
     /// `compute_bias`: a bucket for each pair of positions, and what was learned for it.
-    fn bias(&self, tape: &mut Tape, config: &T5, tokens: Dim) -> Tensor {
+    fn bias(&self, tape: &mut Tape, config: &T5, tokens: Dim, keys: Dim) -> Tensor {
         let part = tape.part("position bias");
-        let square = Shape::of(&[tokens, tokens]);
+        let square = Shape::of(&[tokens, keys]);
         let relative = tape.alloc("relative positions", square, DType::Int64);
         let buckets = tape.alloc("buckets", square, DType::Int64);
         let small = tape.alloc("small positions", square, DType::Byte);
@@ -206,34 +259,38 @@ impl Stack {
         drop((small, large, chosen, relative));
         let bias = tape.embedding("position bias", &buckets, &self.positions, dim("nh", config.heads));
         tape.part(part);
-        bias.view(Shape::of(&[dim("nh", config.heads), tokens, tokens]))
+        bias.view(Shape::of(&[dim("nh", config.heads), tokens, keys]))
     }
 
-    fn forward(&self, tape: &mut Tape, config: &Rc<T5>, x: Tensor, mut run: Run, cache: &mut Cache) -> Tensor {
+    fn forward(
+        &self,
+        tape: &mut Tape,
+        config: &Rc<T5>,
+        x: Tensor,
+        mut run: Run,
+        cache: &mut Cache,
+        call: Option<&Call>,
+    ) -> Tensor {
         let mut x = tape.dropout("embedding", x, config.dropout);
-        let mut bias = self.bias(tape, config, run.tokens);
-        if run.is_decoder && run.setup.attention != Attention::Eager {
-            // The causal mask is put into the bias (`create_position_bias_mask`).
-            let part = tape.part("position bias");
-            let ranges = tape.alloc("causal mask", Shape::of(&[run.tokens, run.tokens]), DType::Byte);
-            let masked = tape.copy("position bias with the causal mask", &bias);
-            drop(ranges);
-            bias = masked;
-            tape.part(part);
-        }
-        run.bias = bias;
+        let keys = dim("S", run.tokens.size.saturating_add(run.past_tokens));
+        run.bias = self.bias(tape, config, run.tokens, keys);
         if let Some(encoded) = run.encoded.as_ref().filter(|_| run.is_decoder) {
             let shape = Shape::of(&[dim("nh", config.heads), run.tokens, encoded.shape.at(1)]);
-            run.cross_bias = Some(tape.alloc("position bias of cross attention", shape, run.setup.dtype));
+            let dtype = tape.autocast.unwrap_or(run.setup.dtype);
+            run.cross_bias = Some(tape.alloc("position bias of cross attention", shape, dtype));
         }
-        for layer in &self.layers {
+        for (index, layer) in self.layers.iter().enumerate() {
+            let mut past =
+                call.map_or((None, None), |call| (call.take_past(index), call.of_encoder.get(index).cloned()));
             x = if run.setup.checkpointing && tape.is_training() {
                 let (layer, run) = (Rc::clone(layer), run.clone());
                 let others: Vec<Tensor> = [Some(run.bias.clone()), run.encoded.clone()].into_iter().flatten().collect();
                 let others: Vec<&Tensor> = others.iter().collect();
-                tape.checkpoint_with(&x, &others, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default()))
+                tape.checkpoint_with(&x, &others, move |tape, x| {
+                    layer.forward(tape, x, &run, &mut Cache::default(), &mut (None, None))
+                })
             } else {
-                layer.forward(tape, &x, &run, cache)
+                layer.forward(tape, &x, &run, cache, &mut past)
             };
         }
         let normed = tape.norm(&x, &self.last_norm);
@@ -254,7 +311,32 @@ impl T5Model {
     }
 }
 
+impl T5Model {
+    fn run_encoder(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor]) -> Tensor {
+        let (batch, tokens) = batch_and_tokens(inputs);
+        tape.part("embedding");
+        let embedded = tape.embedding("token embeddings", &inputs[0], &self.tokens, dim("h", self.config.hidden));
+        let run = Run {
+            setup: *setup,
+            batch,
+            tokens,
+            is_decoder: false,
+            use_cache: false,
+            mask: None,
+            bias: self.tokens.detached(),
+            cross_bias: None,
+            encoded: None,
+            past_tokens: 0,
+        };
+        self.encoder.forward(tape, &self.config, embedded, run, &mut Cache::default(), None)
+    }
+}
+
 impl Model for T5Model {
+    fn encode(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor]) -> Option<Tensor> {
+        Some(self.run_encoder(tape, setup, inputs))
+    }
+
     fn inputs(&self, tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
         super::gpt2::token_ids(tape, setup)
     }
@@ -279,21 +361,22 @@ impl Model for T5Model {
             bias: self.tokens.detached(),
             cross_bias: None,
             encoded,
+            past_tokens: call.past_tokens,
         };
-        tape.part("embedding");
-        let embedded = tape.embedding("token embeddings", &inputs[0], &self.tokens, h);
-        let shared = run(false, None);
-        let encoded = self.encoder.forward(tape, config, embedded, shared, &mut cache);
+        let encoded = match &call.encoded {
+            Some(encoded) => encoded.clone(),
+            None => self.run_encoder(tape, setup, inputs),
+        };
         tape.part("embedding");
         let shifted = tape.alloc("decoder ids", inputs[0].shape, DType::Int64);
         let embedded = tape.embedding("token embeddings", &shifted, &self.tokens, h);
         let shared = run(true, Some(encoded.clone()));
-        let decoded = self.decoder.forward(tape, config, embedded, shared, &mut cache);
+        let decoded = self.decoder.forward(tape, config, embedded, shared, &mut cache, Some(call));
         tape.part("head");
         let scaled = if config.scales_output { tape.scale("scaled decoder output", &decoded) } else { decoded.clone() };
         let logits = tape.linear("logits", &scaled, &self.head);
-        drop((decoded, scaled));
         let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
+        drop((decoded, scaled));
         Outputs { logits, loss, cache, _others: vec![encoded.detached()] }
     }
 }

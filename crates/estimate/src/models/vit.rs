@@ -129,10 +129,10 @@ impl PreNormLayer {
 impl VitModel {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Vit) -> VitModel {
         let h = dim("h", config.hidden);
-        let (c, p) = (dim("channels", config.channels), dim("patch", config.patch));
+        let (c, [p, q]) = (dim("channels", config.channels), config.patch.map(|side| dim("patch", side)));
         let class_token = builder.parameter("embedding", &[h]);
         let positions = builder.parameter("embedding", &[dim("patches + 1", patches(config).saturating_add(1)), h]);
-        let patch_weight = builder.parameter("embedding", &[h, c, p, p]);
+        let patch_weight = builder.parameter("embedding", &[h, c, p, q]);
         let patch_bias = builder.parameter("embedding", &[h]);
         let sizes = LayerSizes {
             hidden: config.hidden,
@@ -161,14 +161,14 @@ impl VitModel {
 
 /// Patches of an image.
 pub(crate) fn patches(config: &Vit) -> u64 {
-    let side = config.image / config.patch.max(1);
-    side.saturating_mul(side)
+    let [rows, columns] = [0, 1].map(|side| config.image[side] / config.patch[side].max(1));
+    rows.saturating_mul(columns)
 }
 
 /// The pixels of a batch of images.
 pub(crate) fn pixels(tape: &mut Tape, setup: &Setup, config: &Vit) -> Tensor {
-    let side = dim("side", config.image);
-    let shape = Shape::of(&[dim("B", setup.batch), dim("channels", config.channels), side, side]);
+    let [height, width] = config.image.map(|side| dim("side", side));
+    let shape = Shape::of(&[dim("B", setup.batch), dim("channels", config.channels), height, width]);
     tape.input("pixels", shape, setup.dtype)
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::builder::{Builder, Role};
 use super::gpt2::{head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend, position_ids};
-use super::{Call, Model, Outputs};
+use super::{Call, Model, Outputs, Past};
 use crate::architecture::Whisper;
 use crate::dtype::DType;
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
@@ -56,6 +56,8 @@ struct Run {
     use_cache: bool,
     is_decoder: bool,
     encoded: Option<Tensor>,
+    /// Tokens that the cache has before this call.
+    past_tokens: u64,
 }
 
 impl AttentionWeights {
@@ -85,16 +87,12 @@ impl Layer {
         }
     }
 
-    /// A norm. In the encoder hidden states lie channels first, as the convolution left them: the norm makes a copy, and keeps it.
+    /// A norm. In the encoder hidden states lie channels first, as the convolution left them.
     fn normed(tape: &mut Tape, x: &Tensor, norm: &Norm, is_decoder: bool) -> Tensor {
-        if is_decoder {
-            return tape.norm(x, norm);
-        }
-        tape.part("norm");
-        let dense = tape.copy("norm: dense copy of the input", x);
-        tape.norm(&dense, norm)
+        if is_decoder { tape.norm(x, norm) } else { tape.norm_of_strided(x, norm) }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what attention has at hand")]
     fn attend(
         &self,
         tape: &mut Tape,
@@ -103,13 +101,16 @@ impl Layer {
         source: Option<&Tensor>,
         run: &Run,
         cache: &mut Cache,
+        past: &mut Past,
     ) -> Tensor {
         let config = &self.config;
         let normed = Self::normed(tape, x, &weights.norm, run.is_decoder);
         tape.part("attention");
         let dims = HeadDims::new(self.heads, self.heads, config.hidden / self.heads.max(1));
         let queries = x.shape.at(1);
-        let keys = source.map_or(queries, |source| source.shape.at(1));
+        let is_cross = source.is_some();
+        let own_keys = dim("S", queries.size.saturating_add(if run.is_decoder { run.past_tokens } else { 0 }));
+        let keys = source.map_or(own_keys, |source| source.shape.at(1));
         let plan = Plan {
             dims,
             batch: run.batch,
@@ -126,6 +127,7 @@ impl Layer {
         };
         let shape = |tokens| Shape::of(&[run.batch, tokens, dims.heads, dims.head_dim]);
         let source = source.unwrap_or(&normed);
+        let new = if is_cross { keys } else { queries };
         let copies = plan.copies_kv_grad(tape, x.dtype);
         let flat = tape.linear("queries", &normed, &weights.query);
         let scaled = tape.scale("scaled queries", &flat);
@@ -135,17 +137,28 @@ impl Layer {
         let q = tape.copy("queries, head by head", &q);
         let mut heads = |name, copy_name, layer| {
             let projected = tape.linear(name, source, layer);
-            let heads = as_heads(tape, &projected, shape(keys), copies);
+            let heads = as_heads(tape, &projected, shape(new), copies);
             drop(projected);
             tape.copy(copy_name, &heads)
         };
-        let mut k = heads("keys", "keys, head by head", &weights.key);
-        let mut v = heads("values", "values, head by head", &weights.value);
+        let (k, v) = match past.take() {
+            Some(made) if is_cross => made,
+            past => {
+                let k = heads("keys", "keys, head by head", &weights.key);
+                let v = heads("values", "values, head by head", &weights.value);
+                if run.use_cache {
+                    let (past_keys, past_values) = past.unzip();
+                    let cached = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape(keys), k.dtype);
+                    let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape(keys), k.dtype);
+                    (cached, values)
+                } else {
+                    (k, v)
+                }
+            }
+        };
         if run.use_cache {
-            let cached = extend(tape, "keys in the cache", None, &k, shape(keys), k.dtype);
-            let values = extend(tape, "values in the cache", None, &v, shape(keys), k.dtype);
-            (k, v) = (cached, values);
-            cache.layers.push((k.detached(), v.detached()));
+            let layers = if is_cross { &mut cache.of_encoder } else { &mut cache.layers };
+            layers.push((k.detached(), v.detached()));
         }
         let output = plan.run(tape, q, k, v);
         let output = output.view(Shape::of(&[run.batch, queries, dim("h", config.hidden)]));
@@ -155,10 +168,10 @@ impl Layer {
         tape.add("residual", x, &dropped)
     }
 
-    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache) -> Tensor {
-        let mut x = self.attend(tape, x, &self.own, None, run, cache);
+    fn forward(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut (Past, Past)) -> Tensor {
+        let mut x = self.attend(tape, x, &self.own, None, run, cache, &mut past.0);
         if let (Some(cross), Some(encoded)) = (&self.cross, &run.encoded) {
-            x = self.attend(tape, &x, cross, Some(encoded), run, cache);
+            x = self.attend(tape, &x, cross, Some(encoded), run, cache, &mut past.1);
         }
         let normed = Self::normed(tape, &x, &self.norm, run.is_decoder);
         tape.part("mlp");
@@ -169,21 +182,34 @@ impl Layer {
         let down = tape.linear("mlp: down", &active, &self.down);
         drop(active);
         let dropped = tape.dropout("mlp", down, self.config.dropout);
-        let output = tape.add("residual", &x, &dropped);
+        let mut output = tape.add("residual", &x, &dropped);
+        if output.dtype == DType::Float16 && !run.is_decoder {
+            output = tape.clamp("clamped residual", &output);
+        }
         tape.module_output(&output);
         output
     }
 }
 
-fn run_layers(tape: &mut Tape, layers: &[Rc<Layer>], mut x: Tensor, run: &Run, cache: &mut Cache) -> Tensor {
-    for layer in layers {
+fn run_layers(
+    tape: &mut Tape,
+    layers: &[Rc<Layer>],
+    mut x: Tensor,
+    run: &Run,
+    cache: &mut Cache,
+    call: Option<&Call>,
+) -> Tensor {
+    for (index, layer) in layers.iter().enumerate() {
+        let mut past = call.map_or((None, None), |call| (call.take_past(index), call.of_encoder.get(index).cloned()));
         x = if run.setup.checkpointing && tape.is_training() {
             let (layer, run) = (Rc::clone(layer), run.clone());
             let others: Vec<Tensor> = run.encoded.clone().into_iter().collect();
             let others: Vec<&Tensor> = others.iter().collect();
-            tape.checkpoint_with(&x, &others, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default()))
+            tape.checkpoint_with(&x, &others, move |tape, x| {
+                layer.forward(tape, x, &run, &mut Cache::default(), &mut (None, None))
+            })
         } else {
-            layer.forward(tape, &x, run, cache)
+            layer.forward(tape, &x, run, cache, &mut past)
         };
     }
     x
@@ -209,7 +235,7 @@ impl WhisperModel {
         let target_positions = builder.parameter("embedding", &[dim("n_pos", config.target_positions), h]);
         let decoder = (0..config.decoder_layers).map(|_| Rc::new(Layer::build(builder, &config, true))).collect();
         let decoder_norm = builder.norm("norm", NormKind::Layer, h, true);
-        let head = head(builder, Some(&tokens), v, h);
+        let head = head(builder, config.tied.then_some(&tokens), v, h);
         WhisperModel {
             config,
             conv1,
@@ -225,7 +251,7 @@ impl WhisperModel {
         }
     }
 
-    fn encode(&self, tape: &mut Tape, setup: &Setup, features: &Tensor, cache: &mut Cache) -> Tensor {
+    fn run_encoder(&self, tape: &mut Tape, setup: &Setup, features: &Tensor) -> Tensor {
         let config = &self.config;
         let (batch, h, s) = (dim("B", setup.batch), dim("h", config.hidden), dim("S_e", config.source_positions));
         tape.part("embedding");
@@ -242,14 +268,26 @@ impl WhisperModel {
             tape.add("embeddings", &embedded, &positions)
         };
         let x = tape.dropout("embedding", sum, config.dropout);
-        let run = Run { setup: *setup, batch, mask: None, use_cache: false, is_decoder: false, encoded: None };
-        let x = run_layers(tape, &self.encoder, x, &run, cache);
+        let run = Run {
+            setup: *setup,
+            batch,
+            mask: None,
+            use_cache: false,
+            is_decoder: false,
+            encoded: None,
+            past_tokens: 0,
+        };
+        let x = run_layers(tape, &self.encoder, x, &run, &mut Cache::default(), None);
         drop((ids, embedded));
         Layer::normed(tape, &x, &self.encoder_norm, false)
     }
 }
 
 impl Model for WhisperModel {
+    fn encode(&self, tape: &mut Tape, setup: &Setup, inputs: &[Tensor]) -> Option<Tensor> {
+        Some(self.run_encoder(tape, setup, &inputs[0]))
+    }
+
     fn inputs(&self, tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
         let config = &self.config;
         let frames = dim("2S_e", config.source_positions.saturating_mul(2));
@@ -268,7 +306,10 @@ impl Model for WhisperModel {
         let config = &self.config;
         let (batch, h) = (dim("B", setup.batch), dim("h", config.hidden));
         let mut cache = Cache::default();
-        let encoded = self.encode(tape, setup, &inputs[0], &mut cache);
+        let encoded = match &call.encoded {
+            Some(encoded) => encoded.clone(),
+            None => self.run_encoder(tape, setup, &inputs[0]),
+        };
         let tokens = inputs[1].shape.at(1);
         tape.part("embedding");
         let embedded = tape.embedding("token embeddings", &inputs[1], &self.tokens, h);
@@ -278,13 +319,21 @@ impl Model for WhisperModel {
         let x = tape.dropout("embedding", sum, config.dropout);
         let mask = eager_mask(tape, setup, batch, tokens, tokens);
         let use_cache = call.use_cache && !(setup.checkpointing && tape.is_training());
-        let run = Run { setup: *setup, batch, mask, use_cache, is_decoder: true, encoded: Some(encoded.clone()) };
-        let x = run_layers(tape, &self.decoder, x, &run, &mut cache);
+        let run = Run {
+            setup: *setup,
+            batch,
+            mask,
+            use_cache,
+            is_decoder: true,
+            encoded: Some(encoded.clone()),
+            past_tokens: call.past_tokens,
+        };
+        let x = run_layers(tape, &self.decoder, x, &run, &mut cache, Some(call));
         let last = tape.norm(&x, &self.decoder_norm);
         drop((x, embedded, positions, ids, run));
         tape.part("head");
         let logits = tape.linear("logits", &last, &self.head);
         let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
-        Outputs { logits, loss, cache, _others: vec![encoded.detached(), last.detached()] }
+        Outputs { logits, loss, cache, _others: vec![encoded.detached()] }
     }
 }

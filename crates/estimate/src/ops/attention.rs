@@ -51,7 +51,7 @@ pub(crate) struct AttentionInputs<'a> {
     pub(crate) is_packed: bool,
     /// Whether queries lie head by head, where they were joined of pieces: then cuDNN's output does, too.
     pub(crate) q_by_heads: bool,
-    /// A learned bias of the scores (T5), which has a gradient.
+    /// A bias of the scores that only the math kernel takes (T5).
     pub(crate) bias: Option<Tensor>,
     /// How the model's own Python differs.
     pub(crate) eager: EagerStyle,
@@ -156,11 +156,10 @@ impl Tape {
                     inputs.kv_heads = inputs.heads;
                     choice.is_grouped = false;
                 }
-                let has_learned_bias = inputs.bias.as_ref().is_some_and(|bias| self.records(&[bias]));
                 let kernel = match kernel {
                     Kernel::Flash => kernel,
-                    // No fused kernel gives a bias its gradient.
-                    _ if has_learned_bias => Kernel::Math,
+                    // No fused kernel gives a bias its gradient, or takes one that does not lie row by row.
+                    _ if inputs.bias.is_some() => Kernel::Math,
                     _ => self.fused_kernel(&choice),
                 };
                 if kernel == Kernel::Math { self.math_attention(inputs) } else { self.fused_attention(kernel, inputs) }
@@ -424,15 +423,22 @@ impl Tape {
     /// `_scaled_dot_product_attention_math`.
     ///
     /// # Source
-    /// PyTorch v2.11, `aten/src/ATen/native/transformers/attention.cpp`; 16-bit operands are taken to float32.
-    #[expect(clippy::needless_pass_by_value, reason = "the inputs are let go when it returns")]
+    /// PyTorch v2.11, `aten/src/ATen/native/transformers/attention.cpp`; 16-bit operands are taken to float32. Autocast has cast
+    /// what it got, and is off inside.
     fn math_attention(&mut self, inputs: AttentionInputs<'_>) -> Tensor {
+        let autocast = self.autocast.take();
+        let output = self.math_attention_inside(inputs);
+        self.autocast = autocast;
+        output
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the inputs are let go when it returns")]
+    fn math_attention_inside(&mut self, inputs: AttentionInputs<'_>) -> Tensor {
         let dtype = inputs.q.dtype;
         let q = self.to("queries in float32", &inputs.q, DType::Float32);
         let k = self.to("keys in float32", &inputs.k, DType::Float32);
         let v = self.to("values in float32", &inputs.v, DType::Float32);
         let scaled_q = self.scale("scaled queries", &q);
-        drop(q);
         let square = Shape::of(&[inputs.queries, inputs.keys]);
         let mask = if inputs.is_causal && inputs.queries.size > 1 {
             let ones = self.alloc("causal mask, boolean", square, DType::Byte);
@@ -457,7 +463,7 @@ impl Tape {
         };
         drop(scaled_k);
         if let Some(bias) = &inputs.bias {
-            scores = self.add("attention: scores with bias", &scores, bias);
+            scores = self.add_in_place(&scores, bias);
         }
         let mut probabilities = self.softmax(&scores);
         if mask.is_some() || inputs.bias.is_some() {
@@ -472,6 +478,9 @@ impl Tape {
             probabilities = self.dropout("attention", probabilities, inputs.dropout);
             self.module_outputs = outputs;
         }
+        // The probabilities are an output, too, which nobody takes.
+        let narrow = (dtype != DType::Float32)
+            .then(|| self.alloc("attention: probabilities, cast back", probabilities.shape, dtype));
         let v = if by_heads { v } else { self.by_heads("values, head by head", &v, inputs.batch) };
         let output = self.bmm(
             "attention output, head by head",
@@ -479,8 +488,8 @@ impl Tape {
             &v,
             Shape::of(&[inputs.batch, inputs.heads, inputs.queries, inputs.value_dim]),
         );
-        drop((scaled_q, k, mask, probabilities, v));
         let output = self.to("attention output, cast back", &output, dtype);
+        drop((q, scaled_q, k, mask, probabilities, v, narrow));
         self.token_by_token(&output, &inputs)
     }
 }

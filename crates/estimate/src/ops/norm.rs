@@ -29,14 +29,23 @@ pub(crate) struct Norm {
 }
 
 impl Tape {
+    /// `nn.LayerNorm` of what does not lie row by row: the kernel gets a dense copy, forward and backward; what is kept is the input.
+    pub(crate) fn norm_of_strided(&mut self, x: &Tensor, norm: &Norm) -> Tensor {
+        let part = self.part("norm");
+        let output = self.layer_norm(x, norm, false);
+        self.part(part);
+        self.module_output(&output);
+        output
+    }
+
     /// A norm as a module.
     pub(crate) fn norm(&mut self, x: &Tensor, norm: &Norm) -> Tensor {
         let part = self.part("norm");
         let output = match norm.kind {
-            NormKind::Layer => self.layer_norm(x, norm),
+            NormKind::Layer => self.layer_norm(x, norm, true),
             NormKind::LayerFloat32 => {
                 let wide = self.to("norm: input in float32", x, DType::Float32);
-                let output = self.layer_norm(&wide, norm);
+                let output = self.layer_norm(&wide, norm, true);
                 drop(wide);
                 self.to("norm output", &output, x.dtype)
             }
@@ -60,7 +69,7 @@ impl Tape {
     ///
     /// # Source
     /// PyTorch v2.11, `aten/src/ATen/native/cuda/layer_norm_kernel.cu`; `aten/src/ATen/autocast_mode.h`, the float32 list.
-    fn layer_norm(&mut self, x: &Tensor, norm: &Norm) -> Tensor {
+    fn layer_norm(&mut self, x: &Tensor, norm: &Norm, is_dense: bool) -> Tensor {
         let cast;
         let x = match self.autocast {
             Some(_) => {
@@ -73,21 +82,24 @@ impl Tape {
         let records = self.records(&operands);
         let kept = records.then(|| self.save(x));
         let rows = x.shape.rows();
+        let dense = (!is_dense).then(|| self.alloc("norm: dense copy of the input", x.shape, x.dtype));
         let output = self.alloc("norm output", x.shape, x.dtype);
         let mean = self.alloc("norm: mean", rows, DType::Float32);
         let deviation = self.alloc("norm: reciprocal deviation", rows, DType::Float32);
+        drop(dense);
         let Some(kept) = kept else { return output };
         let kept = (kept, self.save(&mean), self.save(&deviation));
         drop((mean, deviation));
         let edges: Vec<_> = operands.iter().map(|operand| (operand.edge, operand.shape, operand.dtype)).collect();
         self.record(&operands, output, move |tape, grad| {
+            let dense = (!is_dense).then(|| tape.alloc("norm: dense copy of the input", grad.shape, grad.dtype));
             let grads = edges
                 .iter()
                 .map(|&(edge, shape, dtype)| {
                     (edge != Edge::Nowhere).then(|| tape.alloc_grad(edge, "gradients", shape, dtype))
                 })
                 .collect();
-            drop((grad, kept));
+            drop((grad, kept, dense));
             grads
         })
     }
@@ -147,7 +159,9 @@ impl Tape {
         let normalised = self.mul("norm: normalised", x, &reciprocal);
         drop((variance, reciprocal));
         let dtype = norm.weight.as_ref().map_or(x.dtype, |weight| weight.dtype);
-        let narrow = if dtype.is_half() { self.to("norm: normalised, cast", &normalised, dtype) } else { normalised };
+        let narrow =
+            if dtype.is_half() { self.to("norm: normalised, cast", &normalised, dtype) } else { normalised.clone() };
+        drop(normalised);
         self.weighted(norm, narrow)
     }
 

@@ -45,6 +45,48 @@ impl Tape {
         })
     }
 
+    /// `a.add_(b)`: the sum is where `a` was.
+    pub(crate) fn add_in_place(&mut self, a: &Tensor, b: &Tensor) -> Tensor {
+        if !self.records(&[a, b]) {
+            return a.clone();
+        }
+        let (edge, shape) = (b.edge, b.shape);
+        self.record(&[a, b], a.clone(), move |tape, grad| {
+            let b = (edge != Edge::Nowhere).then(|| tape.summed_to(edge, "gradient, summed", grad.clone(), shape));
+            vec![Some(grad), b]
+        })
+    }
+
+    /// `torch.where(mask, x, number)` or `x.masked_fill(mask, number)`: keeps the mask.
+    pub(crate) fn masked(&mut self, name: &'static str, x: &Tensor, mask: &Tensor) -> Tensor {
+        let kept = self.records(&[x]).then(|| self.save(mask));
+        let output = self.alloc(name, x.shape, x.dtype);
+        let Some(kept) = kept else { return output };
+        self.record(&[x], output, move |tape, grad| {
+            let gradient = tape.alloc("gradient of a masked fill", grad.shape, grad.dtype);
+            drop((grad, kept));
+            vec![Some(gradient)]
+        })
+    }
+
+    /// `torch.clamp` to a range: keeps its input.
+    ///
+    /// # Source
+    /// PyTorch v2.11, `torch/csrc/autograd/FunctionsManual.cpp`, `clamp_backward`.
+    pub(crate) fn clamp(&mut self, name: &'static str, x: &Tensor) -> Tensor {
+        let kept = self.records(&[x]).then(|| self.save(x));
+        let output = self.alloc(name, x.shape, x.dtype);
+        let Some(kept) = kept else { return output };
+        self.record(&[x], output, move |tape, grad| {
+            let above = tape.alloc("within the range, boolean", grad.shape, DType::Byte);
+            let below = tape.alloc("within the range, boolean", grad.shape, DType::Byte);
+            drop(below);
+            let gradient = tape.alloc("gradient of a clamp", grad.shape, grad.dtype);
+            drop((grad, kept, above));
+            vec![Some(gradient)]
+        })
+    }
+
     /// `a * b`: keeps each factor that the other's gradient needs.
     pub(crate) fn mul(&mut self, name: &'static str, a: &Tensor, b: &Tensor) -> Tensor {
         let records = self.records(&[a, b]);

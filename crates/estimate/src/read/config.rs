@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::fields::{ConfigError, Fields};
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, DecoderNorm, Evidence, Experts, Gpt2, Latent, MlpKind,
-    ModernBert, QkNorm, Qkv, T5, Unknown, Vit, Whisper,
+    ModernBert, ModernBertBiases, QkNorm, Qkv, T5, Unknown, Vit, Whisper,
 };
 use crate::dtype::DType;
 
@@ -330,7 +330,11 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         qkv: family.qkv,
         mlp: family.mlp,
         activation,
-        qk_norm: family.qk_norm,
+        qk_norm: if family.name == "phi" && fields.flag(&["qk_layernorm"], false)? {
+            QkNorm::PerHead
+        } else {
+            family.qk_norm
+        },
         rotary_dim: rotary_dim(family, fields, head_dim)?,
         sliding_window: fields.count_if(&["sliding_window"])?,
         sliding_layers: sliding,
@@ -345,7 +349,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         )?,
         residual_dropout: fields.probability(&["resid_pdrop", "hidden_dropout"], 0.0)?,
         attention_dropout: dropout,
-        experts: experts(family, fields, layers, intermediate)?,
+        experts: experts(family, fields, layers, intermediate)?.map(choosable).transpose()?,
         latent,
     }))
 }
@@ -432,6 +436,7 @@ fn experts(
             shared_gate: false,
             renormalised: true,
             sigmoid_router: false,
+            router_in_float32: false,
             layers: vec![true],
         },
         "qwen2_moe" | "qwen3_moe" => {
@@ -448,6 +453,7 @@ fn experts(
                 shared_gate: is_second,
                 renormalised: fields.flag(&["norm_topk_prob"], false)?,
                 sigmoid_router: false,
+                router_in_float32: false,
                 layers: every(fields)?,
             }
         }
@@ -472,11 +478,23 @@ fn experts(
                 shared_gate: false,
                 renormalised: fields.flag(&["norm_topk_prob"], is_v3)?,
                 sigmoid_router: is_v3,
+                router_in_float32: true,
                 layers: (0..layers).map(|layer| layer >= first).collect(),
             }
         }
         _ => return Ok(None),
     }))
+}
+
+/// Refuses to choose more experts than there are.
+fn choosable(experts: Experts) -> Result<Experts, ConfigError> {
+    if experts.per_token <= experts.count {
+        return Ok(experts);
+    }
+    Err(ConfigError::Contradiction(format!(
+        "`num_experts_per_tok` is {}, more than there are experts, {}",
+        experts.per_token, experts.count
+    )))
 }
 
 fn latent(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Option<Latent>, ConfigError> {
@@ -568,6 +586,13 @@ fn modernbert(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
         global_every: fields.count_if(&["global_attn_every_n_layers"])?.unwrap_or(3),
         window: fields.count_if(&["local_attention"])?.unwrap_or(128),
         tied: fields.flag(&["tie_word_embeddings"], true)?,
+        biases: ModernBertBiases {
+            attention: fields.flag(&["attention_bias"], false)?,
+            mlp: fields.flag(&["mlp_bias"], false)?,
+            norm: fields.flag(&["norm_bias"], false)?,
+            head: fields.flag(&["classifier_bias"], false)?,
+            decoder: fields.flag(&["decoder_bias"], true)?,
+        },
     }))
 }
 
@@ -575,10 +600,13 @@ fn vit(fields: &mut Fields<'_>, labels: &str) -> Result<Vit, ConfigError> {
     let hidden = fields.count(&["hidden_size"], 768)?;
     let heads = fields.count(&["num_attention_heads"], 12)?;
     heads_divide(hidden, heads)?;
-    let image = fields.count(&["image_size"], 224)?;
-    let patch = fields.count(&["patch_size"], if labels == "labels" { 16 } else { 32 })?;
-    if patch > image {
-        return Err(ConfigError::Contradiction(format!("`patch_size` is {patch}, larger than `image_size`, {image}")));
+    let image = fields.sides("image_size", 224)?;
+    let patch = fields.sides("patch_size", if labels == "labels" { 16 } else { 32 })?;
+    if patch[0] > image[0] || patch[1] > image[1] {
+        let [[height, width], [patch_height, patch_width]] = [image, patch];
+        return Err(ConfigError::Contradiction(format!(
+            "`patch_size` is {patch_height} × {patch_width}, larger than `image_size`, {height} × {width}"
+        )));
     }
     let counted = fields.object("id2label").map(|labels| u64::try_from(labels.len()).unwrap_or(u64::MAX));
     let classes = match fields.count_if(&["num_labels"])?.or(counted.filter(|count| *count > 0)) {
@@ -675,6 +703,7 @@ fn whisper(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
         decoder_heads,
         intermediate: fields.count(&["encoder_ffn_dim"], 1536)?,
         decoder_intermediate: fields.count(&["decoder_ffn_dim"], 1536)?,
+        tied: fields.flag(&["tie_word_embeddings"], true)?,
         mel_bins: fields.count(&["num_mel_bins"], 80)?,
         source_positions: fields.count(&["max_source_positions"], 1500)?,
         target_positions: fields.count(&["max_target_positions"], 448)?,
@@ -726,6 +755,7 @@ fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, E
             shared_gate: false,
             renormalised: true,
             sigmoid_router: false,
+            router_in_float32: false,
             layers: vec![true],
         }),
     };

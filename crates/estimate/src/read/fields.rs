@@ -73,15 +73,23 @@ impl<'a> Fields<'a> {
     /// A count or size of at least 1, if the field is there.
     pub(super) fn count_if(&self, names: &[&str]) -> Result<Option<u64>, ConfigError> {
         let Some((name, value)) = self.any(names) else { return Ok(None) };
-        // Sides of images may be lists of two equal numbers.
-        let value = match value {
-            Value::Array(list) => list.first().unwrap_or(value),
-            _ => value,
-        };
         match value.as_u64() {
             Some(count @ 1..=LARGEST) => Ok(Some(count)),
             _ => Err(bad(name, value, "a whole number from 1 to 4,294,967,296")),
         }
+    }
+
+    /// Height and width, which are one number where they are equal.
+    pub(super) fn sides(&mut self, name: &str, default: u64) -> Result<[u64; 2], ConfigError> {
+        let Some((name, Value::Array(list))) = self.any(&[name]) else {
+            return Ok([self.count(&[name], default)?; 2]);
+        };
+        let side = |value: &Value| value.as_u64().filter(|side| (1..=LARGEST).contains(side));
+        match list.as_slice() {
+            [height, width] => side(height).zip(side(width)).map(|(height, width)| [height, width]),
+            _ => None,
+        }
+        .ok_or_else(|| bad(name, &Value::Array(list.clone()), "a number, or height and width"))
     }
 
     /// A count or size; transformers' own default, said so, where the field is missing.

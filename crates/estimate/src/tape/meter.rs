@@ -26,6 +26,8 @@ pub(crate) struct Allocation {
     /// As asked for, before the allocator rounds.
     pub(crate) bytes: u64,
     pub(crate) what: What,
+    /// Whether the autograd graph has kept it.
+    pub(crate) is_saved: bool,
 }
 
 /// What happened, in order.
@@ -57,9 +59,16 @@ impl Meter {
     pub(crate) fn alloc(&self, bytes: u64, what: What) -> u32 {
         let mut books = self.inner.borrow_mut();
         let id = u32::try_from(books.allocations.len()).unwrap_or(u32::MAX);
-        books.allocations.push(Allocation { bytes, what });
+        books.allocations.push(Allocation { bytes, what, is_saved: false });
         books.events.push(Event::Alloc(id));
         id
+    }
+
+    /// Takes down that the autograd graph keeps an allocation.
+    pub(crate) fn save(&self, id: u32) {
+        if let Some(allocation) = self.inner.borrow_mut().allocations.get_mut(id as usize) {
+            allocation.is_saved = true;
+        }
     }
 
     /// Takes down that an allocation is freed.

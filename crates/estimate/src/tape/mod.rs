@@ -237,6 +237,9 @@ impl Tape {
     ///
     /// To be asked of inputs before the output is allocated, as PyTorch does.
     pub(crate) fn save(&mut self, tensor: &Tensor) -> Tensor {
+        if let Some(storage) = tensor.storage.as_ref().filter(|_| !matches!(self.saving, Saving::Count(_))) {
+            storage.save();
+        }
         match &mut self.saving {
             Saving::Keep => tensor.detached(),
             Saving::Count(count) => {

@@ -19,6 +19,13 @@ impl Storage {
     }
 }
 
+impl Storage {
+    /// Takes down that the autograd graph keeps it.
+    pub(crate) fn save(&self) {
+        self.meter.save(self.id);
+    }
+}
+
 impl Drop for Storage {
     fn drop(&mut self) {
         self.meter.free(self.id);

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use highwater_estimate::{Architecture, Attention, DType, Loss, Mode, Optimizer, Setup, TorchRelease, read};
+use highwater_estimate::{
+    Architecture, Attention, CacheKind, DType, Keep, Lora, LoraTargets, Loss, Mode, Optimizer, Setup, Sharding,
+    TorchRelease, read,
+};
 use serde_json::Value;
 
 /// A measured row.
@@ -18,9 +21,14 @@ pub(crate) struct Row {
 
 /// The rows of a file in `testdata/estimates`.
 pub(crate) fn rows(file: &str) -> Vec<Row> {
+    lines(file).iter().map(row).collect()
+}
+
+/// The lines of a file in `testdata/estimates`.
+pub(crate) fn lines(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/estimates").join(file);
     let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| row(&serde_json::from_str(line).unwrap())).collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn row(value: &Value) -> Row {
@@ -34,9 +42,17 @@ fn row(value: &Value) -> Row {
     setup.dtype = word("dtype").and_then(DType::named).unwrap();
     setup.autocast = word("autocast").and_then(DType::named);
     setup.optimizer = match word("opt").unwrap() {
-        "adamw" => Optimizer::AdamW,
+        "adamw" | "adam" => Optimizer::AdamW,
         "adamw_fused" => Optimizer::AdamWFused,
         "adamw_loop" => Optimizer::AdamWLoop,
+        "adamw_amsgrad" => Optimizer::AdamWAmsgrad,
+        "rmsprop" => Optimizer::RmsProp,
+        "adagrad" => Optimizer::Adagrad,
+        "adadelta" => Optimizer::Adadelta,
+        "nadam" => Optimizer::NAdam,
+        "radam" => Optimizer::RAdam,
+        "adamax" => Optimizer::Adamax,
+        "muon" => Optimizer::Muon,
         "sgd" => Optimizer::Sgd,
         "sgd_momentum" => Optimizer::SgdMomentum,
         "adafactor" => Optimizer::Adafactor,
@@ -50,6 +66,32 @@ fn row(value: &Value) -> Row {
         "forward_nograd" => Mode::Forward,
         other => Mode::Generate { new_tokens: other.trim_start_matches("generate").parse().unwrap() },
     };
+    setup.accumulation = value["accumulation"].as_u64().unwrap_or(1);
+    if word("keep") == Some("loss") {
+        setup.keep = Keep::Loss;
+    }
+    if word("cache") == Some("static") {
+        setup.cache = CacheKind::Static;
+    }
+    if let Some(rank) = value["lora"]["r"].as_u64() {
+        let targets =
+            if value["lora"]["targets"] == "all-linear" { LoraTargets::AllLinear } else { LoraTargets::QueryValue };
+        let dropout = value["lora"]["dropout"].as_f64().unwrap_or(0.0);
+        setup.lora = Some(Lora { rank, dropout, targets, dtype: DType::Float32 });
+    }
+    if let Some(ranks) = value["fsdp"].as_u64() {
+        setup.parallel.sharding = Sharding::Fsdp;
+        setup.parallel.world_size = ranks;
+    }
+    if let Some(card) = word("gpu") {
+        let platform = &mut setup.platform;
+        (platform.compute_capability, platform.multiprocessors, platform.threads_per_multiprocessor) = match card {
+            "t4" => ((7, 5), 40, 1024),
+            "a100" => ((8, 0), 108, 2048),
+            "rtx4090" => ((8, 9), 128, 1536),
+            other => panic!("{other}"),
+        };
+    }
     if word("torch").is_some_and(|torch| torch.starts_with("2.15")) {
         setup.platform.torch = TorchRelease::V2_15;
     }

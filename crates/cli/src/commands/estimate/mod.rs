@@ -6,12 +6,13 @@ mod text;
 mod view;
 mod web;
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io::Write as _;
 use std::path::Path;
 
 pub(crate) use args::{Args, RunArgs};
-use highwater_analysis::{StackClasses, analyse_with, view as analysed};
+use highwater_analysis::{StackClasses, analyse_with};
 use highwater_estimate::read::DescriptionError;
 use highwater_estimate::{Architecture, Document, RequestError, Setup, estimate, simple};
 use view::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
@@ -133,35 +134,35 @@ fn values_of(text: &str) -> Option<Vec<u64>> {
     }
 }
 
-/// The busiest device of a recording beside the estimate.
+/// The busiest device of a recording beside the estimate: each at its own peak of requested bytes, in requested bytes.
 fn against(recording: &Path, view: &EstimateView) -> Result<AgainstView, Problem> {
     let snapshot = crate::input::read_snapshot(recording)?;
     let analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
-    let report = analysed::report(&analysis);
-    let busiest = report.devices.iter().max_by_key(|device| device.peak.requested_bytes);
+    let busiest = analysis.devices.iter().max_by_key(|device| device.timeline.requested_peak().bytes);
     let device = busiest.ok_or_else(|| Problem::new(format!("{} has no device", crate::input::name(recording))))?;
-    let recorded = serde_json::to_value(device.at_peak.categories).unwrap_or_default();
-    let of = |name: &str| recorded.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let peak = device.timeline.requested_peak();
+    let mut recorded: BTreeMap<&str, u64> = BTreeMap::new();
+    for (row, lifetime) in device.live_rows(peak.entry) {
+        *recorded.entry(device.decided(row).category.name()).or_default() += lifetime.requested_bytes;
+    }
+    let phases = peak.entry.and_then(|entry| {
+        let iteration = &device.iterations.rows[device.iterations.containing(entry)?];
+        iteration.phases.iter().find(|run| run.entries.contains(&entry.index()))
+    });
     let estimated = &view.document.estimate;
-    let mut categories: Vec<AgainstRow> = estimated
-        .breakdown
-        .by_category()
-        .into_iter()
-        .map(|(category, bytes)| {
-            let workspace = if category.name() == "workspace" { estimated.workspace_bytes } else { 0 };
-            AgainstRow {
-                category: category.name(),
-                estimated_bytes: bytes + workspace,
-                recorded_bytes: of(category.name()),
-            }
-        })
-        .collect();
-    categories.push(AgainstRow { category: "unknown", estimated_bytes: 0, recorded_bytes: of("unknown") });
+    let by_category = estimated.breakdown.by_category().map(|(category, bytes)| (category.name(), bytes));
+    let row = |(category, bytes): (&'static str, u64)| AgainstRow {
+        category,
+        estimated_bytes: bytes + if category == "workspace" { estimated.workspace_bytes } else { 0 },
+        recorded_bytes: recorded.get(category).copied().unwrap_or(0),
+    };
     Ok(AgainstView {
         snapshot: crate::input::short_name(recording),
         device: device.device,
-        peak_requested_bytes: device.peak.requested_bytes,
-        peak_reserved_bytes: device.peak.reserved_bytes,
-        categories,
+        peak_requested_bytes: peak.bytes,
+        peak_reserved_bytes: device.timeline.reserved_peak().bytes,
+        peak_phase: phases.map(|run| run.phase.name()),
+        unseen: device.recorded.unseen(),
+        categories: by_category.into_iter().chain([("unknown", 0)]).map(row).collect(),
     })
 }

@@ -213,7 +213,12 @@ fn write_sweep(out: &mut impl Write, sweep: &SweepView) -> io::Result<()> {
 }
 
 fn write_against(out: &mut impl Write, view: &EstimateView, against: &AgainstView) -> io::Result<()> {
-    writeln!(out, "\nBeside {} (device {}):", printable(&against.snapshot), against.device)?;
+    writeln!(
+        out,
+        "\nBeside {} (device {}), requested bytes at the peak of each:",
+        printable(&against.snapshot),
+        against.device
+    )?;
     let mut table =
         Table::new([("", Align::Left), ("estimate", Align::Right), ("recording", Align::Right)]).indented(2);
     let estimate = &view.document.estimate;
@@ -223,5 +228,10 @@ fn write_against(out: &mut impl Write, view: &EstimateView, against: &AgainstVie
     let requested = estimate.peak_requested_bytes.saturating_add(estimate.workspace_bytes);
     table.row(["peak requested, workspaces included".to_owned(), size(requested), size(against.peak_requested_bytes)]);
     table.row(["peak reserved".to_owned(), size(estimate.peak_reserved_bytes), size(against.peak_reserved_bytes)]);
-    table.write(out, None)
+    table.row(["peak in".to_owned(), estimate.peak_phase.clone(), against.peak_phase.unwrap_or("").to_owned()]);
+    table.write(out, None)?;
+    match against.unseen {
+        Some(unseen) => writeln!(out, "  Of the recording: {unseen}."),
+        None => Ok(()),
+    }
 }

@@ -39,6 +39,10 @@ pub(super) struct AgainstView {
     pub(super) device: u32,
     pub(super) peak_requested_bytes: u64,
     pub(super) peak_reserved_bytes: u64,
+    /// The phase that the recording's peak falls in, where iterations are known.
+    pub(super) peak_phase: Option<&'static str>,
+    /// What of the program's life the recording does not have.
+    pub(super) unseen: Option<&'static str>,
     pub(super) categories: Vec<AgainstRow>,
 }
 

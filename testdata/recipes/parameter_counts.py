@@ -1,0 +1,107 @@
+"""Counts the parameters of configurations: `parameter_counts.py OUT.jsonl`. Models are built on the meta device.
+
+Each line has the configuration as a user's `config.json` has it, and what transformers makes of it.
+"""
+
+import json
+import sys
+
+import torch
+import transformers
+
+HEADS = {"bert": "MaskedLM", "roberta": "MaskedLM", "modernbert": "MaskedLM", "vit": "ImageClassification", "clip": "", "t5": "Seq2SeqLM", "whisper": "SpeechSeq2Seq"}  # fmt: skip
+LLAMA = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 250}
+MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 36}
+DEEPSEEK = {
+    "moe_intermediate_size": 40, "n_routed_experts": 8, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2, "kv_lora_rank": 24,
+    "q_lora_rank": 32, "qk_rope_head_dim": 8, "v_head_dim": 20, "qk_nope_head_dim": 12, "first_k_dense_replace": 1,
+}  # fmt: skip
+GPT2 = {"vocab_size": 1003, "n_embd": 96, "n_layer": 3, "n_head": 6, "n_positions": 65}
+BERT = {**LLAMA, "max_position_embeddings": 77}
+T5 = {"vocab_size": 1003, "d_model": 96, "num_layers": 3, "num_heads": 5, "d_kv": 24, "d_ff": 250}
+WHISPER = {
+    "vocab_size": 1003, "d_model": 96, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 6, "max_source_positions": 75,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 250, "decoder_ffn_dim": 190, "num_mel_bins": 13, "max_target_positions": 33, "pad_token_id": 0,
+}  # fmt: skip
+VIT = {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 250}
+CLIP_TEXT = {"vocab_size": 1003, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 100}
+
+CONFIGS = [
+    ("llama", LLAMA),
+    ("llama", {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 2}),
+    ("llama", {**LLAMA, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 1}),
+    ("llama", {**LLAMA, "head_dim": 40}),
+    ("mistral", {**LLAMA, "num_key_value_heads": 3, "sliding_window": None}),
+    ("mistral", {**LLAMA, "num_key_value_heads": 2, "head_dim": 24, "sliding_window": 7}),
+    ("qwen2", {**LLAMA, "num_key_value_heads": 2, "tie_word_embeddings": True}),
+    ("qwen2", {**LLAMA, "num_key_value_heads": 6, "use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1}),
+    ("qwen3", {**LLAMA, "num_key_value_heads": 2}),
+    ("qwen3", {**LLAMA, "num_key_value_heads": 2, "head_dim": 16, "attention_bias": True, "tie_word_embeddings": True}),
+    ("gemma", {**LLAMA, "num_key_value_heads": 1}),
+    ("gemma", {**LLAMA, "num_key_value_heads": 6, "head_dim": 16, "tie_word_embeddings": False}),
+    ("gemma2", {**LLAMA, "num_key_value_heads": 3, "head_dim": 20}),
+    ("gemma3_text", {**LLAMA, "num_key_value_heads": 2, "head_dim": 18}),
+    ("gemma3_text", {**LLAMA, "num_key_value_heads": 2, "attention_bias": True}),
+    ("phi", LLAMA),
+    ("phi", {**LLAMA, "num_key_value_heads": 2, "qk_layernorm": True, "tie_word_embeddings": True}),
+    ("phi3", {**LLAMA, "num_key_value_heads": 2, "pad_token_id": 0}),
+    ("phi3", {**LLAMA, "pad_token_id": 0, "tie_word_embeddings": True}),
+    ("gpt_neox", LLAMA),
+    ("gpt_neox", {**LLAMA, "attention_bias": False, "tie_word_embeddings": True, "use_parallel_residual": False}),
+    ("olmo", LLAMA),
+    ("olmo", {**LLAMA, "num_key_value_heads": 2, "attention_bias": True, "tie_word_embeddings": True}),
+    ("olmo2", {**LLAMA, "num_key_value_heads": 2}),
+    ("olmo2", {**LLAMA, "attention_bias": True, "tie_word_embeddings": True}),
+    ("olmo3", {**LLAMA, "num_key_value_heads": 2}),
+    ("mixtral", {**LLAMA, "num_key_value_heads": 2, "num_local_experts": 5}),
+    ("mixtral", {**LLAMA, "num_key_value_heads": 6, "tie_word_embeddings": True, "head_dim": 10}),
+    ("qwen2_moe", {**LLAMA, **MOE, "num_key_value_heads": 2, "shared_expert_intermediate_size": 70}),
+    ("qwen2_moe", {**LLAMA, **MOE, "num_key_value_heads": 3, "shared_expert_intermediate_size": 70, "decoder_sparse_step": 2, "qkv_bias": False}),
+    ("qwen3_moe", {**LLAMA, **MOE, "num_key_value_heads": 2}),
+    ("qwen3_moe", {**LLAMA, **MOE, "num_key_value_heads": 2, "head_dim": 16, "mlp_only_layers": [1], "attention_bias": True, "tie_word_embeddings": True}),
+    ("deepseek_v2", {**LLAMA, **DEEPSEEK, "n_shared_experts": 2}),
+    ("deepseek_v2", {**LLAMA, **DEEPSEEK, "q_lora_rank": None, "n_shared_experts": 1, "attention_bias": True}),
+    ("deepseek_v3", {**LLAMA, **DEEPSEEK}),
+    ("deepseek_v3", {**LLAMA, **DEEPSEEK, "q_lora_rank": None, "n_shared_experts": 3, "first_k_dense_replace": 2, "attention_bias": True, "tie_word_embeddings": True}),
+    ("gpt2", GPT2),
+    ("gpt2", {**GPT2, "n_inner": 100, "tie_word_embeddings": False}),
+    ("bert", BERT),
+    ("bert", {**BERT, "type_vocab_size": 5, "tie_word_embeddings": False}),
+    ("roberta", {**BERT, "type_vocab_size": 1}),
+    ("roberta", {**BERT, "tie_word_embeddings": False}),
+    ("modernbert", {**LLAMA, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "cls_token_id": 1, "sep_token_id": 1}),
+    ("modernbert", {**LLAMA, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "cls_token_id": 1, "sep_token_id": 1, "attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True, "decoder_bias": False, "tie_word_embeddings": False}),
+    ("vit", {**VIT, "num_labels": 7, "image_size": 64, "patch_size": 8}),
+    ("vit", {**VIT, "id2label": {"0": "a", "1": "b", "2": "c"}, "image_size": 50, "patch_size": 16, "num_channels": 1, "qkv_bias": False}),
+    ("vit", {**VIT, "image_size": [48, 96], "patch_size": [8, 16]}),
+    ("clip", {"text_config": CLIP_TEXT, "vision_config": {**VIT, "image_size": 64, "patch_size": 16}, "projection_dim": 31}),
+    ("clip", {"text_config": {**CLIP_TEXT, "max_position_embeddings": 20}, "vision_config": {**VIT, "image_size": 70, "patch_size": 14, "num_channels": 4}}),
+    ("t5", T5),
+    ("t5", {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": 5}),
+    ("t5", {**T5, "relative_attention_num_buckets": 17, "feed_forward_proj": "gated-silu"}),
+    ("whisper", WHISPER),
+    ("whisper", {**WHISPER, "encoder_layers": 3, "decoder_layers": 1, "tie_word_embeddings": False}),
+]  # fmt: skip
+
+
+def count(kind, fields):
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    head = HEADS.get(kind, "CausalLM")
+    with torch.device("meta"):
+        model = getattr(transformers, f"AutoModelFor{head}" if head else "AutoModel").from_config(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def main():
+    with open(sys.argv[1], "w") as out:
+        for kind, fields in CONFIGS:
+            try:
+                numbers = count(kind, dict(fields))
+            except Exception as error:
+                print(kind, fields, repr(error)[:200], file=sys.stderr)
+                continue
+            out.write(json.dumps({"config": {"model_type": kind, **fields}, "n_params": numbers}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
