@@ -97,6 +97,9 @@ pub struct Process {
     /// Whether `torch.compile` was at work.
     #[serde(default)]
     pub compiled: bool,
+    /// Whether `torch.backends.cudnn.benchmark` was on at the end.
+    #[serde(default)]
+    pub benchmarked: bool,
     /// The most that it had in the host's memory.
     pub host_peak_bytes: u64,
 }

@@ -146,8 +146,8 @@ assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
         let rows = process[key].as_array().unwrap().iter();
         rows.map(|row| format!("{} at {}", row["what"].as_str().unwrap(), row["place"].as_str().unwrap())).collect()
     };
-    assert_eq!(what("reads"), ["item at script.py:17 <module>"]);
-    assert_eq!(what("assumed"), ["topk at script.py:14 <module>", "nonzero at script.py:19 <module>"]);
+    assert_eq!(what("reads"), ["item at script.py:15 <module>"]);
+    assert_eq!(what("assumed"), ["topk at script.py:12 <module>", "nonzero at script.py:16 <module>"]);
 }
 
 #[test]

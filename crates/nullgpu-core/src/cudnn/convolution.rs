@@ -1,18 +1,22 @@
 //! The scratch memory of convolutions. cuDNN chooses among many engines by rules of its own; what it takes was measured, and a
-//! tree was learned from it for each direction, width of numbers and layout.
+//! tree was learned from it for each direction, width of numbers and layout. Other trees say what the largest of all engines
+//! wants, which a program asks for that tries them all.
 //!
 //! A leaf says how the size is made: none at all, or copies of some of the three tensors (in the engines' own layout, maybe
-//! with channels filled up), and besides them a fixed number of bytes, partial results, or tiles of them.
+//! with channels filled up), and besides them a fixed number of bytes, partial results (a number of them, one for each image,
+//! or as many as fill the card's processors), or tiles of them; or the Fourier transforms of the planes.
 //!
 //! # Source
-//! Measured on an H200 with cuDNN 9.19 and torch 2.11.0+cu130: 126,000 layers, each forward and backward; the recipe is in
-//! `recipes/convolution`. On the layers of networks that were held out, the tree is right to the byte for 85 to 94 % of the
-//! forward passes and gradients of the input (channels last with 32 bits: 67 and 84 %) and for 46 to 72 % of the gradients of
-//! the filter, and wrong by no more than a twentieth of the three tensors for 79 % of all.
+//! Measured on an H200 with cuDNN 9.19 and torch 2.11.0+cu130: 205,104 layers, each forward and backward, and 1,519 with
+//! `torch.backends.cudnn.benchmark`; the recipe is in `recipes/convolution`. On the layers of networks that were held out, the
+//! tree is right to 512 bytes for 86 to 100 % of the forward passes and gradients of the input (forward with channels last and
+//! 32 bits: 81 %) and for 59 to 80 % of the gradients of the filter, and wrong by no more than a twentieth of the three tensors
+//! for 88 % of all. Of what the largest engine wants it is right for two thirds to nine tenths with 32 bits, less with 16.
 
 use std::sync::LazyLock;
 
 use super::graph::{Descriptors, Engine, attribute};
+use crate::settings;
 
 /// `cudnnBackendDescriptorType_t`
 const FORWARD: i32 = 10;
@@ -22,6 +26,9 @@ const BACKWARD_DATA: i32 = 12;
 const DILATIONS: i32 = 102;
 const STRIDES: i32 = 103;
 const PADDINGS: i32 = 105;
+
+/// More elements than a tensor has on any card.
+const ELEMENTS_MAX: u64 = 1 << 44;
 
 /// Direction of a convolution, numbered as in the trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +102,9 @@ impl Convolution {
         let windows = [&self.strides, &self.paddings, &self.dilations];
         rank >= 4
             && tensors.iter().all(|sizes| sizes.len() == rank && sizes.iter().all(|&size| (1..1 << 31).contains(&size)))
+            && tensors
+                .iter()
+                .all(|sizes| sizes.iter().fold(1, |all: u64, &size| all.saturating_mul(size)) < ELEMENTS_MAX)
             && windows.iter().all(|values| values.len() == rank - 2)
             && self.input[1] >= self.filter[1]
     }
@@ -105,6 +115,26 @@ impl Convolution {
 
     fn element_size(&self) -> u64 {
         u64::try_from(super::layouts::element_size(self.kind)).unwrap_or(4)
+    }
+
+    /// Rows, columns and depth of the product of matrices that each group amounts to.
+    fn product(&self) -> [u64; 3] {
+        let groups = self.groups();
+        let (channels, filters) = (self.input[1] / groups, self.output[1] / groups);
+        let inner = |sizes: &[u64]| sizes[2..].iter().product::<u64>();
+        let [outputs, inputs] = [&self.output, &self.input].map(|sizes| sizes[0] * inner(sizes));
+        let window = inner(&self.filter);
+        match self.pass {
+            Pass::Forward => [outputs, filters, channels * window],
+            Pass::Data => [inputs, channels, filters * window],
+            Pass::Filter => [filters, channels * window, outputs],
+        }
+    }
+
+    /// How many tiles of a height and width cover the products.
+    fn tiles(&self, (high, wide): (u64, u64)) -> u64 {
+        let [rows, columns, _] = self.product();
+        rows.div_ceil(high) * columns.div_ceil(wide) * self.groups()
     }
 
     /// Bytes of input, output and filter, their channels filled up to a multiple.
@@ -120,6 +150,44 @@ impl Convolution {
         ]
     }
 
+    /// Bytes of the Fourier transforms of the planes, complex numbers of 32 bits, as the engines that go by them keep them; 0
+    /// for layers where none was seen.
+    fn spectra_bytes(&self) -> u64 {
+        let (x, y, w) = (&self.input, &self.output, &self.filter);
+        let phases = self.strides.iter().product();
+        let fits = match phases {
+            1 => true,
+            4 => self.pass == Pass::Data,
+            _ => false,
+        };
+        if !fits || self.element_size() != 4 || x.len() != 4 || self.dilations.iter().any(|&step| step != 1) {
+            return 0;
+        }
+        let spectrum = |height: u64, width: u64| height * (width / 2 + 1) * 8;
+        let (inputs, outputs, filters) = (x[0] * x[1], x[0] * y[1], w[0] * w[1]);
+        let sizes = self.sizes(1);
+        if self.pass == Pass::Data {
+            // Tiles of 32 by 32, one or two at a time; with a stride for each of its phases.
+            let side = |at: usize| x[at + 2].div_ceil(self.strides[at]);
+            let tiles = if side(0).max(side(1)) <= 30 { 1 } else { 2 };
+            let all = spectrum(32, 32) * (phases * filters + tiles * (phases * inputs + outputs));
+            // Strided groups go by eight.
+            let groups = self.groups();
+            return if phases > 1 { all * groups.min(8) / groups + sizes.iter().sum::<u64>() } else { all };
+        }
+        let side = |at: usize| (x[at + 2] + 2 * self.paddings[at]).next_power_of_two().max(16);
+        let (height, width) = (side(0), side(1));
+        if height.max(width) > 256 {
+            return 0;
+        }
+        // The products stand where the transforms of one factor stood.
+        let [most, copy] = match self.pass {
+            Pass::Forward => [outputs.max(filters + inputs), sizes[2]],
+            _ => [filters.max(inputs + outputs), sizes[1]],
+        };
+        2 * spectrum(height, width) * most + copy
+    }
+
     /// What the trees ask; the order is that of `recipes/convolution/learn.py`.
     fn features(&self) -> [u64; FEATURES] {
         let (x, y, w) = (&self.input, &self.output, &self.filter);
@@ -129,13 +197,8 @@ impl Convolution {
         let inner = |sizes: &[u64]| sizes[2..].iter().product::<u64>();
         let (outputs, inputs, window) = (inner(y), inner(x), inner(w));
         let all = batch * outputs;
-        // The product of matrices that the pass amounts to.
-        let (rows, columns, depth) = match self.pass {
-            Pass::Forward => (all, filters, channels * window),
-            Pass::Data => (batch * inputs, channels, filters * window),
-            Pass::Filter => (filters, channels * window, all),
-        };
-        let tiles = |high: u64, wide: u64| rows.div_ceil(high) * columns.div_ceil(wide) * groups;
+        let [rows, columns, depth] = self.product();
+        let tiles = |size| self.tiles(size);
         let [input_bytes, output_bytes, filter_bytes] = self.sizes(1);
         let (first, end) = (0, self.strides.len() - 1);
         [
@@ -176,12 +239,12 @@ impl Convolution {
             rows,
             columns,
             depth,
-            tiles(128, 128),
-            tiles(64, 64),
-            tiles(256, 128),
-            tiles(128, 64),
-            tiles(128, 256),
-            tiles(256, 64),
+            tiles((128, 128)),
+            tiles((64, 64)),
+            tiles((256, 128)),
+            tiles((128, 64)),
+            tiles((128, 256)),
+            tiles((256, 64)),
             channels * window,
             filters * window,
             rows.saturating_mul(columns).saturating_mul(depth).saturating_mul(groups),
@@ -196,33 +259,54 @@ impl Convolution {
             all,
             channels.min(filters),
             u64::from(channels == 1 && groups > 1),
+            u64::from(w[2..] == self.strides && self.paddings.iter().all(|&padding| padding == 0)),
         ]
     }
 
-    /// The scratch memory, where the tensor cores may be used or not.
+    /// The scratch memory of the engine that is best, where the tensor cores may be used or not.
     fn workspace_bytes(&self, tensor_cores: bool) -> u64 {
-        let key = Key {
-            pass: self.pass as u8,
-            half: self.element_size() == 2,
-            tensor_cores: tensor_cores || self.element_size() == 2,
-            // There is one tree for 32 bits without tensor cores.
-            channels_last: self.channels_last && (tensor_cores || self.element_size() == 2),
-        };
-        TREES.iter().find(|tree| tree.key == key).map_or(0, |tree| tree.leaf(&self.features()).bytes(self))
+        let cores = tensor_cores || self.element_size() == 2;
+        // There is one tree for 32 bits without tensor cores.
+        let channels_last = self.channels_last && cores;
+        self.asked(Question::Best, cores, channels_last).unwrap_or(0)
+    }
+
+    /// The most scratch memory that any engine wants: what a benchmark of all of them asks for. Nothing where too little was
+    /// measured: for 32 bits with channels last.
+    fn largest_workspace_bytes(&self) -> Option<u64> {
+        self.asked(Question::Largest, true, self.channels_last)
+    }
+
+    fn asked(&self, question: Question, tensor_cores: bool, channels_last: bool) -> Option<u64> {
+        let half = self.element_size() == 2;
+        let key = Key { question: question as u8, pass: self.pass as u8, half, tensor_cores, channels_last };
+        let tree = TREES.iter().find(|tree| tree.key == key)?;
+        Some(tree.leaf(&self.features()).bytes(self))
     }
 }
 
-const FEATURES: usize = 57;
+/// What a tree answers, numbered as in the file.
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    /// The scratch memory of the engine that cuDNN puts first.
+    Best = 0,
+    /// The most that one of all its engines wants.
+    Largest = 1,
+}
+
+const FEATURES: usize = 58;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
+    question: u8,
     pass: u8,
     half: bool,
     tensor_cores: bool,
     channels_last: bool,
 }
 
-/// What the trees are written in: for each its key, in four bytes, how many nodes follow, and the nodes.
+/// What the trees are written in: for each its key, in four bytes (the question is in the high half of the first), how many
+/// nodes follow, and the nodes.
 static BYTES: &[u8] = include_bytes!("convolution.bin");
 static TREES: LazyLock<Vec<Tree>> = LazyLock::new(|| trees(BYTES));
 
@@ -234,10 +318,12 @@ struct Tree {
 
 fn trees(mut bytes: &'static [u8]) -> Vec<Tree> {
     let mut trees = Vec::new();
-    while let Some((&[pass, half, tensor_cores, channels_last, a, b, c, d], rest)) = bytes.split_first_chunk() {
+    while let Some((&[first, half, tensor_cores, channels_last, a, b, c, d], rest)) = bytes.split_first_chunk() {
         let (nodes, _) = rest.as_chunks::<8>();
         let count = (u32::from_le_bytes([a, b, c, d]) as usize).min(nodes.len());
-        let key = Key { pass, half: half == 1, tensor_cores: tensor_cores == 1, channels_last: channels_last == 1 };
+        let (question, pass) = (first >> 4, first & 15);
+        let [half, tensor_cores, channels_last] = [half, tensor_cores, channels_last].map(|flag| flag == 1);
+        let key = Key { question, pass, half, tensor_cores, channels_last };
         trees.push(Tree { key, nodes: &nodes[..count] });
         bytes = &rest[count * 8..];
     }
@@ -271,8 +357,13 @@ struct Leaf {
     /// The lowest four bits: what comes besides copies. The next three: copies of input, output and filter. The rest: what
     /// their channels are filled up to.
     form: u16,
+    /// Plain bytes, or a count, and in the upper half a few bytes more.
     number: u32,
 }
+
+/// Heights and widths of tiles by which a product is split, in the order in which leaves count them.
+const TILES: [(u64, u64); 8] =
+    [(64, 64), (128, 64), (64, 128), (128, 128), (256, 64), (64, 256), (256, 128), (128, 256)];
 
 impl Leaf {
     fn bytes(self, convolution: &Convolution) -> u64 {
@@ -286,32 +377,48 @@ impl Leaf {
             Pass::Filter => sizes[2],
         } / convolution.element_size()
             * 4;
-        let number = u64::from(self.number);
-        copies
-            + match self.form & 15 {
-                1 => number,
-                2 => number * result,
-                3 => number << 16,
-                4 => number << 14,
-                5 => convolution.input[0] * result,
-                _ => 0,
-            }
+        let (count, rest) = (u64::from(self.number & 0xffff), u64::from(self.number >> 16));
+        match self.form & 15 {
+            1 => copies + u64::from(self.number),
+            2 => copies + rest + count * result,
+            3 => copies + rest + (count << 16),
+            4 => copies + rest + (count << 14),
+            5 => convolution.input[0].saturating_mul(result).saturating_add(copies + rest),
+            6 => copies + rest + splits(convolution, count) * result,
+            7 => convolution.spectra_bytes(),
+            _ => copies,
+        }
     }
+}
+
+/// How often a product is split along its depth so that its tiles fill the card once, or twice.
+fn splits(convolution: &Convolution, code: u64) -> u64 {
+    let [tile, waves] = [code % 8, code / 8 + 1];
+    let processors = u64::try_from(settings::get().card.multiprocessors).unwrap_or(1);
+    let tile = usize::try_from(tile).ok().and_then(|index| TILES.get(index)).copied().unwrap_or((128, 128));
+    (waves * processors / convolution.tiles(tile).max(1)).max(1)
 }
 
 /// Data types of cuDNN.
 const FLOAT: i32 = 0;
 
-/// The engines for a graph that is a convolution: with 32 bits one that uses tensor cores, and behind it one that does not,
-/// for programs that forbid it. Nothing for another graph.
+/// The engines for a graph that is a convolution, first the one that is taken: with 32 bits one that uses tensor cores, and
+/// behind it one that does not, for programs that forbid it. Nothing for another graph.
+///
+/// The last is the one that wants the most. Only a program that benchmarks all of them sees it: PyTorch asks for as much as the
+/// largest wants, once for each layer, and takes the fastest. All are equally fast here, so that is the first.
 pub(super) fn engines(descriptors: &Descriptors, operations: &[u64]) -> Option<Vec<Engine>> {
     let convolution = operations.iter().find_map(|&operation| Convolution::read(descriptors, operation))?;
-    let engine = |tensor_cores| Engine {
-        workspace_bytes: i64::try_from(convolution.workspace_bytes(tensor_cores)).unwrap_or(0),
-        tensor_cores,
-    };
-    let has_cores = crate::settings::get().card.major >= 8;
-    Some(if convolution.kind == FLOAT && has_cores { vec![engine(true), engine(false)] } else { vec![engine(false)] })
+    let engine = |bytes, tensor_cores| Engine { workspace_bytes: i64::try_from(bytes).unwrap_or(0), tensor_cores };
+    let has_cores = settings::get().card.major >= 8;
+    let mut engines = vec![engine(convolution.workspace_bytes(false), false)];
+    if convolution.kind == FLOAT && has_cores {
+        engines.insert(0, engine(convolution.workspace_bytes(true), true));
+    }
+    if let Some(bytes) = convolution.largest_workspace_bytes() {
+        engines.push(engine(bytes, false));
+    }
+    Some(engines)
 }
 
 #[cfg(test)]
@@ -329,12 +436,23 @@ mod tests {
     }
 
     /// What is found for a convolution without groups, stride 1 and padding that keeps the size.
-    fn ask(kind: i32, pass: i32, [x, w]: [[u64; 4]; 2], last: bool) -> Vec<(i64, bool)> {
+    fn ask(kind: i32, pass: i32, sizes: [[u64; 4]; 2], last: bool) -> Vec<(i64, bool)> {
+        ask_strided(kind, pass, sizes, last, [1, sizes[1][2] / 2])
+    }
+
+    fn ask_strided(
+        kind: i32,
+        pass: i32,
+        [x, w]: [[u64; 4]; 2],
+        last: bool,
+        [stride, padding]: [u64; 2],
+    ) -> Vec<(i64, bool)> {
         let how = create(1);
-        set(how, STRIDES, &[1, 1]);
-        set(how, PADDINGS, &[w[2] / 2; 2]);
+        set(how, STRIDES, &[stride; 2]);
+        set(how, PADDINGS, &[padding; 2]);
         set(how, DILATIONS, &[1, 1]);
-        let y = [x[0], w[0], x[2], x[3]];
+        let [height, width] = [2, 3].map(|side| (x[side] + 2 * padding - w[side]) / stride + 1);
+        let y = [x[0], w[0], height, width];
         let operation = create(pass);
         let (_, names) = Pass::of(pass).unwrap();
         let [input, filter, output] = [x, w, y].map(|sizes| tensor(kind, &sizes, &packed(&sizes, last)));
@@ -365,19 +483,62 @@ mod tests {
     const MEASURED: [i64; 5] = [78_250_131, 15_204_368, 15_204_368, 400, 4_194_304];
 
     #[test]
+    fn images_cut_into_patches_want_what_was_measured() {
+        for (kind, pass, sizes, bytes) in PATCHES {
+            let side = sizes[1][2];
+            assert_eq!(ask_strided(kind, pass, sizes, false, [side, 0])[0].0, bytes, "{kind} {pass} {sizes:?}");
+        }
+    }
+
+    /// As an H200 had it: type, pass, shapes of image and filter, bytes.
+    const PATCHES: [(i32, i32, [[u64; 4]; 2], i64); 5] = [
+        (FLOAT, FORWARD, [[8, 3, 224, 224], [1024, 3, 16, 16]], 14_385_168),
+        (FLOAT, BACKWARD_FILTER, [[8, 3, 224, 224], [1024, 3, 16, 16]], 17_039_504),
+        (FLOAT, BACKWARD_FILTER, [[8, 3, 224, 224], [768, 3, 16, 16]], 14_385_296),
+        (FLOAT, FORWARD, [[16, 3, 518, 518], [1024, 3, 14, 14]], 143_645_456),
+        (BFLOAT16, FORWARD, [[64, 3, 384, 384], [768, 3, 16, 16]], 210_763_792),
+    ];
+    const BFLOAT16: i32 = 9;
+
+    #[test]
+    fn a_benchmark_of_all_engines_asks_for_fourier_transforms() {
+        // As an H200 had it, of a layer in the middle of a ResNet, which wants 15,204,368 otherwise.
+        let sizes = [[32, 256, 14, 14], [256, 256, 3, 3]];
+        for (pass, bytes) in [(FORWARD, 172_228_608), (BACKWARD_DATA, 356_515_840), (BACKWARD_FILTER, 157_417_472)] {
+            let found = ask(FLOAT, pass, sizes, false);
+            assert_eq!(found.iter().map(|&(bytes, _)| bytes).max(), Some(bytes), "{pass}");
+            assert_ne!(found[0].0, bytes, "it is not what is taken");
+        }
+    }
+
+    #[test]
+    fn transforms_of_strided_gradients_are_within_a_hundredth() {
+        // Of layers that halve the image in ResNet-50, measured on an H200.
+        for (side, channels, measured) in
+            [(56, 128, 440_549_392), (28, 256, 1_356_365_840), (14, 512, 4_953_735_184_u64)]
+        {
+            let sizes = [[32, channels, side, side], [channels, channels, 3, 3]];
+            let found = ask_strided(FLOAT, BACKWARD_DATA, sizes, false, [2, 1]);
+            let most = u64::try_from(found.iter().map(|&(bytes, _)| bytes).max().unwrap()).unwrap();
+            assert!(most.abs_diff(measured) * 100 < measured, "{side}: {most} for {measured}");
+        }
+    }
+
+    #[test]
     fn a_program_that_forbids_the_tensor_cores_finds_a_second_engine() {
         let sizes = [[32, 256, 28, 28], [128, 256, 1, 1]];
         let found = ask(FLOAT, FORWARD, sizes, false);
-        assert_eq!(found.iter().map(|&(_, cores)| cores).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(found.iter().map(|&(_, cores)| cores).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(found[1].0, 0);
-        assert_eq!(ask(2, FORWARD, sizes, true).len(), 1, "16 bits need no other");
+        assert_eq!(ask(2, FORWARD, sizes, true).len(), 2, "16 bits need no other but the largest");
     }
 
     #[test]
     fn the_trees_are_whole() {
-        assert_eq!(TREES.len(), 15);
         let nodes: usize = TREES.iter().map(|tree| tree.nodes.len()).sum();
-        assert_eq!(nodes * 8 + 15 * 8, BYTES.len());
+        assert_eq!(nodes * 8 + TREES.len() * 8, BYTES.len());
+        let about = |question| TREES.iter().filter(|tree| tree.key.question == question as u8).count();
+        assert_eq!((about(Question::Best), about(Question::Largest)), (15, 9));
         for tree in TREES.iter() {
             for (at, &[feature, _, low, high, ..]) in tree.nodes.iter().enumerate() {
                 let ahead = usize::from(u16::from_le_bytes([low, high]));

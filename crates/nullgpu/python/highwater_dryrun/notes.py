@@ -61,6 +61,7 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
         "devices": devices,
         "failed": asdict(failed) if failed is not None else None,
         "compiled": bool(getattr(sys.modules.get("torch._dynamo.utils"), "counters", {}).get("frames")),
+        "benchmarked": bool(torch.backends.cudnn.benchmark),
         "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **what,
     }

@@ -150,6 +150,14 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
                 .to_owned(),
         );
     }
+    if answer.main.benchmarked {
+        caveats.push(
+            "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and asks for what the largest wants. \
+             That was learned from an H200 with enough memory for all of them; the engine that cuDNN puts first is taken to be \
+             the fastest"
+                .to_owned(),
+        );
+    }
     let unanswered = &answer.outcome.unanswered;
     if !unanswered.guessed.is_empty() {
         caveats.push(format!(
