@@ -241,7 +241,7 @@ mod tests {
     fn the_environment_says_what_the_core_reads() {
         let torch = Torch { version: "2.9.0".to_owned(), cuda: (12, 8), cudnn: Some(91_002), nccl: None };
         let preload = vec![PathBuf::from("/a/core.so"), PathBuf::from("/b/libcudart.so.12")];
-        let prepared = Prepared { torch, preload, cached: false };
+        let prepared = Prepared { torch, stubs: PathBuf::new(), preload, cached: false };
         let machine = Machine { memory_bytes: Some(1 << 33), devices: 2, ..Machine::new(Card::named("t4").unwrap()) };
         let variables = prepared.environment(&machine, Some("/c.so".into()));
         let text: Vec<String> =
