@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use highwater_monitor::log::{Reader, Writer};
 use highwater_monitor::Sample;
+use highwater_monitor::log::{Reader, Writer};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
