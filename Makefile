@@ -19,8 +19,8 @@ VENV := target/venv
 	licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
-# The release binary at target/release/highwater. From nothing two minutes of processor time, on two idle cores half of
-# that: 50 s for our own crates with the link-time optimisation, then zstd's C, clap_builder, zlib-rs and serde_json.
+# The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
+# and the calculator's WebAssembly among it.
 build: ui
 	$(CARGO) build --release --locked --bin highwater
 	$(CARGO) build --release --locked --package highwater-sandbox
@@ -62,7 +62,7 @@ python: $(VENV)/ready
 		--ignore-unused-allowlist
 
 # What needs torch but no GPU, on the wheel from PyPI without NVIDIA's libraries, for which the null GPU stands: 0.5 GB to
-# download, once; then 20 s. Where the wheel cannot be had it says so, and passes. `python/tests/test_cuda.py` is what only
+# download, once; then two minutes. Where the wheel cannot be had it says so, and passes. `python/tests/test_cuda.py` is what only
 # a GPU can run.
 TORCH_WHEEL ?= 2.11.0
 WITH_TORCH := target/torch-$(TORCH_WHEEL)
@@ -95,8 +95,8 @@ $(VENV)/ready: pyproject.toml
 demo: build
 	target/release/highwater report testdata/recordings/oom_gpt2_8gib.pickle.gz
 
-# Every check, the fast ones first. From nothing seven minutes of processor time: 5 s up to `licences`; then `lints` and
-# `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 20 s.
+# Every check, the fast ones first. From nothing 34 minutes of processor time, 22 minutes on two cores: 5 s up to `licences`; then
+# `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 40 s.
 test: tools formatting scripts recipes licences page lints docs doctests browser python torch tests
 
 # What the checks need beside Rust and Python.
