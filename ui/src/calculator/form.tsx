@@ -1,7 +1,7 @@
 /** What is asked. */
 
-import {useRef} from 'preact/hooks';
 import {binary} from '../model/units';
+import {FileButton} from '../ui/files';
 import {card, choose, estimate, openFile} from './answers';
 import type {Choices} from './document';
 import {Check, Group, NumberField, Select, Slider, Switch, wordOf} from './fields';
@@ -102,7 +102,6 @@ function familyOf(name: string): string {
 }
 
 function ModelField({models}: {models: readonly string[]}) {
-  const input = useRef<HTMLInputElement>(null);
   const chosen = model.value;
   const own = 'named' in chosen ? chosen.named : '';
   const file = 'from' in chosen ? chosen.from : 'lost' in chosen ? chosen.lost : null;
@@ -133,23 +132,12 @@ function ModelField({models}: {models: readonly string[]}) {
           ))}
         </select>
       </label>
-      <button
-        type="button"
+      <FileButton
         title="A config.json, a safetensors or a GGUF file, of which only the header is read; or drop it on the page"
-        onClick={() => input.current?.click()}
+        open={file => void openFile(file)}
       >
         File …
-      </button>
-      <input
-        ref={input}
-        type="file"
-        hidden
-        onChange={event => {
-          const file = event.currentTarget.files?.[0];
-          if (file) void openFile(file);
-          event.currentTarget.value = '';
-        }}
-      />
+      </FileButton>
     </div>
   );
 }

@@ -1,7 +1,7 @@
 /** The calculator: what is asked at the left, the answer at the right, one below the other where it is narrow. */
 
-import {useSignal} from '@preact/signals';
 import {copyText, notice} from '../ui/copy';
+import {DropPage} from '../ui/files';
 import {ProblemCard} from '../ui/problem';
 import {ThemeButton} from '../ui/theme-button';
 import {choices, estimate, openFile, problem} from './answers';
@@ -13,23 +13,9 @@ import {CardsTable, Phases, Terms} from './tables';
 import {Headline, Verdict} from './verdict';
 
 export function Page() {
-  const isDropping = useSignal(false);
   const shown = estimate.value;
   return (
-    <div
-      class={isDropping.value ? 'page dropping' : 'page'}
-      onDragOver={event => {
-        event.preventDefault();
-        isDropping.value = true;
-      }}
-      onDragLeave={() => (isDropping.value = false)}
-      onDrop={event => {
-        event.preventDefault();
-        isDropping.value = false;
-        const dropped = event.dataTransfer?.files[0];
-        if (dropped) void openFile(dropped);
-      }}
-    >
+    <DropPage open={file => void openFile(file)}>
       <Header />
       <div class="glance" aria-hidden="true">
         {problem.value ? <p class="danger">✗ {problem.value.message}</p> : shown && <Headline document={shown} />}
@@ -57,7 +43,7 @@ export function Page() {
       <div class="notice" role="status">
         {notice.value}
       </div>
-    </div>
+    </DropPage>
   );
 }
 

@@ -1,6 +1,5 @@
 /** The page: header, the view that is chosen, the panel beside it, and what is said over all of them. */
 
-import {useSignal} from '@preact/signals';
 import {useEffect} from 'preact/hooks';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
@@ -12,6 +11,7 @@ import {SummaryView} from '../views/summary/view';
 import {TimelineView} from '../views/timeline/view';
 import {WhatIfView} from '../views/what-if/view';
 import {notice} from './copy';
+import {DropPage} from './files';
 import {Header, stepMatch} from './header';
 import {HelpCard, isHelpOpen} from './help';
 import {addCommands, type CommandGroup} from './keys';
@@ -39,7 +39,6 @@ function toggleSidebar(): void {
 }
 
 export function App() {
-  const isDropping = useSignal(false);
   useEffect(() => addCommands(general), []);
   useEffect(() => {
     document.documentElement.dataset.theme = store.shade.value;
@@ -47,20 +46,7 @@ export function App() {
   const device = opened.value;
   const View = VIEW_PARTS[store.view.value];
   return (
-    <div
-      class={isDropping.value ? 'page dropping' : 'page'}
-      onDragOver={event => {
-        event.preventDefault();
-        isDropping.value = true;
-      }}
-      onDragLeave={() => (isDropping.value = false)}
-      onDrop={event => {
-        event.preventDefault();
-        isDropping.value = false;
-        const dropped = event.dataTransfer?.files[0];
-        if (dropped) void addFile(dropped);
-      }}
-    >
+    <DropPage open={file => void addFile(file)}>
       <Header />
       <Banners />
       {problem.value && <ProblemCard problem={problem.value} />}
@@ -76,7 +62,7 @@ export function App() {
       <div class="notice" role="status">
         {notice.value}
       </div>
-    </div>
+    </DropPage>
   );
 }
 

@@ -1,7 +1,6 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
 import {batch} from '@preact/signals';
-import {useRef} from 'preact/hooks';
 import {binary, count} from '../model/units';
 import {
   addFile,
@@ -16,6 +15,7 @@ import {
   shownEntry,
 } from '../state/session';
 import * as store from '../state/store';
+import {FileButton} from './files';
 import {isHelpOpen} from './help';
 import {ThemeButton} from './theme-button';
 
@@ -51,33 +51,19 @@ export function Header() {
 const TABS_MAX = 6;
 
 function FileTabs() {
-  const input = useRef<HTMLInputElement>(null);
   const all = files.value;
   return (
     <nav class="files" aria-label="Files">
       {all.length > TABS_MAX ? <FileSelect /> : all.map(file => <FileTab key={file.id} {...file} />)}
       {dataSource().isServed && (
-        <>
-          <button
-            type="button"
-            class="plain"
-            title="Open another snapshot, or drop one on the page"
-            aria-label="Open a snapshot"
-            onClick={() => input.current?.click()}
-          >
-            +
-          </button>
-          <input
-            ref={input}
-            type="file"
-            hidden
-            onChange={event => {
-              const chosen = event.currentTarget.files?.[0];
-              if (chosen) void addFile(chosen);
-              event.currentTarget.value = '';
-            }}
-          />
-        </>
+        <FileButton
+          class="plain"
+          title="Open another snapshot, or drop one on the page"
+          label="Open a snapshot"
+          open={file => void addFile(file)}
+        >
+          +
+        </FileButton>
       )}
     </nav>
   );

@@ -171,6 +171,19 @@ pub(crate) fn extend(
     tape.cat_as(name, &parts, shape, dtype)
 }
 
+/// Keys and values of `shape` after those of a decoder's cache, if there is one; else they are what was made.
+pub(crate) fn extend_both(
+    tape: &mut Tape,
+    past: Option<(Tensor, Tensor)>,
+    (k, v): (Tensor, Tensor),
+    shape: Shape,
+) -> (Tensor, Tensor) {
+    let (past_keys, past_values) = past.unzip();
+    let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
+    let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
+    (keys, values)
+}
+
 /// Tables of cosines and sines.
 #[derive(Clone, Debug)]
 pub(crate) struct Rotary {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::builder::{Builder, Role};
 use super::gpt2::{activate, batch_and_tokens, head};
-use super::heads::{Cache, HeadDims, Plan, as_heads, extend};
+use super::heads::{Cache, HeadDims, Plan, as_heads, extend_both};
 use super::{Call, Model, Outputs, Past};
 use crate::architecture::T5;
 use crate::dtype::DType;
@@ -165,14 +165,7 @@ impl Layer {
             past => {
                 let k = heads("keys", source, &weights.key, new, copies_kv);
                 let v = heads("values", source, &weights.value, new, copies_kv);
-                if run.use_cache {
-                    let (past_keys, past_values) = past.unzip();
-                    let cached = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape(keys), k.dtype);
-                    let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape(keys), v.dtype);
-                    (cached, values)
-                } else {
-                    (k, v)
-                }
+                if run.use_cache { extend_both(tape, past, (k, v), shape(keys)) } else { (k, v) }
             }
         };
         if run.use_cache {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::builder::{Builder, Role};
 use super::gpt2::{head, token_ids};
-use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend, position_ids};
+use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend_both, position_ids};
 use super::{Call, Model, Outputs, Past};
 use crate::architecture::Whisper;
 use crate::dtype::DType;
@@ -146,14 +146,7 @@ impl Layer {
             past => {
                 let k = heads("keys", "keys, head by head", &weights.key);
                 let v = heads("values", "values, head by head", &weights.value);
-                if run.use_cache {
-                    let (past_keys, past_values) = past.unzip();
-                    let cached = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape(keys), k.dtype);
-                    let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape(keys), k.dtype);
-                    (cached, values)
-                } else {
-                    (k, v)
-                }
+                if run.use_cache { extend_both(tape, past, (k, v), shape(keys)) } else { (k, v) }
             }
         };
         if run.use_cache {
