@@ -18,6 +18,7 @@ modules![
     "highwater_dryrun/__init__.py",
     "highwater_dryrun/compiled.py",
     "highwater_dryrun/core.py",
+    "highwater_dryrun/exchange.py",
     "highwater_dryrun/history.py",
     "highwater_dryrun/importing.py",
     "highwater_dryrun/mirrors.py",

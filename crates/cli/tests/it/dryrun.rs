@@ -151,6 +151,34 @@ assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
 }
 
 #[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_tell_each_other_small_values() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+number = torch.tensor([7 if rank == 0 else -1, 2], device='cuda')
+dist.broadcast(number, 0)
+assert number.tolist() == [7, 2], number.tolist()
+unknown = torch.randn(3, device='cuda')
+dist.broadcast(unknown, src=0)
+assert unknown.tolist() == [0, 0, 0]
+told = [{'names': ['a'] * 50}] if rank == 0 else [None]
+dist.broadcast_object_list(told, src=0)
+assert told[0]['names'][3] == 'a', told
+group = dist.new_group([0, 1])
+number = torch.tensor([rank], device='cuda')
+dist.broadcast(number, 1, group=group)
+assert number.item() == 1
+dist.destroy_process_group()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+}
+
+#[test]
 #[ignore = "needs a PyTorch for CUDA with Triton, and a C compiler: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn triton_compiles_what_it_would_for_the_card_and_nothing_of_ours() {
     let script = "

@@ -56,6 +56,10 @@ class Mirrors:
         view.copy_(value)
         self._copies[key] = (copy, _version(tensor))
 
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Notes that what the tensor holds is not known any more."""
+        self._copies.pop(tensor.untyped_storage()._cdata, None)
+
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether something is known of the tensor's storage, be it old."""
         return tensor.untyped_storage()._cdata in self._copies

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from highwater_dryrun import compiled, core, sizes
+from highwater_dryrun import compiled, core, exchange, settings, sizes
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
 from highwater_dryrun.reads import Reads
 
@@ -56,6 +56,8 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.__enter__()
     _hide()
     _see_lists(values)
+    if not settings.get().imagined_ranks:
+        exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     return values
 
@@ -65,7 +67,7 @@ class Values(TorchFunctionMode):
 
     def __init__(self, assume: "dict[str, str]") -> None:
         super().__init__()
-        self._mirrors = Mirrors()
+        self.mirrors = Mirrors()
         self._reads = Reads(torch)
         self._assume = sizes.Assumptions(assume)
         self._count_unknown = core.library().highwater_nullgpu_unknown_reads
@@ -124,7 +126,7 @@ class Values(TorchFunctionMode):
         else:
             # A number of Python's may be given as a tensor.
             for tensor in tensors:
-                if tensor.dim() == 0 and self._mirrors.holds(tensor):
+                if tensor.dim() == 0 and self.mirrors.holds(tensor):
                     asked.scalar(tensor)
         if asked.assumed is not None:
             self._reads.note(name, may_matter=True, assumed=asked.assumed)
@@ -134,7 +136,7 @@ class Values(TorchFunctionMode):
 
     def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":
         if tensor.is_cuda:
-            return self._mirrors.get(tensor)
+            return self.mirrors.get(tensor)
         return tensor if tensor.device.type == "cpu" and may_be_kept(tensor) else None
 
     def _inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
@@ -186,8 +188,8 @@ class Values(TorchFunctionMode):
             return
         for result, value in zip(results, values):
             fits = value is not None and value.shape == result.shape
-            if fits and result.is_cuda and may_be_kept(result) and (target is not None or not self._mirrors.holds(result)):
-                self._mirrors.put(result, value, before=before)
+            if fits and result.is_cuda and may_be_kept(result) and (target is not None or not self.mirrors.holds(result)):
+                self.mirrors.put(result, value, before=before)
 
     def _worked_out(
         self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, target: Any
