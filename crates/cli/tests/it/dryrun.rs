@@ -171,6 +171,10 @@ group = dist.new_group([0, 1])
 number = torch.tensor([rank], device='cuda')
 dist.broadcast(number, 1, group=group)
 assert number.item() == 1
+first = dist.new_group([0])
+number = torch.tensor([rank], device='cuda')
+dist.broadcast(number, 0, group=first)
+assert number.item() == rank, 'who is not in the group hears nothing'
 dist.destroy_process_group()
 ";
     let (status, answer, err) = with_torch(script, &["--ranks", "2"]);

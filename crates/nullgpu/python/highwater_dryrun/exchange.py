@@ -38,22 +38,30 @@ def _broadcast(module: Any, mirrors: Mirrors) -> Any:
 
     @functools.wraps(plain)
     def broadcast(*arguments: Any, **options: Any) -> Any:
-        given = signature.bind(*arguments, **options).arguments
         work = plain(*arguments, **options)
-        tensor = given["tensor"]
-        if tensor.is_cuda and may_be_kept(tensor) and tensor.numel() * tensor.element_size() <= _BYTES_MAX:
-            group = given.get("group") or module._get_default_group()
-            name = module._get_process_group_name(group)
-            count[name] += 1
+        given = signature.bind(*arguments, **options).arguments
+        if not module._rank_not_in_group(given.get("group")) and _is_small(given["tensor"]):
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                key = f"highwater/{name}/{count[name]}"
-                if _sends(module, group, given):
-                    _send(module._get_default_store(), key, mirrors.get(tensor))
-                else:
-                    _receive(module._get_default_store(), key, tensor, mirrors)
+                share(given)
         return work
 
+    def share(given: "dict[str, Any]") -> None:
+        group = given.get("group") or module._get_default_group()
+        name = module._get_process_group_name(group)
+        # All of a group broadcast in the same order.
+        count[name] += 1
+        key = f"highwater/{name}/{count[name]}"
+        store = module._get_default_store()
+        if _sends(module, group, given):
+            _send(store, key, mirrors.get(given["tensor"]))
+        else:
+            _receive(store, key, given["tensor"], mirrors)
+
     return broadcast
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    return tensor.is_cuda and may_be_kept(tensor) and tensor.numel() * tensor.element_size() <= _BYTES_MAX
 
 
 def _sends(module: Any, group: Any, given: "dict[str, Any]") -> bool:
