@@ -72,6 +72,11 @@ impl Out<u8> {
 #[derive(Clone, Copy)]
 pub(crate) struct Text(*const c_char);
 
+// SAFETY: nobody writes to a text, so any thread may read it.
+unsafe impl Send for Text {}
+// SAFETY: as above.
+unsafe impl Sync for Text {}
+
 impl Text {
     /// Whether the text has another in it; null has nothing.
     pub(crate) fn contains(self, part: &str) -> bool {

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
+use crate::context::Library;
 use crate::ffi::Out;
+use crate::memory;
 use crate::status::{SUCCESS, Status};
 
 /// Some handles are looked into by code that was compiled into the caller: this much is there to be seen.
@@ -27,6 +29,23 @@ extern "C" fn create(out: Out<usize>) -> Status {
     SUCCESS
 }
 
+extern "C" fn create_cublas(out: Out<usize>) -> Status {
+    create_with_memory(Library::Cublas, out)
+}
+
+extern "C" fn create_cudnn(out: Out<usize>) -> Status {
+    create_with_memory(Library::Cudnn, out)
+}
+
+extern "C" fn create_cusolver(out: Out<usize>) -> Status {
+    create_with_memory(Library::Cusolver, out)
+}
+
+fn create_with_memory(library: Library, out: Out<usize>) -> Status {
+    memory::in_context(|context, books| context.create(library, books));
+    create(out)
+}
+
 extern "C" fn create_plan(out: Out<i32>) -> Status {
     out.put(NEXT_PLAN.fetch_add(1, Ordering::Relaxed));
     SUCCESS
@@ -34,8 +53,12 @@ extern "C" fn create_plan(out: Out<i32>) -> Status {
 
 /// What answers a function that makes a handle and writes it through its first argument.
 pub(crate) fn creator_of(name: &str) -> Option<usize> {
-    if name == "cufftCreate" {
-        return Some(create_plan as *const () as usize);
+    match name {
+        "cublasCreate_v2" => return Some(create_cublas as *const () as usize),
+        "cudnnCreate" => return Some(create_cudnn as *const () as usize),
+        "cusolverDnCreate" => return Some(create_cusolver as *const () as usize),
+        "cufftCreate" => return Some(create_plan as *const () as usize),
+        _ => {}
     }
     let makes =
         ["cublasCreate", "cublasLtCreate", "cudnnCreate", "nvrtcCreateProgram", "curandCreate", "cusparseLtInit"]

@@ -1,12 +1,11 @@
 //! Kernels: they are counted, and do not run. What is asked of a kernel before it is launched is answered from the card's
 //! numbers.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use crate::answers::answers;
 use crate::ffi::{Out, Text};
+use crate::kernels;
 use crate::settings;
 use crate::status::{SUCCESS, Status};
 
@@ -23,8 +22,7 @@ pub(crate) fn launch() -> Status {
     SUCCESS
 }
 
-/// Functions of the host that stand for kernels which tell whether all of something is true.
-static ALL: RwLock<BTreeSet<usize>> = RwLock::new(BTreeSet::new());
+/// Whether the kernel that was launched last tells whether all of something is true.
 static LAST_WAS_ALL: AtomicBool = AtomicBool::new(false);
 
 /// The byte that an unknown value is made of, when a program reads `size` bytes of it. Zero, but that all of what nobody
@@ -35,8 +33,7 @@ pub(crate) fn unknown_byte(size: usize) -> u8 {
 
 /// Counts the launch of a kernel that a function of the host stands for.
 fn launch_of(function: usize) -> Status {
-    let all = ALL.read().unwrap_or_else(PoisonError::into_inner).contains(&function);
-    LAST_WAS_ALL.store(all, Ordering::Relaxed);
+    LAST_WAS_ALL.store(kernels::launched(function).is_all, Ordering::Relaxed);
     launch()
 }
 
@@ -73,8 +70,8 @@ answers! {
         launch_of(function)
     }
 
-    fn cudaLaunchKernelExC() -> Status {
-        launch()
+    fn cudaLaunchKernelExC(_configuration: usize, function: usize) -> Status {
+        launch_of(function)
     }
 
     fn __cudaLaunchKernel(function: usize) -> Status {
@@ -108,9 +105,7 @@ answers! {
 
     /// Kernels by the name that the compiler gave them.
     fn __cudaRegisterFunction(_module: usize, function: usize, _kernel: usize, name: Text) {
-        if name.contains("and_kernel_cuda") {
-            ALL.write().unwrap_or_else(PoisonError::into_inner).insert(function);
-        }
+        kernels::register(function, name);
     }
 
     fn __cudaGetKernel(out: Out<usize>, function: usize) -> Status {

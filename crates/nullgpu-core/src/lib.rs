@@ -13,6 +13,7 @@
 mod answers;
 mod books;
 mod compilers;
+mod context;
 mod copies;
 #[expect(unsafe_code, reason = "signal handlers")]
 mod crashes;
@@ -23,6 +24,7 @@ mod driver;
 mod ffi;
 mod fourier;
 mod handles;
+mod kernels;
 mod launches;
 mod math;
 mod memory;

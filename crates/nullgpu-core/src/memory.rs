@@ -6,9 +6,9 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
 use crate::books::Books;
+use crate::context::Context;
 use crate::devices;
 use crate::ffi::{In, Out};
-use crate::launches;
 use crate::settings::{self, DEVICES_MAX};
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
 use crate::virtual_memory;
@@ -23,50 +23,69 @@ const DEVICES_END: u64 = BASE + DEVICES_MAX as u64 * SPAN;
 pub(crate) const SYMBOL: u64 = DEVICES_END;
 const SYMBOLS_END: u64 = SYMBOL + (1 << 20);
 
-static BOOKS: LazyLock<Mutex<Vec<Books>>> = LazyLock::new(|| {
-    let books = |device| Books::new(BASE + device * SPAN, BASE + (device + 1) * SPAN);
-    Mutex::new((0..DEVICES_MAX as u64).map(books).collect())
+struct Device {
+    books: Books,
+    context: Context,
+}
+
+static DEVICES: LazyLock<Mutex<Vec<Device>>> = LazyLock::new(|| {
+    let device = |ordinal| {
+        let mut books = Books::new(BASE + ordinal * SPAN, BASE + (ordinal + 1) * SPAN);
+        let context = Context::new(&mut books);
+        Device { books, context }
+    };
+    Mutex::new((0..DEVICES_MAX as u64).map(device).collect())
 });
 
-fn books() -> MutexGuard<'static, Vec<Books>> {
-    BOOKS.lock().unwrap_or_else(PoisonError::into_inner)
+fn all() -> MutexGuard<'static, Vec<Device>> {
+    DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the context takes of a device, kernels that are loaded with it: the same numbers as `highwater-cards` has.
-const BARE_CONTEXT_BYTES: u64 = 527 << 20;
-const CONTEXT_BYTES: u64 = 742 << 20;
-
-/// What programs do not get of a device.
-pub(crate) fn context_bytes() -> u64 {
-    let usual = if launches::count() == 0 { BARE_CONTEXT_BYTES } else { CONTEXT_BYTES };
-    settings::get().context_bytes.unwrap_or(usual)
+/// What happens to the context of the current device.
+pub(crate) fn in_context<T>(change: impl FnOnce(&mut Context, &mut Books) -> T) -> Option<T> {
+    all().get_mut(devices::current()).map(|device| change(&mut device.context, &mut device.books))
 }
 
-/// What programs can have of a device.
-fn capacity() -> u64 {
-    settings::get().card.memory_bytes.saturating_sub(context_bytes())
+impl Device {
+    /// What programs do not get of it.
+    fn context_bytes(&self) -> u64 {
+        settings::get().context_bytes.unwrap_or(self.context.bytes())
+    }
+
+    /// What programs can have of it.
+    fn capacity(&self) -> u64 {
+        settings::get().card.memory_bytes.saturating_sub(self.context_bytes())
+    }
+}
+
+/// Bytes of a device that are not free: what is taken, and the context's.
+pub(crate) fn occupied(device: usize) -> u64 {
+    all().get(device).map_or(0, |device| device.books.used() + device.context_bytes())
 }
 
 /// Takes memory of a device that lies elsewhere; false if there is not so much.
 pub(crate) fn take(device: usize, size: u64) -> bool {
-    books().get_mut(device).is_some_and(|books| books.take(size, capacity()))
+    all().get_mut(device).is_some_and(|device| {
+        let capacity = device.capacity();
+        device.books.take(size, capacity)
+    })
 }
 
 /// Gives back what [`take`] took.
 pub(crate) fn give(device: usize, size: u64) {
-    if let Some(books) = books().get_mut(device) {
-        books.give(size);
+    if let Some(device) = all().get_mut(device) {
+        device.books.give(size);
     }
 }
 
 /// Bytes of a device that are taken.
 pub(crate) fn used(device: usize) -> u64 {
-    books().get(device).map_or(0, Books::used)
+    all().get(device).map_or(0, |device| device.books.used())
 }
 
 /// Bytes of a device that can still be had.
 pub(crate) fn available(device: usize) -> u64 {
-    capacity().saturating_sub(used(device))
+    settings::get().card.memory_bytes.saturating_sub(occupied(device))
 }
 
 /// Whether an address is one of a device's.
@@ -88,22 +107,33 @@ pub(crate) fn device_of(address: usize) -> Option<usize> {
 
 /// The base and the size of the allocation that an address lies in.
 pub(crate) fn range_of(address: usize) -> Option<(u64, u64)> {
-    books().iter().find_map(|books| books.range_of(address as u64))
+    all().iter().find_map(|device| device.books.range_of(address as u64))
 }
 
-/// Real memory that a program has as pinned: how each was allocated; nothing for what was only registered.
-static HOST: Mutex<BTreeMap<usize, (usize, Option<Layout>)>> = Mutex::new(BTreeMap::new());
+/// Real memory that a program has as pinned.
+struct Pinned {
+    size: usize,
+    /// How it was allocated; nothing for what was only registered.
+    layout: Option<Layout>,
+    /// Where a device sees it, if at addresses of its own.
+    seen_at: Option<u64>,
+}
 
-fn host() -> MutexGuard<'static, BTreeMap<usize, (usize, Option<Layout>)>> {
+static HOST: Mutex<BTreeMap<usize, Pinned>> = Mutex::new(BTreeMap::new());
+
+fn host() -> MutexGuard<'static, BTreeMap<usize, Pinned>> {
     HOST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_pinned(address: usize) -> bool {
-    host().range(..=address).next_back().is_some_and(|(&base, &(size, _))| address - base < size)
+    host().range(..=address).next_back().is_some_and(|(&base, pinned)| address - base < pinned.size)
 }
 
 fn allocate(out: Out<u64>, size: u64) -> Status {
-    let address = books().get_mut(devices::current()).and_then(|books| books.allocate(size, capacity()));
+    let address = all().get_mut(devices::current()).and_then(|device| {
+        let capacity = device.capacity();
+        device.books.allocate(size, capacity)
+    });
     out.put(address.unwrap_or(0));
     if address.is_some() { SUCCESS } else { OUT_OF_MEMORY }
 }
@@ -117,7 +147,8 @@ fn allocate_host(out: Out<usize>, size: usize) -> Status {
     if address == 0 {
         return OUT_OF_MEMORY;
     }
-    host().insert(address, (layout.size(), Some(layout)));
+    let seen_at = in_context(|context, books| context.pin(size as u64, books)).flatten();
+    host().insert(address, Pinned { size: layout.size(), layout: Some(layout), seen_at });
     out.put(address);
     SUCCESS
 }
@@ -140,7 +171,7 @@ answers! {
     }
 
     fn cudaFree(address: usize) -> Status {
-        let freed = address == 0 || books().iter_mut().any(|books| books.free(address as u64));
+        let freed = address == 0 || all().iter_mut().any(|device| device.books.free(address as u64));
         if freed { SUCCESS } else { INVALID_VALUE }
     }
 
@@ -187,7 +218,10 @@ answers! {
     #[expect(unsafe_code, reason = "gives back what `allocate_host` took")]
     fn cudaFreeHost(address: usize) -> Status {
         let known = host().remove(&address);
-        if let Some((_, Some(layout))) = known {
+        if let Some(seen_at) = known.as_ref().and_then(|pinned| pinned.seen_at) {
+            all().iter_mut().any(|device| device.books.let_go(seen_at).is_some());
+        }
+        if let Some(Pinned { layout: Some(layout), .. }) = known {
             // SAFETY: allocated with this layout by `allocate_host`, and no longer in the map: freed once.
             unsafe { dealloc(address as *mut u8, layout) }
         }
@@ -195,13 +229,13 @@ answers! {
     }
 
     fn cudaHostRegister(address: usize, size: usize, _flags: u32) -> Status {
-        host().entry(address).or_insert((size, None));
+        host().entry(address).or_insert(Pinned { size, layout: None, seen_at: None });
         SUCCESS
     }
 
     fn cudaHostUnregister(address: usize) -> Status {
         let mut host = host();
-        if host.get(&address).is_some_and(|(_, layout)| layout.is_none()) {
+        if host.get(&address).is_some_and(|pinned| pinned.layout.is_none()) {
             host.remove(&address);
         }
         SUCCESS
@@ -258,11 +292,8 @@ answers! {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_context_is_what_the_table_of_cards_says() {
-        assert_eq!(BARE_CONTEXT_BYTES, highwater_cards::BARE_CONTEXT_BYTES);
-        assert_eq!(CONTEXT_BYTES, highwater_cards::CONTEXT_BYTES);
+        assert_eq!(crate::context::BARE_BYTES, highwater_cards::BARE_CONTEXT_BYTES);
     }
 }

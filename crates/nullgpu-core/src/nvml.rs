@@ -32,8 +32,8 @@ fn device(handle: usize) -> usize {
 /// `nvmlProcessInfo_t`: the process's number, its bytes, and in the later form two numbers of what it has a part of only.
 fn running(handle: usize, count: Out<u32>, processes: Out<u8>, size: usize) -> Status {
     let room = In::from(count.bytes()).read_at::<u32>(0).unwrap_or(0);
-    let used = memory::used(device(handle));
-    if used == 0 {
+    let device = device(handle);
+    if memory::used(device) == 0 {
         count.put(0);
         return SUCCESS;
     }
@@ -43,7 +43,7 @@ fn running(handle: usize, count: Out<u32>, processes: Out<u8>, size: usize) -> S
     }
     processes.fill(0xff, size);
     processes.put_bytes(&u64::from(std::process::id()).to_ne_bytes());
-    processes.after(8).put_bytes(&(memory::context_bytes() + used).to_ne_bytes());
+    processes.after(8).put_bytes(&memory::occupied(device).to_ne_bytes());
     SUCCESS
 }
 
