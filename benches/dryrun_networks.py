@@ -6,7 +6,7 @@ Standard library only. `--python` names an interpreter with torch 2.11.0+cu130 a
 
 import json
 
-from dryrun_compiled import ROOT, arguments, differences, percent, write
+from measured_programs import ROOT, arguments, differences, percent, write
 
 RECIPE = ROOT / "testdata/recipes/network_peaks.py"
 BEGIN, END = "<!-- networks -->\n", "<!-- end of networks -->"

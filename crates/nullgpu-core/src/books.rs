@@ -100,7 +100,7 @@ impl Books {
         address
     }
 
-    /// Addresses for `size` bytes that are not the program's, and do not count as taken.
+    /// Addresses for `size` bytes, which do not count as taken: the driver's own, too, come from here.
     pub(crate) fn hold(&mut self, size: u64) -> Option<u64> {
         let size = size.checked_next_multiple_of(GRANULARITY)?;
         let filled = self.chunks.values_mut().rev().find_map(|chunk| chunk.fill(size));

@@ -49,8 +49,8 @@ fn functions_are_answered_by_the_core_or_say_success() {
         let malloc = stub.get::<Malloc>("cudaMalloc").unwrap();
         let free = stub.get::<Free>("cudaFree").unwrap();
         let (mut first, mut second) = (0, 0);
-        assert_eq!((malloc(&raw mut first, 3 << 20), malloc(&raw mut second, 1)), (0, 0));
-        assert_eq!([first, second].map(|address| address % (2 << 20)), [0, 0], "in steps of 2 MiB");
+        assert_eq!((malloc(&raw mut first, 3 << 20), malloc(&raw mut second, 3 << 20)), (0, 0));
+        assert_eq!(second, first + (4 << 20), "the next one behind, in steps of 2 MiB");
         assert_eq!(malloc(&raw mut second, 1 << 60), 2, "out of memory");
         assert_eq!((free(first), free(first)), (0, 1), "freed once");
 
