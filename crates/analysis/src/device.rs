@@ -13,6 +13,7 @@ use crate::initial::{ReservedRun, segments_before};
 use crate::iteration::{Iterations, iterations};
 use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, pair};
 use crate::oom::{OutOfMemory, events};
+use crate::outline::Outline;
 use crate::phase::StackPhases;
 use crate::scope::{Scope, scopes};
 use crate::timeline::{Peak, Timeline, Total, Totals};
@@ -134,7 +135,9 @@ impl<'a> DeviceAnalysis<'a> {
             None => recorded(entries, &lifetimes, &timeline, leads_to_dump),
         };
         let scopes = scopes(snapshot, device, entries);
-        let iterations = iterations(snapshot, entries, &timeline, &scopes, stacks.phases, recorded.from_start, by);
+        let outline = Outline::new(snapshot, entries, stacks.origins);
+        let iterations =
+            iterations(snapshot, entries, &timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
         let categories = Categories::new(snapshot, entries, &lifetimes, &iterations, stacks.origins);
         let growth = growth(&lifetimes, &iterations, categories.passes(), stacks.sites);
         let oom = events(entries, &timeline, settings);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot, StackId};
 use rustc_hash::FxHashSet;
 
+use crate::outline::{Kind, Outline, Part};
 use crate::phase::{self, PhaseRun, StackPhases};
 use crate::repetition;
 use crate::scope::Scope;
@@ -15,8 +16,12 @@ use crate::timeline::{Timeline, Total, Totals};
 pub enum IterationSource {
     /// By the marks that `highwater.step()` sets.
     Marks,
-    /// By the optimizer steps that PyTorch annotates.
+    /// By the optimizer steps that PyTorch annotates, or that stacks show.
     OptimizerSteps,
+    /// By backward passes, where no optimizer of PyTorch's steps.
+    BackwardPasses,
+    /// By the calls of a model that is not trained.
+    ModelCalls,
     /// By what repeats in the trace.
     Repetition,
 }
@@ -27,6 +32,8 @@ impl IterationSource {
         match self {
             Self::Marks => "highwater.step()",
             Self::OptimizerSteps => "optimizer steps",
+            Self::BackwardPasses => "backward passes",
+            Self::ModelCalls => "calls of the model",
             Self::Repetition => "repetition in the trace",
         }
     }
@@ -71,21 +78,12 @@ pub(crate) fn iterations(
     entries: &EntryTable,
     timeline: &Timeline<'_>,
     scopes: &[Scope],
-    stacks: &StackPhases,
+    (outline, stacks): (&Outline, &StackPhases),
     from_start: bool,
     by: Total,
 ) -> Iterations {
-    let optimizer = OptimizerScopes::new(snapshot, scopes, entries);
-    let marked = ending_at(&marks(snapshot, scopes), entries, from_start);
-    let stepped = if marked.is_empty() { optimizer.iterations(entries, from_start) } else { Vec::new() };
-    let (source, ranges) = if !marked.is_empty() {
-        (IterationSource::Marks, marked)
-    } else if !stepped.is_empty() {
-        (IterationSource::OptimizerSteps, stepped)
-    } else {
-        let repeated = repetition::repetitions(snapshot, entries).into_iter().map(|range| (range, true)).collect();
-        (IterationSource::Repetition, repeated)
-    };
+    let optimizer = OptimizerScopes::new(snapshot, scopes, outline);
+    let (source, ranges) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
     let rows = ranges.into_iter().map(|(range, is_complete)| {
         let (peak, peak_entry) = timeline.peak_in(range.clone(), by);
         let last = range.end.saturating_sub(1).max(range.start);
@@ -96,6 +94,168 @@ pub(crate) fn iterations(
     });
     Iterations { source, rows: rows.collect() }
 }
+
+/// Ranges of entries, and whether each is complete.
+type Ranges = Vec<(Range<usize>, bool)>;
+
+/// The ranges of the first source that has any. Where modules run or autograd does, a repetition in the trace is one of layers or
+/// of parameters, and no iteration.
+fn found(
+    snapshot: &Snapshot,
+    entries: &EntryTable,
+    scopes: &[Scope],
+    outline: &Outline,
+    optimizer: &OptimizerScopes<'_>,
+    from_start: bool,
+) -> (IterationSource, Ranges) {
+    let marked = ending_at(&marks(snapshot, scopes), entries, from_start);
+    if !marked.is_empty() {
+        return (IterationSource::Marks, marked);
+    }
+    let annotated = optimizer.iterations(entries, from_start);
+    if !annotated.is_empty() {
+        return (IterationSource::OptimizerSteps, annotated);
+    }
+    let stepped = ending_at(&step_ends(outline), entries, from_start);
+    if !stepped.is_empty() {
+        return (IterationSource::OptimizerSteps, stepped);
+    }
+    if outline.of(|kind| kind == Kind::Backward).next().is_some() {
+        return (IterationSource::BackwardPasses, by_passes(outline, entries, from_start));
+    }
+    if outline.of(|kind| matches!(kind, Kind::Call(_))).next().is_some() {
+        return (IterationSource::ModelCalls, by_calls(outline, entries));
+    }
+    let repeated = repetition::repetitions(snapshot, entries).into_iter().map(|range| (range, true)).collect();
+    (IterationSource::Repetition, repeated)
+}
+
+/// Where the steps of optimizers end that only their stacks tell, the last of each turn.
+fn step_ends(outline: &Outline) -> Vec<usize> {
+    // A step that the program interrupts is one step: only a pass or a call makes room for the next.
+    let mut steps: Vec<Part> = Vec::new();
+    let mut goes_on = false;
+    for part in &outline.parts {
+        match (part.kind, steps.last_mut()) {
+            (Kind::Step, Some(last)) if goes_on => last.entries.end = part.entries.end,
+            (Kind::Step, _) => {
+                steps.push(part.clone());
+                goes_on = true;
+            }
+            (Kind::Backward | Kind::Call(_), _) => goes_on = false,
+            _ => {}
+        }
+    }
+    let callers: Vec<_> = steps.iter().map(|step| step.caller).collect();
+    let turn = turn(&callers);
+    steps.chunks_exact(turn).map(|turn| turn[turn.len() - 1].entries.end).collect()
+}
+
+/// Iterations of a program that updates its parameters by hand: from one pass to the next, or to the last of those that take turns.
+fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Ranges {
+    let passes = passes(outline);
+    let Some(first) = passes.first() else { return Vec::new() };
+    // What runs forward. Behind a pass it begins the next iteration; what else is there, such as an update, ends this one.
+    let forward: FxHashSet<StackId> = outline
+        .of(|kind| matches!(kind, Kind::Program | Kind::Call(_)))
+        .take_while(|part| part.entries.start < first.start)
+        .map(|part| part.first)
+        .collect();
+    let updates = |from: usize, to: usize| {
+        let between = outline.of(|kind| kind == Kind::Program).filter(|part| (from..to).contains(&part.entries.start));
+        between.filter(|part| !forward.contains(&part.first)).count() > 0
+    };
+    let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
+    let turn = turn(&callers);
+    let begins = |after: usize| {
+        let next = |part: &&Part| part.entries.start >= after && forward.contains(&part.first);
+        outline.parts.iter().find(next).map_or(entries.len(), |part| part.entries.start)
+    };
+    let ends: Vec<usize> = passes.chunks(turn).map(|turn| begins(turn[turn.len() - 1].end)).collect();
+    let mut start = outline.parts.iter().find(|part| forward.contains(&part.first)).map_or(first.start, |p| p.entries.start);
+    let mut ranges = Vec::new();
+    for (i, end) in ends.into_iter().enumerate() {
+        ranges.push((start..end, i > 0 || from_start));
+        start = end;
+    }
+    ranges
+}
+
+/// A backward pass as the outline has it.
+struct OutlinedPass {
+    start: usize,
+    end: usize,
+    first: StackId,
+}
+
+/// Backward passes: runs of autograd's allocations, with what recomputes or hooks in between.
+fn passes(outline: &Outline) -> Vec<OutlinedPass> {
+    let of = outline.of(|kind| kind == Kind::Backward);
+    of.map(|part| OutlinedPass { start: part.entries.start, end: part.entries.end, first: part.first }).collect()
+}
+
+/// The calls of a model that is not trained, from one to the next: of the place that calls most often, where it is a loop.
+///
+/// Between other calls on both sides, a place that calls again and again runs layers, unless that whole sequence comes again.
+fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
+    let calls: Vec<(u32, usize)> = outline
+        .parts
+        .iter()
+        .filter_map(|part| if let Kind::Call(call) = part.kind { Some((call, part.entries.start)) } else { None })
+        .collect();
+    // One place after the other, without its repetitions.
+    let mut runs: Vec<(u32, Vec<usize>)> = Vec::new();
+    for &(call, start) in &calls {
+        match runs.last_mut().filter(|run| run.0 == call) {
+            Some(run) => run.1.push(start),
+            None => runs.push((call, vec![start])),
+        }
+    }
+    let places: Vec<u32> = runs.iter().map(|run| run.0).collect();
+    let starts: Vec<usize> = match cycle(&places) {
+        Some((first, period)) => runs[first..].iter().step_by(period).map(|run| run.1[0]).collect(),
+        None => {
+            let Some(at) = (0..runs.len()).max_by_key(|&i| (runs[i].1.len(), std::cmp::Reverse(i))) else { return Vec::new() };
+            let is_amid = at > 0 && at + 1 < runs.len();
+            if is_amid { Vec::new() } else { runs[at].1.clone() }
+        }
+    };
+    if starts.len() < 2 {
+        return Vec::new();
+    }
+    // What the program feeds in comes before the call.
+    let fed = |start: usize| {
+        let at = outline.parts.partition_point(|part| part.entries.start < start);
+        let before = outline.parts[..at].iter().rev().take_while(|part| part.kind == Kind::Program);
+        before.last().map_or(start, |part| part.entries.start)
+    };
+    let begins: Vec<usize> = starts.iter().map(|&start| fed(start)).collect();
+    let ends = begins.iter().skip(1).copied().chain([entries.len()]);
+    begins.iter().zip(ends).map(|(&start, end)| (start..end, true)).collect()
+}
+
+/// How many take turns: the rhythm that they keep, or all of them where each comes once.
+fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
+    let distinct: FxHashSet<T> = callers.iter().copied().collect();
+    if (2..=MAX_TURN).contains(&callers.len()) && distinct.len() == callers.len() { callers.len() } else { rhythm(callers) }
+}
+
+/// Where a sequence begins to repeat itself to its end, and with which period; a part of a period may follow.
+fn cycle(places: &[u32]) -> Option<(usize, usize)> {
+    /// Calls that come before the loop: of an encoder, of a prompt.
+    const LEAD: usize = 4;
+    (2..=places.len() / 2).take(MAX_PERIOD).find_map(|period| {
+        (0..=LEAD.min(places.len().saturating_sub(2 * period)))
+            .find(|&first| places[first..].iter().zip(&places[first + period..]).all(|(a, b)| a == b))
+            .map(|first| (first, period))
+    })
+}
+
+/// Optimizers that take turns, at most.
+const MAX_TURN: usize = 8;
+
+/// Calls from different places in one iteration, at most.
+const MAX_PERIOD: usize = 512;
 
 /// The scopes that PyTorch's optimizers note by themselves.
 ///
@@ -111,7 +271,7 @@ struct OptimizerScopes<'a> {
 }
 
 impl<'a> OptimizerScopes<'a> {
-    fn new(snapshot: &Snapshot, scopes: &'a [Scope], entries: &EntryTable) -> Self {
+    fn new(snapshot: &Snapshot, scopes: &'a [Scope], outline: &Outline) -> Self {
         let is = |scope: &Scope, prefix: &str| snapshot.text(scope.name).starts_with(prefix);
         let mut steps: Vec<&Scope> = Vec::new();
         for scope in scopes.iter().filter(|scope| is(scope, "Optimizer.step#")) {
@@ -121,8 +281,8 @@ impl<'a> OptimizerScopes<'a> {
             }
         }
         let clearings = scopes.iter().filter(|scope| is(scope, "Optimizer.zero_grad#")).collect();
-        let names: Vec<_> = steps.iter().map(|scope| scope.name).collect();
-        let per_iteration = rhythm(&names).max(turns(&places(&steps, entries)));
+        let names: Vec<_> = steps.iter().map(|scope| (scope.name, caller_in(outline, scope))).collect();
+        let per_iteration = turn(&names);
         Self { steps, clearings, per_iteration }
     }
 
@@ -201,27 +361,16 @@ fn ending_at(ends: &[usize], entries: &EntryTable, from_start: bool) -> Vec<(Ran
     ranges
 }
 
-/// The stack of the first allocation that leads to each step after the first, which the set-up precedes.
-fn places(steps: &[&Scope], entries: &EntryTable) -> Vec<StackId> {
-    let first = |range: Range<usize>| {
-        let row = range.clone().find(|&row| entries.actions()[row] == Action::ALLOC);
-        row.map_or(StackId::MISSING, |row| entries.stacks()[row])
-    };
-    steps.windows(2).map(|pair| first(pair[0].end..pair[1].start.max(pair[0].end))).collect()
-}
-
-/// How many steps take turns, each with a place of its own: two optimizers of one class, by what runs before them.
-fn turns(places: &[StackId]) -> usize {
-    let period = rhythm(places);
-    let turn = &places[..period.min(places.len())];
-    let distinct: FxHashSet<_> = turn.iter().collect();
-    if distinct.len() == period && !turn.contains(&StackId::MISSING) { period } else { 1 }
+/// Who calls the step of a scope, as far as an allocation in it tells.
+fn caller_in(outline: &Outline, scope: &Scope) -> Option<u32> {
+    let after = outline.parts.partition_point(|part| part.entries.end <= scope.start);
+    let within = outline.parts[after..].iter().take_while(|part| part.entries.start < scope.end);
+    within.filter(|part| part.kind == Kind::Step).find_map(|part| part.caller)
 }
 
 /// The shortest rhythm of the names, if they keep it throughout; else 1.
 fn rhythm<T: PartialEq>(names: &[T]) -> usize {
-    const MAX: usize = 8;
-    (1..=MAX.min(names.len() / 2)).find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b)).unwrap_or(1)
+    (1..=MAX_TURN.min(names.len() / 2)).find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b)).unwrap_or(1)
 }
 
 /// The first entry of `range` that allocates where `model` allocates, too: so set-up is told from the first iteration,

@@ -34,6 +34,7 @@ pub mod initial;
 pub mod iteration;
 pub mod lifetime;
 pub mod oom;
+mod outline;
 pub mod phase;
 mod repetition;
 pub mod replay;
