@@ -138,7 +138,8 @@ impl<'a> DeviceAnalysis<'a> {
         let outline = Outline::new(snapshot, entries, stacks.origins);
         let iterations =
             iterations(snapshot, entries, &timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
-        let categories = Categories::new(snapshot, entries, &lifetimes, &iterations, stacks.origins);
+        let categories =
+            Categories::new(snapshot, (device, entries), &lifetimes, (&scopes, &iterations), stacks.origins);
         let growth = growth(&lifetimes, &iterations, categories.passes(), stacks.sites);
         let oom = events(entries, &timeline, settings);
         Self {

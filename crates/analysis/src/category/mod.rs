@@ -18,6 +18,7 @@
 //! ```
 
 mod bare;
+mod before;
 mod case;
 pub mod course;
 pub mod origin;
@@ -29,11 +30,13 @@ use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
 pub use rules::{RULES, Rule};
 
 use crate::iteration::Iterations;
-use crate::lifetime::Lifetimes;
+use crate::lifetime::{Lifetime, Lifetimes};
+use crate::scope::Scope;
 pub use case::Case;
 use course::{Course, Pass};
+use before::Region;
 use origin::{Origin, StackOrigins};
-use pairing::Pairing;
+use pairing::{Memory, Pairing};
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,9 +153,9 @@ impl Categories {
     /// Decides every lifetime of a device.
     pub(crate) fn new(
         snapshot: &Snapshot,
-        entries: &EntryTable,
+        (device, entries): (u32, &EntryTable),
         lifetimes: &Lifetimes,
-        iterations: &Iterations,
+        (scopes, iterations): (&[Scope], &Iterations),
         stacks: &StackOrigins,
     ) -> Self {
         let words = Words::new(snapshot, entries);
@@ -162,19 +165,25 @@ impl Categories {
             Some(bare) => Course::new(entries, iterations.rows.len(), |row| bare.at(row), false),
             None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
-        let keeps_stacks =
-            lifetimes.at_start().iter().any(|l| l.block().is_some() && !snapshot.stacks.get(l.stack).is_empty());
+        let shows = shows_engine(snapshot, lifetimes, stacks);
         let told = |row: usize| {
             let lifetime = &lifetimes.rows[row];
             match (&bare, lifetime.alloc()) {
                 (Some(bare), Some(alloc)) => bare.at(alloc.index()),
                 (None, Some(_)) => stacks.get(lifetime.stack),
                 // The stack of the block at the dump, if it has one; else that of its free, which is another matter.
-                (_, None) if lifetime.block().is_some() && keeps_stacks => stacks.get(lifetime.stack),
+                (_, None) if lifetime.block().is_some() && (shows || has_frames(lifetime.stack)) => {
+                    stacks.get(lifetime.stack)
+                }
                 (_, None) => Origin::Untold,
             }
         };
-        let pairing = Pairing::new(lifetimes, &course, told, bare.is_some());
+        let memory = Memory {
+            blocks: &snapshot.blocks,
+            regions: regions(snapshot, device),
+            states_per_parameter: states_per_parameter(snapshot, scopes),
+        };
+        let pairing = Pairing::new(lifetimes, &course, &memory, told, bare.is_some());
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
             let rule = named.unwrap_or_else(|| {
@@ -186,6 +195,54 @@ impl Categories {
         let rules = rules.collect();
         Self { rules, first_module: course.modules.first().copied(), passes: course.passes }
     }
+}
+
+/// Whether a block from before the recording that has no frames was made by autograd's threads, which run no Python: where stacks
+/// have native frames, or where recording began after the model was built, it was not recorded instead.
+fn shows_engine(snapshot: &Snapshot, lifetimes: &Lifetimes, stacks: &StackOrigins) -> bool {
+    let is_built = |lifetime: &Lifetime| lifetime.block().is_some() && stacks.get(lifetime.stack) == Origin::Build;
+    !stacks.are_native() && !snapshot.stacks.is_empty() && lifetimes.at_start().iter().any(is_built)
+}
+
+fn has_frames(stack: StackId) -> bool {
+    stack.is_recorded() && stack != StackId::EMPTY
+}
+
+/// The segments at the dump, by address.
+fn regions(snapshot: &Snapshot, device: u32) -> Vec<Region> {
+    let mut regions: Vec<Region> = snapshot
+        .segments_of(device)
+        .map(|s| Region { address: s.address, total_bytes: s.total_bytes, is_expandable: s.is_expandable })
+        .collect();
+    regions.sort_unstable_by_key(|region| region.address);
+    regions
+}
+
+/// Blocks that PyTorch's optimizers keep for each parameter, by their classes' names.
+///
+/// # Source
+/// PyTorch v2.11, `torch/optim`. Those whose settings decide (`SGD`, `RMSprop`, and `amsgrad` of Adam) are not here or have the
+/// usual number.
+const OPTIMIZERS: [(&str, usize); 9] = [
+    ("Adam", 2),
+    ("AdamW", 2),
+    ("NAdam", 2),
+    ("RAdam", 2),
+    ("Adamax", 2),
+    ("Adadelta", 2),
+    ("Adagrad", 1),
+    ("Rprop", 2),
+    ("Muon", 1),
+];
+
+/// The number that the annotations of steps tell, if all tell the same.
+fn states_per_parameter(snapshot: &Snapshot, scopes: &[Scope]) -> Option<usize> {
+    let mut told = scopes.iter().filter_map(|scope| {
+        let name = snapshot.text(scope.name).strip_prefix("Optimizer.step#")?.strip_suffix(".step")?;
+        Some(OPTIMIZERS.iter().find(|row| row.0 == name).map(|row| row.1))
+    });
+    let first = told.next()??;
+    told.all(|other| other == Some(first)).then_some(first)
 }
 
 /// Whether frees carry the stack of who frees, not of who allocated (`context="alloc"`).

@@ -164,7 +164,10 @@ impl Said {
 
 /// The origin of each stack of a snapshot.
 #[derive(Clone, Debug)]
-pub(crate) struct StackOrigins(Vec<Origin>);
+pub(crate) struct StackOrigins {
+    origins: Vec<Origin>,
+    are_native: bool,
+}
 
 impl StackOrigins {
     pub(crate) fn new(snapshot: &Snapshot, sites: &Sites, phases: &StackPhases) -> Self {
@@ -175,19 +178,30 @@ impl StackOrigins {
             .collect();
         if sites.are_operators_only(snapshot) {
             // Operators do not say for what they run.
-            return Self(vec![Origin::Untold; snapshot.stacks.len()]);
+            return Self { origins: vec![Origin::Untold; snapshot.stacks.len()], are_native: true };
         }
+        // The machinery that captures native frames stands in every stack that it captured.
+        let are_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
         let origins = snapshot.stacks.iter().map(|(id, frames)| {
             let phase = phases.get(id).unwrap_or(Phase::Forward);
             let is_python = |frame: &FrameId| sites.owner(*frame).is_python();
+            // An engine's thread has native frames where others have: none at all is a stack that was not recorded.
+            if are_native && frames.is_empty() {
+                return Origin::Untold;
+            }
             of_stack(frames, phase, frames.iter().any(is_python), &said)
         });
-        Self(origins.collect())
+        Self { origins: origins.collect(), are_native }
     }
 
     /// That of a stack; untold if none was recorded.
     pub(crate) fn get(&self, stack: StackId) -> Origin {
-        self.0.get(stack.index()).copied().unwrap_or(Origin::Untold)
+        self.origins.get(stack.index()).copied().unwrap_or(Origin::Untold)
+    }
+
+    /// Whether stacks have native frames, too.
+    pub(crate) fn are_native(&self) -> bool {
+        self.are_native
     }
 }
 

@@ -1,9 +1,12 @@
 //! Sizes that pair up: a gradient has its parameter's size, and so has what the optimizer keeps for it.
 
-use std::ops::Range;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
+use highwater_snapshot::Block;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::before::{self, Held, Region};
 use super::course::{Course, is_backward};
 use super::origin::Origin;
 use crate::lifetime::{Lifetime, Lifetimes};
@@ -39,10 +42,10 @@ pub(crate) struct Pairing {
 struct OfSize {
     /// Made as modules were built, and there when backward first begins.
     built: usize,
-    /// The most that outlive one backward pass.
+    /// The most at once of what outlives the backward pass that makes it.
     gradients: usize,
-    /// Of the pass that is counted.
-    in_pass: (u32, usize),
+    /// When each of these comes and goes.
+    spans: Vec<(u32, u32)>,
     /// Kept by the optimizer.
     states: usize,
 }
@@ -51,15 +54,37 @@ struct OfSize {
 struct Known<'a, T> {
     lifetimes: &'a Lifetimes,
     course: &'a Course,
+    memory: &'a Memory<'a>,
     told: T,
     /// By size.
     of_size: FxHashMap<u64, OfSize>,
+    /// The sizes of what outlives each backward pass, in order, of passes that differ.
+    orders: Vec<Vec<u64>>,
     /// Where the first backward pass begins; the end of the recording if there is none.
     first_pass: u32,
     is_bare: bool,
 }
 
+/// What is known of a device's memory at the dump, and of the optimizer.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory<'a> {
+    pub(crate) blocks: &'a [Block],
+    /// By address.
+    pub(crate) regions: Vec<Region>,
+    /// Blocks that the optimizer keeps for a parameter, if its name tells.
+    pub(crate) states_per_parameter: Option<usize>,
+}
+
 impl<T> Known<'_, T> {
+    /// Takes down what a pass has made, unless an earlier one made the same.
+    fn add_order(&mut self, sizes: Vec<u64>) {
+        /// Programs have few losses.
+        const MAX: usize = 8;
+        if !sizes.is_empty() && self.orders.len() < MAX && !self.orders.contains(&sizes) {
+            self.orders.push(sizes);
+        }
+    }
+
     /// Without stacks, building is not told from running.
     fn may_be_made_by_hand(&self, origin: Origin) -> bool {
         origin == Origin::Program || (self.is_bare && origin == Origin::Module)
@@ -83,13 +108,21 @@ fn alloc(lifetime: &Lifetime) -> u32 {
 }
 
 impl Pairing {
-    pub(crate) fn new(lifetimes: &Lifetimes, course: &Course, told: impl Fn(usize) -> Origin, is_bare: bool) -> Self {
+    pub(crate) fn new(
+        lifetimes: &Lifetimes,
+        course: &Course,
+        memory: &Memory<'_>,
+        told: impl Fn(usize) -> Origin,
+        is_bare: bool,
+    ) -> Self {
         let mut pairing = Self::default();
         let mut known = Known {
             lifetimes,
             course,
+            memory,
             told,
             of_size: FxHashMap::default(),
+            orders: Vec::new(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
             is_bare,
         };
@@ -120,6 +153,7 @@ impl Pairing {
     fn find_parameters_made_by_hand<T: Fn(usize) -> Origin>(&mut self, known: &mut Known<'_, T>) {
         let course = known.course;
         let mut in_pass = (0, 0);
+        let mut order: (u32, Vec<u64>) = (0, Vec::new());
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), freed(lifetime, course), lifetime.requested_bytes);
             match (known.told)(row) {
@@ -131,15 +165,16 @@ impl Pairing {
                 }
                 Origin::Engine | Origin::Hook => {
                     let Some(pass) = course.pass_at(alloc).filter(|pass| freed >= pass.sure_end) else { continue };
-                    let of = known.of_size.entry(size).or_default();
-                    if of.in_pass.0 != pass.start {
-                        of.in_pass = (pass.start, 0);
+                    // What a later pass frees are gradients of gradients.
+                    if course.pass_at(freed).is_none_or(|last| last.start == pass.start || freed >= last.sure_end) {
+                        known.of_size.entry(size).or_default().spans.push((alloc, freed));
                     }
-                    of.in_pass.1 += 1;
-                    of.gradients = of.gradients.max(of.in_pass.1);
                     if in_pass.0 != pass.start {
                         in_pass = (pass.start, 0);
+                        let made = std::mem::replace(&mut order, (pass.start, Vec::new())).1;
+                        known.add_order(made);
                     }
+                    order.1.push(size);
                     in_pass.1 += if WORKSPACES.contains(&size) { 0 } else { size };
                     self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
                 }
@@ -149,6 +184,10 @@ impl Pairing {
                 Origin::Bucket if freed == course.entries => self.bucket_bytes = self.bucket_bytes.saturating_add(size),
                 _ => {}
             }
+        }
+        known.add_order(order.1);
+        for of in known.of_size.values_mut() {
+            of.gradients = most_at_once(&of.spans);
         }
         let mut wanted: FxHashMap<u64, usize> = FxHashMap::default();
         for (&size, of) in &known.of_size {
@@ -205,99 +244,80 @@ impl Pairing {
         }
     }
 
-    /// What was there before the recording and stays: of each size as many parameters as gradients, the rest the
+    /// What was there before the recording and stays: of each size as many parameters as [`before`] finds, the rest the
     /// optimizer's.
-    ///
-    /// Parameters are allocated one after the other by a young process, so they lie together: the stretch of addresses
-    /// that holds one for each gradient, and the fewest bytes beside, holds them.
     fn find_before<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        if known.course.passes.is_empty() && known.course.modules.is_empty() {
+        let is_held = |lifetime: &Lifetime| lifetime.free_requested().is_none() && !lifetime.awaits_free_at_start();
+        let blocks = &known.memory.blocks;
+        let stays = |&row: &usize| (known.told)(row) == Origin::Untold && is_held(&known.lifetimes.rows[row]);
+        let mut held: Vec<Held> = (0..known.lifetimes.before_recording)
+            .filter(stays)
+            .map(|row| {
+                let lifetime = &known.lifetimes.rows[row];
+                let size_bytes = lifetime.requested_bytes;
+                let block = lifetime.block().and_then(|block| blocks.get(block));
+                let block_bytes = block.map_or(size_bytes, |block| block.size_bytes);
+                Held { row, address: lifetime.address, size_bytes, block_bytes }
+            })
+            .collect();
+        held.sort_unstable_by_key(|block| block.address);
+        if known.course.passes.is_empty() {
+            if !known.course.modules.is_empty() {
+                self.parameters.extend(held.iter().filter(|h| !WORKSPACES.contains(&h.size_bytes)).map(|h| h.row));
+            }
             return;
         }
-        let stays =
-            |row: &usize| (known.told)(*row) == Origin::Untold && known.lifetimes.rows[*row].free_requested().is_none();
-        let mut rows: Vec<usize> = (0..known.lifetimes.before_recording).filter(stays).collect();
-        rows.sort_unstable_by_key(|&row| known.lifetimes.rows[row].address);
-        let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
         let gradients = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
-        for &row in &rows {
-            *there.entry(size(row)).or_default() += 1;
+        for block in &held {
+            *there.entry(block.size_bytes).or_default() += 1;
         }
-        // Small blocks and large ones come from segments of their own.
-        for is_small in [true, false] {
-            let paired = rows.iter().copied().filter(|&row| gradients(size(row)) > 0);
-            let paired: Vec<usize> = paired.filter(|&row| (size(row) <= 1 << 20) == is_small).collect();
-            let sizes: Vec<u64> = paired.iter().map(|&row| size(row)).collect();
-            let found = chosen(&sizes, &there, gradients);
-            for (&row, is_parameter) in paired.iter().zip(found) {
-                if is_parameter {
-                    self.parameters.insert(row)
-                } else {
-                    self.states.insert(row)
-                };
-            }
-        }
-        // What no gradient pairs with: frozen, or a buffer.
-        self.parameters
-            .extend(rows.iter().filter(|&&row| gradients(size(row)) == 0 && !WORKSPACES.contains(&size(row))));
-    }
-}
-
-/// Which of these, in order of their addresses, are parameters: of each size as many as there are gradients, those of the
-/// narrowest stretch first.
-fn chosen(sizes: &[u64], there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> Vec<bool> {
-    let wanted = |size: u64| there.get(&size).map_or(0, |&count| count.min(gradients(size)));
-    let mut left: FxHashMap<u64, usize> = sizes.iter().map(|&size| (size, wanted(size))).collect();
-    let stretch = narrowest(sizes, &left);
-    let mut is_chosen = vec![false; sizes.len()];
-    for inside in [true, false] {
-        for (at, size) in sizes.iter().enumerate().filter(|(at, _)| stretch.contains(at) == inside) {
-            if let Some(count) = left.get_mut(size).filter(|count| **count > 0) {
-                *count -= 1;
-                is_chosen[at] = true;
+        let states = known.memory.states_per_parameter.unwrap_or_else(|| states_by_count(&there, gradients));
+        let wanted: FxHashMap<u64, usize> = there
+            .iter()
+            .map(|(&size, &count)| (size, count.min(gradients(size).max(count.saturating_sub(states * gradients(size))))))
+            .filter(|&(size, _)| gradients(size) > 0)
+            .collect();
+        let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
+        for (block, is_parameter) in held.iter().zip(found) {
+            if is_parameter {
+                self.parameters.insert(block.row);
+            } else if gradients(block.size_bytes) > 0 {
+                self.states.insert(block.row);
+            } else if !WORKSPACES.contains(&block.size_bytes) {
+                // What no gradient pairs with: frozen, or a buffer.
+                self.parameters.insert(block.row);
             }
         }
     }
-    is_chosen
 }
 
-/// The stretch with all that is wanted of each size and the fewest bytes.
-fn narrowest(sizes: &[u64], wanted: &FxHashMap<u64, usize>) -> Range<usize> {
-    let mut missing: FxHashMap<u64, isize> =
-        wanted.iter().map(|(&size, &count)| (size, isize::try_from(count).unwrap_or(isize::MAX))).collect();
-    let mut short = missing.len();
-    let (mut start, mut bytes, mut best) = (0, 0_u64, (u64::MAX, 0..0));
-    for (end, size) in sizes.iter().enumerate() {
-        bytes = bytes.saturating_add(*size);
-        if let Some(count) = missing.get_mut(size) {
-            *count -= 1;
-            short -= usize::from(*count == 0);
+/// How many of some spans, in the order of their begins, there are at once at most.
+fn most_at_once(spans: &[(u32, u32)]) -> usize {
+    let mut ends: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
+    let mut most = 0;
+    for &(start, end) in spans {
+        while ends.peek().is_some_and(|&Reverse(first)| first <= start) {
+            ends.pop();
         }
-        while short == 0 && start <= end {
-            if bytes < best.0 {
-                best = (bytes, start..end + 1);
-            }
-            bytes -= sizes[start];
-            if let Some(count) = missing.get_mut(&sizes[start]) {
-                short += usize::from(*count == 0);
-                *count += 1;
-            }
-            start += 1;
+        ends.push(Reverse(end));
+        most = most.max(ends.len());
+    }
+    most
+}
+
+/// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
+fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> usize {
+    /// More is no optimizer's.
+    const MAX: usize = 4;
+    let mut bytes = [0_u64; MAX + 1];
+    for (&size, &count) in there {
+        let of = gradients(size);
+        if of > 0 {
+            let states = (count / of).saturating_sub(1).min(MAX);
+            bytes[states] = bytes[states].saturating_add(size.saturating_mul(count as u64));
         }
     }
-    best.1
+    (0..=MAX).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_narrowest_stretch_has_all_that_is_wanted() {
-        let wanted: FxHashMap<u64, usize> = [(8, 2), (1, 1)].into_iter().collect();
-        assert_eq!(narrowest(&[8, 5, 8, 1, 8, 8, 1], &wanted), 2..5);
-        assert_eq!(narrowest(&[8, 1], &wanted), 0..0);
-        assert_eq!(narrowest(&[], &FxHashMap::default()), 0..0);
-    }
-}
