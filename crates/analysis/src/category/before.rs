@@ -9,7 +9,9 @@
 //! - In which order. Gradients come in the reverse order of the modules, and parameters in their order; the two blocks that Adam
 //!   keeps are neighbours.
 
-use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A block from before the recording that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(super) struct Held {
 
 /// A segment at the dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Region {
+pub(crate) struct Region {
     pub(super) address: u64,
     pub(super) total_bytes: u64,
     pub(super) is_expandable: bool,
@@ -40,21 +42,10 @@ const SMALL: u64 = 1 << 20;
 /// Requests below [`MIN_OWN`] share segments of this size; larger ones have their own, in steps of [`STEP`].
 ///
 /// # Source
-/// `kLargeBuffer`, `kMinLargeAlloc`, `kRoundLarge`, in the same file.
+/// `kLargeBuffer`, `kMinLargeAlloc`, `kRoundLarge` and `kSmallBuffer`, in the same file.
 const SHARED: u64 = 20 << 20;
 const MIN_OWN: u64 = 10 << 20;
 const STEP: u64 = 2 << 20;
-
-/// How well a block's place suits a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    /// Behind a gap, or in a segment that was reserved for something else.
-    Reused,
-    /// In a segment that was reserved for what it begins with, without a gap.
-    Fresh,
-    /// The same, and in the order of the modules.
-    InOrder,
-}
 
 /// Which of the blocks are parameters, as many of each size as `wanted` says. `orders` are the sizes of gradients in the order in
 /// which passes make them.
@@ -67,122 +58,241 @@ pub(super) fn parameters(
     orders: &[Vec<u64>],
 ) -> Vec<bool> {
     let is_wanted = |block: &Held| wanted.get(&block.size_bytes).is_some_and(|&count| count > 0);
-    let mut layout = Layout::new(held, regions, &Orders::new(orders), is_wanted);
+    let orders = Orders::new(orders);
     let mut left = wanted.clone();
-    layout.drop_the_most_isolated(held, &left);
     let mut is_parameter = vec![false; held.len()];
-    for place in [Place::InOrder, Place::Fresh, Place::Reused] {
+    let mut take = |at: usize| {
+        if let Some(count) = left.get_mut(&held[at].size_bytes).filter(|count| **count > 0 && !is_parameter[at]) {
+            *count -= 1;
+            is_parameter[at] = true;
+        }
+    };
+    let segments = segments(held, regions, &orders, is_wanted);
+    for is_small in [true, false] {
+        let of_pool: Vec<&Segment> = segments.iter().filter(|segment| segment.is_small == is_small).collect();
         // From the highest address down, as drivers hand out segments; within a segment upwards.
-        for region in layout.regions.iter().rev() {
-            for at in region.blocks.clone() {
-                let block = &held[at];
-                if layout.places[at] == place
-                    && !is_parameter[at]
-                    && let Some(count) = left.get_mut(&block.size_bytes).filter(|count| **count > 0)
-                {
-                    *count -= 1;
-                    is_parameter[at] = true;
-                }
-            }
+        let chosen = Labelling::new(held, wanted, &of_pool).parameters();
+        for part in [|segment: &Segment| segment.exactly, |segment: &Segment| segment.fresh] {
+            chosen.iter().rev().flat_map(|segment| segment.blocks.clone().take(part(segment))).for_each(&mut take);
         }
     }
+    segments.iter().rev().flat_map(|segment| segment.blocks.clone().take(segment.fresh)).for_each(&mut take);
+    (0..held.len()).rev().for_each(&mut take);
     is_parameter
 }
 
 /// Whether the blocks lie as in a young process: nearly all bytes in segments that were reserved for what they begin with, without
 /// gaps.
 pub(super) fn lie_as_when_made(held: &[Held], regions: &[Region]) -> bool {
-    let layout = Layout::new(held, regions, &Orders::default(), |_| true);
-    let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
-    let fresh = held.iter().zip(&layout.places).filter(|(_, place)| **place != Place::Reused);
-    let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
+    let bytes = |blocks: &mut dyn Iterator<Item = usize>| blocks.map(|at| held[at].size_bytes).fold(0, u64::saturating_add);
+    let segments = segments(held, regions, &Orders::default(), |_| true);
+    let fresh = bytes(&mut segments.iter().flat_map(|segment| segment.blocks.clone().take(segment.fresh)));
+    let all = bytes(&mut (0..held.len()));
     all > 0 && fresh >= all / 20 * 19
 }
 
-/// The blocks of one segment.
-struct Blocks {
-    blocks: std::ops::Range<usize>,
-    /// Whether it may hold parameters, [in order](Place::InOrder).
-    is_candidate: bool,
+/// A segment, and how well its blocks suit parameters.
+#[derive(Debug)]
+struct Segment {
+    address: u64,
+    end_address: u64,
+    is_small: bool,
+    /// Whether it has the size of a segment that is reserved for one of the wanted blocks.
+    is_usual: bool,
+    /// Its blocks among those held.
+    blocks: Range<usize>,
+    /// Of these, how many follow from the begin without a gap, if the segment was reserved for the first.
+    fresh: usize,
+    /// Of these, how many are in the order of the modules.
+    exactly: usize,
+    /// The same, but for the order among neighbours.
+    nearly: usize,
 }
 
-/// Where everything lies.
-struct Layout {
-    regions: Vec<Blocks>,
-    places: Vec<Place>,
-}
-
-impl Layout {
-    fn new(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Self {
-        let mut layout = Self { regions: Vec::new(), places: vec![Place::Reused; held.len()] };
-        let mut at = 0;
-        for region in regions {
-            let end_address = region.address.saturating_add(region.total_bytes);
-            at += held[at..].partition_point(|block| block.address < region.address);
-            let end = at + held[at..].partition_point(|block| block.address < end_address);
-            if at == end {
-                continue;
-            }
-            let blocks = &held[at..end];
-            let fresh = without_gap(region, blocks);
-            layout.places[at..at + fresh].fill(Place::Fresh);
-            let in_order = orders.matching(&blocks[..fresh], end_address, &is_wanted);
-            layout.places[at..at + in_order].fill(Place::InOrder);
-            layout.regions.push(Blocks { blocks: at..end, is_candidate: in_order > 0 });
-            at = end;
+fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
+    let wanted = held.iter().filter(|block| is_wanted(block));
+    let usual: FxHashSet<u64> = wanted.map(|block| own_segment(block.block_bytes)).collect();
+    let mut at = 0;
+    let mut segments = Vec::new();
+    for region in regions {
+        let end_address = region.address.saturating_add(region.total_bytes);
+        at += held[at..].partition_point(|block| block.address < region.address);
+        let end = at + held[at..].partition_point(|block| block.address < end_address);
+        if at == end {
+            continue;
         }
-        layout
+        let blocks = &held[at..end];
+        let fresh = without_gap(region, blocks);
+        let (exactly, nearly) = orders.matching(&blocks[..fresh], end_address, &is_wanted);
+        segments.push(Segment {
+            address: region.address,
+            end_address,
+            is_small: blocks[0].block_bytes <= SMALL,
+            is_usual: region.is_expandable || usual.contains(&region.total_bytes),
+            blocks: at..end,
+            fresh,
+            exactly,
+            nearly,
+        });
+        at = end;
+    }
+    segments
+}
+
+/// Which segments of a pool hold parameters: those of a labelling of all segments, by address, that has as many blocks of each size
+/// as wanted and the least cost. Blocks that do not look like parameters cost, and so does every change between neighbours:
+/// parameters lie in runs of segments.
+///
+/// How much a wanted block is worth is found by trial, for each size (subgradient steps on the Lagrangian of the counts); for given
+/// worths the best labelling is found in one pass forth and one back (Viterbi).
+struct Labelling<'a> {
+    /// Those of usual sizes, by address: others lie in what is left between them, and say nothing of their neighbours.
+    segments: Vec<&'a Segment>,
+    /// For each segment, (number of a size, blocks of it) that may be parameters.
+    sizes: Vec<Vec<(usize, usize)>>,
+    /// What it costs to call a segment one of parameters; infinite if it cannot be.
+    costs: Vec<f64>,
+    /// By number of a size: bytes of a block, and how many are wanted and there.
+    wanted: Vec<(f64, f64)>,
+}
+
+impl<'a> Labelling<'a> {
+    fn new(held: &[Held], wanted: &FxHashMap<u64, usize>, of_pool: &[&'a Segment]) -> Self {
+        let segments: Vec<&Segment> = of_pool.iter().copied().filter(|segment| segment.is_usual).collect();
+        let mut numbers: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut there: Vec<(u64, usize)> = Vec::new();
+        let sizes = segments.iter().map(|segment| {
+            let mut own: Vec<(usize, usize)> = Vec::new();
+            for at in segment.blocks.clone().take(segment.fresh) {
+                let size = held[at].size_bytes;
+                if wanted.contains_key(&size) {
+                    let number = *numbers.entry(size).or_insert_with(|| {
+                        there.push((size, 0));
+                        there.len() - 1
+                    });
+                    there[number].1 += 1;
+                    match own.iter_mut().find(|own| own.0 == number) {
+                        Some(own) => own.1 += 1,
+                        None => own.push((number, 1)),
+                    }
+                }
+            }
+            own
+        });
+        let sizes: Vec<Vec<(usize, usize)>> = sizes.collect();
+        let costs = (0_u32..).zip(&segments).map(|(at, segment)| cost(segment) + HEIGHT * (1.0 - f64::from(at) / count(segments.len())));
+        let costs = costs.collect();
+        let wanted = there.iter().map(|&(size, there)| (bytes(size), count(wanted[&size].min(there)))).collect();
+        Self { segments, sizes, costs, wanted }
     }
 
-    /// Where more blocks are in order than wanted, those of the segments go that have the fewest neighbours of their kind, the
-    /// lowest first: parameters lie in runs of segments.
-    fn drop_the_most_isolated(&mut self, held: &[Held], wanted: &FxHashMap<u64, usize>) {
-        /// Segments beyond this are not compared again and again.
-        const MAX: usize = 2000;
-        let in_order = |layout: &Self, region: &Blocks| -> Vec<u64> {
-            let blocks = region.blocks.clone().filter(|&at| layout.places[at] == Place::InOrder);
-            blocks.map(|at| held[at].size_bytes).collect()
-        };
-        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
-        for region in &self.regions {
-            for size in in_order(self, region) {
-                *counts.entry(size).or_default() += 1;
+    /// The segments of parameters, by address.
+    fn parameters(&self) -> Vec<&'a Segment> {
+        /// Steps of the search: more change nothing on recordings with hundreds of segments.
+        const STEPS: u32 = 300;
+        /// Segments beyond this are taken as they come.
+        const MAX: usize = 20_000;
+        if self.segments.len() > MAX {
+            return self.segments.clone();
+        }
+        let mut worths = vec![0.0; self.wanted.len()];
+        let mut best = (f64::INFINITY, vec![false; self.segments.len()]);
+        for step in 1..=STEPS {
+            let labels = self.labels(&worths);
+            let mut missing: Vec<f64> = self.wanted.iter().map(|wanted| wanted.1).collect();
+            for (sizes, _) in self.sizes.iter().zip(&labels).filter(|(_, is_parameter)| **is_parameter) {
+                for &(number, blocks) in sizes {
+                    missing[number] -= count(blocks);
+                }
+            }
+            let off = missing.iter().zip(&self.wanted).map(|(missing, wanted)| missing.abs() * wanted.0).sum::<f64>();
+            if off < best.0 {
+                best = (off, labels);
+            }
+            if off == 0.0 {
+                break;
+            }
+            let length = 2.0 / f64::from(step).sqrt();
+            for ((worth, missing), wanted) in worths.iter_mut().zip(&missing).zip(&self.wanted) {
+                *worth += length * missing / wanted.1.max(1.0);
             }
         }
-        while self.regions.len() <= MAX {
-            let is_spare = |region: &Blocks| {
-                let mut own: FxHashMap<u64, usize> = FxHashMap::default();
-                for size in in_order(self, region) {
-                    *own.entry(size).or_default() += 1;
-                }
-                own.iter().all(|(size, own)| {
-                    let wanted = wanted.get(size).copied().unwrap_or(0);
-                    counts.get(size).is_some_and(|&count| count >= wanted.saturating_add(*own))
-                })
+        self.segments.iter().zip(best.1).filter(|(_, is_parameter)| *is_parameter).map(|(segment, _)| *segment).collect()
+    }
+
+    /// The labelling of least cost, where blocks of each size are worth so much.
+    fn labels(&self, worths: &[f64]) -> Vec<bool> {
+        let mut came_from: Vec<[bool; 2]> = Vec::with_capacity(self.segments.len());
+        // The least cost up to here if the last is no segment of parameters, and if it is one.
+        let mut least = [0.0, 0.0];
+        for (at, segment) in self.segments.iter().enumerate() {
+            let worth: f64 = self.sizes[at].iter().map(|&(number, blocks)| worths[number] * count(blocks)).sum();
+            let change = match at.checked_sub(1).map(|before| segment.address.saturating_sub(self.segments[before].end_address)) {
+                Some(distance) if distance <= APART => CHANGE,
+                Some(_) => CHANGE_APART,
+                None => 0.0,
             };
-            let kind = |at: usize| self.regions.get(at).is_some_and(|region| region.is_candidate);
-            let isolation = |at: usize| usize::from(at == 0 || !kind(at - 1)) + usize::from(!kind(at + 1));
-            let spare = (0..self.regions.len()).filter(|&at| kind(at) && is_spare(&self.regions[at]));
-            let Some(most) = spare.max_by_key(|&at| (isolation(at), std::cmp::Reverse(at))) else { return };
-            for size in in_order(self, &self.regions[most]) {
-                if let Some(count) = counts.get_mut(&size) {
-                    *count -= 1;
-                }
-            }
-            for at in self.regions[most].blocks.clone() {
-                self.places[at] = self.places[at].min(Place::Fresh);
-            }
-            self.regions[most].is_candidate = false;
+            let from = [least[1] + change < least[0], least[1] <= least[0] + change];
+            let other = if from[0] { least[1] + change } else { least[0] };
+            let parameters = if from[1] { least[1] } else { least[0] + change };
+            least = [other, parameters + self.costs[at] - worth];
+            came_from.push(from);
         }
+        let mut is_parameter = least[1] < least[0];
+        let mut labels = vec![false; self.segments.len()];
+        for (label, from) in labels.iter_mut().zip(&came_from).rev() {
+            *label = is_parameter;
+            is_parameter = from[usize::from(is_parameter)];
+        }
+        labels
+    }
+}
+
+/// Segments further apart than this are no neighbours.
+const APART: u64 = 64 << 20;
+
+/// What a change between neighbours costs, and one between segments that are no neighbours.
+const CHANGE: f64 = 1.0;
+const CHANGE_APART: f64 = 0.1;
+
+/// What the lowest segment costs more than the highest: drivers hand out addresses downwards.
+const HEIGHT: f64 = 0.6;
+
+/// What a segment costs as one of parameters, by how well its blocks suit them.
+fn cost(segment: &Segment) -> f64 {
+    let blocks = segment.blocks.len();
+    match segment {
+        Segment { fresh: 0, .. } => f64::INFINITY,
+        Segment { exactly, .. } if *exactly == blocks => 0.0,
+        Segment { nearly, .. } if *nearly == blocks => 0.2,
+        Segment { exactly, nearly, .. } if *exactly > 0 || *nearly > 0 => 1.4,
+        _ => 2.0,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a weight")]
+fn count(count: usize) -> f64 {
+    count as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a weight")]
+fn bytes(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// The size of the segment that is reserved for a block.
+fn own_segment(block_bytes: u64) -> u64 {
+    match block_bytes {
+        0..=SMALL => STEP,
+        _ if block_bytes < MIN_OWN => SHARED,
+        _ => block_bytes.checked_next_multiple_of(STEP).unwrap_or(block_bytes),
     }
 }
 
 /// How many of the blocks, the first ones, fill a segment without a gap that was reserved for the first of them.
 fn without_gap(region: &Region, blocks: &[Held]) -> usize {
     let first = &blocks[0];
-    let is_small = first.block_bytes <= SMALL;
-    let own = if first.block_bytes < MIN_OWN { SHARED } else { first.block_bytes.next_multiple_of(STEP) };
-    let was_for_first = region.is_expandable || is_small || region.total_bytes == own;
+    let was_for_first = region.is_expandable || region.total_bytes == own_segment(first.block_bytes);
     if first.address != region.address || !was_for_first {
         return 0;
     }
@@ -217,42 +327,82 @@ impl Orders {
         orders
     }
 
-    /// How many blocks, from the first, are in order, if they may have been all of the segment when it was filled: what comes next
-    /// in the order did not fit behind them.
-    fn matching(&self, blocks: &[Held], end: u64, is_wanted: impl Fn(&Held) -> bool) -> usize {
+    /// How many blocks, from the first, are in order, and how many nearly so, if they may have been all of the segment when it was
+    /// filled: what comes next in the order did not fit behind them.
+    fn matching(&self, blocks: &[Held], end: u64, is_wanted: impl Fn(&Held) -> bool) -> (usize, usize) {
         /// A size may recur in every layer.
         const MAX_STARTS: usize = 256;
-        let Some(first) = blocks.first() else { return 0 };
-        let Some(starts) = self.found.get(&first.size_bytes) else { return 0 };
-        let of_pool = &self.of_pool[usize::from(first.size_bytes <= SMALL)];
+        let Some(first) = blocks.first() else { return (0, 0) };
+        let Some(starts) = self.found.get(&first.size_bytes) else { return (0, 0) };
         let is_small = first.size_bytes <= SMALL;
+        let of_pool = &self.of_pool[usize::from(is_small)];
         let step = starts.len().div_ceil(MAX_STARTS).max(1);
-        let mut best = 0;
+        let (mut exactly, mut nearly) = (0, 0);
         for &(order, start) in starts.iter().step_by(step) {
             let order = &of_pool[order];
-            let (mut position, mut matched, mut passed) = (start, 0, 0);
-            for (at, block) in blocks.iter().enumerate() {
-                if order.get(position) == Some(&block.size_bytes) {
-                    position += 1;
-                    matched = at + 1;
-                } else if is_small || !is_wanted(block) {
-                    // A buffer: statistics are as large as the weights that they go with.
-                    passed += 1;
-                    if passed > 4 + 2 * (position - start) {
-                        break;
-                    }
-                } else {
-                    break;
+            let fills = |matched: usize, next: usize, ahead: usize| {
+                let behind = blocks[..matched].last().map_or(end, |last| last.address + last.block_bytes);
+                let follow = order.get(next..(next + ahead).min(order.len())).unwrap_or(&[]);
+                is_small || follow.is_empty() || follow.iter().any(|&size| size > end.saturating_sub(behind))
+            };
+            let (matched, next) = in_order(order, start, blocks, |block| is_small || !is_wanted(block));
+            if fills(matched, next, 1) {
+                exactly = exactly.max(matched);
+            }
+            if !is_small {
+                // Of the next two, either may be the next.
+                let (matched, next) = nearly_in_order(order, start, blocks, &is_wanted);
+                if fills(matched, next, 2) {
+                    nearly = nearly.max(matched);
                 }
             }
-            let behind = blocks[..matched].last().map_or(end, |last| last.address + last.block_bytes);
-            let fits_behind = order.get(position).is_some_and(|&next| !is_small && next <= end.saturating_sub(behind));
-            if !fits_behind {
-                best = best.max(matched);
+        }
+        (exactly, nearly)
+    }
+}
+
+/// How many blocks, from the first, an order has from `start` on, and the position behind them. Buffers may come between: they have
+/// the sizes of the weights that they go with.
+fn in_order(order: &[u64], start: usize, blocks: &[Held], may_be_buffer: impl Fn(&Held) -> bool) -> (usize, usize) {
+    let (mut position, mut matched, mut passed) = (start, 0, 0);
+    for (at, block) in blocks.iter().enumerate() {
+        if order.get(position) == Some(&block.size_bytes) {
+            position += 1;
+            matched = at + 1;
+        } else {
+            passed += 1;
+            if !may_be_buffer(block) || passed > 4 + 2 * (position - start) {
+                break;
             }
         }
-        best
     }
+    (matched, position)
+}
+
+/// As [`in_order`], but in any order among neighbours: so many blocks are among as many of the order, and one more.
+fn nearly_in_order(order: &[u64], start: usize, blocks: &[Held], is_wanted: impl Fn(&Held) -> bool) -> (usize, usize) {
+    let window_from = |start: usize| {
+        let mut spare: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut next = start;
+        let mut take = |spare: &mut FxHashMap<u64, usize>| {
+            if let Some(&size) = order.get(next) {
+                *spare.entry(size).or_default() += 1;
+                next += 1;
+            }
+        };
+        take(&mut spare);
+        let (mut matched, mut count) = (0, 0);
+        for (at, block) in blocks.iter().enumerate().filter(|(_, block)| is_wanted(block)) {
+            take(&mut spare);
+            let Some(left) = spare.get_mut(&block.size_bytes).filter(|left| **left > 0) else { break };
+            *left -= 1;
+            count += 1;
+            matched = at + 1;
+        }
+        (matched, start + count)
+    };
+    let earlier = start.checked_sub(1).map(window_from);
+    earlier.into_iter().chain([window_from(start)]).max_by_key(|&(matched, _)| matched).unwrap_or((0, start))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 //! ```
 
 mod bare;
-mod before;
+pub(crate) mod before;
 mod case;
 pub mod course;
 pub mod origin;
