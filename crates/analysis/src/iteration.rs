@@ -203,6 +203,9 @@ fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
         .iter()
         .filter_map(|part| if let Kind::Call(call) = part.kind { Some((call, part.entries.start)) } else { None })
         .collect();
+    if let Some(ranges) = by_rounds(outline, entries) {
+        return ranges;
+    }
     // One place after the other, without its repetitions.
     let mut runs: Vec<(u32, Vec<usize>)> = Vec::new();
     for &(call, start) in &calls {
@@ -234,6 +237,35 @@ fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
     begins.iter().zip(ends).map(|(&start, end)| (start..end, true)).collect()
 }
 
+/// The rounds of a program that calls and computes in turns, always in the same order of places.
+fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
+    let mut places: Vec<(Kind, StackId)> = Vec::new();
+    let mut starts: Vec<usize> = Vec::new();
+    for part in outline.parts.iter().filter(|part| part.kind != Kind::Build) {
+        let place = (part.kind, if part.kind == Kind::Program { part.first } else { StackId::MISSING });
+        if places.last() != Some(&place) {
+            places.push(place);
+            starts.push(part.entries.start);
+        }
+    }
+    let (first, period) = cycle(&places)?;
+    let calls = |range: &[(Kind, StackId)]| range.iter().filter(|place| matches!(place.0, Kind::Call(_))).count();
+    // What the program does again and again without a call is a loop over parameters.
+    if calls(&places[first..first + period]) == 0 {
+        return None;
+    }
+    let begins: Vec<usize> = (first..places.len()).step_by(period).map(|at| starts[at]).collect();
+    let ends = begins.iter().skip(1).copied().chain([entries.len()]);
+    let whole = |at: usize| first + (at + 1) * period <= places.len();
+    let rounds = begins.iter().zip(ends).enumerate().map(|(at, (&start, end))| (start..end, whole(at)));
+    // What comes after the last round is no round if it never calls.
+    Some(rounds.filter(|(range, is_whole)| *is_whole || calls_in(outline, range)).collect())
+}
+
+fn calls_in(outline: &Outline, range: &Range<usize>) -> bool {
+    outline.of(|kind| matches!(kind, Kind::Call(_))).any(|part| range.contains(&part.entries.start))
+}
+
 /// How many take turns: the rhythm that they keep, or all of them where each comes once.
 fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
     let distinct: FxHashSet<T> = callers.iter().copied().collect();
@@ -241,7 +273,7 @@ fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
 }
 
 /// Where a sequence begins to repeat itself to its end, and with which period; a part of a period may follow.
-fn cycle(places: &[u32]) -> Option<(usize, usize)> {
+fn cycle<T: PartialEq>(places: &[T]) -> Option<(usize, usize)> {
     /// Calls that come before the loop: of an encoder, of a prompt.
     const LEAD: usize = 4;
     (2..=places.len() / 2).take(MAX_PERIOD).find_map(|period| {
@@ -354,8 +386,9 @@ fn ending_at(ends: &[usize], entries: &EntryTable, from_start: bool) -> Vec<(Ran
     let tail = start..entries.len();
     let last = ranges[ranges.len() - 1].0.clone();
     let count = |range: Range<usize>| entries.actions()[range].iter().filter(|a| **a == Action::ALLOC).count();
-    // What follows the last one is another iteration only if it gets somewhere.
-    if first_like(entries, last.clone(), tail.clone()).is_some() && count(tail.clone()) * 4 >= count(last) {
+    let fails = entries.actions()[tail.clone()].contains(&Action::OOM);
+    // What follows the last one is another iteration only if it gets somewhere, or runs out of memory.
+    if first_like(entries, last.clone(), tail.clone()).is_some() && (fails || count(tail.clone()) * 4 >= count(last)) {
         ranges.push((tail, false));
     }
     ranges

@@ -13,7 +13,7 @@ use highwater_snapshot::{EntryId, Snapshot};
 const LISTS: [(&str, Category); 6] = [
     ("saved", Category::Activation),
     ("input", Category::Input),
-    ("cache", Category::Activation),
+    ("cache", Category::Cache),
     ("optimizer_state", Category::OptimizerState),
     ("gradient", Category::Gradient),
     ("parameter", Category::Parameter),

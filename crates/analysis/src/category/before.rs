@@ -81,14 +81,13 @@ pub(super) fn parameters(
     is_parameter
 }
 
-/// Whether the blocks lie as in a young process: nearly all bytes in segments that were reserved for what they begin with, without
-/// gaps.
-pub(super) fn lie_as_when_made(held: &[Held], regions: &[Region]) -> bool {
-    let bytes = |blocks: &mut dyn Iterator<Item = usize>| blocks.map(|at| held[at].size_bytes).fold(0, u64::saturating_add);
-    let segments = segments(held, regions, &Orders::default(), |_| true);
-    let fresh = bytes(&mut segments.iter().flat_map(|segment| segment.blocks.clone().take(segment.fresh)));
-    let all = bytes(&mut (0..held.len()));
-    all > 0 && fresh >= all / 20 * 19
+/// Which of the blocks lie as in a young process: in a segment that was reserved for what it begins with, without a gap before them.
+pub(super) fn lie_as_when_made(held: &[Held], regions: &[Region]) -> Vec<bool> {
+    let mut is_fresh = vec![false; held.len()];
+    for segment in segments(held, regions, &Orders::default(), |_| true) {
+        is_fresh[segment.blocks.start..segment.blocks.start + segment.fresh].fill(true);
+    }
+    is_fresh
 }
 
 /// A segment, and how well its blocks suit parameters.
@@ -463,6 +462,6 @@ mod tests {
     #[test]
     fn nothing_is_asked_of_nothing() {
         assert!(parameters(&[], &[], &FxHashMap::default(), &[]).is_empty());
-        assert!(!lie_as_when_made(&[], &[]));
+        assert!(lie_as_when_made(&[], &[]).is_empty());
     }
 }

@@ -83,8 +83,8 @@ impl<'a> Case<'a> {
         }
         let Some(pass) = self.own else { return false };
         // What is there when a recording ends amid a pass may be anything.
-        self.freed >= pass.sure_end
-            && (pass.sure_end < self.course.entries || self.pairing.is_parameter_size(self.size_bytes))
+        let is_whole = pass.sure_end < self.course.entries && !self.course.has_failed(pass);
+        self.freed >= pass.sure_end && (is_whole || self.pairing.is_parameter_size(self.size_bytes))
     }
 
     /// Whether it outlives the backward pass that made it, and a later one frees it.
@@ -160,6 +160,36 @@ impl<'a> Case<'a> {
                 && self.course.pass_after(self.alloc).is_none_or(|pass| failure < pass.start)
                 && self.course.modules_between(self.alloc, failure) > BEHIND_OUTPUT
         })
+    }
+
+    /// Whether the backward pass that finds it runs out of memory.
+    pub(crate) fn meets_failed_pass(&self) -> bool {
+        self.next.is_some_and(|pass| self.course.has_failed(pass))
+    }
+
+    /// Whether a module makes it, or the program amid a forward pass.
+    pub(crate) fn is_of_forward(&self) -> bool {
+        self.origin != Origin::Program || self.is_amid_forward()
+    }
+
+    /// Whether the program made it right after a backward pass, where parameters are updated, as large as a parameter.
+    pub(crate) fn is_made_for_update(&self) -> bool {
+        let turn = self.course.turn_before(self.alloc);
+        !self.precedes_passes()
+            && self.pairing.is_parameter_size(self.size_bytes)
+            && self.course.pass_at(turn.saturating_sub(1)).is_some()
+            && self.pairing.saved_between(turn, self.alloc) == 0
+            && self.course.modules_between(turn, self.alloc) == 0
+    }
+
+    /// Whether it was found to be a cache that the program makes before the calls that fill it.
+    pub(crate) fn is_static_cache(&self) -> bool {
+        self.pairing.caches.contains(&self.row)
+    }
+
+    /// Whether modules keep most of what they make, though no backward pass follows: a graph that autograd would need.
+    pub(crate) fn keeps_graph(&self) -> bool {
+        self.pairing.keeps_graph
     }
 
     /// Whether the model's call that made it has returned while it is there, and layers followed it in that call.

@@ -41,6 +41,8 @@ pub(crate) struct Course {
     pub(crate) turns: Vec<u32>,
     /// Entries at which the allocator gave up, in order.
     pub(crate) failures: Vec<u32>,
+    /// Where passes begin in which the allocator gave up, in order.
+    failed_passes: Vec<u32>,
     /// Number of entries.
     pub(crate) entries: u32,
     /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
@@ -72,6 +74,7 @@ impl Course {
             }
             if action == Action::OOM {
                 course.failures.push(at);
+                course.failed_passes.extend(pass.filter(|_| is_backward(origin(row))).map(|pass| pass.start));
             }
             if action != Action::ALLOC {
                 continue;
@@ -130,6 +133,11 @@ impl Course {
         self.passes[..after].last().filter(|pass| pass.contains(entry))
     }
 
+    /// Whether a pass ran out of memory: what it leaves may be anything.
+    pub(crate) fn has_failed(&self, pass: &Pass) -> bool {
+        self.failed_passes.contains(&pass.start)
+    }
+
     /// The first pass that begins after an entry.
     pub(crate) fn pass_after(&self, entry: u32) -> Option<&Pass> {
         self.passes.get(self.passes.partition_point(|pass| pass.start <= entry))
@@ -150,6 +158,13 @@ impl Course {
     /// The first allocation by the program itself after an entry.
     pub(crate) fn program_after(&self, entry: u32) -> Option<u32> {
         self.program.get(self.program.partition_point(|&program| program <= entry)).copied()
+    }
+
+    /// Whether modules run, the program goes on, and modules run again between two entries: two calls of a model.
+    pub(crate) fn meets_calls(&self, start: u32, end: u32) -> bool {
+        let first = self.module_after(start);
+        let between = first.and_then(|first| self.program_after(first));
+        between.and_then(|between| self.module_after(between)).is_some_and(|second| second < end)
     }
 
     /// The first allocation by a module after an entry.

@@ -1,4 +1,4 @@
-//! What every block is for: parameter, gradient, optimizer state, activation, input, temporary, workspace or unknown,
+//! What every block is for: parameter, gradient, optimizer state, activation, cache, input, temporary, workspace or unknown,
 //! told from the recording alone.
 //!
 //! [`origin`] says where each allocation comes from, by its stack; the course of the recording says when modules ran,
@@ -48,8 +48,10 @@ pub enum Category {
     Gradient,
     /// What the optimizer keeps.
     OptimizerState,
-    /// Kept for the backward pass, or for the next token.
+    /// Kept for the backward pass.
     Activation,
+    /// Kept from one call of the model to the next: keys and values.
+    Cache,
     /// What the program feeds in.
     Input,
     /// What lives for a moment: intermediates, and outputs that the program holds.
@@ -62,11 +64,12 @@ pub enum Category {
 
 impl Category {
     /// Every one, in the order of reports.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Parameter,
         Self::Gradient,
         Self::OptimizerState,
         Self::Activation,
+        Self::Cache,
         Self::Input,
         Self::Temporary,
         Self::Workspace,
@@ -80,6 +83,7 @@ impl Category {
             Self::Gradient => "gradient",
             Self::OptimizerState => "optimizer_state",
             Self::Activation => "activation",
+            Self::Cache => "cache",
             Self::Input => "input",
             Self::Temporary => "temporary",
             Self::Workspace => "workspace",

@@ -110,6 +110,7 @@ pub const FRAMES: &[FrameRule] = &[
     both(Origin::Unshard, "torch/distributed/fsdp/_flat_param.py", "unshard"),
     both(Origin::Bucket, "torch/nn/parallel/distributed.py", "_ddp_init_helper"),
     both(Origin::Bucket, "torch/nn/parallel/distributed.py", "_pre_forward"),
+    both(Origin::Build, "torch/nn/parameter.py", "materialize"),
     both(Origin::Module, "torch/nn/modules/", "_call_impl"),
     both(Origin::Build, "torch/nn/modules/module.py", "_apply"),
     file(Origin::Build, "torch/nn/init.py"),
@@ -149,6 +150,12 @@ struct Said {
     recomputes: bool,
     /// It runs autograd.
     runs_engine: bool,
+    /// It makes a parameter, wherever it runs: of a lazy module in its first call.
+    makes_parameter: bool,
+    /// It is no more than some constructor.
+    is_constructor: bool,
+    /// It runs what follows without gradients, as a decorator.
+    without_grad: bool,
 }
 
 impl Said {
@@ -158,6 +165,9 @@ impl Said {
             origin,
             recomputes: origin == Some(Origin::Module) || filename.replace('\\', "/").contains(CHECKPOINT),
             runs_engine: name == "_engine_run_backward",
+            makes_parameter: name == "materialize" && origin == Some(Origin::Build),
+            is_constructor: name == "__init__",
+            without_grad: name == "decorate_context" && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
         }
     }
 }
@@ -211,6 +221,9 @@ fn of_stack(frames: &[FrameId], phase: Phase, has_python: bool, said: &[Said]) -
     if let Some(origin @ (Origin::Library | Origin::Unshard)) = first {
         return origin;
     }
+    if said().any(|said| said.makes_parameter) {
+        return Origin::Build;
+    }
     match phase {
         Phase::Optimizer => Origin::Optimizer,
         Phase::Backward if !has_python => Origin::Engine,
@@ -220,12 +233,19 @@ fn of_stack(frames: &[FrameId], phase: Phase, has_python: bool, said: &[Said]) -
             Some(_) => Origin::Recompute,
             None => Origin::Hook,
         },
+        // Nor what a constructor makes while a function runs that is decorated with `no_grad`: that generates, and makes a cache.
+        Phase::Forward if is_constructed(said()) && said().any(|said| said.without_grad) => Origin::Program,
         // What a running module constructs is no parameter.
         Phase::Forward if first == Some(Origin::Build) && said().any(|said| said.origin == Some(Origin::Module)) => {
             Origin::Module
         }
         Phase::Forward => first.unwrap_or(Origin::Program),
     }
+}
+
+/// Whether nothing but a constructor says that something is built.
+fn is_constructed(mut said: impl Iterator<Item = Said>) -> bool {
+    said.find(|said| said.origin.is_some()).is_some_and(|said| said.origin == Some(Origin::Build) && said.is_constructor)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use highwater_snapshot::Block;
+use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::before::{self, Held, Region};
@@ -31,6 +31,10 @@ pub(crate) struct Pairing {
     pub(crate) parameters: FxHashSet<usize>,
     /// Rows from before the recording that are optimizer state.
     pub(crate) states: FxHashSet<usize>,
+    /// Rows that are a cache, though no layer makes them in its turn.
+    pub(crate) caches: FxHashSet<usize>,
+    /// Without a backward pass: modules keep most of what they make.
+    pub(crate) keeps_graph: bool,
     /// The most bytes that outlive one backward pass.
     gradient_bytes: u64,
     /// The most bytes of buckets at once, counted as those that are never freed.
@@ -127,6 +131,7 @@ impl Pairing {
             is_bare,
         };
         pairing.find_parameters_made_by_hand(&mut known);
+        pairing.find_caches(&known);
         pairing.find_before(&known);
         pairing.find_workspaces(&known);
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
@@ -164,7 +169,8 @@ impl Pairing {
                     known.of_size.entry(size).or_default().states += 1;
                 }
                 Origin::Engine | Origin::Hook => {
-                    let Some(pass) = course.pass_at(alloc).filter(|pass| freed >= pass.sure_end) else { continue };
+                    let whole = course.pass_at(alloc).filter(|pass| !course.has_failed(pass));
+                    let Some(pass) = whole.filter(|pass| freed >= pass.sure_end) else { continue };
                     // What a later pass frees are gradients of gradients.
                     if course.pass_at(freed).is_none_or(|last| last.start == pass.start || freed >= last.sure_end) {
                         known.of_size.entry(size).or_default().spans.push((alloc, freed));
@@ -262,9 +268,8 @@ impl Pairing {
             .collect();
         held.sort_unstable_by_key(|block| block.address);
         if known.course.passes.is_empty() {
-            if !known.course.modules.is_empty() {
-                self.parameters.extend(held.iter().filter(|h| !WORKSPACES.contains(&h.size_bytes)).map(|h| h.row));
-            }
+            held.retain(|block| !WORKSPACES.contains(&block.size_bytes));
+            self.find_before_inference(known, &held);
             return;
         }
         let gradients = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
@@ -279,14 +284,85 @@ impl Pairing {
             .filter(|&(size, _)| gradients(size) > 0)
             .collect();
         let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
-        for (block, is_parameter) in held.iter().zip(found) {
-            if is_parameter {
+        let fresh = before::lie_as_when_made(&held, &known.memory.regions);
+        for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
+            let pairs = gradients(block.size_bytes) > 0;
+            // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
+            if is_parameter || (!pairs && is_fresh && !WORKSPACES.contains(&block.size_bytes)) {
                 self.parameters.insert(block.row);
-            } else if gradients(block.size_bytes) > 0 {
+            } else if pairs {
                 self.states.insert(block.row);
-            } else if !WORKSPACES.contains(&block.size_bytes) {
-                // What no gradient pairs with: frozen, or a buffer.
-                self.parameters.insert(block.row);
+            }
+        }
+    }
+
+    /// Where no backward pass was recorded, what stays is parameters. If of every large size there are three times as many, an
+    /// optimizer such as Adam ran before, and two thirds are its state.
+    fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, held: &[Held]) {
+        /// Sizes that show it: fewer may be chance.
+        const MIN_SIZES: usize = 3;
+        /// Smaller ones may be anything.
+        const LARGE: u64 = 1 << 20;
+        if known.course.modules.is_empty() && self.caches.is_empty() {
+            return;
+        }
+        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+        for block in held.iter().filter(|block| block.size_bytes > LARGE) {
+            *counts.entry(block.size_bytes).or_default() += 1;
+        }
+        let has_states = counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0) && self.caches.is_empty();
+        if !has_states {
+            self.parameters.extend(held.iter().map(|block| block.row));
+            return;
+        }
+        for block in held.iter().filter(|block| block.size_bytes <= LARGE) {
+            *counts.entry(block.size_bytes).or_default() += 1;
+        }
+        let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
+        for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[])) {
+            if is_parameter { self.parameters.insert(block.row) } else { self.states.insert(block.row) };
+        }
+    }
+
+    /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
+    fn find_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        /// So many of one size from one place: keys and values of two layers.
+        const MIN_BLOCKS: usize = 4;
+        /// More of what modules make than this share, in percent, is kept for a backward pass that was not recorded.
+        const GRAPH_PERCENT: usize = 35;
+        /// Places that keep something for each layer, of a cache: keys and values.
+        const MAX_PLACES: usize = 4;
+        let course = known.course;
+        if !course.passes.is_empty() || known.is_bare {
+            return;
+        }
+        let (mut made, mut kept) = (0, 0);
+        let mut by_place: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
+        let mut at_dump: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+            let (alloc, freed) = (alloc(lifetime), freed(lifetime, course));
+            let place = (lifetime.stack, lifetime.requested_bytes);
+            match (known.told)(row) {
+                Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
+                    at_dump.entry(place).or_default().push(row);
+                }
+                Origin::Module | Origin::Compiled => {
+                    made += 1;
+                    kept += usize::from(course.program_after(alloc).unwrap_or(course.entries) <= freed);
+                }
+                Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
+                _ => {}
+            }
+        }
+        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT;
+        self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
+        if course.modules.is_empty() {
+            let bytes = |rows: &Vec<usize>| rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add);
+            let all: u64 = at_dump.values().map(bytes).fold(0, u64::saturating_add);
+            let layers: Vec<&Vec<usize>> = at_dump.values().filter(|rows| rows.len() >= MIN_BLOCKS / 2).collect();
+            let of_layers = layers.iter().map(|rows| bytes(rows)).fold(0, u64::saturating_add);
+            if (1..=MAX_PLACES).contains(&layers.len()) && of_layers >= all / 4 * 3 {
+                self.caches.extend(layers.into_iter().flatten());
             }
         }
     }

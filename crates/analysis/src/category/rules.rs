@@ -27,7 +27,7 @@ const fn rule(
     Rule { name, category, of: Origins::of(of), says, holds }
 }
 
-use Category::{Activation, Gradient, Input, OptimizerState, Parameter, Temporary, Unknown, Workspace};
+use Category::{Activation, Cache, Gradient, Input, OptimizerState, Parameter, Temporary, Unknown, Workspace};
 use Origin::{Bucket, Build, Compiled, Engine, Hook, Library, Module, Optimizer, Program, Recompute, Unshard, Untold};
 
 /// The rules, in order: the first that holds decides.
@@ -117,11 +117,32 @@ pub const RULES: &[Rule] = &[
         |case| case.pairs_as_state(),
     ),
     rule(
+        OptimizerState,
+        "kept-by-update",
+        &[Program],
+        "made by the program right after a backward pass, as large as a parameter, and there for good: momentum by hand",
+        |case| case.stays() && case.is_made_for_update(),
+    ),
+    rule(
         Unknown,
         "program-keeps",
         &[Program],
         "made by the program in its loop, and there for good, two iterations later, too",
         |case| !case.precedes_passes() && case.stays() && case.outlives_two_iterations(),
+    ),
+    rule(
+        Cache,
+        "static-cache",
+        &[Program],
+        "no backward pass: made by the program before the model is called, several of one size, and there throughout the calls",
+        |case| case.is_static_cache(),
+    ),
+    rule(
+        Activation,
+        "saved-until-failed-pass",
+        &[Module, Compiled, Program],
+        "made in a forward pass, and there when its backward pass runs out of memory",
+        |case| case.meets_failed_pass() && case.is_of_forward(),
     ),
     rule(
         Activation,
@@ -183,6 +204,13 @@ pub const RULES: &[Rule] = &[
         |case| case.is_held(),
     ),
     rule(
+        Cache,
+        "cache-at-dump",
+        &[Module, Compiled],
+        "made by a module before the first entry, and there at the dump: a few places keep one for each layer, and nothing else is kept",
+        |case| case.is_before && case.stays() && case.is_static_cache(),
+    ),
+    rule(
         Activation,
         "live-at-dump",
         &[Module, Compiled],
@@ -205,6 +233,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         Activation,
+        "saved-by-graph",
+        &[Module, Compiled],
+        "no backward pass follows, but modules keep most of what they make: saved for one",
+        |case| !case.trains() && case.is_kept_by_call() && case.keeps_graph(),
+    ),
+    rule(
+        Cache,
         "cache",
         &[Module, Compiled],
         "no backward pass: made by a module with layers behind it, and there when the model has returned (a KV cache)",

@@ -19,8 +19,6 @@ const UNTOLD: &str = "a kind that is not told";
 pub(super) struct Live {
     /// By category, in the order of [`Category::ALL`].
     pub(super) categories: [u64; Category::ALL.len()],
-    /// Of activations: kept from call to call, with no backward pass.
-    cache_bytes: u64,
     /// Of temporaries: the optimizer's within a step.
     optimizer_scratch_bytes: u64,
     /// What the program is for, as far as the recording tells.
@@ -44,12 +42,8 @@ impl Live {
     pub(super) fn new(device: &DeviceAnalysis<'_>, after: Option<EntryId>, snapshot: &Snapshot) -> Self {
         let mut live = Self { categories: device.counted_by_category(after, snapshot), ..Self::default() };
         for (row, bytes) in device.counted_rows(after, snapshot) {
-            match device.decided(row).rule {
-                "cache" => live.cache_bytes = live.cache_bytes.saturating_add(bytes),
-                "optimizer-scratch" => {
-                    live.optimizer_scratch_bytes = live.optimizer_scratch_bytes.saturating_add(bytes);
-                }
-                _ => {}
+            if device.decided(row).rule == "optimizer-scratch" {
+                live.optimizer_scratch_bytes = live.optimizer_scratch_bytes.saturating_add(bytes);
             }
         }
         live.purpose = if trains(device) {
@@ -68,7 +62,7 @@ impl Live {
 
     /// Activations that a backward pass needs.
     fn saved_bytes(&self) -> u64 {
-        self.of(Category::Activation).saturating_sub(self.cache_bytes)
+        self.of(Category::Activation)
     }
 
     fn total(&self) -> u64 {
@@ -94,7 +88,7 @@ impl Live {
         };
         let mut parts = vec![
             (self.saved_bytes(), "activations", activations),
-            (self.cache_bytes, "a KV cache", "shorter contexts, fewer sequences at once, a quantised cache"),
+            (self.of(Category::Cache), "a KV cache", "shorter contexts, fewer sequences at once, a quantised cache"),
             (
                 self.of(Category::OptimizerState),
                 "optimizer state",
@@ -217,8 +211,7 @@ mod tests {
 
     #[test]
     fn without_training_weights_and_caches_are_what_to_shrink() {
-        let mut generating = live(&[(Category::Parameter, 14), (Category::Activation, 6)]);
-        generating.cache_bytes = 6 * GIB;
+        let mut generating = live(&[(Category::Parameter, 14), (Category::Cache, 6)]);
         generating.purpose = Purpose::Running;
         insta::assert_snapshot!(advised(&generating), @"
         need less at once, of parameters first: 70 % of what was live
@@ -250,7 +243,6 @@ mod tests {
     #[test]
     fn sums_beyond_all_bounds_do_not_panic() {
         let mut huge = Live { categories: [u64::MAX; Category::ALL.len()], ..Live::default() };
-        huge.cache_bytes = u64::MAX;
         assert!(advised(&huge).starts_with("need less at once"));
     }
 }

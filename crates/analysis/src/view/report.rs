@@ -308,6 +308,8 @@ pub struct CategoriesView {
     pub optimizer_state: u64,
     /// Kept for the backward pass.
     pub activation: u64,
+    /// Kept from one call of the model to the next.
+    pub cache: u64,
     /// What the program feeds in.
     pub input: u64,
     /// What lives for a moment.
@@ -327,6 +329,7 @@ impl CategoriesView {
             gradient: of(Category::Gradient),
             optimizer_state: of(Category::OptimizerState),
             activation: of(Category::Activation),
+            cache: of(Category::Cache),
             input: of(Category::Input),
             temporary: of(Category::Temporary),
             workspace: of(Category::Workspace),
@@ -341,6 +344,7 @@ impl CategoriesView {
             self.gradient,
             self.optimizer_state,
             self.activation,
+            self.cache,
             self.input,
             self.temporary,
             self.workspace,
