@@ -140,7 +140,7 @@ impl<'a> DeviceAnalysis<'a> {
             iterations(snapshot, entries, &timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
         let categories =
             Categories::new(snapshot, (device, entries), &lifetimes, (&scopes, &iterations), stacks.origins);
-        let growth = growth(&lifetimes, &iterations, categories.passes(), stacks.sites);
+        let growth = growth(&lifetimes, &iterations, &categories, stacks.sites);
         let oom = events(entries, &timeline, settings);
         Self {
             device,

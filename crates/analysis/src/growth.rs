@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 
 use crate::callsite::{Site, Sites};
 use crate::category::course::Pass;
-use crate::iteration::Iterations;
+use crate::category::{Categories, Category};
+use crate::iteration::{IterationSource, Iterations};
 use crate::lifetime::{Lifetime, Lifetimes};
 
 /// A call site whose allocations stay, iteration after iteration.
@@ -21,8 +22,7 @@ pub struct Growth {
     pub count: u64,
     /// Iterations that left something here.
     pub iterations: usize,
-    /// Iterations that were counted: complete ones, without the first (its optimizer state stays by design) and the
-    /// last (what it made may still be in use).
+    /// Iterations that were counted: without the first and the last where there are enough.
     pub counted: usize,
     /// It is the loss that stays, of every iteration: a number that is made right before the backward pass.
     pub is_loss: bool,
@@ -41,22 +41,36 @@ impl Growth {
     }
 }
 
-/// Counted iterations below which nothing is said.
-const MIN_COUNTED: usize = 3;
+/// From so many iterations on, the first and the last do not count: of the first, state and caches stay by design, and of the last,
+/// what is still in use. Of fewer, what stays by design is there once, and what is in use is there for the last alone.
+const ENOUGH: usize = 5;
 
 /// The sites that leave something behind in at least three of four counted iterations, most bytes first.
 ///
-/// Left behind: allocated in a counted iteration and active after the last one. A queue is none: as much goes as comes.
-pub(crate) fn growth(lifetimes: &Lifetimes, iterations: &Iterations, passes: &[Pass], sites: &Sites) -> Vec<Growth> {
-    let complete: Vec<_> = iterations.rows.iter().filter(|iteration| iteration.is_complete).collect();
-    let Some(end) = complete.last().map(|last| last.entries.end) else { return Vec::new() };
-    let counted = complete.get(1..complete.len() - 1).unwrap_or(&[]);
-    if counted.len() < MIN_COUNTED {
+/// Left behind: allocated in a counted iteration and active after the last one. What is bounded is none: a queue, from which as much
+/// goes as comes, or what the category says that a program keeps: parameters, their gradients, the optimizer's state, a KV cache.
+/// Where tokens are generated, each leaves something by design: nothing grows but the cache, and that has its own words.
+pub(crate) fn growth(
+    lifetimes: &Lifetimes,
+    iterations: &Iterations,
+    categories: &Categories,
+    sites: &Sites,
+) -> Vec<Growth> {
+    let mut rows = &iterations.rows[..];
+    if let [before @ .., last] = rows
+        && !last.is_complete
+        && !before.is_empty()
+    {
+        rows = before;
+    }
+    let Some(end) = rows.last().map(|last| last.entries.end).filter(|_| rows.len() > 1) else { return Vec::new() };
+    if iterations.source == IterationSource::ModelCalls && categories.has(Category::Cache) {
         return Vec::new();
     }
+    let counted = if rows.len() >= ENOUGH { &rows[1..rows.len() - 1] } else { rows };
     let start = counted[0].entries.start;
     let mut by_site: FxHashMap<Site, Left> = FxHashMap::default();
-    for lifetime in &lifetimes.rows {
+    for (row, lifetime) in lifetimes.rows.iter().enumerate() {
         let freed = lifetime.free_completed().map(EntryId::index).filter(|&freed| freed < end);
         let Some(alloc) = lifetime.alloc().map(EntryId::index).filter(|&alloc| alloc >= start) else {
             if freed.is_some_and(|freed| freed >= start) {
@@ -64,23 +78,38 @@ pub(crate) fn growth(lifetimes: &Lifetimes, iterations: &Iterations, passes: &[P
             }
             continue;
         };
-        if freed.is_some() {
+        let own = counted.partition_point(|iteration| iteration.entries.end <= alloc);
+        if !counted.get(own).is_some_and(|iteration| iteration.entries.contains(&alloc)) {
             continue;
         }
-        let after = counted.partition_point(|iteration| iteration.entries.end <= alloc);
-        if counted.get(after).is_some_and(|iteration| iteration.entries.contains(&alloc)) {
-            let is_loss = is_loss(lifetimes, lifetime, passes);
-            by_site.entry(sites.site(lifetime.stack)).or_default().add(after, lifetime, is_loss);
+        if let Some(freed) = freed {
+            // It was kept past the next iteration, and let go: a queue.
+            if counted.get(own + 1).is_some_and(|next| next.entries.end <= freed) {
+                by_site.entry(sites.site(lifetime.stack)).or_default().went(lifetime.requested_bytes);
+            }
+            continue;
+        }
+        if !is_kept_by_design(categories.get(row).category) {
+            let is_loss = is_loss(lifetimes, lifetime, categories.passes());
+            by_site.entry(sites.site(lifetime.stack)).or_default().add(own, lifetime, is_loss);
         }
     }
     let mut rows: Vec<Growth> = by_site
         .into_iter()
         .filter(|(_, left)| left.gone_bytes <= left.bytes / 2)
         .map(|(site, left)| left.into_growth(site, counted.len()))
-        .filter(|growth| growth.iterations * 4 >= growth.counted * 3)
+        .filter(|growth| growth.iterations > 1 && growth.iterations * 4 >= growth.counted * 3)
         .collect();
     rows.sort_by_key(|growth| (std::cmp::Reverse(growth.bytes), growth.site));
     rows
+}
+
+/// Whether a program keeps such blocks for good.
+pub(crate) fn is_kept_by_design(category: Category) -> bool {
+    matches!(
+        category,
+        Category::Parameter | Category::Gradient | Category::OptimizerState | Category::Cache | Category::Workspace
+    )
 }
 
 /// Whether a block is a number, and hardly anything comes between it and the next backward pass.

@@ -126,6 +126,17 @@ pub struct Categories {
     first_module: Option<u32>,
 }
 
+/// What a number among a device's rules stands for.
+fn of_rule(rule: u8) -> Decided {
+    let rule = usize::from(rule);
+    match rule {
+        UNTOLD => Decided { category: Category::Unknown, rule: NONE },
+        _ if rule < UNTOLD => Decided { category: RULES[rule].category, rule: RULES[rule].name },
+        _ if rule < BY_METADATA => Decided { category: Category::ALL[rule - BY_FILE], rule: FILE },
+        _ => Decided { category: Category::ALL[rule - BY_METADATA], rule: METADATA },
+    }
+}
+
 /// Beyond the rows of [`RULES`]: not told, then by the file, then by metadata, each in the order of [`Category::ALL`].
 const UNTOLD: usize = RULES.len();
 const BY_FILE: usize = UNTOLD + 1;
@@ -135,13 +146,12 @@ const _: () = assert!(BY_METADATA + Category::ALL.len() <= 256);
 impl Categories {
     /// What the lifetime of a row was decided to be.
     pub fn get(&self, row: usize) -> Decided {
-        let rule = usize::from(self.rules[row]);
-        match rule {
-            UNTOLD => Decided { category: Category::Unknown, rule: NONE },
-            _ if rule < UNTOLD => Decided { category: RULES[rule].category, rule: RULES[rule].name },
-            _ if rule < BY_METADATA => Decided { category: Category::ALL[rule - BY_FILE], rule: FILE },
-            _ => Decided { category: Category::ALL[rule - BY_METADATA], rule: METADATA },
-        }
+        of_rule(self.rules[row])
+    }
+
+    /// Whether any lifetime was decided to be of a category.
+    pub(crate) fn has(&self, category: Category) -> bool {
+        self.rules.iter().any(|&rule| of_rule(rule).category == category)
     }
 
     /// The backward passes, in order.

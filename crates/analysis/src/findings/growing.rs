@@ -4,9 +4,8 @@ use rustc_hash::FxHashSet;
 
 use super::{Evidence, Finding, Severity, place};
 use crate::callsite::Site;
-use crate::category::Category;
 use crate::counterfactual::Change;
-use crate::growth::Growth;
+use crate::growth::{Growth, is_kept_by_design};
 use crate::units::{counted, size};
 
 /// Sites that are named.
@@ -48,8 +47,7 @@ fn let_go(evidence: &Evidence<'_>) -> Vec<Change> {
         let own = iterations.get(iterations.partition_point(|iteration| iteration.entries.end <= alloc))?;
         // What the first iteration leaves by design is no leak.
         let category = evidence.device.decided(row).category;
-        let is_by_design = matches!(category, Category::OptimizerState | Category::Gradient | Category::Workspace);
-        let stays = end > last && own.entries.contains(&alloc) && !is_by_design;
+        let stays = end > last && own.entries.contains(&alloc) && !is_kept_by_design(category);
         let is_left = stays && growing.contains(&evidence.site(lifetime));
         is_left.then(|| Change::without(own.entries.end..end, evidence.bytes(lifetime)))
     });
