@@ -33,8 +33,10 @@ pub mod growth;
 pub mod initial;
 pub mod iteration;
 pub mod lifetime;
+pub mod native;
 pub mod oom;
 pub mod phase;
+pub mod place;
 mod repetition;
 pub mod replay;
 mod retries;
@@ -82,7 +84,12 @@ pub struct StackClasses {
 impl StackClasses {
     /// Looks at every stack of a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
-        let sites = callsite::Sites::new(snapshot);
+        Self::with(snapshot, callsite::Lines::default())
+    }
+
+    /// As [`new`](Self::new), with the lines that shall stand for stacks.
+    pub fn with(snapshot: &Snapshot, lines: callsite::Lines) -> Self {
+        let sites = callsite::Sites::with(snapshot, lines);
         let phases = phase::StackPhases::new(snapshot, &sites);
         let origins = category::origin::StackOrigins::new(snapshot, &sites, &phases);
         Self { sites, phases, origins }

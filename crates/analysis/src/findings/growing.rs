@@ -2,11 +2,12 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Evidence, Finding, Severity, place};
+use super::{Evidence, Finding, Severity};
 use crate::callsite::Site;
 use crate::category::Category;
 use crate::counterfactual::Change;
 use crate::growth::Growth;
+use crate::place::place;
 use crate::units::{counted, size};
 
 /// Sites that are named.
