@@ -3,6 +3,7 @@
 use highwater_allocator::Settings;
 use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Profile, Segment, Snapshot, StackId, Warnings};
 
+use crate::backward::{ForwardLines, forward_lines};
 use crate::blocks::{BlockSizes, Knowledge, Recording, follow};
 use crate::callsite::{Site, SiteTotal, Sites, totals};
 use crate::category::origin::StackOrigins;
@@ -131,6 +132,8 @@ pub struct DeviceAnalysis<'a> {
     pub by: Total,
     /// Every use of an address.
     pub lifetimes: Lifetimes,
+    /// The forward lines of autograd's nodes, as far as they are known.
+    forward_lines: ForwardLines,
     /// Memory from the driver before the first entry.
     pub segments_before: Vec<ReservedRun>,
     /// Annotated scopes.
@@ -210,6 +213,7 @@ impl<'a> DeviceAnalysis<'a> {
             timeline,
             by,
             lifetimes,
+            forward_lines: forward_lines(snapshot, entries, stacks.sites),
             segments_before,
             scopes,
             iterations,
@@ -330,7 +334,16 @@ impl<'a> DeviceAnalysis<'a> {
             || self.profile.is_some_and(|profile| {
                 lifetime.alloc().is_some_and(|alloc| alloc.get() < preexisting(profile, self.device))
             });
-        if is_from_before && !has_frames(lifetime.stack) { Site::BeforeRecording } else { sites.site(lifetime.stack) }
+        if is_from_before && !has_frames(lifetime.stack) {
+            return Site::BeforeRecording;
+        }
+        match sites.site(lifetime.stack) {
+            Site::Native { frame, forward: None } => {
+                let forward = lifetime.alloc().and_then(|alloc| self.forward_lines.get(&alloc.get()).copied());
+                Site::Native { frame, forward }
+            }
+            site => site,
+        }
     }
 
     /// What is active after an entry, by call site, most requested bytes first.

@@ -16,6 +16,7 @@
 //! - Devices are never summed: each has its own [`DeviceAnalysis`].
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 
+mod backward;
 pub mod batch;
 pub mod blocks;
 pub mod budget;
