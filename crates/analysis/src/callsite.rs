@@ -84,7 +84,8 @@ pub enum Lines {
 pub struct Sites {
     lines: Lines,
     owners: Vec<Owner>,
-    sites: Vec<Site>,
+    /// What stands for each stack.
+    by_stack: Vec<Site>,
     /// The program's own first line, by stack.
     own: Vec<Option<FrameId>>,
     /// A stack that a frame stands for, by frame.
@@ -116,7 +117,7 @@ impl Sites {
                 examples[frame.index()] = stack;
             }
         }
-        Self { lines, owners: frames.owners, sites, own, examples }
+        Self { lines, owners: frames.owners, by_stack: sites, own, examples }
     }
 
     /// Which lines stand for stacks.
@@ -136,7 +137,7 @@ impl Sites {
 
     /// What stands for a stack.
     pub fn site(&self, stack: StackId) -> Site {
-        if stack == StackId::MISSING { Site::NoStack } else { self.sites[stack.index()] }
+        if stack == StackId::MISSING { Site::NoStack } else { self.by_stack[stack.index()] }
     }
 
     /// The innermost line of the program itself, of a stack: no library's. What is installed, its directory tells.
@@ -223,7 +224,7 @@ impl Frames {
         }
         // Of operators that call each other, the outermost was asked for.
         let engine = native().find(|kind| !kind.is_operator);
-        let found = engine.or_else(|| native().filter(|kind| kind.is_operator).last());
+        let found = engine.or_else(|| native().rfind(|kind| kind.is_operator));
         found.map_or(Site::NoPython, |kind| Site::Native { frame: kind.first, forward: None })
     }
 
