@@ -1,17 +1,25 @@
-//! Call sites: the line of the user's own code that stands for a stack.
+//! Call sites: the line of a program that stands for a stack.
 
 use highwater_snapshot::{FrameId, Snapshot, StackId};
 use rustc_hash::FxHashMap;
 
 use crate::folding::{self, Owner};
+use crate::native::{self, Native};
 
 /// What stands for a stack: stacks with equal sites are shown as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
-    /// The innermost frame that is the user's own; of a stack that is all PyTorch's, its innermost Python frame; of one
-    /// without Python, its innermost frame.
+    /// The innermost frame that is not PyTorch's, Python's or C++; of a stack whose Python is all PyTorch's, its innermost
+    /// Python frame.
     Frame(FrameId),
-    /// A stack without frames: a thread of PyTorch's own that runs no Python, such as autograd's.
+    /// Of a stack that runs C++ and no Python, such as one of autograd's threads: the node, or the operator.
+    Native {
+        /// A frame with its name: the first one of the snapshot, so that equal names are equal sites.
+        frame: FrameId,
+        /// The line whose forward operator the node belongs to, where the recording tells.
+        forward: Option<FrameId>,
+    },
+    /// A stack without frames that say anything: a thread of PyTorch's own that runs no Python, such as autograd's.
     NoPython,
     /// No stack was recorded.
     NoStack,
@@ -20,39 +28,106 @@ pub enum Site {
 }
 
 impl Site {
-    /// The words for a site without a frame.
-    pub const fn label(self) -> Option<&'static str> {
+    /// The words for a site without a line of Python: the name of a node (`BmmBackward0`), or why there is none.
+    pub fn label(self, snapshot: &Snapshot) -> Option<&str> {
         match self {
             Self::Frame(_) => None,
+            Self::Native { frame, .. } => {
+                let name = snapshot.text(snapshot.frames.get(frame).name);
+                Some(Native::of(name).map_or(name, Native::words))
+            }
+            other => other.absence(),
+        }
+    }
+
+    /// Why there is neither a line nor a name.
+    pub const fn absence(self) -> Option<&'static str> {
+        match self {
+            Self::Frame(_) | Self::Native { .. } => None,
             Self::NoPython => Some("(no Python frame: autograd's threads)"),
             Self::NoStack => Some("(no stack recorded)"),
             Self::BeforeRecording => Some("(allocated before the recording)"),
         }
     }
+
+    /// The node of autograd's graph, if it is one.
+    pub fn node(self, snapshot: &Snapshot) -> Option<&str> {
+        match self {
+            Self::Native { frame, .. } => native::node(snapshot.text(snapshot.frames.get(frame).name)),
+            _ => None,
+        }
+    }
+
+    /// The line that stands for it; for a node that of its forward operator, where that is known.
+    pub const fn line(self) -> Option<FrameId> {
+        match self {
+            Self::Frame(frame) | Self::Native { forward: Some(frame), .. } => Some(frame),
+            _ => None,
+        }
+    }
+}
+
+/// Which line of a stack stands for it, where a library of the program's has made the call: `--sites`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lines {
+    /// The innermost line that is not PyTorch's, be it of a library.
+    Library,
+    /// The innermost line of the program itself.
+    Own,
+    /// As `Library`, and beside it the program's own line.
+    #[default]
+    Both,
 }
 
 /// The sites of all stacks of a snapshot, and the owners of all frames.
 #[derive(Clone, Debug)]
 pub struct Sites {
+    lines: Lines,
     owners: Vec<Owner>,
-    sites: Vec<Site>,
+    /// What stands for each stack.
+    by_stack: Vec<Site>,
+    /// The program's own first line, by stack.
+    own: Vec<Option<FrameId>>,
+    /// A stack that a frame stands for, by frame.
+    examples: Vec<StackId>,
 }
 
 impl Sites {
     /// Applies the rules of [`folding`] to every frame and stack.
     pub fn new(snapshot: &Snapshot) -> Self {
-        let owners: Vec<Owner> = snapshot
-            .frames
-            .iter()
-            .map(|(_, frame)| folding::owner(snapshot.text(frame.name), snapshot.text(frame.filename)))
-            .collect();
-        let sites = snapshot.stacks.iter().map(|(_, frames)| site_of(frames, &owners)).collect();
-        Self { owners, sites }
+        Self::with(snapshot, Lines::default())
+    }
+
+    /// As [`new`](Self::new), with the lines that shall stand for stacks.
+    pub fn with(snapshot: &Snapshot, lines: Lines) -> Self {
+        let frames = Frames::new(snapshot);
+        let own: Vec<Option<FrameId>> = snapshot.stacks.iter().map(|(_, stack)| frames.own(stack)).collect();
+        let is_profile = snapshot.profile.is_some();
+        let site = |(stack, own): ((StackId, &[FrameId]), &Option<FrameId>)| match own {
+            Some(own) if lines == Lines::Own => Site::Frame(*own),
+            _ if is_profile => frames.site_of_ranges(stack.1),
+            _ => frames.site(stack.1),
+        };
+        let sites: Vec<Site> = snapshot.stacks.iter().zip(&own).map(site).collect();
+        let mut examples = vec![StackId::MISSING; snapshot.frames.len()];
+        for ((stack, _), site) in snapshot.stacks.iter().zip(&sites) {
+            if let Site::Frame(frame) = site
+                && examples[frame.index()] == StackId::MISSING
+            {
+                examples[frame.index()] = stack;
+            }
+        }
+        Self { lines, owners: frames.owners, by_stack: sites, own, examples }
+    }
+
+    /// Which lines stand for stacks.
+    pub const fn lines(&self) -> Lines {
+        self.lines
     }
 
     /// Whether the stacks are a profiler's, and of operators alone: `with_stack=True` was not set.
     pub(crate) fn are_operators_only(&self, snapshot: &Snapshot) -> bool {
-        snapshot.profile.is_some() && !self.owners.iter().any(|owner| owner.is_python())
+        snapshot.profile.is_some() && !self.owners.iter().copied().any(Owner::is_python)
     }
 
     /// Whose code a frame is.
@@ -62,29 +137,106 @@ impl Sites {
 
     /// What stands for a stack.
     pub fn site(&self, stack: StackId) -> Site {
-        if stack == StackId::MISSING { Site::NoStack } else { self.sites[stack.index()] }
+        if stack == StackId::MISSING { Site::NoStack } else { self.by_stack[stack.index()] }
     }
 
-    /// The frames of a stack that are worth reading, innermost first: the user's own, or all but the unwinding where
-    /// none is.
+    /// The innermost line of the program itself, of a stack: no library's. What is installed, its directory tells.
+    pub fn own(&self, stack: StackId) -> Option<FrameId> {
+        self.own.get(stack.index()).copied().flatten()
+    }
+
+    /// Some stack that a frame is the site of.
+    pub fn example(&self, frame: FrameId) -> StackId {
+        self.examples[frame.index()]
+    }
+
+    /// The frames of a stack that are worth reading, innermost first: those that are not PyTorch's, or all of Python
+    /// where none is. A profiler's operators are all there is of some of its stacks.
     pub fn shown_frames(&self, snapshot: &Snapshot, stack: StackId) -> Vec<FrameId> {
         let frames = snapshot.stacks.get(stack);
-        let own: Vec<_> = frames.iter().copied().filter(|&frame| self.owner(frame) == Owner::User).collect();
-        if !own.is_empty() {
-            return own;
+        let those = |wanted: &dyn Fn(Owner) -> bool| -> Vec<FrameId> {
+            frames.iter().copied().filter(|&frame| wanted(self.owner(frame))).collect()
+        };
+        let user = those(&|owner| owner == Owner::User);
+        if !user.is_empty() {
+            return user;
         }
-        frames.iter().copied().filter(|&frame| self.owner(frame) != Owner::Unwinding).collect()
+        if snapshot.profile.is_some() { those(&|owner| owner != Owner::Unwinding) } else { those(&Owner::is_python) }
     }
 }
 
-fn site_of(frames: &[FrameId], owners: &[Owner]) -> Site {
-    let owner = |frame: FrameId| owners[frame.index()];
-    let first = |wanted: &dyn Fn(Owner) -> bool| frames.iter().copied().find(|&frame| wanted(owner(frame)));
-    first(&|owner| owner == Owner::User)
-        .or_else(|| first(&|owner| owner.is_python()))
-        .or_else(|| first(&|owner| owner != Owner::Unwinding))
-        .or_else(|| frames.first().copied())
-        .map_or(Site::NoPython, Site::Frame)
+/// What the frames of a snapshot are.
+struct Frames {
+    owners: Vec<Owner>,
+    is_library: Vec<bool>,
+    native: Vec<Option<Kind>>,
+}
+
+/// What a C++ frame is, with the first frame that is the same.
+#[derive(Clone, Copy)]
+struct Kind {
+    is_operator: bool,
+    is_node: bool,
+    first: FrameId,
+}
+
+impl Frames {
+    fn new(snapshot: &Snapshot) -> Self {
+        let mut first = FxHashMap::default();
+        let mut frames = Self { owners: Vec::new(), is_library: Vec::new(), native: Vec::new() };
+        for (id, frame) in snapshot.frames.iter() {
+            let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
+            let owner = folding::owner(name, file);
+            let native = if owner.is_python() { None } else { Native::of(name) };
+            frames.owners.push(owner);
+            frames.is_library.push(folding::is_library(file));
+            frames.native.push(native.map(|native| Kind {
+                is_operator: matches!(native, Native::Operator(_)),
+                is_node: matches!(native, Native::Node(_)),
+                first: *first.entry(native.words()).or_insert(id),
+            }));
+        }
+        frames
+    }
+
+    fn owner(&self, frame: FrameId) -> Owner {
+        self.owners[frame.index()]
+    }
+
+    fn own(&self, stack: &[FrameId]) -> Option<FrameId> {
+        let is_own = |frame: &FrameId| self.owner(*frame) == Owner::User && !self.is_library[frame.index()];
+        stack.iter().copied().find(is_own)
+    }
+
+    fn site(&self, stack: &[FrameId]) -> Site {
+        let first = |wanted: &dyn Fn(Owner) -> bool| stack.iter().position(|&frame| wanted(self.owner(frame)));
+        if let Some(user) = first(&|owner| owner == Owner::User) {
+            return Site::Frame(stack[user]);
+        }
+        let python = first(&Owner::is_python);
+        // A node that PyTorch's own Python runs, as in a checkpoint, says more than that does.
+        let native = || stack[..python.unwrap_or(stack.len())].iter().filter_map(|frame| self.native[frame.index()]);
+        if let Some(node) = native().find(|kind| kind.is_node) {
+            return Site::Native { frame: node.first, forward: None };
+        }
+        if let Some(python) = python {
+            return Site::Frame(stack[python]);
+        }
+        // Of operators that call each other, the outermost was asked for.
+        let engine = native().find(|kind| !kind.is_operator);
+        let found = engine.or_else(|| native().rfind(|kind| kind.is_operator));
+        found.map_or(Site::NoPython, |kind| Site::Native { frame: kind.first, forward: None })
+    }
+
+    /// The site of a profiler's stack: its ranges are functions and operators, whichever ran.
+    fn site_of_ranges(&self, stack: &[FrameId]) -> Site {
+        let first = |wanted: &dyn Fn(Owner) -> bool| stack.iter().copied().find(|&frame| wanted(self.owner(frame)));
+        first(&|owner| owner == Owner::User)
+            .or_else(|| first(&Owner::is_python))
+            .or_else(|| first(&|owner| owner != Owner::Unwinding))
+            .or_else(|| stack.first().copied())
+            .map_or(Site::NoPython, Site::Frame)
+    }
 }
 
 /// Bytes by call site.

@@ -3,6 +3,7 @@
 use highwater_allocator::Settings;
 use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Profile, Segment, Snapshot, StackId, Warnings};
 
+use crate::backward::{ForwardLines, forward_lines};
 use crate::blocks::{BlockSizes, Knowledge, Recording, follow};
 use crate::callsite::{Site, SiteTotal, Sites, totals};
 use crate::category::origin::StackOrigins;
@@ -28,23 +29,82 @@ pub struct Recorded {
     pub truncated: bool,
     /// The file was cut: what is missing are the newest entries.
     pub is_cut: bool,
-    /// Why, if it does not hold the whole run.
+    /// Why, if it does not hold the whole run: as one of the kinds that are told apart.
+    pub cause: Option<Cause>,
+    /// The same in words, with the evidence.
     pub reason: Option<String>,
+}
+
+/// Why a trace does not hold the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Recording began after the program had allocated; or began again, and nothing tells.
+    BegunLate,
+    /// Recording was stopped, which forgets the trace, and begun again: blocks of the first time still have their stacks.
+    BegunAgain,
+    /// The ring buffer was full, so that newer entries took the place of the oldest.
+    Wrapped,
+    /// The file ends early.
+    Cut,
+    /// Frees were not recorded (`skip_actions`).
+    FreesSkipped,
+    /// Neither were segments (`skip_actions`).
+    SegmentsSkipped,
+    /// Only the state at the dump is there.
+    StateOnly,
+}
+
+impl Cause {
+    /// The word in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BegunLate => "begun_late",
+            Self::BegunAgain => "begun_again",
+            Self::Wrapped => "wrapped",
+            Self::Cut => "cut",
+            Self::FreesSkipped => "frees_skipped",
+            Self::SegmentsSkipped => "segments_skipped",
+            Self::StateOnly => "state_only",
+        }
+    }
+
+    /// What to do so that the next recording holds the whole run.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::BegunLate => "call `torch.cuda.memory._record_memory_history()` once, before the first allocation",
+            Self::BegunAgain => {
+                "call `torch.cuda.memory._record_memory_history()` once, before the first allocation, and dump before it is \
+                 called with `enabled=None`: stopping forgets every entry"
+            }
+            Self::Wrapped => {
+                "call `torch.cuda.memory._record_memory_history(max_entries=…)` with room for every entry, or dump earlier"
+            }
+            Self::Cut => "copy the file again, or dump it again",
+            Self::FreesSkipped | Self::SegmentsSkipped => {
+                "call `torch.cuda.memory._record_memory_history()` without `skip_actions`"
+            }
+            Self::StateOnly => {
+                "call `torch.cuda.memory._record_memory_history(enabled=\"all\")` before the first allocation"
+            }
+        }
+    }
 }
 
 impl Recorded {
     /// Whether it holds the run from its start to the dump: then every peak is the program's own.
     pub fn is_whole(&self) -> bool {
-        self.from_start && !self.truncated
+        self.cause.is_none()
     }
 
     /// What the trace would not show, as a fragment; `None` if it is whole.
     pub fn unseen(&self) -> Option<&'static str> {
-        match (self.is_cut, self.is_whole()) {
-            (true, _) => Some("the file is incomplete: a later peak would not be seen"),
-            (false, false) => Some("the recording may not hold the whole run: an earlier peak would not be seen"),
-            (false, true) => None,
-        }
+        Some(match self.cause? {
+            Cause::Cut => "the file is incomplete: a later peak would not be seen",
+            Cause::FreesSkipped => "frees were not recorded: what was freed still counts, and peaks are too high",
+            Cause::BegunLate | Cause::BegunAgain | Cause::Wrapped | Cause::SegmentsSkipped | Cause::StateOnly => {
+                "the recording may not hold the whole run: an earlier peak would not be seen"
+            }
+        })
     }
 }
 
@@ -73,6 +133,8 @@ pub struct DeviceAnalysis<'a> {
     pub by: Total,
     /// Every use of an address.
     pub lifetimes: Lifetimes,
+    /// The forward lines of autograd's nodes, as far as they are known.
+    forward_lines: ForwardLines,
     /// Memory from the driver before the first entry.
     pub segments_before: Vec<ReservedRun>,
     /// Annotated scopes.
@@ -132,7 +194,12 @@ impl<'a> DeviceAnalysis<'a> {
         let end = profile.map_or(dumped, |_| end_of_entries(&timeline));
         let recorded = match profile {
             Some(profile) => recorded_by_profile(profile, device, &lifetimes, is_complete),
-            None => recorded(entries, &lifetimes, &timeline, leads_to_dump),
+            None => {
+                let others = snapshot.devices().into_iter().filter(|&other| other != device);
+                let mut traces = others.filter_map(|other| snapshot.trace(other));
+                let others_have_history = traces.any(has_history);
+                recorded(entries, &lifetimes, &timeline, leads_to_dump, others_have_history)
+            }
         };
         let scopes = scopes(snapshot, device, entries);
         let outline = Outline::new(snapshot, entries, stacks.origins);
@@ -150,6 +217,7 @@ impl<'a> DeviceAnalysis<'a> {
             timeline,
             by,
             lifetimes,
+            forward_lines: forward_lines(snapshot, entries, stacks.sites),
             segments_before,
             scopes,
             iterations,
@@ -270,7 +338,16 @@ impl<'a> DeviceAnalysis<'a> {
             || self.profile.is_some_and(|profile| {
                 lifetime.alloc().is_some_and(|alloc| alloc.get() < preexisting(profile, self.device))
             });
-        if is_from_before && !has_frames(lifetime.stack) { Site::BeforeRecording } else { sites.site(lifetime.stack) }
+        if is_from_before && !has_frames(lifetime.stack) {
+            return Site::BeforeRecording;
+        }
+        match sites.site(lifetime.stack) {
+            Site::Native { frame, forward: None } => {
+                let forward = lifetime.alloc().and_then(|alloc| self.forward_lines.get(&alloc.get()).copied());
+                Site::Native { frame, forward }
+            }
+            site => site,
+        }
     }
 
     /// What is active after an entry, by call site, most requested bytes first.
@@ -337,7 +414,8 @@ fn recorded_by_profile(profile: &Profile, device: u32, lifetimes: &Lifetimes, is
             "memory from before the profile is known only where it was used or freed meanwhile: {known} is shown"
         ))
     };
-    Recorded { from_start, truncated: !is_complete, is_cut: !is_complete, reason }
+    let cause = if is_complete { reason.as_ref().map(|_| Cause::BegunLate) } else { Some(Cause::Cut) };
+    Recorded { from_start, truncated: !is_complete, is_cut: !is_complete, cause, reason }
 }
 
 static NO_ENTRIES: std::sync::LazyLock<EntryTable> = std::sync::LazyLock::new(EntryTable::default);
@@ -367,40 +445,42 @@ fn check_end(timeline: &Timeline<'_>, end: EndTotals, device: u32, warnings: &mu
     }
 }
 
-fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>, leads_to_dump: bool) -> Recorded {
+fn recorded(
+    entries: &EntryTable,
+    lifetimes: &Lifetimes,
+    timeline: &Timeline<'_>,
+    leads_to_dump: bool,
+    others_have_history: bool,
+) -> Recorded {
     let before = lifetimes.at_start();
     let start = timeline.start();
     let from_start = before.is_empty() && start.reserved_bytes == 0;
+    let because = |cause, reason: String| Recorded {
+        from_start,
+        truncated: matches!(cause, Cause::Cut | Cause::Wrapped),
+        is_cut: cause == Cause::Cut,
+        cause: Some(cause),
+        reason: Some(reason),
+    };
     if !leads_to_dump {
-        let reason = "the newest entries are missing from the file".to_owned();
-        return Recorded { from_start, truncated: true, is_cut: true, reason: Some(reason) };
+        return because(Cause::Cut, "the newest entries are missing from the file".to_owned());
+    }
+    if has_history(entries) && frees_are_skipped(entries) {
+        let reason = "the trace holds allocations and no frees (`skip_actions`)";
+        return because(Cause::FreesSkipped, reason.to_owned());
     }
     if from_start {
-        return Recorded { from_start, truncated: false, is_cut: false, reason: None };
+        return Recorded { from_start, truncated: false, is_cut: false, cause: None, reason: None };
     }
-    let lost = before.iter().filter(|lifetime| lifetime.block().is_some() && has_frames(lifetime.stack)).count();
-    let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
-    let full = is_ring_size(entries.len());
     if !has_history(entries) {
-        let reason = "only the state at the dump was recorded, no history".to_owned();
-        return Recorded { from_start, truncated: false, is_cut: false, reason: Some(reason) };
+        let reason = if others_have_history {
+            "other devices have a trace and this one has none: only its state at the dump is known"
+        } else {
+            "only the state at the dump was recorded, no history"
+        };
+        return because(Cause::StateOnly, reason.to_owned());
     }
-    let reserves = |action: &Action| matches!(*action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
-    let (truncated, why) = if before.is_empty() && !entries.actions().iter().any(reserves) {
-        (false, "memory was allocated from segments whose reservation was not recorded (`skip_actions`?)".to_owned())
-    } else if lost > 0 {
-        (
-            true,
-            format!(
-                "the ring buffer wrapped: {} still have the stack of an `alloc` that is gone",
-                counted(lost, "block", "blocks")
-            ),
-        )
-    } else if begins_amid || full {
-        (true, format!("the ring buffer of {} entries seems to have wrapped", count(entries.len())))
-    } else {
-        (false, "recording began after the program had allocated".to_owned())
-    };
+    let (cause, why) = why_not_from_start(entries, before);
     let held = size(start.reserved_bytes);
     let found = if before.is_empty() {
         format!("{held} reserved and nothing allocated")
@@ -408,7 +488,54 @@ fn recorded(entries: &EntryTable, lifetimes: &Lifetimes, timeline: &Timeline<'_>
         let allocations = counted(before.len(), "allocation", "allocations");
         format!("{allocations} with {} requested, and {held} reserved", size(start.requested_bytes))
     };
-    Recorded { from_start, truncated, is_cut: false, reason: Some(format!("{why}; the first entry finds {found}")) }
+    because(cause, format!("{why}; the first entry finds {found}"))
+}
+
+/// Why a trace with a history does not begin with the program.
+///
+/// Two things leave blocks with the stack of an `alloc` that is not in the trace: a ring buffer that wrapped, and recording
+/// that was stopped and begun again. A buffer wraps when it is full, and people choose its size as a round number.
+///
+/// # Source
+/// `spec/snapshot-format.md` sections 1 and 7: stopping clears the trace, and blocks keep their stacks.
+fn why_not_from_start(entries: &EntryTable, before: &[Lifetime]) -> (Cause, String) {
+    let reserves = |action: &Action| matches!(*action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
+    if before.is_empty() && !entries.actions().iter().any(reserves) {
+        let reason = "memory was allocated from segments whose reservation was not recorded (`skip_actions`?)";
+        return (Cause::SegmentsSkipped, reason.to_owned());
+    }
+    let dumped = || before.iter().filter(|lifetime| lifetime.block().is_some());
+    let lost = dumped().filter(|lifetime| has_frames(lifetime.stack)).count();
+    let begins_amid = entries.actions().first() == Some(&Action::FREE_COMPLETED);
+    // Where stacks were recorded, blocks without one were allocated while nothing was: what they tell is no wrapping.
+    let tells_nothing = dumped().next().is_none() || !entries.stacks().iter().any(|&stack| has_frames(stack));
+    let blocks = || counted(lost, "block", "blocks");
+    let have = if lost == 1 { "has" } else { "have" };
+    if is_ring_size(entries.len()) && (lost > 0 || begins_amid || tells_nothing) {
+        let ring = format!("a ring buffer of {} entries wrapped", count(entries.len()));
+        let evidence = if lost > 0 {
+            format!(": {} still {have} the stack of an `alloc` that is gone", blocks())
+        } else {
+            ", by their number".to_owned()
+        };
+        return (Cause::Wrapped, format!("{ring}{evidence}"));
+    }
+    if lost > 0 {
+        let again = "recording was stopped, which forgets its entries, and begun again";
+        return (Cause::BegunAgain, format!("{again}: {} still {have} the stack of the first time", blocks()));
+    }
+    (Cause::BegunLate, "recording began, or began again, after the program had allocated".to_owned())
+}
+
+/// Whether memory is allocated anew where nothing was freed.
+fn frees_are_skipped(entries: &EntryTable) -> bool {
+    let frees = |action: &Action| matches!(*action, Action::FREE_REQUESTED | Action::FREE_COMPLETED);
+    if entries.actions().iter().any(frees) {
+        return false;
+    }
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut allocations = entries.ids().filter(|&id| entries.get(id).action == Action::ALLOC);
+    allocations.any(|id| !seen.insert(entries.get(id).address))
 }
 
 /// Whether a number of entries looks like somebody's `max_entries`.

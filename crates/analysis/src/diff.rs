@@ -54,10 +54,10 @@ pub struct Side {
 }
 
 /// What stands for a call site in every recording: names survive another directory, and a line that moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteName<'a> {
-    /// The words for a site without a frame.
-    pub label: Option<&'static str>,
+    /// The words for a site without a line of its own; of a node, the rest is the line of its forward operator, if known.
+    pub label: Option<&'a str>,
     /// The function.
     pub name: &'a str,
     /// The file: below `site-packages` if it is there, else without its directories.
@@ -77,6 +77,8 @@ pub struct SiteDiff<'a> {
     pub count: Vec<u64>,
     /// The recording and the stack with its frames: of the last that has it.
     pub stack: (usize, StackId),
+    /// The site there.
+    pub there: Site,
 }
 
 impl SiteDiff<'_> {
@@ -154,10 +156,12 @@ fn compare<'a>(
                 bytes: zeros(),
                 count: zeros(),
                 stack: (i, total.stack),
+                there: total.site,
             });
             diff.bytes[i] = diff.bytes[i].saturating_add(total.bytes);
             diff.count[i] += total.count;
             diff.stack = (i, total.stack);
+            diff.there = total.site;
         }
         let sums = device.counted_by_category(side.entry, analysis.snapshot);
         by_category.iter_mut().zip(sums).for_each(|(diff, bytes)| diff.bytes.push(bytes));
@@ -200,7 +204,10 @@ pub(crate) fn name_of(snapshot: &Snapshot, site: Site) -> SiteName<'_> {
             let file = below_packages(snapshot.text(frame.filename));
             SiteName { label: None, name: snapshot.text(frame.name), file, line: frame.line }
         }
-        other => SiteName { label: other.label(), name: "", file: "", line: 0 },
+        other => {
+            let of_line = other.line().map(|line| name_of(snapshot, Site::Frame(line))).unwrap_or_default();
+            SiteName { label: other.label(snapshot), ..of_line }
+        }
     }
 }
 
@@ -230,6 +237,7 @@ fn with_moved_lines(sites: Vec<SiteDiff<'_>>) -> Vec<SiteDiff<'_>> {
                 }
                 if site.stack.0 > last.stack.0 {
                     last.stack = site.stack;
+                    last.there = site.there;
                     last.site = site.site;
                 }
             }
@@ -287,7 +295,7 @@ mod tests {
         let count = bytes.iter().map(|&bytes| u64::from(bytes > 0)).collect();
         let holder = usize::from(bytes[1] > 0);
         let name = SiteName { label: None, name, file: "a.py", line };
-        SiteDiff { site: name, bytes: bytes.to_vec(), count, stack: (holder, StackId::EMPTY) }
+        SiteDiff { site: name, bytes: bytes.to_vec(), count, stack: (holder, StackId::EMPTY), there: Site::NoPython }
     }
 
     #[test]

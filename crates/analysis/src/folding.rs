@@ -85,6 +85,9 @@ pub const RULES: &[Rule] = &[
     rule(Owner::Native, Match::FileEnds(".cpp")),
     rule(Owner::Native, Match::FileEnds(".cc")),
     rule(Owner::Native, Match::FileEnds(".c")),
+    rule(Owner::Native, Match::FileEnds(".cxx")),
+    rule(Owner::Native, Match::FileEnds(".o")),
+    rule(Owner::Native, Match::FileEnds(".S")),
     rule(Owner::Native, Match::FileEnds(".cu")),
     rule(Owner::Native, Match::FileEnds(".cuh")),
     rule(Owner::Native, Match::FileEnds(".h")),
@@ -109,6 +112,15 @@ impl Match {
 /// Whose code a frame with this name and file is.
 pub fn owner(name: &str, filename: &str) -> Owner {
     RULES.iter().find(|rule| rule.matches.holds(name, filename)).map_or(Owner::User, |rule| rule.owner)
+}
+
+/// Directories of what is installed, or fetched with a model: parts of a file's name.
+const LIBRARIES: [&str; 3] = ["-packages/", "-packages\\", "transformers_modules"];
+
+/// Whether a file is a library's rather than the program's own. What was installed in place (`pip install -e`) counts
+/// as the program's: nothing in a path tells.
+pub fn is_library(filename: &str) -> bool {
+    LIBRARIES.iter().any(|part| filename.contains(part))
 }
 
 impl Owner {
@@ -150,6 +162,7 @@ mod tests {
             ("??", "/usr/lib/libc.so.6", Owner::Native),
             ("torch::autograd::Engine::thread_init(int)", "??", Owner::Native),
             ("torch::unwind::unwind()", "??", Owner::Unwinding),
+            ("execute_native_thread_routine", "thread48.o", Owner::Native),
             ("<module>", "/tmp/ipykernel_12/34.py", Owner::User),
         ] {
             assert_eq!(owner(name, file), want, "{name} {file}");

@@ -16,6 +16,7 @@
 //! - Devices are never summed: each has its own [`DeviceAnalysis`].
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 
+mod backward;
 pub mod batch;
 pub mod blocks;
 pub mod budget;
@@ -33,9 +34,11 @@ pub mod growth;
 pub mod initial;
 pub mod iteration;
 pub mod lifetime;
+pub mod native;
 pub mod oom;
 mod outline;
 pub mod phase;
+pub mod place;
 mod repetition;
 pub mod replay;
 mod retries;
@@ -83,7 +86,12 @@ pub struct StackClasses {
 impl StackClasses {
     /// Looks at every stack of a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
-        let sites = callsite::Sites::new(snapshot);
+        Self::with(snapshot, callsite::Lines::default())
+    }
+
+    /// As [`new`](Self::new), with the lines that shall stand for stacks.
+    pub fn with(snapshot: &Snapshot, lines: callsite::Lines) -> Self {
+        let sites = callsite::Sites::with(snapshot, lines);
         let phases = phase::StackPhases::new(snapshot, &sites);
         let origins = category::origin::StackOrigins::new(snapshot, &sites, &phases);
         Self { sites, phases, origins }

@@ -3,7 +3,8 @@
 use crate::Analysis;
 use crate::callsite::Site;
 use crate::device::DeviceAnalysis;
-use crate::findings::{explain, place};
+use crate::findings::explain;
+use crate::place::place_in;
 use crate::units::{count, percent, size};
 
 /// The answer for the device that matters most: one that ran out of memory, else the one with the highest peak.
@@ -95,7 +96,9 @@ fn largest_site(
     let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
     let Some(first) = sites.first().filter(|_| all > 0) else { return String::new() };
     let made = match first.site {
-        Site::Frame(_) => format!("at {}", place(analysis, first.site)),
+        Site::Frame(_) | Site::Native { .. } => {
+            format!("at {}", place_in(analysis.snapshot, &analysis.sites, first.site, first.stack))
+        }
         Site::NoPython => "where no Python ran, as on autograd's threads".to_owned(),
         Site::BeforeRecording if device.has_history() => "before the recording".to_owned(),
         Site::BeforeRecording | Site::NoStack => return String::new(),

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use highwater_analysis::blocks::Knowledge;
+use highwater_analysis::device::Cause;
 use highwater_analysis::iteration::IterationSource;
 use highwater_analysis::phase::Phase;
+use highwater_analysis::place::place;
 use highwater_analysis::view::{CallSiteView, ReportView};
 use highwater_analysis::{Analysis, analyse, view};
-use highwater_snapshot::{Annotation, EntryId, EntryTable, Snapshot, Stage};
+use highwater_snapshot::{Action, Annotation, EntryId, EntryTable, Snapshot, Stage};
 use serde_json::Value;
 
 fn recordings() -> PathBuf {
@@ -72,14 +74,53 @@ fn peaks_and_ends_equal_memory_stats_to_the_byte() {
     }
 }
 
+/// A recording without its first entries, or without some actions.
+fn with_entries(whole: &Snapshot, keeps: impl Fn(EntryId, Action) -> bool) -> Snapshot {
+    let mut part = whole.clone();
+    for trace in &mut part.traces {
+        let mut kept = EntryTable::default();
+        trace.ids().filter(|&id| keeps(id, trace.get(id).action)).for_each(|id| kept.push(trace.get(id)));
+        *trace = kept;
+    }
+    part
+}
+
 #[test]
-fn a_wrapped_ring_is_told_from_a_late_start() {
-    let truncated = open("gpt2_truncated_history");
-    assert!(analyse(&truncated).devices[0].recorded.truncated);
-    let late = open("gpt2_late_recording");
-    let analysis = analyse(&late);
-    assert!(!analysis.devices[0].recorded.truncated);
-    assert!(analysis.devices[0].timeline.start().reserved_bytes > 0);
+fn causes_of_a_recording_that_is_not_whole_are_told_apart() {
+    let wrapped = open("gpt2_truncated_history");
+    let recorded = |snapshot: &Snapshot| {
+        let recorded = analyse(snapshot).devices[0].recorded.clone();
+        (recorded.cause, recorded.truncated)
+    };
+    assert_eq!(recorded(&wrapped), (Some(Cause::Wrapped), true));
+    assert_eq!(recorded(&open("gpt2_late_recording")), (Some(Cause::BegunLate), false));
+    // Blocks keep the stacks of a first recording. The number of entries is nobody's `max_entries`.
+    let again = with_entries(&wrapped, |id, _| id.index() >= 7);
+    assert_eq!(recorded(&again), (Some(Cause::BegunAgain), false));
+    let whole = open("leak_grows");
+    assert_eq!(recorded(&whole), (None, false));
+    let frees = [Action::FREE_REQUESTED, Action::FREE_COMPLETED];
+    let without_frees = with_entries(&whole, |_, action| !frees.contains(&action));
+    assert_eq!(recorded(&without_frees), (Some(Cause::FreesSkipped), false));
+    assert_eq!(recorded(&with_entries(&whole, |_, _| false)), (Some(Cause::StateOnly), false));
+}
+
+#[test]
+fn stacks_of_cpp_are_told_by_the_node_and_its_forward_line() {
+    let snapshot = open("gpt2_cpp_stacks");
+    let analysis = analyse(&snapshot);
+    let device = &analysis.devices[0];
+    let mut nodes = 0;
+    let mut with_line = 0;
+    for lifetime in device.lifetimes.rows.iter().filter(|lifetime| lifetime.alloc().is_some()) {
+        let place = place(&analysis, device.site(lifetime, &analysis.sites));
+        for never in ["??", "CachingAllocator", "_PyEval", "c10::"] {
+            assert!(!place.contains(never), "{place}");
+        }
+        nodes += usize::from(place.contains("Backward0"));
+        with_line += usize::from(place.contains("Backward0, the backward of "));
+    }
+    assert!(nodes > 500 && with_line * 2 > nodes, "{with_line} of {nodes} nodes have a line");
 }
 
 #[test]

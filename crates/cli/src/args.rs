@@ -3,6 +3,7 @@
 //! The options of a command stand in the command's own file.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
     check, completions, diff, doctor, dryrun, estimate, explain, export, live, man, report, run, segments, simulate,
@@ -57,6 +58,37 @@ pub(crate) enum Command {
     Completions(completions::Args),
     /// Print the manual page, or write one page for each command
     Man(man::Args),
+}
+
+/// Which lines stand for allocations.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct SitesArgs {
+    /// Which line to show for an allocation: a library's, the program's own, or both
+    #[arg(long = "sites", value_name = "LINES", value_enum, default_value_t)]
+    lines: ShownLines,
+}
+
+impl SitesArgs {
+    /// Those lines.
+    pub(crate) const fn lines(self) -> Lines {
+        match self.lines {
+            ShownLines::Library => Lines::Library,
+            ShownLines::Own => Lines::Own,
+            ShownLines::Both => Lines::Both,
+        }
+    }
+}
+
+/// A line of a library, of the program, or of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum ShownLines {
+    /// The innermost line that is not PyTorch's
+    Library,
+    /// The innermost line of the program itself, and sums by that line
+    Own,
+    /// The line of the library, and the program's own beside it
+    #[default]
+    Both,
 }
 
 /// For people or for programs.

@@ -1,8 +1,8 @@
 //! Frames and stacks as text and as JSON.
 
-use std::fmt::Write as _;
-
 use highwater_analysis::callsite::{Site, Sites};
+use highwater_analysis::view::PlaceView;
+use highwater_analysis::{Analysis, place};
 use highwater_snapshot::{Frame, Snapshot, StackId};
 use serde::{Serialize, Serializer};
 
@@ -15,45 +15,27 @@ pub(crate) fn short(snapshot: &Snapshot, frame: Frame) -> String {
 
 /// As [`short`], of a frame's parts.
 pub(crate) fn short_of(path: &str, name: &str, line: u64) -> String {
-    describe(path.rsplit(['/', '\\']).next().unwrap_or(path), name, line)
+    printable(&place::short(path, name, line)).into_owned()
 }
 
 /// A frame as `/home/me/train.py:12 step`.
 pub(crate) fn full(snapshot: &Snapshot, frame: Frame) -> String {
-    describe(snapshot.text(frame.filename), snapshot.text(frame.name), frame.line)
+    printable(&place::full(snapshot.text(frame.filename), snapshot.text(frame.name), frame.line)).into_owned()
 }
 
-/// Names what is known: native frames often lack the file, the line, or both.
-fn describe(file: &str, name: &str, line: u64) -> String {
-    let mut text = String::with_capacity(file.len() + name.len() + 8);
-    if !matches!(file, "" | "??") {
-        text.push_str(&printable(file));
-        // Writing to a string does not fail.
-        let _ = match line {
-            0 | u64::MAX => Ok(()),
-            _ if is_shared_object(file) => write!(text, "+{line:#x}"),
-            _ => write!(text, ":{line}"),
-        };
-        text.push(' ');
-    }
-    text.push_str(&printable(name));
-    text
-}
-
-/// Whether the frame of this file was found without symbols: its line is an offset into the file.
-///
-/// # Source
-/// `spec/snapshot-format.md` section 7.2.
-fn is_shared_object(file: &str) -> bool {
-    file.strip_suffix(".so").is_some() || file.contains(".so.")
-}
-
-/// The call site of a stack in a few words: the innermost frame of the user's own code, or why there is none.
+/// The call site of a stack in a few words, or why there is none.
 pub(crate) fn owner(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
-    match sites.site(stack) {
-        Site::Frame(frame) => short(snapshot, snapshot.frames.get(frame)),
-        other => other.label().unwrap_or_default().to_owned(),
-    }
+    printable(&place::stack(snapshot, sites, stack)).into_owned()
+}
+
+/// A call site in words, with a stack of it.
+pub(crate) fn place(analysis: &Analysis<'_>, site: Site, stack: StackId) -> String {
+    printable(&place::place_in(analysis.snapshot, &analysis.sites, site, stack)).into_owned()
+}
+
+/// The words of a document for a call site.
+pub(crate) fn place_of(at: &PlaceView<'_>) -> String {
+    if at.place.is_empty() { "(no stack)".to_owned() } else { printable(&at.place).into_owned() }
 }
 
 /// The frames of a stack as JSON, innermost first.
@@ -87,12 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_says_what_is_known_of_it() {
-        assert_eq!(describe("train.py", "step", 12), "train.py:12 step");
-        assert_eq!(describe("??", "at::empty", 0), "at::empty");
-        assert_eq!(describe("Functions.cpp", "apply", 0), "Functions.cpp apply");
-        assert_eq!(describe("libc.so.6", "??", 0x29d90), "libc.so.6+0x29d90 ??");
-        assert_eq!(describe("a.cpp", "f", u64::MAX), "a.cpp f");
-        assert_eq!(describe("a\x1b[2J.py", "f\n", 1), r"a\u{1b}[2J.py:1 f\n");
+    fn names_from_a_file_do_not_reach_the_terminal_raw() {
+        assert_eq!(short_of("a\x1b[2J.py", "f\n", 1), r"a\u{1b}[2J.py:1 f\n");
     }
 }

@@ -95,7 +95,7 @@ impl Moment {
     pub(crate) fn holdings(self, analysis: &Analysis, device: &DeviceAnalysis) -> Vec<Holding> {
         let mut bytes: HashMap<(StackId, Option<&'static str>), u64> = HashMap::new();
         for lifetime in device.live(self.entry(device)) {
-            let label = device.site(lifetime, &analysis.sites).label();
+            let label = device.site(lifetime, &analysis.sites).absence();
             let sum = bytes.entry((lifetime.stack, label)).or_default();
             *sum = sum.saturating_add(lifetime.requested_bytes);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::Analysis;
+use crate::callsite::Site;
 use crate::category::Category;
 use crate::device::DeviceAnalysis;
 use crate::diff::{SiteName, name_of};
@@ -67,7 +68,7 @@ impl<'a> Sizes<'a> {
                 _ => continue,
             };
             let site = device.site(lifetime, &analysis.sites);
-            if site.label().is_none() {
+            if matches!(site, Site::Frame(_)) {
                 let sum = sums.entry(name_of(analysis.snapshot, site)).or_default();
                 *sum = sum.saturating_add(lifetime.requested_bytes);
             }

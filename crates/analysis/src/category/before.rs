@@ -441,22 +441,30 @@ mod tests {
         assert_eq!(found, of_last);
     }
 
+    /// Two networks that are trained in turns, as they lay on an H200: each large block has a segment of its own.
     #[test]
     fn of_segments_that_look_alike_those_that_lie_together_are_parameters() {
-        let (mut held, base) = (Vec::new(), 1 << 30);
-        let regions: Vec<Region> = (0..6).map(|i| region(base + i * (192 << 20), 192)).collect();
-        for region in &regions {
-            blocks(&mut held, region.address, &[192]);
+        let mut held = Vec::new();
+        let segments: [(u64, u64, &[u64]); 10] = [
+            (0x42c, 192, &[192]),
+            (0x438, 192, &[192]),
+            (0x45c, 192, &[192]),
+            (0x4a2, 192, &[192]),
+            (0x4ae, 192, &[192]),
+            (0x4bc, 20, &[8]),
+            (0x4c2, 192, &[192]),
+            (0x4ce, 20, &[0, 8]),
+            (0x4d0, 20, &[8, 8]),
+            (0x4d8, 20, &[8, 8]),
+        ];
+        for (at, _, sizes) in segments {
+            blocks(&mut held, at << 24, sizes);
         }
-        // A segment of something else between the pair and the rest.
-        let other = region(base + (3 << 30), 20);
-        blocks(&mut held, other.address, &[0, 5]);
-        let last = region(base + (4 << 30), 192);
-        blocks(&mut held, last.address, &[192]);
-        let regions: Vec<Region> = regions.into_iter().chain([other, last]).collect();
-        let wanted: FxHashMap<u64, usize> = [(192 * MIB, 2)].into_iter().collect();
-        let found = parameters(&held, &regions, &wanted, &[vec![192 * MIB, 192 * MIB]]);
-        assert_eq!(found, [false, false, false, false, true, true, false, false]);
+        let regions: Vec<Region> = segments.iter().map(|&(at, total, _)| region(at << 24, total)).collect();
+        let wanted: FxHashMap<u64, usize> = [(192 * MIB, 2), (8 * MIB, 2)].into_iter().collect();
+        let found = parameters(&held, &regions, &wanted, &[vec![192 * MIB, 8 * MIB, 8 * MIB, 192 * MIB]]);
+        let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address >> 24).collect();
+        assert_eq!(addresses, [0x4a2, 0x4ae, 0x4d8, 0x4d8]);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use highwater_snapshot::{EntryId, FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Evidence, Finding, Severity};
-use crate::callsite::Site;
 use crate::category::Category;
 use crate::category::course::Pass;
 use crate::counterfactual::Change;
 use crate::lifetime::Lifetime;
+use crate::place;
 use crate::units::{percent_of, size};
 
 /// Activations below this share of the peak are not worth their recomputation, in percent.
@@ -51,7 +51,7 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     let places: Vec<String> = calls
         .iter()
         .map(|call| {
-            let place = super::place(evidence.analysis, Site::Frame(call.frame));
+            let place = place::frame(evidence.analysis.snapshot, call.frame);
             let times = if calls.len() == 1 { String::new() } else { format!("{} of them ", call.times) };
             format!("{times}called at {place}, each keeps {}", size(call.each_bytes))
         })
@@ -183,6 +183,9 @@ impl CallLines {
     /// The lines of a stack that call modules, outermost first: what tells the way to each, how deep it is, its frame.
     fn of(&self, evidence: &Evidence<'_>, stack: StackId) -> Vec<(u64, usize, FrameId)> {
         let frames = if stack.is_recorded() { evidence.analysis.snapshot.stacks.get(stack) } else { &[] };
+        // Between two lines of Python may stand the C++ that led from one to the other.
+        let is_python = |frame: &FrameId| evidence.analysis.sites.owner(*frame).is_python();
+        let frames: Vec<FrameId> = frames.iter().copied().filter(is_python).collect();
         let mut lines = Vec::new();
         let Some(&(mut called_at)) = frames.last() else { return lines };
         let mut path = 0_u64;

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use highwater_snapshot::{EntryId, Frame, StackId};
 
-use super::place;
 use crate::Analysis;
 use crate::callsite::Site;
 use crate::category::Category;
@@ -13,6 +12,7 @@ use crate::category::course::Pass;
 use crate::counterfactual::{Change, History};
 use crate::device::DeviceAnalysis;
 use crate::lifetime::{Lifetime, number};
+use crate::place::place;
 use crate::timeline::{Peak, Total};
 use crate::units::{counted, size};
 

@@ -2,18 +2,40 @@
 //!
 //! What reference counting frees goes one by one, where its last owner lets go; a list lets go of the newest first. The
 //! collector frees what has piled up in one go, the oldest first, at whatever line it happens to run.
+//!
+//! A program that moves modules to the host, or swaps what its parameters hold, also frees in order. So there has to be
+//! evidence for the collector: what it frees was made in several calls, or by several lines, and nothing else takes the time
+//! or stands on the stack that letting go one by one would.
 
 use highwater_snapshot::{Action, EntryId, FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Evidence, Finding, Severity, place};
+use super::evidence::StackSet;
+use super::{Evidence, Finding, Severity};
 use crate::category::Category;
 use crate::counterfactual::Change;
 use crate::lifetime::{Lifetime, number};
+use crate::place;
 use crate::units::{counted, size};
 
 /// Blocks of one stack that make a pile.
 const MIN_PILE: usize = 3;
+
+/// The collector frees a tensor in some microseconds. A copy to the host, which is waited for, takes longer.
+const MOST_US: i64 = 1000;
+
+/// Functions that let go of tensors themselves: parts of their names, and of their files.
+///
+/// # Source
+/// PyTorch v2.11: `Module._apply` assigns `param.data`; `THPVariable_set_data`; stacks of recordings with C++ frames.
+const LET_GO: [(&str, &str); 6] = [
+    ("_apply", "torch/nn/modules/module.py"),
+    ("zero_grad", "torch/"),
+    ("THPVariable_set_data", ""),
+    ("at::_ops::", ""),
+    ("at::native::", ""),
+    ("torch::autograd::generated::", ""),
+];
 
 /// One finding for all sites.
 pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
@@ -25,9 +47,13 @@ pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
             by_stack.entry(lifetime.stack).or_default().push(lifetime);
         }
     }
+    if by_stack.is_empty() {
+        return None;
+    }
+    let among = Among::of(evidence, &collections, &by_stack);
     let mut piles: Vec<Pile<'_>> = by_stack
         .into_iter()
-        .filter_map(|(stack, lifetimes)| Pile::of(evidence, stack, lifetimes, &collections))
+        .filter_map(|(stack, lifetimes)| Pile::of(evidence, stack, lifetimes, &collections, &among))
         .collect();
     piles.sort_unstable_by_key(|pile| pile.stack);
     let changes: Vec<Change> = piles.iter().flat_map(|pile| pile.without(evidence)).collect();
@@ -42,7 +68,7 @@ pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
          its line makes the next, the peak would be {}",
         counted(collected, "block", "blocks"),
         counted(runs.len(), "run of the collector", "runs of the collector"),
-        place(evidence.analysis, evidence.analysis.sites.site(last)),
+        place::stack(evidence.analysis.snapshot, &evidence.analysis.sites, last),
         evidence.places(largest),
         size(evidence.peak.bytes - saving)
     );
@@ -110,6 +136,55 @@ fn candidates(evidence: &Evidence<'_>, collections: &Collections) -> FxHashSet<S
     candidates
 }
 
+/// What is known of the runs beside their blocks' order.
+struct Among {
+    /// The stacks that let go themselves.
+    let_go: StackSet,
+    /// Frees before each entry.
+    frees: Vec<u32>,
+    /// Of a run, one of the stacks whose blocks it frees, and whether there are more.
+    of_runs: FxHashMap<usize, (StackId, bool)>,
+}
+
+impl Among {
+    fn of(evidence: &Evidence<'_>, collections: &Collections, by_stack: &FxHashMap<StackId, Vec<&Lifetime>>) -> Self {
+        let lets_go = |name: &str, file: &str| {
+            LET_GO.iter().any(|(function, part)| name.contains(function) && file.replace('\\', "/").contains(part))
+        };
+        let mut frees = Vec::with_capacity(evidence.device.entries.len());
+        let mut before = 0;
+        for &action in evidence.device.entries.actions() {
+            frees.push(before);
+            before += u32::from(action == Action::FREE_REQUESTED);
+        }
+        let mut of_runs: FxHashMap<usize, (StackId, bool)> = FxHashMap::default();
+        for (&stack, lifetimes) in by_stack {
+            for run in lifetimes.iter().filter_map(|lifetime| collections.run_of(lifetime)) {
+                of_runs.entry(run).and_modify(|of_run| of_run.1 |= of_run.0 != stack).or_insert((stack, false));
+            }
+        }
+        Self { let_go: evidence.stacks_with(lets_go), frees, of_runs }
+    }
+
+    /// Whether the blocks of a stack that a run frees were made in several calls, or with blocks of other lines.
+    fn has_gathered(&self, run: usize, lifetimes: &[(usize, &Lifetime)]) -> bool {
+        let entry = |lifetime: &Lifetime| lifetime.alloc().map_or(0, EntryId::index);
+        let apart = |pair: &&[(usize, &Lifetime)]| self.frees[entry(pair[0].1)] < self.frees[entry(pair[1].1)];
+        let several = lifetimes.windows(2).filter(apart).count();
+        several * 2 >= lifetimes.len() - 1 || self.of_runs.get(&run).is_some_and(|&(_, more)| more)
+    }
+}
+
+/// Whether frees follow each other as fast as those of the collector; not told where there are no times.
+fn are_quick(evidence: &Evidence<'_>, freed: &[(usize, &Lifetime)]) -> bool {
+    let time = |at: usize| freed.get(at)?.1.free_requested().and_then(|entry| evidence.device.entries.time_us(entry));
+    let between = i64::try_from(freed.len().saturating_sub(1)).unwrap_or(i64::MAX);
+    match (time(0), time(freed.len().saturating_sub(1))) {
+        (Some(first), Some(last)) => last.saturating_sub(first) <= MOST_US.saturating_mul(between),
+        _ => true,
+    }
+}
+
 /// What one line makes and only the collector frees.
 struct Pile<'a> {
     stack: StackId,
@@ -127,6 +202,7 @@ impl<'a> Pile<'a> {
         stack: StackId,
         lifetimes: Vec<&'a Lifetime>,
         collections: &Collections,
+        among: &Among,
     ) -> Option<Self> {
         let mut freed: Vec<(usize, &Lifetime)> = Vec::new();
         for &lifetime in &lifetimes {
@@ -140,7 +216,12 @@ impl<'a> Pile<'a> {
         let of_runs = || freed.chunk_by(|a, b| a.0 == b.0);
         let is_pile = |of_run: &[(usize, &Lifetime)]| {
             let oldest_first = of_run.windows(2).all(|pair| pair[0].1.free_requested() < pair[1].1.free_requested());
-            of_run.len() >= MIN_PILE && oldest_first
+            let run = of_run[0].0;
+            of_run.len() >= MIN_PILE
+                && oldest_first
+                && !among.let_go.has(collections.stacks[run])
+                && are_quick(evidence, of_run)
+                && among.has_gathered(run, of_run)
         };
         let piled: usize = of_runs().filter(|of_run| is_pile(of_run)).map(<[_]>::len).sum();
         let runs: Vec<usize> = of_runs().map(|of_run| of_run[0].0).collect();

@@ -2,10 +2,11 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Evidence, Finding, Severity, place};
+use super::{Evidence, Finding, Severity};
 use crate::callsite::Site;
 use crate::counterfactual::Change;
 use crate::growth::{Growth, is_kept_by_design};
+use crate::place::place;
 use crate::units::{counted, size};
 
 /// Sites that are named.

@@ -25,8 +25,9 @@ use evidence::Evidence;
 use highwater_snapshot::{Profile, ProfileForm};
 pub use out_of_memory::explain;
 
+pub use crate::place::place;
+
 use crate::Analysis;
-use crate::callsite::Site;
 use crate::device::DeviceAnalysis;
 
 /// How much it matters.
@@ -173,16 +174,4 @@ fn holds_of(profile: &Profile, id: &str) -> bool {
         ProfileForm::ChromeTrace => !NOT_OF_TRACES.contains(&id),
         _ => id == "truncated",
     }
-}
-
-/// `train.py:12 step`, the last part of the file's path.
-pub fn place(analysis: &Analysis<'_>, site: Site) -> String {
-    let Site::Frame(id) = site else { return site.label().unwrap_or_default().to_owned() };
-    let frame = analysis.snapshot.frames.get(id);
-    let path = analysis.snapshot.text(frame.filename);
-    if path.is_empty() {
-        return analysis.snapshot.text(frame.name).to_owned();
-    }
-    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
-    format!("{file}:{} {}", frame.line, analysis.snapshot.text(frame.name))
 }

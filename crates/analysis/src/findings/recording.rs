@@ -9,8 +9,7 @@ pub(super) fn truncated(evidence: &Evidence<'_>) -> Option<Finding> {
     if !recorded.truncated {
         return None;
     }
-    let finding = unseen("truncated", evidence)?;
-    Some(if recorded.is_cut { finding.change("copy the file again, or dump it again") } else { finding })
+    unseen("truncated", evidence)
 }
 
 /// The recording began after the program did.
@@ -23,10 +22,10 @@ fn unseen(id: &'static str, evidence: &Evidence<'_>) -> Option<Finding> {
     let unseen = recorded.unseen()?;
     let title = if evidence.device.has_history() { unseen } else { "peaks are not known" };
     let finding = Finding::new(id, Severity::Info, title, recorded.reason.clone().unwrap_or_default());
-    Some(finding.change(
-        "call `torch.cuda.memory._record_memory_history(max_entries=…)` before the first allocation, with room for every \
-         entry",
-    ))
+    Some(match recorded.cause {
+        Some(cause) => finding.change(cause.advice()),
+        None => finding,
+    })
 }
 
 pub(super) fn without_stacks(evidence: &Evidence<'_>) -> Option<Finding> {

@@ -3,7 +3,8 @@
 use highwater_snapshot::EntryId;
 
 use super::{
-    CallSiteView, CategoriesView, FrameView, PinningView, VerdictView, WarningView, call_site_view, frames_of_entry,
+    CallSiteView, CategoriesView, FrameView, PinningView, PlaceView, VerdictView, WarningView, call_site_view,
+    frames_of_entry, place_of_entry,
 };
 use crate::Analysis;
 use crate::explain::{
@@ -220,6 +221,9 @@ pub struct FailureExplainedView<'a> {
     /// What the simulator says of other settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<VerdictView>,
+    /// Where the request was made, in words.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The stack of the request.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -400,6 +404,7 @@ impl<'a> FailureExplainedView<'a> {
             gaps: failure.gaps.map(GapsView::new),
             pinning: failure.pinned.as_ref().map(|pinned| PinningView::new(analysis, pinned)),
             simulation: failure.verdict.as_ref().map(VerdictView::new),
+            at: failure.entry.map(|entry| place_of_entry(analysis, failure.device, entry)).unwrap_or_default(),
             frames: frames.unwrap_or_default(),
         }
     }

@@ -2,11 +2,11 @@
 
 use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, Warning, Warnings};
 
-use super::{FrameView, frames_from_site};
+use super::{FrameView, PlaceView, frames_from_site};
 use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::category::Category;
-use crate::device::DeviceAnalysis;
+use crate::device::{Cause, DeviceAnalysis, Recorded};
 use crate::findings::{Finding, explain, findings_but};
 use crate::fragmentation::Fragmentation;
 use crate::growth::Growth;
@@ -193,10 +193,28 @@ pub struct DeviceView<'a> {
 pub struct RecordedView {
     /// Nothing was there before the first entry.
     pub from_start: bool,
-    /// Entries were lost.
+    /// Entries were lost: the ring buffer wrapped, or the file was cut.
     pub truncated: bool,
-    /// Why, if not from the start.
+    /// Why it does not hold the whole run, by name: see [`Cause::name`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<&'static str>,
+    /// What to do so that the next recording does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<&'static str>,
+    /// Why, in words.
     pub reason: Option<String>,
+}
+
+impl RecordedView {
+    pub(super) fn new(recorded: &Recorded) -> Self {
+        Self {
+            from_start: recorded.from_start,
+            truncated: recorded.truncated,
+            cause: recorded.cause.map(Cause::name),
+            advice: recorded.cause.map(Cause::advice),
+            reason: recorded.reason.clone(),
+        }
+    }
 }
 
 /// The maximum of each total over the recording, and the entry after which it is first reached (null: before the first).
@@ -369,7 +387,10 @@ pub struct CallSiteView<'a> {
     pub count: u64,
     /// The words for it where there is no frame.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub label: Option<&'static str>,
+    pub label: Option<&'a str>,
+    /// The site in words, and whose it is.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The line that stands for it, then its callers, folded to the user's own code.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -486,7 +507,10 @@ pub struct GrowthView<'a> {
     pub counted: usize,
     /// The words for the site where there is no frame.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub label: Option<&'static str>,
+    pub label: Option<&'a str>,
+    /// The site in words, and whose it is.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The line, then its callers.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -514,6 +538,9 @@ pub struct OomView<'a> {
     pub reserved_bytes: u64,
     /// Why it failed, in words.
     pub explanation: String,
+    /// The site in words, and whose it is.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The stack of the request.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -564,11 +591,7 @@ fn device_view<'a>(
     DeviceView {
         device: device.device,
         entries: device.entries.len(),
-        recorded: RecordedView {
-            from_start: device.recorded.from_start,
-            truncated: device.recorded.truncated,
-            reason: device.recorded.reason.clone(),
-        },
+        recorded: RecordedView::new(&device.recorded),
         start: device.timeline.start(),
         end: device.end,
         peak: PeakView::new(&device.timeline),
@@ -618,7 +641,8 @@ pub(super) fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> 
         bytes: total.bytes,
         requested_bytes: total.requested_bytes,
         count: total.count,
-        label: total.site.label(),
+        label: total.site.label(analysis.snapshot),
+        at: PlaceView::new(analysis, total.site, total.stack),
         frames: frames_from_site(analysis, total.site, total.stack),
     }
 }
@@ -676,7 +700,8 @@ fn growth_view<'a>(analysis: &Analysis<'a>, growth: &Growth) -> GrowthView<'a> {
         count: growth.count,
         iterations: growth.iterations,
         counted: growth.counted,
-        label: growth.site.label(),
+        label: growth.site.label(analysis.snapshot),
+        at: PlaceView::new(analysis, growth.site, growth.stack),
         frames: frames_from_site(analysis, growth.site, growth.stack),
     }
 }
@@ -693,6 +718,7 @@ fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutO
         active_bytes: oom.totals.active_bytes,
         reserved_bytes: oom.totals.reserved_bytes,
         explanation: explain(oom),
+        at: PlaceView::new(analysis, analysis.sites.site(oom.stack), oom.stack),
         frames: frames_from_site(analysis, analysis.sites.site(oom.stack), oom.stack),
     }
 }

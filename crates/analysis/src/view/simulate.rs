@@ -3,7 +3,7 @@
 use highwater_allocator::TorchVersion;
 use highwater_snapshot::{EntryId, StackId};
 
-use super::{FrameView, frames_from_site};
+use super::{FrameView, PlaceView, frames_from_site};
 use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::replay::{Difference, Fidelity};
@@ -172,6 +172,9 @@ pub struct FailureView<'a> {
     /// The fewest live blocks without which it would have been served; absent if none would have helped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinning: Option<PinningView<'a>>,
+    /// Where the request was made, in words.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The stack of the request.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -198,6 +201,9 @@ pub struct PinningSiteView<'a> {
     pub requested_bytes: u64,
     /// How many blocks.
     pub count: u64,
+    /// The site in words, and whose it is.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The stack, the site first.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -302,6 +308,9 @@ pub struct SiteView<'a> {
     pub hoisted_saves_bytes: i64,
     /// How much lower it is if they come from a pool of their own.
     pub pooled_saves_bytes: i64,
+    /// The site in words, and whose it is.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// The stack, the site first.
     pub frames: Vec<FrameView<'a>>,
 }
@@ -392,6 +401,7 @@ impl<'a> RunView<'a> {
                     reserved_bytes: failure.reserved_bytes,
                     message: run.message.clone(),
                     pinning: pinned.map(|pinned| PinningView::new(analysis, pinned)),
+                    at: entry.map(|entry| place_of_entry(analysis, study.device, entry)).unwrap_or_default(),
                     frames: entry.map(|entry| frames_of_entry(analysis, study.device, entry)).unwrap_or_default(),
                 };
                 (entry.map(EntryId::get), Some(failure))
@@ -417,9 +427,19 @@ impl<'a> RunView<'a> {
 
 /// The stack of an entry, its call site first.
 pub(super) fn frames_of_entry<'a>(analysis: &Analysis<'a>, device: u32, entry: EntryId) -> Vec<FrameView<'a>> {
-    let entries = analysis.device(device).map(|device| device.entries);
-    let stack = entries.map_or(StackId::MISSING, |entries| entries.stacks()[entry.index()]);
+    let stack = stack_of_entry(analysis, device, entry);
     frames_from_site(analysis, analysis.sites.site(stack), stack)
+}
+
+/// Where an entry's stack comes from.
+pub(super) fn place_of_entry<'a>(analysis: &Analysis<'a>, device: u32, entry: EntryId) -> PlaceView<'a> {
+    let stack = stack_of_entry(analysis, device, entry);
+    PlaceView::new(analysis, analysis.sites.site(stack), stack)
+}
+
+fn stack_of_entry(analysis: &Analysis<'_>, device: u32, entry: EntryId) -> StackId {
+    let entries = analysis.device(device).map(|device| device.entries);
+    entries.map_or(StackId::MISSING, |entries| entries.stacks()[entry.index()])
 }
 
 impl<'a> PinningView<'a> {
@@ -427,6 +447,7 @@ impl<'a> PinningView<'a> {
         let site = |total: &SiteTotal| PinningSiteView {
             requested_bytes: total.bytes,
             count: total.count,
+            at: PlaceView::new(analysis, total.site, total.stack),
             frames: frames_from_site(analysis, total.site, total.stack),
         };
         Self {
@@ -521,6 +542,7 @@ impl<'a> SiteView<'a> {
             requested_bytes: saving.bytes,
             hoisted_saves_bytes: saving.hoisted_saves_bytes,
             pooled_saves_bytes: saving.pooled_saves_bytes,
+            at: PlaceView::new(analysis, saving.site, saving.stack),
             frames: frames_from_site(analysis, saving.site, saving.stack),
         }
     }

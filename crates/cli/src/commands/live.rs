@@ -1,18 +1,16 @@
 //! `highwater live`: who is there at a moment.
 
 use anyhow::Context as _;
-use highwater_analysis::callsite::Site;
 use highwater_analysis::units::percent;
 use highwater_analysis::view;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_snapshot::EntryId;
 
-use crate::args::Format;
+use crate::args::{Format, SitesArgs};
 use crate::frames;
 use crate::input::InputArgs;
 use crate::moment::Moment;
 use crate::output::{Sink, to_stdout, write_json};
-use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
 use crate::units::{count, counted, size};
 
@@ -24,6 +22,8 @@ use crate::units::{count, counted, size};
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    sites: SitesArgs,
     /// The state after this entry: its number, `peak` or `end`
     #[arg(long, value_name = "ENTRY", default_value = "peak")]
     at: Moment,
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 /// # Errors
 /// If the snapshot cannot be read, or the moment is not in it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
+    let (snapshot, classes) = args.input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
     let devices = args.input.devices(&snapshot);
     if args.at_time.is_none() {
@@ -126,7 +126,7 @@ fn site_table(
     for site in sites.iter().take(top) {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
         let share = percent(site.bytes as f64 / all as f64);
-        table.row([size(site.bytes), share, count(site.count), place(analysis, site.site)]);
+        table.row([size(site.bytes), share, count(site.count), frames::place(analysis, site.site, site.stack)]);
     }
     (table, sites.len())
 }
@@ -160,15 +160,8 @@ fn block_table(
             if awaits { "awaiting free" } else { "allocated" }.to_owned(),
             device.decided(row).category.name().replace('_', " "),
             block.alloc().map_or_else(|| "before".to_owned(), |entry| count(entry.index())),
-            place(analysis, device.site(block, &analysis.sites)),
+            frames::place(analysis, device.site(block, &analysis.sites), block.stack),
         ]);
     }
     (table, blocks.len())
-}
-
-fn place(analysis: &Analysis<'_>, site: Site) -> String {
-    match site {
-        Site::Frame(frame) => frames::short(analysis.snapshot, analysis.snapshot.frames.get(frame)),
-        other => printable(other.label().unwrap_or_default()).into_owned(),
-    }
 }

@@ -6,6 +6,7 @@ use highwater_analysis::findings::IDS;
 use highwater_analysis::view::{self, TimingsView};
 use highwater_analysis::{StackClasses, analyse_with};
 
+use crate::args::SitesArgs;
 use crate::input::InputArgs;
 use crate::output::{OutputArgs, write_json};
 use crate::report::{self, Options};
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
+    sites: SitesArgs,
+    #[command(flatten)]
     output: OutputArgs,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -55,8 +58,9 @@ pub(crate) struct Args {
 /// If the snapshot cannot be read or the report cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let (snapshot, (read_secs, classes)) =
-        args.input.read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::new(snapshot)))?;
+    let (snapshot, (read_secs, classes)) = args
+        .input
+        .read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::with(snapshot, args.sites.lines())))?;
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
     let mut report = view::report_but(&analysis, |id| args.ignore.iter().any(|ignored| ignored == id));

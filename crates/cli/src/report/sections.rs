@@ -5,9 +5,7 @@ use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
 use highwater_analysis::units::{duration_us, percent};
 use highwater_analysis::verdict::capitalised;
-use highwater_analysis::view::{
-    CallSiteView, DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView,
-};
+use highwater_analysis::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_snapshot::Setting;
 
 use super::document::{Document, Item, Section};
@@ -206,7 +204,7 @@ fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Optio
     .indented(2)
     .wrapped();
     for site in sites.iter().take(options.top) {
-        table.row([size(site.bytes), share(site.bytes, all), count(site.count), place(site)]);
+        table.row([size(site.bytes), share(site.bytes, all), count(site.count), frames::place_of(&site.at)]);
     }
     section.table(table);
     if sites.len() > options.top {
@@ -219,19 +217,6 @@ fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Optio
         ));
     }
     Some(section)
-}
-
-/// The line, and the line that called it where that is another file.
-fn place(site: &CallSiteView<'_>) -> String {
-    match (site.label, &site.frames[..]) {
-        (Some(label), _) => label.to_owned(),
-        (None, [first, callers @ ..]) => {
-            let caller = callers.iter().find(|frame| frame.filename != first.filename);
-            let from = caller.map_or_else(String::new, |frame| format!(" ← {}", frame_text(frame)));
-            format!("{}{from}", frame_text(first))
-        }
-        (None, []) => "(no stack)".to_owned(),
-    }
 }
 
 fn frame_text(frame: &FrameView<'_>) -> String {
@@ -312,13 +297,12 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     ])
     .indented(2);
     for growth in device.growth.iter().take(options.top) {
-        let place = growth.frames.first().map_or_else(|| growth.label.unwrap_or("(no stack)").to_owned(), frame_text);
         table.row([
             size(growth.bytes_per_iteration),
             size(growth.bytes),
             count(growth.count),
             format!("{} of {}", growth.iterations, growth.counted),
-            place,
+            frames::place_of(&growth.at),
         ]);
     }
     section.table(table);
@@ -396,7 +380,7 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
             size(oom.active_bytes),
             size(oom.reserved_bytes),
             oom.device_free_bytes.map_or_else(|| "-".to_owned(), size),
-            oom.frames.first().map_or_else(|| "(no stack)".to_owned(), frame_text),
+            frames::place_of(&oom.at),
         ]);
     }
     section.table(table);

@@ -24,8 +24,8 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       workspace    33.00 MiB  33.00 MiB                   none
 
          change         A          B   count  where
-      -3.00 GiB  3.00 GiB        0 B  12 → 0  activations.py:66 forward ← modeling_gpt2.py:240 forward
-      -1.50 GiB  1.53 GiB  33.00 MiB   9 → 2  pytorch_utils.py:119 forward ← modeling_gpt2.py:185 forward
+      -3.00 GiB  3.00 GiB        0 B  12 → 0  activations.py:66 forward, from capture.py:117 train
+      -1.50 GiB  1.53 GiB  33.00 MiB   9 → 2  pytorch_utils.py:119 forward, from capture.py:117 train
       … and 21 call sites more; `--top 23` shows all
     ");
 }
@@ -53,8 +53,8 @@ fn two_programs_are_compared_at_their_peaks() {
       unknown      48.00 MiB         0 B    -48.00 MiB  -100.0 %
 
          change    A         B  count  where
-      +1.90 GiB  0 B  1.90 GiB  0 → 4  capture.py:133 linear_forward ← capture.py:353 main
-      +1.86 GiB  0 B  1.86 GiB  0 → 2  capture.py:130 linear_forward ← capture.py:353 main
+      +1.90 GiB  0 B  1.90 GiB  0 → 4  capture.py:133 linear_forward
+      +1.86 GiB  0 B  1.86 GiB  0 → 2  capture.py:130 linear_forward
       … and 7 call sites more; `--top 9` shows all
     ");
 }
@@ -122,8 +122,8 @@ fn two_batch_sizes_make_a_line() {
       workspace        65.00 MiB  65.00 MiB                  none
 
           change          A          B        count  where
-      +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward ← modeling_qwen2.py:296 forward
-       -5.74 GiB  17.25 GiB  11.51 GiB  1,014 → 676  capture.py:146 _seed_qwen ← capture.py:150 <lambda>
+      +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward, from capture.py:144 _seed_qwen
+       -5.74 GiB  17.25 GiB  11.51 GiB  1,014 → 676  capture.py:146 _seed_qwen
       … and 13 call sites more; `--top 15` shows all
 
       Peak by the batch

@@ -9,7 +9,7 @@ fn the_report_gives_the_answer_first() {
     let text = stdout("report oom_gpt2_8gib.pickle.gz");
     let mut lines = text.lines();
     insta::assert_snapshot!(lines.next().unwrap(), @"oom_gpt2_8gib.pickle.gz: 1,337 trace entries of 1 device, 147.40 KiB of pickle protocol 4, torch 2.10 to 2.11");
-    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: 256.00 MiB was asked for with 7.87 GiB reserved, and a limit on this process, of less than 8.12 GiB, refused it: the device still had 128.92 GiB free (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings). The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward.");
+    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: 256.00 MiB was asked for with 7.87 GiB reserved, and a limit on this process, of less than 8.12 GiB, refused it: the device still had 128.92 GiB free (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings). The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward, from capture.py:117 train.");
     for section in [
         "Device 0\n",
         "Device 0: live at the peak, by call site: 7.86 GiB in 375 allocations\n",
@@ -356,4 +356,20 @@ fn the_report_goes_to_a_file_when_asked() {
     assert!(failure(&line).contains("`--force` overwrites it"));
     assert_eq!(run(&format!("{line} --force")).code, 0);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), stdout("report linear_forward.pickle.gz"));
+}
+
+#[test]
+fn the_lines_of_call_sites_can_be_chosen() {
+    let row = |sites: &str| {
+        let text = stdout(&format!("live oom_gpt2_8gib.pickle.gz --top 1 {sites}"));
+        text.lines().find(|line| line.contains(".py:")).expect("a row").trim().to_owned()
+    };
+    assert!(row("").ends_with("activations.py:66 forward, from capture.py:117 train"), "{}", row(""));
+    assert!(row("--sites library").ends_with("activations.py:66 forward"), "{}", row("--sites library"));
+    // All that the model's own line holds is one row.
+    assert!(row("--sites own").ends_with("  capture.py:117 train"), "{}", row("--sites own"));
+    let site = &json("report oom_gpt2_8gib.pickle.gz --format json")["devices"][0]["at_peak"]["call_sites"][0];
+    assert_eq!(site["frames"][0]["line"], 66);
+    assert_eq!(site["own_frame"]["line"], 117);
+    assert_eq!(site["place"], "activations.py:66 forward, from capture.py:117 train");
 }

@@ -4,7 +4,7 @@ import {useSignal} from '@preact/signals';
 import {binary, count, percent} from '../../model/units';
 import * as store from '../../state/store';
 import {EntryLink} from './go';
-import {type CallSite, type DeviceReport, frameWords, queryOf} from './report';
+import {type CallSite, type DeviceReport, placeWords, queryOf} from './report';
 
 /** Rows shown before the rest is summed up. */
 const ROWS = 12;
@@ -88,10 +88,6 @@ export function CallSites({device}: {device: DeviceReport}) {
 function SiteRow({site, all}: {site: CallSite; all: number}) {
   const share = all > 0 ? site.bytes / all : 0;
   const query = queryOf(site);
-  const [own, ...callers] = site.frames;
-  // The next caller in another file says more than one in the same.
-  const caller = callers.find(({filename}) => filename !== own?.filename);
-  const words = site.label ?? (own ? frameWords(own) : '?');
   return (
     <tr title={site.frames.map(({name, filename, line}) => `${filename}:${line} ${name}`).join('\n')}>
       <td class="number bar" style={{'--share': `${share * 100}%`}}>
@@ -109,9 +105,8 @@ function SiteRow({site, all}: {site: CallSite; all: number}) {
             store.view.value = 'timeline';
           }}
         >
-          {words}
+          {placeWords(site)}
         </button>
-        {!site.label && caller && <span class="faint"> ← {frameWords(caller)}</span>}
       </td>
     </tr>
   );

@@ -3,7 +3,7 @@
 import {useSignal} from '@preact/signals';
 import {binary, count} from '../../model/units';
 import {goTo, PlaceButtons} from './go';
-import {type DeviceReport, frameWords, placesOf, type ReportIteration, type ReportPhase} from './report';
+import {type DeviceReport, placesOf, placeWords, type ReportIteration, type ReportPhase} from './report';
 
 /** Rows shown at first, and with each further click. */
 const ROWS = 12;
@@ -147,7 +147,7 @@ function LeftBehind({device}: {device: DeviceReport}) {
               <td class="number">{binary(growth.bytes_per_iteration)}</td>
               <td class="number">{binary(growth.bytes)}</td>
               <td class="number">{count(growth.count)}</td>
-              <td>{growth.label ?? (growth.frames[0] ? frameWords(growth.frames[0]) : '?')}</td>
+              <td>{placeWords(growth)}</td>
             </tr>
           ))}
         </tbody>

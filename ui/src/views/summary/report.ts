@@ -55,6 +55,7 @@ export interface Growth {
   iterations: number;
   counted: number;
   label?: string;
+  place?: string;
   frames: ReportFrame[];
 }
 
@@ -63,6 +64,7 @@ export interface CallSite {
   requested_bytes: number;
   count: number;
   label?: string;
+  place?: string;
   frames: ReportFrame[];
 }
 
@@ -186,6 +188,11 @@ export function frameWords({name, filename, line}: ReportFrame): string {
   const file = filename.split(/[/\\]/).at(-1);
   if (!file || file === '??') return name;
   return line > 0 ? `${name} (${file}:${line})` : `${name} (${file})`;
+}
+
+/** A call site as the program's tables say it: `activations.py:66 forward, from train.py:35 step`. */
+export function placeWords({place, label, frames}: {place?: string; label?: string; frames: ReportFrame[]}): string {
+  return place || label || (frames[0] ? frameWords(frames[0]) : '?');
 }
 
 /** A setting's value, short: a table of one value is that value. */

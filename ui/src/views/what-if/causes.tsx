@@ -3,7 +3,7 @@
 import {binary, count} from '../../model/units';
 import * as store from '../../state/store';
 import {EntryLink} from '../summary/go';
-import {frameWords, queryOf} from '../summary/report';
+import {placeWords, queryOf} from '../summary/report';
 import type {Simulation} from './simulation';
 
 const CAUSES: Record<string, [words: string, hint: string]> = {
@@ -113,7 +113,7 @@ export function LongLived({sites}: Pick<Simulation, 'sites'>) {
                     store.view.value = 'timeline';
                   }}
                 >
-                  {site.frames[0] ? frameWords(site.frames[0]) : '?'}
+                  {placeWords(site)}
                 </button>{' '}
                 <span class="faint">{binary(site.requested_bytes)}</span>
               </td>

@@ -3,7 +3,7 @@
 import {binary, count} from '../../model/units';
 import {Prose} from '../../ui/prose';
 import {EntryLink} from '../summary/go';
-import {frameWords} from '../summary/report';
+import {placeWords} from '../summary/report';
 import {LineSwatch} from './chart';
 import {type Line, lineId} from './lines';
 import {confWords, type SimulatedRun} from './simulation';
@@ -96,22 +96,19 @@ function RunRow({run, line}: {run: SimulatedRun; line: Line | undefined}) {
 function Failure({run}: {run: SimulatedRun}) {
   const {oom} = run;
   if (!oom) return null;
-  const {pinning, frames} = oom;
-  const [site] = frames;
+  const {pinning} = oom;
   return (
     <details class="oom-error">
       <summary>
         {confWords(run.conf)}: {binary(oom.requested_bytes)} asked for
-        {site && ` at ${frameWords(site)}`}
+        {(oom.place || oom.frames[0]) && ` at ${placeWords(oom)}`}
       </summary>
       {pinning && (
         <p>
           {pinning.is_smallest ? 'Without ' : 'Without at most '}
           {count(pinning.count)} {pinning.count === 1 ? 'block' : 'blocks'} of {binary(pinning.bytes)} the request would
           have been served
-          {pinning.call_sites[0]?.frames[0] &&
-            `; the first of them is of ${frameWords(pinning.call_sites[0].frames[0])}`}
-          .
+          {pinning.call_sites[0] && `; the first of them is of ${placeWords(pinning.call_sites[0])}`}.
         </p>
       )}
       <p>

@@ -18,8 +18,14 @@ export interface SimulatedRun {
   oom?: {
     requested_bytes: number;
     message: string;
+    place?: string;
     frames: ReportFrame[];
-    pinning?: {count: number; bytes: number; is_smallest: boolean; call_sites: {frames: ReportFrame[]}[]};
+    pinning?: {
+      count: number;
+      bytes: number;
+      is_smallest: boolean;
+      call_sites: {place?: string; frames: ReportFrame[]}[];
+    };
   };
 }
 
@@ -69,6 +75,7 @@ export interface Simulation {
     requested_bytes: number;
     hoisted_saves_bytes: number;
     pooled_saves_bytes: number;
+    place?: string;
     frames: ReportFrame[];
   }[];
   empty_caches: {entry: number | null; calls: number; device_allocs: number; saved_bytes: number}[];

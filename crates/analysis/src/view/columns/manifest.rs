@@ -231,11 +231,7 @@ pub(super) fn device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Device
         measure: measure.key(),
         knowledge: blocks.knowledge().name(),
         reason: blocks.reason(),
-        recorded: RecordedView {
-            from_start: recorded.from_start,
-            truncated: recorded.truncated,
-            reason: recorded.reason.clone(),
-        },
+        recorded: RecordedView::new(recorded),
         peak: peak(device, measure),
         end_bytes: measure.of(&device.timeline.end()),
         reserved_peak: peak(device, Total::Reserved),

@@ -8,12 +8,26 @@ use crate::Analysis;
 use crate::callsite::{Site, Sites};
 use crate::folding::Owner;
 use crate::lifetime::number;
+use crate::place::place;
 
 /// Stacks that stand for none: "no stack recorded" and "allocated before the recording".
 pub(super) const WITHOUT_STACK: usize = 2;
 
-/// The sites that are no frame, in the order of the labels.
+/// The sites that are no frame, in the order of the labels; nodes and operators come behind them.
 const LABELLED: [Site; 3] = [Site::NoPython, Site::NoStack, Site::BeforeRecording];
+
+/// The sites that are no line of Python, in the order of the labels.
+fn labelled(snapshot: &Snapshot, sites: &Sites) -> Vec<Site> {
+    let mut native: Vec<Site> = snapshot
+        .stacks
+        .iter()
+        .map(|(id, _)| sites.site(id))
+        .filter(|site| matches!(site, Site::Native { .. }))
+        .collect();
+    native.sort_unstable();
+    native.dedup();
+    LABELLED.into_iter().chain(native).collect()
+}
 
 /// The `frames` section: columns, and the strings that they name.
 #[derive(Debug, serde::Serialize)]
@@ -23,7 +37,7 @@ pub(super) struct FramesView<'a> {
     file: Vec<u32>,
     line: Vec<u64>,
     owner: Vec<u8>,
-    labels: Vec<&'static str>,
+    labels: Vec<String>,
 }
 
 impl<'a> FramesView<'a> {
@@ -53,7 +67,7 @@ impl<'a> FramesView<'a> {
         if strings.is_empty() {
             strings.push("");
         }
-        let labels = LABELLED.iter().map(|site| site.label().unwrap_or_default()).collect();
+        let labels = labelled(snapshot, &analysis.sites).into_iter().map(|site| place(analysis, site)).collect();
         Self { strings, name, file, line, owner, labels }
     }
 }
@@ -93,7 +107,8 @@ pub(super) fn stacks(snapshot: &Snapshot, sites: &Sites) -> Vec<(&'static str, S
     let innermost: Vec<u32> = innermost.into_iter().map(|node| node.unwrap_or(nodes)).collect();
     let own_sites = snapshot.stacks.iter().map(|(id, _)| sites.site(id));
     let all_sites = own_sites.chain([Site::NoStack, Site::BeforeRecording]);
-    let site_rows: Vec<u32> = all_sites.map(|site| site_row(snapshot, site)).collect();
+    let labels: HashMap<Site, usize> = labelled(snapshot, sites).into_iter().zip(0..).collect();
+    let site_rows: Vec<u32> = all_sites.map(|site| site_row(snapshot, &labels, site)).collect();
     vec![
         ("node_parent", Section::of_u32(&parents)),
         ("node_frame", Section::of_u32(&frames)),
@@ -103,12 +118,9 @@ pub(super) fn stacks(snapshot: &Snapshot, sites: &Sites) -> Vec<(&'static str, S
 }
 
 /// A frame, or behind the frames one of the labels.
-fn site_row(snapshot: &Snapshot, site: Site) -> u32 {
+fn site_row(snapshot: &Snapshot, labels: &HashMap<Site, usize>, site: Site) -> u32 {
     match site {
         Site::Frame(frame) => frame.get(),
-        labelled => {
-            let label = LABELLED.iter().position(|&known| known == labelled).unwrap_or(0);
-            number(snapshot.frames.len() + label)
-        }
+        labelled => number(snapshot.frames.len() + labels.get(&labelled).copied().unwrap_or(0)),
     }
 }

@@ -10,6 +10,7 @@ use highwater_analysis::budget::{Checked, Measure, check, measure_of, with_toler
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 
 use self::budgets::Budgets;
+use crate::args::SitesArgs;
 use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
 use crate::input::{self, InputArgs};
@@ -38,6 +39,8 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    sites: SitesArgs,
     #[command(flatten)]
     limits: Limits,
     /// What each peak and the growth were in this recording, they may be again
@@ -97,7 +100,7 @@ impl Row {
 /// If a snapshot or the budgets cannot be read, or there is no budget.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let budgets = budgets::gather(args)?;
-    let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
+    let (snapshot, classes) = args.input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
     let mut rows = Vec::new();
     let devices = args.input.devices(&snapshot);

@@ -4,11 +4,10 @@ use std::io::{self, Write};
 
 use highwater_analysis::Analysis;
 use highwater_analysis::budget::{Amount, Largest, Measured};
-use highwater_analysis::callsite::Site;
+use highwater_analysis::place::place;
 use highwater_analysis::units::percent;
 
 use super::Row;
-use crate::frames;
 use crate::output::write_json;
 use crate::units::{count, size};
 
@@ -145,12 +144,5 @@ fn amount(amount: Amount) -> String {
     match amount {
         Amount::Bytes(bytes) => size(bytes),
         Amount::Share(share) => percent(share),
-    }
-}
-
-fn place(analysis: &Analysis<'_>, site: Site) -> String {
-    match site {
-        Site::Frame(frame) => frames::short(analysis.snapshot, analysis.snapshot.frames.get(frame)),
-        other => other.label().unwrap_or_default().to_owned(),
     }
 }

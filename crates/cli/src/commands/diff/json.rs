@@ -2,7 +2,7 @@
 
 use highwater_analysis::batch::{BatchFit, Covers};
 use highwater_analysis::diff::{Moment, Side};
-use highwater_analysis::view::{FrameView, SettingView};
+use highwater_analysis::view::{FrameView, PlaceView, SettingView};
 use highwater_snapshot::EntryId;
 
 use super::{Compared, Comparison, shown_frames};
@@ -101,7 +101,10 @@ struct SiteDiffView<'a> {
     bytes: Vec<u64>,
     count: Vec<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<&'static str>,
+    label: Option<&'a str>,
+    /// The site in words, and whose it is.
+    #[serde(flatten)]
+    at: PlaceView<'a>,
     frames: Vec<FrameView<'a>>,
 }
 
@@ -159,6 +162,7 @@ fn device<'a>(comparison: &'a Comparison<'_>, Compared { at, diff, batch }: &'a 
                 bytes: site.bytes.clone(),
                 count: site.count.clone(),
                 label: site.site.label,
+                at: PlaceView::new(&comparison.analyses[site.stack.0], site.there, site.stack.1),
                 frames: shown_frames(comparison.analyses, site),
             })
             .collect(),

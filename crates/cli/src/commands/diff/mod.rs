@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use highwater_analysis::batch::{BatchFit, NoFit, fit};
 use highwater_analysis::diff::{DeviceDiff, Moment, SettingDiff, SiteDiff, devices, settings};
-use highwater_analysis::view::FrameView;
-use highwater_analysis::{Analysis, analyse};
+use highwater_analysis::view::{self, FrameView};
+use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
 
-use crate::args::Format;
+use crate::args::{Format, SitesArgs};
 use crate::error::Problem;
 use crate::input;
 use crate::output::{to_stdout, write_json};
@@ -51,6 +51,8 @@ pub(crate) struct Args {
     /// Only this device
     #[arg(long, value_name = "N")]
     device: Option<u32>,
+    #[command(flatten)]
+    sites: SitesArgs,
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -112,7 +114,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.events {
         return events::run(args, &snapshots);
     }
-    let analyses: Vec<Analysis<'_>> = snapshots.iter().map(analyse).collect();
+    let analyses: Vec<Analysis<'_>> = snapshots
+        .iter()
+        .map(|snapshot| analyse_with(snapshot, StackClasses::with(snapshot, args.sites.lines())))
+        .collect();
     let names = args.files.iter().map(|file| input::short_name(file)).collect();
     let asked = Asked { at: args.at, device: args.device, rows: args.rows.clone(), capacity_bytes: args.capacity };
     let comparison = Comparison::new(names, &analyses, asked)?;
@@ -196,7 +201,5 @@ fn none_in_common(names: &[String], analyses: &[Analysis<'_>]) -> Problem {
 
 fn shown_frames<'a>(analyses: &'a [Analysis<'_>], site: &SiteDiff<'_>) -> Vec<FrameView<'a>> {
     let (file, stack) = site.stack;
-    let holder = &analyses[file];
-    let shown = holder.sites.shown_frames(holder.snapshot, stack);
-    shown.into_iter().map(|frame| FrameView::new(holder.snapshot, frame)).collect()
+    view::frames_from_site(&analyses[file], site.there, stack)
 }

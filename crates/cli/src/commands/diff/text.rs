@@ -7,7 +7,7 @@ use highwater_analysis::category::Category;
 use highwater_analysis::diff::{DeviceDiff, Moment, SiteDiff};
 use highwater_analysis::view::SettingView;
 
-use super::{Compared, Comparison, batch, shown_frames};
+use super::{Compared, Comparison, batch};
 use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
@@ -145,15 +145,8 @@ fn sites_table(top: usize, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, out
 }
 
 fn place(analyses: &[Analysis<'_>], site: &SiteDiff<'_>) -> String {
-    if let Some(label) = site.site.label {
-        return label.to_owned();
-    }
-    let own = frames::short_of(site.site.file, site.site.name, site.site.line);
-    let callers = shown_frames(analyses, site);
-    match callers.get(1) {
-        Some(caller) => format!("{own} ← {}", frames::short_of(caller.filename, caller.name, caller.line)),
-        None => own,
-    }
+    let (file, stack) = site.stack;
+    frames::place(&analyses[file], site.there, stack)
 }
 
 /// `+14.90 GiB  +52 %`.

@@ -14,7 +14,7 @@ use highwater_analysis::whatif::Memory;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
 
-use crate::args::Format;
+use crate::args::{Format, SitesArgs};
 use crate::error::Problem;
 use crate::output::{to_stdout, write_json};
 use crate::units::{count, counted, parse_size};
@@ -47,6 +47,8 @@ pub(crate) struct Args {
     /// Strip the directories from all paths in the snapshot
     #[arg(long, requires = "file")]
     redact: bool,
+    #[command(flatten)]
+    sites: SitesArgs,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -124,7 +126,7 @@ fn nothing(found: &Found, name: &str) -> Problem {
 }
 
 fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &str) -> anyhow::Result<()> {
-    let classes = StackClasses::new(&snapshot);
+    let classes = StackClasses::with(&snapshot, args.sites.lines());
     crate::input::check_device(name, args.device, &snapshot)?;
     if args.redact {
         snapshot.redact();

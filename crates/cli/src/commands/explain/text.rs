@@ -104,20 +104,15 @@ fn bar(bytes: u64, sum: u64) -> String {
 
 /// What a snapshot shows beside the totals.
 fn write_evidence(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> io::Result<()> {
-    if let Some(frame) = failure.frames.first() {
-        let place = frames::short_of(frame.filename, frame.name, frame.line);
-        writeln!(out, "\nAsked for at {place}")?;
+    if !failure.at.place.is_empty() {
+        writeln!(out, "\nAsked for at {}", frames::place_of(&failure.at))?;
     }
     write_categories(out, failure)?;
     if !failure.call_sites.is_empty() {
         writeln!(out, "\nWhat was live, by call site")?;
         let mut table = Table::new([("", Align::Right), ("", Align::Right), ("", Align::Left)]).indented(2);
         for site in failure.call_sites.iter().take(LISTED) {
-            let place = site.frames.first().map_or_else(
-                || site.label.unwrap_or_default().to_owned(),
-                |frame| frames::short_of(frame.filename, frame.name, frame.line),
-            );
-            table.row([size(site.bytes), counted(site.count, "block", "blocks"), place]);
+            table.row([size(site.bytes), counted(site.count, "block", "blocks"), frames::place_of(&site.at)]);
         }
         table.write(out, terminal_width())?;
         let rest = failure.call_sites.len().saturating_sub(LISTED);
@@ -127,9 +122,9 @@ fn write_evidence(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> i
     }
     let mut sentences: Vec<String> = failure.gaps.iter().filter_map(gaps).collect();
     if let Some(pinning) = &failure.pinning {
-        let from = pinning.call_sites.first().and_then(|site| site.frames.first()).map_or_else(String::new, |frame| {
+        let from = pinning.call_sites.first().map_or_else(String::new, |site| {
             let share = if pinning.call_sites.len() == 1 { "" } else { "most of it " };
-            format!(", {share}from {}", frames::short_of(frame.filename, frame.name, frame.line))
+            format!(", {share}from {}", frames::place_of(&site.at))
         });
         let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
         sentences.push(format!(

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use highwater_analysis::callsite::Sites;
 use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId};
 
-use crate::args::Format;
+use crate::args::{Format, SitesArgs};
 use crate::frames;
 use crate::input::InputArgs;
 use crate::table::{Align, Table};
@@ -28,6 +28,8 @@ const DEFAULT_LIMIT: usize = 100;
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    sites: SitesArgs,
     /// Order of the segments of each pool and stream
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
@@ -65,7 +67,7 @@ impl Args {
 /// # Errors
 /// If the snapshot cannot be read, or the output cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (snapshot, sites) = args.input.read_with(Sites::new)?;
+    let (snapshot, sites) = args.input.read_with(|snapshot| Sites::with(snapshot, args.sites.lines()))?;
     let devices = args.input.devices(&snapshot);
     let maps: Vec<_> = devices.into_iter().map(|device| DeviceMap::new(&snapshot, device, args)).collect();
     match args.format {

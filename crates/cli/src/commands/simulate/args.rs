@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use highwater_allocator::{AddressPolicy, TorchVersion};
 
-use crate::args::Format;
+use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::units::parse_size;
 
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     /// Strip the directories from all paths in the snapshot
     #[arg(long, conflicts_with = "requests")]
     redact: bool,
+    #[command(flatten)]
+    pub(super) sites: SitesArgs,
     /// Replay the recorded settings, and say whether each entry is predicted as it was recorded
     #[arg(long, conflicts_with = "requests")]
     pub(super) verify: bool,

@@ -164,8 +164,8 @@ fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
             settings(&run.conf),
         ]);
         if let Some(failure) = &run.oom {
-            if let Some(frame) = failure.frames.first() {
-                table.below(format!("  at {}", frames::short_of(frame.filename, frame.name, frame.line)));
+            if !failure.at.place.is_empty() {
+                table.below(format!("  at {}", frames::place_of(&failure.at)));
             }
             if let Some(pinning) = &failure.pinning {
                 table.below(format!("  {}", in_the_way(pinning)));
@@ -190,9 +190,9 @@ fn in_the_way(pinning: &PinningView<'_>) -> String {
     let blocks = counted(pinning.count, "block", "blocks");
     let way = if pinning.in_place { "in their place" } else { "as whole segments would have gone back to the driver" };
     let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
-    let most = pinning.call_sites.first().and_then(|site| site.frames.first()).map_or_else(String::new, |frame| {
+    let most = pinning.call_sites.first().map_or_else(String::new, |site| {
         let from = if pinning.call_sites.len() == 1 { "from" } else { "most of their bytes from" };
-        format!(", {from} {}", frames::short_of(frame.filename, frame.name, frame.line))
+        format!(", {from} {}", frames::place_of(&site.at))
     });
     format!("without {blocks} of {}{fewest} it would have been served, {way}{most}", size(pinning.bytes))
 }
@@ -262,9 +262,7 @@ fn write_sites(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> 
     ])
     .indented(2);
     for site in view.sites.iter().filter(worth).take(LISTED) {
-        let frame = site.frames.first();
-        let place = frame
-            .map_or_else(|| "(no stack)".to_owned(), |frame| frames::short_of(frame.filename, frame.name, frame.line));
+        let place = frames::place_of(&site.at);
         table.row([signed(site.hoisted_saves_bytes), signed(site.pooled_saves_bytes), count(site.count), place]);
     }
     table.write(out, terminal_width())

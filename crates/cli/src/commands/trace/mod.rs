@@ -7,7 +7,7 @@ mod text;
 use highwater_analysis::callsite::Sites;
 use highwater_snapshot::{Entry, EntryId, EntryTable, Snapshot};
 
-use crate::args::Format;
+use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::{output, warnings};
 use filter::{Filter, FilterArgs};
@@ -22,6 +22,8 @@ const DEFAULT_LIMIT: usize = 1000;
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    sites: SitesArgs,
     /// Show at most this many entries of each device, the oldest first; 0 for all [default: 1000 as text, all as JSON]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -46,7 +48,7 @@ impl Args {
 /// # Errors
 /// If the snapshot cannot be read, a filter names what is not in it, or the output cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (snapshot, sites) = args.input.read_with(Sites::new)?;
+    let (snapshot, sites) = args.input.read_with(|snapshot| Sites::with(snapshot, args.sites.lines()))?;
     let filter = Filter::new(&args.filter, &snapshot)?;
     let traces: Vec<_> = args
         .input
