@@ -1,5 +1,7 @@
 //! The allocator against real recordings: what it predicts is what the H200 did.
 
+mod made;
+
 use std::path::{Path, PathBuf};
 
 use highwater_allocator::{AddressPolicy, Settings, TorchVersion};
@@ -266,5 +268,63 @@ fn stacks_tell_a_retry_from_an_emptied_cache() {
         assert_eq!(replay.statistics.expect("whole").num_alloc_retries, expected, "{stacks:?}");
         let stats = stats(&snapshot, &analyse(&snapshot).devices[0]);
         assert_eq!(stats.num_alloc_retries, known, "{stacks:?}");
+    }
+}
+
+/// `empty_cache()` releases two segments from before the recording, 20 MiB and then 2 MiB, and where the second lay there is
+/// another segment at the dump.
+fn released_before(small_stream: u32, later: &Segment) -> Snapshot {
+    const MIB: u64 = 1 << 20;
+    const LARGE: u64 = 1 << 41;
+    let mut snapshot = Snapshot::empty();
+    snapshot.streams.push(0x1000);
+    snapshot.pools.push((1, 0));
+    let mut trace = EntryTable::default();
+    for (action, address, size_bytes, stream) in [
+        (Action::SEGMENT_FREE, LARGE, 20 * MIB, 0),
+        (Action::SEGMENT_FREE, later.address, 2 * MIB, small_stream),
+        (Action::SEGMENT_ALLOC, later.address, later.total_bytes, later.stream.get()),
+        (Action::ALLOC, later.address, later.total_bytes, later.stream.get()),
+    ] {
+        let stream = StreamId::new(stream);
+        trace.push(Entry { stream, ..made::entry(action, address, size_bytes) });
+    }
+    snapshot.traces.push(trace);
+    let block = |address, size_bytes, state| Block {
+        address,
+        size_bytes,
+        requested_bytes: size_bytes,
+        state,
+        stack: StackId::EMPTY,
+    };
+    snapshot.blocks.push(block(later.address, later.total_bytes, BlockState::ActiveAllocated));
+    snapshot.segments.push(later.clone());
+    snapshot
+}
+
+#[test]
+fn memory_before_the_recording_is_not_of_the_pool_that_has_its_address_later() {
+    let later = Segment {
+        device: 0,
+        address: 1 << 40,
+        total_bytes: 40 << 20,
+        stream: StreamId::DEFAULT,
+        segment_type: SegmentType::Large,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack: StackId::EMPTY,
+        blocks: 0..1,
+    };
+    let streams = [StreamId::DEFAULT, StreamId::new(1)];
+    for (small_stream, stream, pool) in
+        [(0, streams[0], PoolId::DEFAULT), (1, streams[0], PoolId::DEFAULT), (0, streams[1], PoolId::new(1))]
+    {
+        let snapshot = released_before(small_stream, &Segment { stream, pool, ..later.clone() });
+        let replay = replayed(&snapshot, &recorded_settings(&snapshot, TORCH));
+        assert_eq!(replay.fidelity.first_difference, None, "{small_stream}, {stream:?}, {pool:?}");
+        let [layout] = &replay.program.layouts[..] else { panic!("the sizes of all blocks are known") };
+        let small = layout.segments.iter().find(|segment| segment.address == later.address).expect("it was there");
+        let handle = snapshot.streams[StreamId::new(small_stream).index()];
+        assert_eq!((small.is_small, small.pool, small.stream), (true, 0, handle));
     }
 }
