@@ -328,3 +328,14 @@ fn memory_before_the_recording_is_not_of_the_pool_that_has_its_address_later() {
         assert_eq!((small.is_small, small.pool, small.stream), (true, 0, handle));
     }
 }
+
+#[test]
+fn an_address_where_no_block_can_lie_is_said() {
+    let mut snapshot = Snapshot::empty();
+    let mut trace = EntryTable::default();
+    trace.push(made::entry(Action::ALLOC, (1 << 40) + 8, 4096));
+    snapshot.traces.push(trace);
+    let difference = replayed(&snapshot, &recorded_settings(&snapshot, TORCH)).fidelity.first_difference;
+    let note = difference.expect("it reserves nothing").note;
+    assert!(note.contains("a multiple of 512 bytes"), "{note}");
+}

@@ -119,6 +119,9 @@ const RULES: [Rule; 25] = [
     Rule { id: "no-stacks", find: recording::without_stacks },
 ];
 
+/// Rules that take as long as all others together: each has a thread of its own.
+const SLOW: [&str; 1] = ["allocator-settings"];
+
 /// Every kind of finding; `docs/findings/` has a page for each.
 pub const IDS: [&str; RULES.len()] = {
     let mut ids = [""; RULES.len()];
@@ -141,10 +144,23 @@ pub fn findings_but(
     device: &DeviceAnalysis<'_>,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
-    let evidence = Evidence::new(analysis, device);
-    let rules =
-        RULES.iter().filter(|rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id)));
-    let mut findings: Vec<Finding> = rules.filter_map(|rule| (rule.find)(&evidence)).collect();
+    let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id));
+    let rules: Vec<&Rule> = RULES.iter().filter(is_wanted).collect();
+    let mut findings: Vec<Finding> = std::thread::scope(|scope| {
+        let begin = |rule: &Rule| {
+            let find = rule.find;
+            SLOW.contains(&rule.id).then(|| scope.spawn(move || find(&Evidence::new(analysis, device))))
+        };
+        let begun: Vec<_> = rules.iter().map(|rule| begin(rule)).collect();
+        let evidence = Evidence::new(analysis, device);
+        let found: Vec<_> = std::iter::zip(&rules, &begun)
+            .map(|(rule, begun)| if begun.is_some() { None } else { (rule.find)(&evidence) })
+            .collect();
+        let joined = |begun: std::thread::ScopedJoinHandle<'_, Option<Finding>>| {
+            begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        std::iter::zip(begun, found).filter_map(|(begun, found)| begun.map_or(found, joined)).collect()
+    });
     // The one says what the other asks for.
     if findings.iter().any(|finding| finding.id == "allocator-settings") {
         findings.retain(|finding| finding.id != "reserved-unused");
