@@ -1,5 +1,6 @@
 //! The allocator against real recordings: what it predicts is what the H200 did.
 
+#[expect(dead_code, reason = "random programs are for other tests")]
 mod made;
 
 use std::path::{Path, PathBuf};
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 use highwater_allocator::{AddressPolicy, Settings, TorchVersion};
 use highwater_analysis::replay::{Replay, Step, recorded_settings, replay};
 use highwater_analysis::stats::stats;
-use highwater_analysis::whatif::{Memory, Study};
+use highwater_analysis::whatif::{Confidence, Least, Memory, Study};
 use highwater_analysis::{Analysis, analyse};
 use highwater_snapshot::{
-    Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId, StringId,
+    Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
 };
 use serde_json::Value;
 
@@ -218,18 +219,7 @@ fn released_and_reserved(stacks: [StackId; 2]) -> Snapshot {
         (Action::SEGMENT_ALLOC, 1 << 41, 40 * MIB, request),
         (Action::ALLOC, 1 << 41, 40 * MIB, request),
     ] {
-        trace.push(Entry {
-            action,
-            address,
-            size_bytes,
-            stream: StreamId::DEFAULT,
-            time_us: None,
-            stack,
-            pool: PoolId::MISSING,
-            compile_context: StringId::MISSING,
-            user_metadata: StringId::MISSING,
-            category: StringId::MISSING,
-        });
+        trace.push(Entry { stack, ..made::entry(action, address, size_bytes) });
     }
     snapshot.traces.push(trace);
     snapshot.blocks.push(Block {
@@ -338,4 +328,33 @@ fn an_address_where_no_block_can_lie_is_said() {
     let difference = replayed(&snapshot, &recorded_settings(&snapshot, TORCH)).fidelity.first_difference;
     let note = difference.expect("it reserves nothing").note;
     assert!(note.contains("a multiple of 512 bytes"), "{note}");
+}
+
+#[test]
+fn the_settings_that_reserve_least_are_those_of_runs_to_the_end() {
+    let mut found = 0;
+    for path in recordings() {
+        let snapshot = Snapshot::open(&path).expect("the recording reads");
+        let analysis = analyse(&snapshot);
+        let study = Study::new(&snapshot, &analysis.devices[0], TORCH);
+        let recorded = analysis.devices[0].timeline.reserved_peak().bytes;
+        let peak = |settings: &Settings| {
+            let case = study.case(settings, Memory::Ample);
+            (case.confidence != Confidence::PremiseBroken).then(|| case.run.peak_reserved_bytes())
+        };
+        let candidates = study.candidates();
+        let own = study.case(&candidates[0].1, Memory::Ample).run.peak_reserved_bytes().min(recorded);
+        let peaks = candidates[1..].iter().filter_map(|(conf, settings)| Some((peak(settings)?, conf, settings)));
+        let best = peaks.min_by_key(|&(bytes, ..)| bytes);
+        for percent in [70, 90, 100] {
+            let most = |own: u64| own / 100 * percent;
+            let expected = best.and_then(|(bytes, conf, settings)| {
+                let own_bytes = if settings.expandable_segments { recorded } else { own };
+                (bytes <= most(own_bytes)).then(|| Least { conf: conf.clone(), bytes, own_bytes })
+            });
+            found += usize::from(expected.is_some());
+            assert_eq!(study.least_reserved(recorded, most), expected, "{}", path.display());
+        }
+    }
+    assert!(found > 10, "only {found} of all can be better");
 }

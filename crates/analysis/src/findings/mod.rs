@@ -144,29 +144,40 @@ pub fn findings_but(
     device: &DeviceAnalysis<'_>,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
+    findings_beside(analysis, device, is_left_out, || ()).0
+}
+
+/// As [`findings_but`], with something else that is done while the slow rules run.
+pub fn findings_beside<T>(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    is_left_out: impl Fn(&str) -> bool,
+    meanwhile: impl FnOnce() -> T,
+) -> (Vec<Finding>, T) {
     let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id));
     let rules: Vec<&Rule> = RULES.iter().filter(is_wanted).collect();
-    let mut findings: Vec<Finding> = std::thread::scope(|scope| {
+    let (mut findings, done) = std::thread::scope(|scope| {
         let begin = |rule: &Rule| {
             let find = rule.find;
             SLOW.contains(&rule.id).then(|| scope.spawn(move || find(&Evidence::new(analysis, device))))
         };
         let begun: Vec<_> = rules.iter().map(|rule| begin(rule)).collect();
+        let done = meanwhile();
         let evidence = Evidence::new(analysis, device);
-        let found: Vec<_> = std::iter::zip(&rules, &begun)
-            .map(|(rule, begun)| if begun.is_some() { None } else { (rule.find)(&evidence) })
-            .collect();
-        let joined = |begun: std::thread::ScopedJoinHandle<'_, Option<Finding>>| {
+        let find = |(rule, begun): (&&Rule, &Option<_>)| if begun.is_some() { None } else { (rule.find)(&evidence) };
+        let found: Vec<Option<Finding>> = std::iter::zip(&rules, &begun).map(find).collect();
+        let join = |begun: std::thread::ScopedJoinHandle<'_, Option<Finding>>| {
             begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        std::iter::zip(begun, found).filter_map(|(begun, found)| begun.map_or(found, joined)).collect()
+        let findings = std::iter::zip(begun, found).filter_map(|(begun, found)| begun.map_or(found, join));
+        (findings.collect::<Vec<Finding>>(), done)
     });
     // The one says what the other asks for.
     if findings.iter().any(|finding| finding.id == "allocator-settings") {
         findings.retain(|finding| finding.id != "reserved-unused");
     }
     findings.sort_by_key(|finding| (finding.severity, std::cmp::Reverse(finding.saving_bytes)));
-    findings
+    (findings, done)
 }
 
 /// What does not hold of a profiler's trace: what is said of the allocator, and of how to record.

@@ -249,7 +249,8 @@ impl<'a> Replayer<'a> {
             events: rustc_hash::FxHashMap::default(),
             spare_events: (0..=u16::MAX).rev().collect(),
             program: Program {
-                steps: Vec::with_capacity(columns.actions.len() * 2 / 3),
+                // No entry makes more than one, but for what was there before: so it never moves.
+                steps: Vec::with_capacity(columns.actions.len() + 2 * plan.device.lifetimes.at_start().len()),
                 slots: plan.device.lifetimes.rows.len(),
                 streams: plan.handles.to_vec(),
                 pools: plan.private_pools,
@@ -550,9 +551,6 @@ impl<'a> Replayer<'a> {
 
     /// Why a recording may differ from its replay, by what differs.
     fn explanation(&self, row: usize, predicted: Option<&TraceEntry>) -> String {
-        if !self.plan.device.lifetimes.unrecorded_ends.is_empty() {
-            return "entries are missing from the recording (`skip_actions`?)".to_owned();
-        }
         let recorded = self.columns.actions.get(row).copied();
         let address = self.columns.addresses.get(row).copied().unwrap_or(0);
         if recorded.is_some_and(|action| action != Action::OOM) && !address.is_multiple_of(MIN_BLOCK_BYTES) {
@@ -560,6 +558,9 @@ impl<'a> Replayer<'a> {
                 "every block of PyTorch's allocator lies at a multiple of {MIN_BLOCK_BYTES} bytes, and this address is none: the entry is \
                  not one that the allocator wrote"
             );
+        }
+        if !self.plan.device.lifetimes.unrecorded_ends.is_empty() {
+            return "entries are missing from the recording (`skip_actions`?)".to_owned();
         }
         let note = match (recorded, predicted.map(|entry| entry.action)) {
             (Some(Action::SEGMENT_ALLOC | Action::SEGMENT_MAP), _) => {
