@@ -97,7 +97,7 @@ impl<O: Observer> Follower<'_, O> {
         let source = &run.source;
         Kind {
             is_expandable: source.is_expandable,
-            is_small: run.is_small(&self.rules.settings),
+            is_small: run.is_small(self.rules.settings),
             splitting: self.rules.splitting(source.pool),
             stream: source.stream,
             pool: source.pool,

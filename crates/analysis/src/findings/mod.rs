@@ -157,11 +157,13 @@ pub fn findings_beside<T>(
     let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id));
     let rules: Vec<&Rule> = RULES.iter().filter(is_wanted).collect();
     let (mut findings, done) = std::thread::scope(|scope| {
-        let begin = |rule: &Rule| {
+        // Where no thread can be had, a slow rule is one among the others.
+        let aside = |rule: &Rule| {
             let find = rule.find;
-            SLOW.contains(&rule.id).then(|| scope.spawn(move || find(&Evidence::new(analysis, device))))
+            let thread = SLOW.contains(&rule.id).then(std::thread::Builder::new)?;
+            thread.spawn_scoped(scope, move || find(&Evidence::new(analysis, device))).ok()
         };
-        let begun: Vec<_> = rules.iter().map(|rule| begin(rule)).collect();
+        let begun: Vec<_> = rules.iter().map(|rule| aside(rule)).collect();
         let done = meanwhile();
         let evidence = Evidence::new(analysis, device);
         let find = |(rule, begun): (&&Rule, &Option<_>)| if begun.is_some() { None } else { (rule.find)(&evidence) };
