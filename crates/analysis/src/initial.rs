@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use highwater_allocator::Settings;
+use highwater_allocator::sizes::SMALL_SEGMENT_BYTES;
 use highwater_snapshot::{Action, EntryTable, Place, PoolId, Segment, SegmentType, StreamId, Warnings};
 
 /// One run of memory from the driver.
@@ -13,6 +15,20 @@ pub struct ReservedRun {
     pub bytes: u64,
     /// What kind of memory it is.
     pub source: Source,
+}
+
+impl ReservedRun {
+    /// Whether it is of a small pool. Where the dump does not say, its length does.
+    pub(crate) fn is_small(&self, settings: &Settings) -> bool {
+        match self.source.segment_type {
+            SegmentType::Small => true,
+            SegmentType::Large => false,
+            SegmentType::Unknown if self.source.is_expandable => {
+                !self.bytes.is_multiple_of(settings.large_segment_bytes.max(1))
+            }
+            SegmentType::Unknown => self.bytes == SMALL_SEGMENT_BYTES,
+        }
+    }
 }
 
 /// What kind of memory a run is: runs of different kinds are never one.

@@ -1,14 +1,17 @@
 //! The allocator against real recordings: what it predicts is what the H200 did.
 
+#[expect(dead_code, reason = "random programs are for other tests")]
+mod made;
+
 use std::path::{Path, PathBuf};
 
 use highwater_allocator::{AddressPolicy, Settings, TorchVersion};
 use highwater_analysis::replay::{Replay, Step, recorded_settings, replay};
 use highwater_analysis::stats::stats;
-use highwater_analysis::whatif::{Memory, Study};
+use highwater_analysis::whatif::{Confidence, Least, Memory, Study};
 use highwater_analysis::{Analysis, analyse};
 use highwater_snapshot::{
-    Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId, StringId,
+    Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
 };
 use serde_json::Value;
 
@@ -216,18 +219,7 @@ fn released_and_reserved(stacks: [StackId; 2]) -> Snapshot {
         (Action::SEGMENT_ALLOC, 1 << 41, 40 * MIB, request),
         (Action::ALLOC, 1 << 41, 40 * MIB, request),
     ] {
-        trace.push(Entry {
-            action,
-            address,
-            size_bytes,
-            stream: StreamId::DEFAULT,
-            time_us: None,
-            stack,
-            pool: PoolId::MISSING,
-            compile_context: StringId::MISSING,
-            user_metadata: StringId::MISSING,
-            category: StringId::MISSING,
-        });
+        trace.push(Entry { stack, ..made::entry(action, address, size_bytes) });
     }
     snapshot.traces.push(trace);
     snapshot.blocks.push(Block {
@@ -267,4 +259,102 @@ fn stacks_tell_a_retry_from_an_emptied_cache() {
         let stats = stats(&snapshot, &analyse(&snapshot).devices[0]);
         assert_eq!(stats.num_alloc_retries, known, "{stacks:?}");
     }
+}
+
+/// `empty_cache()` releases two segments from before the recording, 20 MiB and then 2 MiB, and where the second lay there is
+/// another segment at the dump.
+fn released_before(small_stream: u32, later: &Segment) -> Snapshot {
+    const MIB: u64 = 1 << 20;
+    const LARGE: u64 = 1 << 41;
+    let mut snapshot = Snapshot::empty();
+    snapshot.streams.push(0x1000);
+    snapshot.pools.push((1, 0));
+    let mut trace = EntryTable::default();
+    for (action, address, size_bytes, stream) in [
+        (Action::SEGMENT_FREE, LARGE, 20 * MIB, 0),
+        (Action::SEGMENT_FREE, later.address, 2 * MIB, small_stream),
+        (Action::SEGMENT_ALLOC, later.address, later.total_bytes, later.stream.get()),
+        (Action::ALLOC, later.address, later.total_bytes, later.stream.get()),
+    ] {
+        let stream = StreamId::new(stream);
+        trace.push(Entry { stream, ..made::entry(action, address, size_bytes) });
+    }
+    snapshot.traces.push(trace);
+    let block = |address, size_bytes, state| Block {
+        address,
+        size_bytes,
+        requested_bytes: size_bytes,
+        state,
+        stack: StackId::EMPTY,
+    };
+    snapshot.blocks.push(block(later.address, later.total_bytes, BlockState::ActiveAllocated));
+    snapshot.segments.push(later.clone());
+    snapshot
+}
+
+#[test]
+fn memory_before_the_recording_is_not_of_the_pool_that_has_its_address_later() {
+    let later = Segment {
+        device: 0,
+        address: 1 << 40,
+        total_bytes: 40 << 20,
+        stream: StreamId::DEFAULT,
+        segment_type: SegmentType::Large,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack: StackId::EMPTY,
+        blocks: 0..1,
+    };
+    let streams = [StreamId::DEFAULT, StreamId::new(1)];
+    for (small_stream, stream, pool) in
+        [(0, streams[0], PoolId::DEFAULT), (1, streams[0], PoolId::DEFAULT), (0, streams[1], PoolId::new(1))]
+    {
+        let snapshot = released_before(small_stream, &Segment { stream, pool, ..later.clone() });
+        let replay = replayed(&snapshot, &recorded_settings(&snapshot, TORCH));
+        assert_eq!(replay.fidelity.first_difference, None, "{small_stream}, {stream:?}, {pool:?}");
+        let [layout] = &replay.program.layouts[..] else { panic!("the sizes of all blocks are known") };
+        let small = layout.segments.iter().find(|segment| segment.address == later.address).expect("it was there");
+        let handle = snapshot.streams[StreamId::new(small_stream).index()];
+        assert_eq!((small.is_small, small.pool, small.stream), (true, 0, handle));
+    }
+}
+
+#[test]
+fn an_address_where_no_block_can_lie_is_said() {
+    let mut snapshot = Snapshot::empty();
+    let mut trace = EntryTable::default();
+    trace.push(made::entry(Action::ALLOC, (1 << 40) + 8, 4096));
+    snapshot.traces.push(trace);
+    let difference = replayed(&snapshot, &recorded_settings(&snapshot, TORCH)).fidelity.first_difference;
+    let note = difference.expect("it reserves nothing").note;
+    assert!(note.contains("a multiple of 512 bytes"), "{note}");
+}
+
+#[test]
+fn the_settings_that_reserve_least_are_those_of_runs_to_the_end() {
+    let mut found = 0;
+    for path in recordings() {
+        let snapshot = Snapshot::open(&path).expect("the recording reads");
+        let analysis = analyse(&snapshot);
+        let study = Study::new(&snapshot, &analysis.devices[0], TORCH);
+        let recorded = analysis.devices[0].timeline.reserved_peak().bytes;
+        let peak = |settings: &Settings| {
+            let case = study.case(settings, Memory::Ample);
+            (case.confidence != Confidence::PremiseBroken).then(|| case.run.peak_reserved_bytes())
+        };
+        let candidates = study.candidates();
+        let own = study.case(&candidates[0].1, Memory::Ample).run.peak_reserved_bytes().min(recorded);
+        let peaks = candidates[1..].iter().filter_map(|(conf, settings)| Some((peak(settings)?, conf, settings)));
+        let best = peaks.min_by_key(|&(bytes, ..)| bytes);
+        for percent in [70, 90, 100] {
+            let most = |own: u64| own / 100 * percent;
+            let expected = best.and_then(|(bytes, conf, settings)| {
+                let own_bytes = if settings.expandable_segments { recorded } else { own };
+                (bytes <= most(own_bytes)).then(|| Least { conf: conf.clone(), bytes, own_bytes })
+            });
+            found += usize::from(expected.is_some());
+            assert_eq!(study.least_reserved(recorded, most), expected, "{}", path.display());
+        }
+    }
+    assert!(found > 10, "only {found} of all can be better");
 }

@@ -1,7 +1,6 @@
 //! The memory before the first entry: what was reserved, and which blocks were in use.
 
-use highwater_allocator::sizes::SMALL_SEGMENT_BYTES;
-use highwater_snapshot::{PoolId, SegmentType};
+use highwater_snapshot::PoolId;
 
 use super::follow::{Follower, Observer};
 use super::map::{Doubt, Kind, Splitting};
@@ -96,17 +95,9 @@ impl<O: Observer> Follower<'_, O> {
 
     fn kind_before(&self, run: &ReservedRun) -> Kind {
         let source = &run.source;
-        let is_small = match source.segment_type {
-            SegmentType::Small => true,
-            SegmentType::Large => false,
-            SegmentType::Unknown if source.is_expandable => {
-                !run.bytes.is_multiple_of(self.rules.settings.large_segment_bytes.max(1))
-            }
-            SegmentType::Unknown => run.bytes == SMALL_SEGMENT_BYTES,
-        };
         Kind {
             is_expandable: source.is_expandable,
-            is_small,
+            is_small: run.is_small(self.rules.settings),
             splitting: self.rules.splitting(source.pool),
             stream: source.stream,
             pool: source.pool,

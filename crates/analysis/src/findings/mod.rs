@@ -120,6 +120,9 @@ const RULES: [Rule; 25] = [
     Rule { id: "no-stacks", find: recording::without_stacks },
 ];
 
+/// Rules that take as long as all others together: each has a thread of its own.
+const SLOW: [&str; 1] = ["allocator-settings"];
+
 /// Every kind of finding; `docs/findings/` has a page for each.
 pub const IDS: [&str; RULES.len()] = {
     let mut ids = [""; RULES.len()];
@@ -142,16 +145,42 @@ pub fn findings_but(
     device: &DeviceAnalysis<'_>,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
-    let evidence = Evidence::new(analysis, device);
-    let rules =
-        RULES.iter().filter(|rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id)));
-    let mut findings: Vec<Finding> = rules.filter_map(|rule| (rule.find)(&evidence)).collect();
+    findings_beside(analysis, device, is_left_out, || ()).0
+}
+
+/// As [`findings_but`], with something else that is done while the slow rules run.
+pub fn findings_beside<T>(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    is_left_out: impl Fn(&str) -> bool,
+    meanwhile: impl FnOnce() -> T,
+) -> (Vec<Finding>, T) {
+    let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id));
+    let rules: Vec<&Rule> = RULES.iter().filter(is_wanted).collect();
+    let (mut findings, done) = std::thread::scope(|scope| {
+        // Where no thread can be had, a slow rule is one among the others.
+        let aside = |rule: &Rule| {
+            let find = rule.find;
+            let thread = SLOW.contains(&rule.id).then(std::thread::Builder::new)?;
+            thread.spawn_scoped(scope, move || find(&Evidence::new(analysis, device))).ok()
+        };
+        let begun: Vec<_> = rules.iter().map(|rule| aside(rule)).collect();
+        let done = meanwhile();
+        let evidence = Evidence::new(analysis, device);
+        let find = |(rule, begun): (&&Rule, &Option<_>)| if begun.is_some() { None } else { (rule.find)(&evidence) };
+        let found: Vec<Option<Finding>> = std::iter::zip(&rules, &begun).map(find).collect();
+        let join = |begun: std::thread::ScopedJoinHandle<'_, Option<Finding>>| {
+            begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let findings = std::iter::zip(begun, found).filter_map(|(begun, found)| begun.map_or(found, join));
+        (findings.collect::<Vec<Finding>>(), done)
+    });
     // The one says what the other asks for.
     if findings.iter().any(|finding| finding.id == "allocator-settings") {
         findings.retain(|finding| finding.id != "reserved-unused");
     }
     findings.sort_by_key(|finding| (finding.severity, std::cmp::Reverse(finding.saving_bytes)));
-    findings
+    (findings, done)
 }
 
 /// What does not hold of a profiler's trace: what is said of the allocator, and of how to record.

@@ -4,7 +4,7 @@ use super::{Evidence, Finding, Severity};
 use crate::replay::Step;
 use crate::units::size;
 use crate::view::answer::{Replayed, is_asynchronous};
-use crate::whatif::{Confidence, Memory};
+use crate::whatif::Least;
 
 /// Unused memory below this share of what is reserved is not worth the replay, in percent.
 const WORTH_PERCENT: u64 = 10;
@@ -29,18 +29,9 @@ pub(super) fn settings(evidence: &Evidence<'_>) -> Option<Finding> {
     if !study.fidelity.is_exact() || study.program.steps.iter().all(|step| !matches!(step, Step::Alloc { .. })) {
         return None;
     }
-    let candidates = study.candidates();
-    let case = |(conf, settings): &(String, _)| (conf.clone(), study.case(settings, Memory::Ample));
-    let mut cases = candidates.iter().map(case);
-    let (_, own) = cases.next()?;
-    let (conf, best) = cases
-        .filter(|(_, case)| case.confidence != Confidence::PremiseBroken)
-        .min_by_key(|(_, case)| case.run.peak_reserved_bytes())?;
-    let (own_bytes, bytes) = (own.run.peak_reserved_bytes(), best.run.peak_reserved_bytes());
+    let worth = |own: u64| WORTH_BYTES.max(own / 100 * WORTH_PERCENT);
+    let Least { conf, bytes, own_bytes } = study.least_reserved(reserved, |own| own.saturating_sub(worth(own)))?;
     let saving = own_bytes.saturating_sub(bytes);
-    if saving < WORTH_BYTES || saving < own_bytes / 100 * WORTH_PERCENT {
-        return None;
-    }
     let title = format!("{} less would be reserved under other allocator settings", size(saving));
     let detail = format!(
         "replayed under `{conf}`, the recording's reserved peak is {} rather than {}",

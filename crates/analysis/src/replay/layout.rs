@@ -1,13 +1,12 @@
 //! What an allocator held before the first entry of a recording, and where.
 
-use highwater_allocator::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES};
+use highwater_allocator::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES};
 use highwater_allocator::{AdoptedPiece, AdoptedSegment, AdoptedState, Settings};
-use highwater_snapshot::{Action, PoolId, SegmentType, Snapshot, StreamId};
-use rustc_hash::FxHashMap;
+use highwater_snapshot::{PoolId, SegmentType, Snapshot, StreamId};
 
 use super::tape::END_OF_ADDRESSES;
 use crate::device::DeviceAnalysis;
-use crate::initial::ReservedRun;
+use crate::initial::{ReservedRun, Source};
 use crate::lifetime::{Lifetime, number};
 
 /// Segments as they were, and the slots of their blocks.
@@ -48,7 +47,7 @@ pub(super) fn layouts(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings
     if device.recorded.from_start || device.segments_before.is_empty() || !is_on_a_device(&device.segments_before) {
         return Vec::new();
     }
-    let ranges = ranges(snapshot, device);
+    let ranges = ranges(snapshot, device, settings);
     let build = |extreme| Builder { snapshot, device, settings, extreme }.layout(&ranges);
     let (smallest, largest) = (build(Extreme::Smallest), build(Extreme::Largest));
     if smallest == largest { vec![smallest] } else { vec![smallest, largest] }
@@ -74,38 +73,28 @@ struct Range {
     is_expandable: bool,
 }
 
-/// The runs with what is known of each: from the dump, or from the entry that releases it.
-fn ranges(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Vec<Range> {
-    let entries = device.entries;
-    let mut released_by: FxHashMap<u64, usize> = FxHashMap::default();
-    for (row, (&action, &address)) in entries.actions().iter().zip(entries.addresses()).enumerate() {
-        if matches!(action, Action::SEGMENT_FREE | Action::SEGMENT_UNMAP) {
-            released_by.entry(address).or_insert(row);
-        }
-    }
-    let mut at_dump: Vec<_> = snapshot.segments_of(device.device).collect();
-    at_dump.sort_unstable_by_key(|segment| segment.address);
+/// The runs with what is known of each: what the dump says of those that are still there, and of others what the entry says
+/// that releases them. Where a segment was released, its address says nothing: the next one there may be of another pool. But
+/// an expandable segment keeps its addresses, so what is mapped again is of the same pool.
+fn ranges(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Vec<Range> {
+    let mut expandable: Vec<_> = snapshot.segments_of(device.device).filter(|segment| segment.is_expandable).collect();
+    expandable.sort_unstable_by_key(|segment| segment.address);
+    let mapped_again = |run: &ReservedRun| {
+        let index = expandable.partition_point(|segment| segment.address <= run.address).checked_sub(1)?;
+        let segment = expandable[index];
+        let is_released = run.source.is_expandable && run.source.segment_type == SegmentType::Unknown;
+        (is_released && run.address < segment.end() && run.source.stream == segment.stream).then_some(segment)
+    };
     let before = device.segments_before.iter().map(|run| {
-        let index = at_dump.partition_point(|segment| segment.address <= run.address);
-        let segment = index.checked_sub(1).map(|index| at_dump[index]).filter(|segment| run.address < segment.end());
-        let released = released_by.get(&run.address).copied();
-        let unmapped = released.is_some_and(|row| entries.actions()[row] == Action::SEGMENT_UNMAP);
-        let pool = segment.map_or(PoolId::DEFAULT, |segment| segment.pool);
+        let source = mapped_again(run).map_or(run.source, Source::of_segment);
+        let run = ReservedRun { source, ..*run };
         Range {
             address: run.address,
             bytes: run.bytes,
-            stream: match (segment, released) {
-                (Some(segment), _) => segment.stream,
-                (None, Some(row)) => entries.streams()[row],
-                (None, None) => StreamId::DEFAULT,
-            },
-            pool: if pool == PoolId::MISSING { 0 } else { u64::from(pool.get()) },
-            is_small: match segment.map(|segment| segment.segment_type) {
-                Some(SegmentType::Small) => true,
-                Some(SegmentType::Large) => false,
-                _ => run.bytes == SMALL_SEGMENT_BYTES,
-            },
-            is_expandable: segment.map_or(unmapped, |segment| segment.is_expandable),
+            stream: source.stream,
+            pool: if source.pool == PoolId::MISSING { 0 } else { u64::from(source.pool.get()) },
+            is_small: run.is_small(settings),
+            is_expandable: source.is_expandable,
         }
     });
     let is_possible = |range: &Range| range.bytes > 0 && range.address.saturating_add(range.bytes) < END_OF_ADDRESSES;

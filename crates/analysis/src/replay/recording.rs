@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
+use highwater_allocator::sizes::MIN_BLOCK_BYTES;
 use highwater_allocator::{Allocator, BlockId, Failure, PoolFlags, Settings, Statistics, TraceEntry};
 use highwater_snapshot::{Action, EntryId, PoolId, Snapshot};
 
@@ -248,7 +249,8 @@ impl<'a> Replayer<'a> {
             events: rustc_hash::FxHashMap::default(),
             spare_events: (0..=u16::MAX).rev().collect(),
             program: Program {
-                steps: Vec::with_capacity(columns.actions.len() * 2 / 3),
+                // No entry makes more than one, but for what was there before: so it never moves.
+                steps: Vec::with_capacity(columns.actions.len() + 2 * plan.device.lifetimes.at_start().len()),
                 slots: plan.device.lifetimes.rows.len(),
                 streams: plan.handles.to_vec(),
                 pools: plan.private_pools,
@@ -383,27 +385,27 @@ impl<'a> Replayer<'a> {
     /// Finds what led to a group, and takes its steps into the program.
     fn replay_group(&mut self, group: &Group, after: usize) {
         let causes = self.causes(group);
-        let cause = if self.allocator.is_some() { self.try_causes(group, &causes, after) } else { causes[0] };
+        let cause = if self.allocator.is_some() { self.try_causes(group, causes, after) } else { causes[0] };
         self.add_steps(group, cause);
         self.spare_events.extend(group.done_before.iter().chain(&group.done_after));
     }
 
     /// What may have led to a group, the likeliest first.
-    fn causes(&self, group: &Group) -> Vec<Cause> {
+    fn causes(&self, group: &Group) -> &'static [Cause] {
+        use Cause::{EmptyCache, Poll, Request, RequestThatWaited};
         let fails = group.request.is_some_and(|request| self.columns.actions[request] == Action::OOM);
+        let may_have_waited = !group.done_before.is_empty();
         match (group.request, group.releases) {
-            (None, false) => vec![Cause::Poll, Cause::EmptyCache],
-            (None, true) => vec![Cause::EmptyCache],
-            (Some(_), false) if group.done_before.is_empty() || !(fails || group.reserves) => vec![Cause::Request],
-            (Some(_), false) => vec![Cause::Request, Cause::RequestThatWaited],
-            (Some(request), true) => {
-                let mut causes = vec![Cause::Request, Cause::RequestThatWaited, Cause::EmptyCache];
-                causes.retain(|&cause| cause != Cause::RequestThatWaited || !group.done_before.is_empty());
-                if !self.released_for(group, request, fails) {
-                    causes.rotate_right(1);
-                }
-                causes
-            }
+            (None, false) => &[Poll, EmptyCache],
+            (None, true) => &[EmptyCache],
+            (Some(_), false) if !may_have_waited || !(fails || group.reserves) => &[Request],
+            (Some(_), false) => &[Request, RequestThatWaited],
+            (Some(request), true) => match (self.released_for(group, request, fails), may_have_waited) {
+                (true, true) => &[Request, RequestThatWaited, EmptyCache],
+                (true, false) => &[Request, EmptyCache],
+                (false, true) => &[EmptyCache, Request, RequestThatWaited],
+                (false, false) => &[EmptyCache, Request],
+            },
         }
     }
 
@@ -534,7 +536,10 @@ impl<'a> Replayer<'a> {
 
     /// Counts what is equal up to `after`, or parts from the recording.
     fn settle(&mut self, after: usize) {
-        let Cursor { next, unexpected, .. } = self.cursor.borrow().clone();
+        let (next, unexpected) = {
+            let cursor = self.cursor.borrow();
+            (cursor.next, cursor.unexpected)
+        };
         if let Some((row, predicted)) = unexpected {
             let note = self.explanation(row, Some(&predicted));
             self.part(row, Some(predicted), note);
@@ -546,10 +551,17 @@ impl<'a> Replayer<'a> {
 
     /// Why a recording may differ from its replay, by what differs.
     fn explanation(&self, row: usize, predicted: Option<&TraceEntry>) -> String {
+        let recorded = self.columns.actions.get(row).copied();
+        let address = self.columns.addresses.get(row).copied().unwrap_or(0);
+        if recorded.is_some_and(|action| action != Action::OOM) && !address.is_multiple_of(MIN_BLOCK_BYTES) {
+            return format!(
+                "every block of PyTorch's allocator lies at a multiple of {MIN_BLOCK_BYTES} bytes, and this address is none: the entry is \
+                 not one that the allocator wrote"
+            );
+        }
         if !self.plan.device.lifetimes.unrecorded_ends.is_empty() {
             return "entries are missing from the recording (`skip_actions`?)".to_owned();
         }
-        let recorded = self.columns.actions.get(row).copied();
         let note = match (recorded, predicted.map(|entry| entry.action)) {
             (Some(Action::SEGMENT_ALLOC | Action::SEGMENT_MAP), _) => {
                 "the recorded allocator did not find a block that the replay finds: a private pool or a setting that the \

@@ -7,7 +7,7 @@ use crate::Analysis;
 use crate::callsite::SiteTotal;
 use crate::category::Category;
 use crate::device::{Cause, DeviceAnalysis, Recorded};
-use crate::findings::{Finding, explain, findings_but};
+use crate::findings::{Finding, explain, findings_beside};
 use crate::fragmentation::Fragmentation;
 use crate::growth::Growth;
 use crate::iteration::Iteration;
@@ -588,6 +588,8 @@ fn device_view<'a>(
     device: &DeviceAnalysis<'a>,
     is_left_out: &impl Fn(&str) -> bool,
 ) -> DeviceView<'a> {
+    let views = || (at_peak(analysis, device), iteration_views(device, analysis.snapshot));
+    let (findings, (at_peak, iterations)) = findings_beside(analysis, device, is_left_out, views);
     DeviceView {
         device: device.device,
         entries: device.entries.len(),
@@ -596,13 +598,13 @@ fn device_view<'a>(
         end: device.end,
         peak: PeakView::new(&device.timeline),
         block_sizes: BlockSizesView::new(device),
-        at_peak: at_peak(analysis, device),
+        at_peak,
         fragmentation: FragmentationView::new(&device.fragmentation, &device.totals(device.peak().entry)),
         iterations_by: device.iterations.source.name(),
-        iterations: iteration_views(device, analysis.snapshot),
+        iterations,
         growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
         oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
-        findings: findings_but(analysis, device, is_left_out),
+        findings,
     }
 }
 

@@ -5,6 +5,7 @@ pub mod empty_cache;
 pub mod fit;
 pub mod gaps;
 pub mod largest;
+mod least;
 pub mod live;
 pub mod packing;
 pub mod parallel;
@@ -19,6 +20,7 @@ pub mod waterfall;
 
 pub use fit::Fit;
 pub use gaps::Gaps;
+pub use least::Least;
 pub use reserved::Reserved;
 pub use run::{Machine, Outcome, Run, run};
 pub use study::{Case, Confidence, Memory, Study};

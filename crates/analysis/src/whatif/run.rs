@@ -102,6 +102,22 @@ pub fn run(program: &Program, machine: &Machine) -> Run {
     Runner::new(program, machine).run()
 }
 
+/// Runs a program for as long as it holds no more from the driver than `most` says, which may change meanwhile; `None` if it
+/// ever held more.
+pub(super) fn run_within(program: &Program, machine: &Machine, most: impl Fn() -> u64) -> Option<Run> {
+    let mut runner = Runner::new(program, machine);
+    for step in runner.steps() {
+        if runner.reserved_bytes() > most() {
+            return None;
+        }
+        if runner.step(step).is_err() {
+            break;
+        }
+    }
+    let run = runner.finish();
+    (run.peak_reserved_bytes() <= most()).then_some(run)
+}
+
 /// The program is over.
 pub(super) struct Ended;
 

@@ -190,7 +190,8 @@ impl Study {
         Case { run, reserved_range, fitting_orders, confidence, reason }
     }
 
-    fn broken_premise(&self, settings: &Settings, run: &Run) -> Option<String> {
+    /// Why a run does not tell what the program would have done.
+    pub(super) fn broken_premise(&self, settings: &Settings, run: &Run) -> Option<String> {
         if settings.backend == Backend::CudaMallocAsync {
             return Some("`backend:cudaMallocAsync` has no blocks or segments: its memory is the driver's".to_owned());
         }
