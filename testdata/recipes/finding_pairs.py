@@ -121,7 +121,7 @@ def retries(v, it=12):
     """lengths that vary under a limit: the cache is given back inside an allocation (v=1: no limit)"""
     import torch, random; from torch import nn
     random.seed(3); m = nn.Sequential(*[nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512)) for _ in range(8)]).cuda(); o = torch.optim.SGD(m.parameters(), lr=.1)
-    if not v: torch.cuda.set_per_process_memory_fraction(1400 * 2**20 / torch.cuda.get_device_properties(0).total_memory)
+    if not v: torch.cuda.set_per_process_memory_fraction(1000 * 2**20 / torch.cuda.get_device_properties(0).total_memory)
     for i in range(it):
         begin(i); x = torch.randn(random.randrange(2000, 5500), 512, device="cuda"); loss = m(x).square().mean(); loss.backward(); o.step(); o.zero_grad(); del loss
 
@@ -143,13 +143,14 @@ def state_free(v, it=4):
     for i in range(it):
         begin(i); m(torch.randn(16384, 1024, device="cuda")).square().mean().backward(); o.step(); o.zero_grad()
     if v: torch.cuda.empty_cache()
+    return m, o  # there at the dump
 
 def one(out, name, v, style):
     global STYLE; STYLE = style
     import torch
     torch.manual_seed(0)
     if style in ("python", "all"): begin()
-    PROGRAMS[name][0](v); torch.cuda.synchronize(); ss = [torch.cuda.memory_stats(d) for d in range(torch.cuda.device_count())]
+    kept = PROGRAMS[name][0](v); torch.cuda.synchronize(); ss = [torch.cuda.memory_stats(d) for d in range(torch.cuda.device_count())]
     os.makedirs(out, exist_ok=True); p = f"{out}/{name}.{style}.{v}.pickle"; torch.cuda.memory._dump_snapshot(p); raw = open(p, "rb").read(); os.remove(p)
     with gzip.GzipFile(p + ".gz", "wb", compresslevel=9, mtime=0) as f: f.write(raw)
     s = max(ss, key=lambda s: s["allocated_bytes.all.peak"])

@@ -13,15 +13,18 @@ use crate::category::Category;
 use crate::counterfactual::Change;
 use crate::folding::Owner;
 use crate::lifetime::Lifetime;
-use crate::units::{counted, percent_of, size};
+use crate::units::{counted, size};
 
 /// A saving below this share of the peak is not worth a word, in percent.
 const WORTH_PERCENT: u64 = 3;
 
+/// A matrix below such a part of the peak is not looked at: thousands of them would not be worth a word.
+const LEAST_PART: u64 = 1 << 16;
+
 /// Allocations of one function around a softmax that belong to the same attention.
 const AROUND: usize = 16;
 
-/// Kinds of calls that are looked at, by the stack around the function: a program has few.
+/// Sizes of matrices that are looked for in one function: one for each length of a batch.
 const MOST_SIZES: usize = 64;
 
 /// One finding for all layers.
@@ -41,29 +44,22 @@ pub(super) fn in_full(evidence: &Evidence<'_>) -> Option<Finding> {
         .map(|(_, lifetime)| lifetime)
         .collect();
     let in_backward = in_backward(evidence, &calls, &found);
-    let changes: Vec<Change> = matrices
-        .iter()
-        .chain(&in_backward)
-        .map(|l| Change::without(evidence.span(l), evidence.bytes(l)))
-        .collect();
+    let changes: Vec<Change> =
+        matrices.iter().chain(&in_backward).map(|l| Change::without(evidence.span(l), evidence.bytes(l))).collect();
     let saving = evidence.worth(evidence.peak_with(&changes))?;
     if saving < evidence.share_of_peak(WORTH_PERCENT) {
         return None;
     }
-    // What a peak without them would still have of them is told by the layer that keeps most.
     let most = fullest(evidence, &matrices)?;
     let kept: Vec<&&Lifetime> = matrices.iter().filter(|l| l.is_live_after(most)).collect();
     let bytes = kept.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
     let largest = kept.iter().map(|l| l.requested_bytes).max()?;
-    let title = format!("{} at once is attention matrices, made in full", size(bytes));
+    let title = format!("{} at once is attention matrices that are made in full", size(bytes));
     let lines = evidence.places(kept.iter().map(|l| (evidence.site(l), evidence.bytes(l))));
     let detail = format!(
-        "{} of up to {}, a number for every pair of positions in every head: {lines}; without, the peak would be about {} lower, {} of \
-         it",
+        "{} of up to {}, with a number for every pair of positions in every head: {lines}",
         counted(kept.len(), "block", "blocks"),
-        size(largest),
-        size(saving),
-        percent_of(saving, evidence.peak.bytes)
+        size(largest)
     );
     Some(Finding::new("attention-matrices", Severity::Warning, title, detail).saves_about(saving).change(
         "`F.scaled_dot_product_attention(q, k, v, is_causal=True)` (in transformers `attn_implementation=\"sdpa\"`), which makes them \
@@ -77,29 +73,31 @@ fn is_fleeting(evidence: &Evidence<'_>, row: usize) -> bool {
 
 /// Sizes of one matrix: its numbers in 32 or 16 bits, or a mask of bytes.
 fn is_of(sizes: &FxHashSet<u64>, bytes: u64) -> bool {
-    [Some(bytes), bytes.checked_mul(2), bytes.checked_mul(4), (bytes % 2 == 0).then_some(bytes / 2)]
+    [Some(bytes), bytes.checked_mul(2), bytes.checked_mul(4), bytes.is_multiple_of(2).then_some(bytes / 2)]
         .into_iter()
         .flatten()
         .any(|size| sizes.contains(&size))
 }
 
-/// When most of them are there: at the peak, or when the most that overlap it were.
+/// When they are told: at the peak, or as the last of them before it was made.
 fn fullest(evidence: &Evidence<'_>, matrices: &[&Lifetime]) -> Option<EntryId> {
     let peak = evidence.peak.entry?;
     if matrices.iter().any(|l| l.is_live_after(peak)) {
         return Some(peak);
     }
-    let last = matrices.iter().filter(|l| evidence.span(l).start <= peak.index()).next_back()?;
+    let last = matrices.iter().rfind(|l| evidence.span(l).start <= peak.index())?;
     last.alloc()
 }
 
-/// A function that the program calls: stacks that differ in its own line alone have the same.
+/// A function that the program calls: stacks that differ in its own line alone have the same. A number from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Caller(u64);
+struct Caller(usize);
 
 /// What calls what, for each stack.
 struct Calls {
     callers: Vec<Option<Caller>>,
+    /// How many callers there are.
+    count: usize,
     /// Stacks below a softmax, by the names of functions or operators.
     softmax: StackSet,
     /// Stacks of products of batches of matrices, by the names of operators.
@@ -118,25 +116,26 @@ impl Calls {
         let frames: Vec<FrameKind> = snapshot
             .frames
             .iter()
-            .map(|(id, frame)| {
-                FrameKind::new(evidence, id, snapshot.text(frame.name), snapshot.text(frame.filename))
-            })
+            .map(|(id, frame)| FrameKind::new(evidence, id, snapshot.text(frame.name), snapshot.text(frame.filename)))
             .collect();
-        let callers = snapshot.stacks.iter().map(|(_, stack)| caller(stack, &frames)).collect();
+        let mut numbers: FxHashMap<u64, Caller> = FxHashMap::default();
+        let mut callers = Vec::with_capacity(snapshot.stacks.len());
+        for (_, stack) in snapshot.stacks.iter() {
+            let next = Caller(numbers.len());
+            callers.push(caller(stack, &frames).map(|hash| *numbers.entry(hash).or_insert(next)));
+        }
         let innermost = |stack: &[FrameId]| stack.iter().find(|frame| frames[frame.index()].is_python).copied();
-        let direct = snapshot.stacks.iter().map(|(_, stack)| {
-            innermost(stack).is_some_and(|frame| !frames[frame.index()].is_inner)
-        });
+        let direct = snapshot
+            .stacks
+            .iter()
+            .map(|(_, stack)| innermost(stack).is_some_and(|frame| !frames[frame.index()].is_inner));
         let direct: Vec<bool> = direct.collect();
-        let is_softmax = |name: &str, file: &str| {
-            let is_python = FrameKind::is_python_file(file);
-            name.contains("softmax")
-                && !name.contains("log_softmax")
-                && !name.contains("ackward")
-                && (is_python || !name.contains("logsoftmax"))
+        let is_softmax = |name: &str, _: &str| {
+            name.contains("softmax") && !["log_softmax", "logsoftmax", "ackward"].iter().any(|no| name.contains(no))
         };
         Self {
             callers,
+            count: numbers.len(),
             softmax: evidence.stacks_with(is_softmax),
             products: evidence.stacks_with(|name, _| name.contains("bmm") || name.contains("baddbmm")),
             named: evidence.stacks_with(is_attention),
@@ -161,7 +160,7 @@ fn is_attention(name: &str, file: &str) -> bool {
         text.contains("attention") || text.contains("attn")
     };
     let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    FrameKind::is_python_file(file) && (is_so(name) || is_so(last))
+    !name.contains("::") && (is_so(name) || is_so(last))
 }
 
 /// What a frame is to the search for the function that makes a block.
@@ -186,10 +185,6 @@ impl FrameKind {
             line: hash(&id.index()),
         }
     }
-
-    fn is_python_file(file: &str) -> bool {
-        file.ends_with(".py") || file.starts_with('<')
-    }
 }
 
 fn hash(value: &impl std::hash::Hash) -> u64 {
@@ -197,37 +192,38 @@ fn hash(value: &impl std::hash::Hash) -> u64 {
     rustc_hash::FxBuildHasher.hash_one(value)
 }
 
-/// The innermost function of the program's own that is no mere helper, with the lines around it.
-fn caller(stack: &[FrameId], frames: &[FrameKind]) -> Option<Caller> {
+/// The innermost function of the program's own that is no mere helper, with the lines around it: a hash.
+fn caller(stack: &[FrameId], frames: &[FrameKind]) -> Option<u64> {
     let at = stack.iter().position(|frame| !frames[frame.index()].is_inner)?;
     let own = frames[stack[at].index()].function;
-    let outer = stack[at + 1..].iter().fold(0_u64, |path, frame| {
-        (path ^ frames[frame.index()].line).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
-    });
-    Some(Caller(own ^ outer.rotate_left(1)))
+    // What the interpreter does between two functions differs from call to call.
+    let outer = stack[at + 1..].iter().map(|frame| &frames[frame.index()]).filter(|frame| frame.is_python);
+    let outer =
+        outer.fold(0_u64, |path, frame| (path ^ frame.line).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23));
+    Some(own ^ outer.rotate_left(1))
 }
 
 /// The functions that attend, each with the sizes of its matrices.
 fn attentions(evidence: &Evidence<'_>, calls: &Calls) -> FxHashMap<Caller, FxHashSet<u64>> {
-    let mut by_caller: FxHashMap<Caller, Vec<&Lifetime>> = FxHashMap::default();
+    let mut by_caller: Vec<Vec<&Lifetime>> = vec![Vec::new(); calls.count];
     for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| lifetime.alloc().is_some()) {
-        if let Some(caller) = calls.of(lifetime.stack)
+        if let Some(Caller(caller)) = calls.of(lifetime.stack)
             && is_fleeting(evidence, row)
         {
-            by_caller.entry(caller).or_default().push(lifetime);
+            by_caller[caller].push(lifetime);
         }
     }
+    let least = evidence.peak.bytes / LEAST_PART;
     let mut found: FxHashMap<Caller, FxHashSet<u64>> = FxHashMap::default();
-    for (caller, made) in by_caller {
+    for (caller, made) in by_caller.iter().enumerate() {
         let mut sizes: FxHashSet<u64> = FxHashSet::default();
-        for at in 0..made.len() {
-            let bytes = made[at].requested_bytes;
-            if sizes.len() < MOST_SIZES && !sizes.contains(&bytes) && attends(calls, &made, at) {
+        for (at, bytes) in made.iter().map(|lifetime| lifetime.requested_bytes).enumerate() {
+            if bytes >= least && sizes.len() < MOST_SIZES && !sizes.contains(&bytes) && attends(calls, made, at) {
                 sizes.insert(bytes);
             }
         }
         if !sizes.is_empty() {
-            found.insert(caller, sizes);
+            found.insert(Caller(caller), sizes);
         }
     }
     found
@@ -250,7 +246,8 @@ fn attends(calls: &Calls, made: &[&Lifetime], at: usize) -> bool {
     // Without operators' names: a softmax that is a function, of scores that the caller made itself.
     let is_own = |l: &&&Lifetime| calls.is_direct(l.stack) || calls.named.has(l.stack);
     if is_softmax {
-        let has_scores = before.iter().filter(is_own).any(|l| is_alike(l.requested_bytes) && !calls.softmax.has(l.stack));
+        let has_scores =
+            before.iter().filter(is_own).any(|l| is_alike(l.requested_bytes) && !calls.softmax.has(l.stack));
         let has_result = after.iter().filter(is_own).any(|l| l.requested_bytes < bytes && !calls.softmax.has(l.stack));
         return has_scores && has_result;
     }

@@ -25,6 +25,9 @@ fn ends_autocast(name: &str, file: &str) -> bool {
 pub(super) fn cache(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.peak.entry?;
     let ends = evidence.stacks_with(ends_autocast);
+    if ends.is_empty() {
+        return None;
+    }
     let stacks = evidence.device.entries.stacks();
     let is_cached = |lifetime: &Lifetime| {
         let freed = lifetime.free_requested().or(lifetime.free_completed());

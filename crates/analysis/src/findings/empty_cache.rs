@@ -56,8 +56,7 @@ fn calls(evidence: &Evidence<'_>) -> Vec<Call> {
         for row in release.rows.end..end {
             let reserves = matches!(entries.actions()[row], Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
             if reserves && call.again_bytes < call.released_bytes {
-                call.again_bytes =
-                    call.again_bytes.saturating_add(entries.sizes_bytes()[row]).min(call.released_bytes);
+                call.again_bytes = call.again_bytes.saturating_add(entries.sizes_bytes()[row]).min(call.released_bytes);
                 call.reserving += 1;
             }
         }

@@ -35,7 +35,8 @@ pub(super) fn imbalance(evidence: &Evidence<'_>) -> Option<Finding> {
         .into_iter()
         .filter(|held| is_line(held.site))
         .filter_map(|held| {
-            let there = elsewhere.iter().filter_map(|sites| sites.get(&held.site)).copied().fold(0, u64::saturating_add);
+            let there =
+                elsewhere.iter().filter_map(|sites| sites.get(&held.site)).copied().fold(0, u64::saturating_add);
             (there > 0).then_some((held.site, held.bytes, mean(there)))
         })
         .collect();
@@ -56,12 +57,8 @@ pub(super) fn imbalance(evidence: &Evidence<'_>) -> Option<Finding> {
             format!("{} here and {} there at {}", size(here), size(there), place(analysis, site))
         })
         .collect();
-    let title = format!(
-        "device {} holds {}, {others_word} {}",
-        own.device,
-        size(evidence.peak.bytes),
-        size(others_mean)
-    );
+    let title =
+        format!("device {} holds {}, {others_word} {}", own.device, size(evidence.peak.bytes), size(others_mean));
     let detail = format!(
         "at the peak here the same lines hold {}, and {} at most there: {}; {} of this device's peak is above the mean of all",
         size(here),

@@ -51,9 +51,9 @@ pub(super) fn large_tensor(evidence: &Evidence<'_>) -> Option<Finding> {
         return Some(finding.change(change));
     }
     // The same line makes it anew in each iteration.
-    let alike = evidence.of(category).filter(|(_, other)| {
-        other.stack == lifetime.stack && other.requested_bytes >= lifetime.requested_bytes / 2
-    });
+    let alike = evidence
+        .of(category)
+        .filter(|(_, other)| other.stack == lifetime.stack && other.requested_bytes >= lifetime.requested_bytes / 2);
     let part = |bytes: u64| bytes / PARTS * (PARTS - 1);
     let changes: Vec<Change> =
         alike.map(|(_, other)| Change::without(evidence.span(other), part(evidence.bytes(other)))).collect();

@@ -22,7 +22,7 @@ const NEAR: usize = 3;
 /// One finding for all lines that make them.
 pub(super) fn one_hot(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.peak.entry?;
-    let named = evidence.stacks_with(|name, _| name.contains("one_hot"));
+    let named = evidence.stacks_with(makes_one_hot);
     let least = evidence.share_of_peak(WORTH_PERCENT).max(1);
     let rows = &evidence.device.lifetimes.rows;
     let mut lines: FxHashMap<Site, Vec<u64>> = FxHashMap::default();
@@ -38,15 +38,16 @@ pub(super) fn one_hot(evidence: &Evidence<'_>) -> Option<Finding> {
             }
         }
     }
+    if lines.is_empty() {
+        return None;
+    }
     // The line that makes them casts or multiplies them, too.
     let of_lines = rows.iter().enumerate().filter(|&(row, lifetime)| {
         let of = |sizes: &Vec<u64>| {
             let bytes = lifetime.requested_bytes;
             sizes.iter().any(|&size| [size, size / 2, size / 4].contains(&bytes))
         };
-        lifetime.alloc().is_some()
-            && lines.get(&evidence.site(lifetime)).is_some_and(of)
-            && is_fleeting(evidence, row)
+        lifetime.alloc().is_some() && lines.get(&evidence.site(lifetime)).is_some_and(of) && is_fleeting(evidence, row)
     });
     let of_lines: Vec<&Lifetime> = of_lines.map(|(_, lifetime)| lifetime).collect();
     let at_peak: Vec<&&Lifetime> = of_lines.iter().filter(|lifetime| lifetime.is_live_after(peak)).collect();
@@ -63,6 +64,12 @@ pub(super) fn one_hot(evidence: &Evidence<'_>) -> Option<Finding> {
         "leave the classes as indices: `F.cross_entropy(logits, classes)`, `log_probs.gather(-1, classes.unsqueeze(-1))`, or \
          `F.embedding(classes, weight)` for a product with a matrix",
     ))
+}
+
+/// The operator, or a function of the program's own for the same: one that only uses them has a longer name.
+fn makes_one_hot(name: &str, _: &str) -> bool {
+    let is_native = name.contains("::");
+    if is_native { name.contains("one_hot") } else { ["one_hot", "onehot", "to_one_hot", "to_onehot"].contains(&name) }
 }
 
 fn is_fleeting(evidence: &Evidence<'_>, row: usize) -> bool {

@@ -29,9 +29,8 @@ pub(super) fn releases(entries: &EntryTable) -> Vec<Release> {
         while row < actions.len() && gives_back(row) {
             row += 1;
         }
-        let is_request = |action| {
-            matches!(action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP | Action::ALLOC | Action::OOM)
-        };
+        let is_request =
+            |action| matches!(action, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP | Action::ALLOC | Action::OOM);
         releases.push(Release {
             rows: start..row,
             bytes: sizes[start..row].iter().copied().fold(0, u64::saturating_add),
