@@ -42,8 +42,9 @@ fn unused_since_before(evidence: &Evidence<'_>) -> Option<Finding> {
     let before = device.timeline.start().reserved_bytes;
     let active = device.timeline.active_peak();
     let unused = before.saturating_sub(active.bytes);
-    // Given back on the way, it stood in nobody's way.
-    if !is_worth_a_word(unused, before) || device.end.reserved_bytes < before - before / 10 {
+    // What a ring buffer lost is more of the run; and what was given back on the way stood in nobody's way.
+    if device.recorded.truncated || !is_worth_a_word(unused, before) || device.end.reserved_bytes < before - before / 10
+    {
         return None;
     }
     let title = format!("{} was reserved before the recording began, and is not used in it", size(unused));

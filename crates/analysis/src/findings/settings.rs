@@ -35,6 +35,10 @@ pub(super) fn settings(evidence: &Evidence<'_>) -> Option<Finding> {
     if device.recorded.is_cut || is_small || requests > MOST_REQUESTS || is_asynchronous(evidence.analysis) {
         return None;
     }
+    // From what contradicts itself, there is no layout to begin with.
+    if !device.recorded.is_whole() && device.blocks().contradictions() > 0 {
+        return None;
+    }
     let study = Replayed::new(evidence.analysis, device, None).study;
     if !study.fidelity.is_exact() || study.program.steps.iter().all(|step| !matches!(step, Step::Alloc { .. })) {
         return None;
