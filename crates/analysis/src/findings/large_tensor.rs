@@ -24,6 +24,10 @@ pub(super) fn large_tensor(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let lifetime = &device.lifetimes.rows[row];
     let category = device.decided(row).category;
+    // Of weights that nothing trains, another finding says more.
+    if category == Category::Parameter && super::weights::frozen(evidence).is_some() {
+        return None;
+    }
     let title = format!("one tensor of {} is {} of the peak", size(bytes), percent_of(bytes, evidence.peak.bytes));
     let kind = match category {
         Category::Parameter => "a weight or buffer, ",
@@ -36,7 +40,7 @@ pub(super) fn large_tensor(evidence: &Evidence<'_>) -> Option<Finding> {
         Category::Unknown => "",
     };
     let detail = format!(
-        "{kind}made at {}; no allocator setting makes room for it unless so much is free in one piece",
+        "{kind}made at {}; it needs as much free memory in one piece",
         place(evidence.analysis, evidence.site(lifetime))
     );
     let finding = Finding::new("large-tensor", Severity::Info, title, detail);
