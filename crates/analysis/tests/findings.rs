@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use highwater_analysis::findings::{self, Finding, IDS};
+use highwater_analysis::units::size;
 use highwater_analysis::view::answer::Replayed;
 use highwater_analysis::whatif::Memory;
 use highwater_analysis::{Analysis, analyse};
@@ -22,10 +23,17 @@ fn findings_of(analysis: &Analysis<'_>) -> Vec<Finding> {
 
 /// What the change brought, in bytes of the allocated peak.
 fn measured(name: &str) -> u64 {
+    measured_of(name, "peak_allocated")
+}
+
+/// What the change brought, of one of the measurements. Recordings of one program in other styles have its name and the style.
+fn measured_of(name: &str, what: &str) -> u64 {
     let json = std::fs::read(testdata().join("findings/measured.json")).expect("the measurements are there");
     let json: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
-    let peak = |side: &str| json[name][side]["peak_allocated"].as_u64().expect("a number");
-    peak("with").saturating_sub(peak("without"))
+    let styles = ["_all", "_late"].into_iter().filter_map(|style| name.strip_suffix(style));
+    let program = styles.chain([name]).find(|&program| json.get(program).is_some()).expect("it was measured");
+    let of = |side: &str| json[program][side][what].as_u64().expect("a number");
+    of("with").saturating_sub(of("without"))
 }
 
 /// A saving is within so many percent of what was measured.
@@ -96,6 +104,130 @@ fn estimates_are_near_what_was_measured() {
     assert_found("logits_llama_bf16", "logits-copies", 10);
     assert_found("logits_own_fp32", "logits-copies", 30);
     assert_found("autocast_resnet", "mixed-precision", 10);
+}
+
+#[test]
+fn attention_in_full_costs_what_was_measured() {
+    // With Python stacks alone, with operators' names, and begun amid the run.
+    for name in ["attention_own", "attention_own_all", "attention_own_late"] {
+        assert_found(name, "attention-matrices", 5);
+    }
+    assert_found("attention_functions", "attention-matrices", 2);
+    assert_found("attention_functions_all", "attention-matrices", 5);
+    assert_found("attention_weights", "attention-matrices", 5);
+    assert_found("attention_weights_all", "attention-matrices", 5);
+}
+
+#[test]
+fn one_hot_rows_cost_what_was_measured() {
+    for name in ["one_hot_loss", "one_hot_loss_all", "one_hot_loss_late"] {
+        assert_found(name, "one-hot", 2);
+    }
+    // Without names, a cast of 64-bit numbers may be one of random integers.
+    assert_found("one_hot_embedding_all", "one-hot", 2);
+}
+
+#[test]
+fn copies_that_autocast_keeps_cost_what_was_measured() {
+    for name in ["autocast_cache", "autocast_cache_all", "autocast_cache_late"] {
+        assert_found(name, "autocast-cache", 2);
+    }
+}
+
+#[test]
+fn a_large_tensor_in_parts_costs_what_was_measured() {
+    assert_found("large_tensor", "large-tensor", 2);
+    assert_found("large_tensor_all", "large-tensor", 2);
+}
+
+#[test]
+fn an_uneven_device_costs_what_was_measured() {
+    assert_found("two_devices", "device-imbalance", 15);
+    assert_found("two_devices_late", "device-imbalance", 15);
+    // One device of several that holds as much as the others.
+    for name in ["findings/two_devices", "recordings/annotated"] {
+        let snapshot = recording(name);
+        let analysis = analyse(&snapshot);
+        let first = findings::findings(&analysis, &analysis.devices[0]);
+        assert!(first.iter().all(|finding| finding.id != "device-imbalance"), "{name}: {first:#?}");
+    }
+}
+
+#[test]
+fn settings_save_in_a_recording_that_began_late_what_was_measured() {
+    let measured = measured_of("lengths_late", "peak_reserved");
+    for (name, estimated) in [("lengths_late", false), ("lengths_late_late", true)] {
+        let snapshot = recording(&format!("findings/{name}"));
+        let found = findings_of(&analyse(&snapshot));
+        let finding = found.iter().find(|finding| finding.id == "allocator-settings");
+        let finding = finding.unwrap_or_else(|| panic!("{name}: {found:#?}"));
+        let saving = finding.saving_bytes.expect("it claims a saving");
+        // Of what came before, the worse is taken: no more is claimed than there is.
+        let least = if estimated { measured / 100 * 95 } else { measured };
+        assert!((least..=measured).contains(&saving), "{name}: {saving} claimed, {measured} measured");
+        assert_eq!(finding.estimated, estimated, "{name}");
+        assert_eq!(finding.detail.contains("before the recording"), estimated, "{name}: {}", finding.detail);
+    }
+}
+
+#[test]
+fn retries_are_counted_and_bound_what_there_was() {
+    /// The limit that the recipe sets.
+    const LIMIT_BYTES: u64 = 1000 << 20;
+    let json = std::fs::read(testdata().join("findings/measured.json")).expect("the measurements are there");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
+    let retries = json["retries"]["with"]["num_alloc_retries"].as_u64().expect("a number");
+    assert_eq!(retries, 2, "one of them before `retries_late` begins");
+    for (name, title, less_than) in [
+        ("retries", "2 requests found no room, and only second attempts succeeded", 1006 << 20),
+        ("retries_late", "a request found no room, and only a second attempt succeeded", 1036 << 20),
+    ] {
+        let snapshot = recording(&format!("findings/{name}"));
+        let analysis = analyse(&snapshot);
+        let found = findings_of(&analysis);
+        let finding = found.iter().find(|finding| finding.id == "allocation-retries");
+        let finding = finding.unwrap_or_else(|| panic!("{name}: {found:#?}"));
+        assert_eq!(finding.title, title, "{name}");
+        let reserved = analysis.devices[0].timeline.reserved_peak().bytes;
+        assert!((reserved..less_than).contains(&LIMIT_BYTES), "{name}");
+        let bound = format!("at least {} here, and less than {},", size(reserved), size(less_than));
+        assert!(finding.detail.contains(&bound), "{name}: {}", finding.detail);
+    }
+}
+
+#[test]
+fn what_is_free_at_the_dump_can_be_given_back() {
+    let snapshot = recording("findings/state_free");
+    let found = findings_of(&analyse(&snapshot));
+    let finding = found.iter().find(|finding| finding.id == "free-at-dump").expect("it is told");
+    assert_eq!(finding.saving_bytes, Some(measured_of("state_free", "reserved")));
+    assert!(!finding.estimated);
+}
+
+#[test]
+fn nothing_but_attention_is_taken_for_it() {
+    let (mut files, mut named) = (0, Vec::new());
+    for folder in ["findings", "recordings", "replays", "categories", "batches"] {
+        let Ok(folder) = std::fs::read_dir(testdata().join(folder)) else { continue };
+        for file in folder.flatten().map(|file| file.path()) {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            if !name.ends_with(".pickle.gz") {
+                continue;
+            }
+            let snapshot = Snapshot::open(&file).expect("the recording reads");
+            files += 1;
+            for finding in findings_of(&analyse(&snapshot)) {
+                let is_new = ["attention-matrices", "one-hot", "autocast-cache", "device-imbalance"];
+                let is_paired = is_new.iter().zip(["attention", "one_hot", "autocast_cache", "two_devices"]);
+                if is_paired.into_iter().any(|(&id, program)| finding.id == id && !name.starts_with(program)) {
+                    named.push(format!("{name}: {}", finding.id));
+                }
+            }
+        }
+    }
+    // `nn.MultiheadAttention` makes them, for weights that nobody asks for.
+    assert_eq!(named, ["checkpoint_vit_own.pickle.gz: attention-matrices"]);
+    assert!(files > 60, "{files} recordings were looked at");
 }
 
 #[test]

@@ -328,7 +328,7 @@ fn layers_that_are_built_one_after_another_are_no_iterations() {
 }
 
 #[test]
-fn reserved_memory_is_called_unused_only_where_the_whole_run_was_recorded() {
+fn reserved_memory_is_called_unused_only_where_nothing_lost_can_have_needed_it() {
     let finds = |name: &str| {
         let snapshot = open(name);
         let analysis = analyse(&snapshot);

@@ -2,6 +2,7 @@
 
 use highwater_snapshot::Action;
 
+use super::releases::{Release, releases};
 use super::{Evidence, Finding, Severity};
 use crate::units::{counted, size};
 
@@ -44,41 +45,22 @@ struct Call {
     reserving: usize,
 }
 
-/// Runs of releases that no request made: those of a retry have the request's stack, and its allocation follows.
+/// Runs of releases that no request made, and what was reserved after each.
 fn calls(evidence: &Evidence<'_>) -> Vec<Call> {
     let entries = evidence.device.entries;
-    let (actions, stacks, sizes) = (entries.actions(), entries.stacks(), entries.sizes_bytes());
-    let mut calls: Vec<Call> = Vec::new();
-    let mut row = 0;
-    while row < actions.len() {
-        match actions[row] {
-            Action::SEGMENT_FREE | Action::SEGMENT_UNMAP => {
-                let begin = row;
-                let releases = |action: Action| matches!(action, Action::SEGMENT_FREE | Action::SEGMENT_UNMAP);
-                while row < actions.len() && releases(actions[row]) {
-                    row += 1;
-                }
-                let released_bytes = sizes[begin..row].iter().copied().fold(0, u64::saturating_add);
-                let is_for_request = row < actions.len()
-                    && matches!(
-                        actions[row],
-                        Action::SEGMENT_ALLOC | Action::SEGMENT_MAP | Action::ALLOC | Action::OOM
-                    )
-                    && stacks[row] == stacks[begin];
-                if !is_for_request && stacks[begin].is_recorded() {
-                    calls.push(Call { released_bytes, again_bytes: 0, reserving: 0 });
-                }
-                continue;
+    let by_program = |release: &Release| !release.is_for_request && entries.stacks()[release.rows.start].is_recorded();
+    let releases: Vec<Release> = releases(entries).into_iter().filter(by_program).collect();
+    let ends = releases.iter().skip(1).map(|next| next.rows.start).chain([entries.len()]);
+    let call = |(release, end): (&Release, usize)| {
+        let mut call = Call { released_bytes: release.bytes, again_bytes: 0, reserving: 0 };
+        for row in release.rows.end..end {
+            let reserves = matches!(entries.actions()[row], Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
+            if reserves && call.again_bytes < call.released_bytes {
+                call.again_bytes = call.again_bytes.saturating_add(entries.sizes_bytes()[row]).min(call.released_bytes);
+                call.reserving += 1;
             }
-            Action::SEGMENT_ALLOC | Action::SEGMENT_MAP => {
-                if let Some(call) = calls.last_mut().filter(|call| call.again_bytes < call.released_bytes) {
-                    call.again_bytes = call.again_bytes.saturating_add(sizes[row]).min(call.released_bytes);
-                    call.reserving += 1;
-                }
-            }
-            _ => {}
         }
-        row += 1;
-    }
-    calls
+        call
+    };
+    releases.iter().zip(ends).map(call).collect()
 }

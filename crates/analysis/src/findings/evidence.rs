@@ -155,6 +155,10 @@ impl<'a> Evidence<'a> {
 pub(super) struct StackSet(Vec<bool>);
 
 impl StackSet {
+    pub(super) fn is_empty(&self) -> bool {
+        !self.0.contains(&true)
+    }
+
     pub(super) fn has(&self, stack: StackId) -> bool {
         self.0.get(stack.index()).copied().unwrap_or(false)
     }

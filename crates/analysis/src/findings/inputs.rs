@@ -111,7 +111,9 @@ pub(super) fn varying_shapes(evidence: &Evidence<'_>) -> Option<Finding> {
     let device = evidence.device;
     let reserved = device.timeline.reserved_peak().bytes;
     let unused = reserved.saturating_sub(device.timeline.active_peak().bytes);
-    if !device.recorded.is_whole() || unused < reserved / 10 || unused < 64 << 20 {
+    // What lay free before the recording began was left by batches that it does not show.
+    let unused = unused.min(reserved.saturating_sub(device.timeline.start().reserved_bytes));
+    if device.recorded.is_cut || unused < reserved / 10 || unused < 64 << 20 {
         return None;
     }
     let mut by_stack: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();

@@ -2,6 +2,9 @@
 //!
 //! A saving is either the peak as it was less a peak that was replayed with the change, or an estimate and marked as one.
 
+mod allocation_retries;
+mod attention;
+mod autocast;
 mod checkpointing;
 mod empty_cache;
 mod evidence;
@@ -9,14 +12,18 @@ mod freed_late;
 mod garbage;
 mod gradients;
 mod growing;
+mod imbalance;
 mod inputs;
+mod large_tensor;
 mod loading;
 mod logits;
 mod moments;
+mod one_hot;
 mod optimizer;
 mod out_of_memory;
 mod precision;
 mod recording;
+mod releases;
 mod reserved;
 mod settings;
 mod weights;
@@ -92,8 +99,10 @@ struct Rule {
     find: fn(&Evidence<'_>) -> Option<Finding>,
 }
 
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 32] = [
     Rule { id: "oom", find: out_of_memory::out_of_memory },
+    Rule { id: "allocation-retries", find: allocation_retries::retries },
+    Rule { id: "device-imbalance", find: imbalance::imbalance },
     Rule { id: "growth", find: growing::growing },
     Rule { id: "garbage-collector", find: garbage::garbage },
     Rule { id: "freed-late", find: freed_late::freed_late },
@@ -104,14 +113,19 @@ const RULES: [Rule; 25] = [
     Rule { id: "data-on-device", find: inputs::data_on_device },
     Rule { id: "device-prefetch", find: inputs::prefetch },
     Rule { id: "logits-copies", find: logits::copies },
+    Rule { id: "attention-matrices", find: attention::in_full },
+    Rule { id: "one-hot", find: one_hot::one_hot },
+    Rule { id: "autocast-cache", find: autocast::cache },
     Rule { id: "allocator-settings", find: settings::settings },
     Rule { id: "varying-shapes", find: inputs::varying_shapes },
     Rule { id: "empty-cache", find: empty_cache::empty_cache },
     Rule { id: "private-pools", find: reserved::private_pools },
     Rule { id: "reserved-unused", find: reserved::idle_cache },
+    Rule { id: "free-at-dump", find: reserved::free_at_dump },
     Rule { id: "awaiting-free", find: reserved::awaiting_free },
     Rule { id: "checkpointing", find: checkpointing::checkpointing },
     Rule { id: "mixed-precision", find: precision::mixed_precision },
+    Rule { id: "large-tensor", find: large_tensor::large_tensor },
     Rule { id: "full-precision-moments", find: moments::full_precision },
     Rule { id: "frozen-weights", find: weights::frozen },
     Rule { id: "batch-size", find: inputs::batch_size },
@@ -176,16 +190,26 @@ pub fn findings_beside<T>(
         (findings.collect::<Vec<Finding>>(), done)
     });
     // The one says what the other asks for.
-    if findings.iter().any(|finding| finding.id == "allocator-settings") {
-        findings.retain(|finding| finding.id != "reserved-unused");
+    for (said, by) in SAID_BY {
+        if findings.iter().any(|finding| by.contains(&finding.id)) {
+            findings.retain(|finding| finding.id != said);
+        }
     }
     findings.sort_by_key(|finding| (finding.severity, std::cmp::Reverse(finding.saving_bytes)));
     (findings, done)
 }
 
+/// Findings that others say better.
+const SAID_BY: [(&str, &[&str]); 2] = [
+    ("reserved-unused", &["allocator-settings"]),
+    ("large-tensor", &["attention-matrices", "logits-copies", "one-hot", "data-on-device"]),
+];
+
 /// What does not hold of a profiler's trace: what is said of the allocator, and of how to record.
-const NOT_OF_TRACES: [&str; 10] = [
+const NOT_OF_TRACES: [&str; 12] = [
     "oom",
+    "allocation-retries",
+    "free-at-dump",
     "allocator-settings",
     "varying-shapes",
     "empty-cache",

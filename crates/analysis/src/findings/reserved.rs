@@ -3,30 +3,129 @@
 use highwater_snapshot::BlockState;
 
 use super::{Evidence, Finding, Severity};
-use crate::units::{counted, percent, size};
+use crate::units::{counted, percent_of, size};
+
+/// Unused memory below this is not worth a word, nor is less than a fifth of what is reserved.
+const WORTH_BYTES: u64 = 1 << 30;
 
 /// Reserved at the peak and not asked for.
+///
+/// What came before the recording can have asked for no more than was reserved then: beyond that, the recording tells.
 pub(super) fn idle_cache(evidence: &Evidence<'_>) -> Option<Finding> {
-    const WORTH_A_WORD: u64 = 1 << 30;
     let device = evidence.device;
     let reserved = device.timeline.reserved_peak().bytes;
     let requested = device.timeline.requested_peak().bytes;
-    let unused = reserved.saturating_sub(requested);
-    // What was not recorded may have requested more.
-    if !device.recorded.is_whole() || unused < WORTH_A_WORD || unused / 5 < requested / 20 {
+    let before = device.timeline.start().reserved_bytes;
+    if device.recorded.is_cut || !device.has_history() {
         return None;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
-    let share = unused as f64 / reserved as f64;
+    let unused = reserved.saturating_sub(requested.max(before));
+    if !is_worth_a_word(unused, reserved) {
+        return unused_since_before(evidence);
+    }
     let title = format!("{} more was reserved than was ever requested at once", size(unused));
     let detail = format!(
         "the reserved peak is {}, the requested peak {}; the difference, {} of what was reserved, went to rounding and free \
          blocks",
         size(reserved),
         size(requested),
-        percent(share)
+        percent_of(reserved - requested, reserved)
     );
-    Some(Finding::new("reserved-unused", Severity::Warning, title, detail))
+    Some(Finding::new("reserved-unused", Severity::Warning, title, detail).change(
+        "`highwater simulate` tries other allocator settings; a request far larger than the others leaves most behind",
+    ))
+}
+
+/// Reserved before the recording began, and at no entry in use since: an earlier peak may have needed it.
+fn unused_since_before(evidence: &Evidence<'_>) -> Option<Finding> {
+    let device = evidence.device;
+    let before = device.timeline.start().reserved_bytes;
+    let active = device.timeline.active_peak();
+    let unused = before.saturating_sub(active.bytes);
+    // What a ring buffer lost is more of the run; and what was given back on the way stood in nobody's way.
+    if device.recorded.truncated || !is_worth_a_word(unused, before) || device.end.reserved_bytes < before - before / 10
+    {
+        return None;
+    }
+    let title = format!("{} was reserved before the recording began, and is not used in it", size(unused));
+    let detail = format!(
+        "{} was reserved at the first entry, and at most {} is active at once from there on; an earlier peak needed the rest, or it \
+         is in pieces that nothing fits: the recording does not tell which",
+        size(before),
+        size(active.bytes)
+    );
+    Some(Finding::new("reserved-unused", Severity::Info, title, detail).change(
+        "record from the start of the process to see what reserved it; if that was once, `torch.cuda.empty_cache()` right after \
+         it gives back what lies in wholly free segments",
+    ))
+}
+
+fn is_worth_a_word(unused: u64, reserved: u64) -> bool {
+    unused >= WORTH_BYTES && unused >= reserved / 5
+}
+
+/// Free memory at the dump, where nothing else is known.
+pub(super) fn free_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
+    const WORTH_A_WORD: u64 = 256 << 20;
+    let device = evidence.device;
+    let free = device.fragmentation.free_bytes;
+    let reserved = device.end.reserved_bytes;
+    if device.has_history() || free < WORTH_A_WORD || free < reserved / 10 {
+        return None;
+    }
+    let (whole, partly) = (device.fragmentation.releasable_bytes, free - device.fragmentation.releasable_bytes);
+    let title = format!("{} of {} reserved is free at the dump", size(free), size(reserved));
+    let mut parts = Vec::new();
+    if whole > 0 {
+        parts.push(format!("{} in segments with nothing in use, which `empty_cache()` gives back", size(whole)));
+    }
+    if partly > 0 {
+        let pieces = pieces(evidence);
+        parts.push(format!(
+            "{} in segments that are partly in use, in {}, the largest of {}",
+            size(partly),
+            counted(pieces.count, "piece", "pieces"),
+            size(pieces.largest_bytes)
+        ));
+    }
+    let detail = format!(
+        "{} of what is reserved: {}; without a history, what left it free is not known",
+        percent_of(free, reserved),
+        parts.join(", and ")
+    );
+    // Between steps, whole segments are free as a matter of course.
+    let severity = if partly < reserved / 10 { Severity::Info } else { Severity::Warning };
+    let finding = Finding::new("free-at-dump", severity, title, detail);
+    let finding = if whole > 0 { finding.saves(whole) } else { finding };
+    Some(finding.change(if whole >= partly {
+        "`torch.cuda.empty_cache()` once, after the peak that reserved it, if other processes want the memory; to see that peak, \
+         record a history (`torch.cuda.memory._record_memory_history()`)"
+    } else {
+        "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` lets free memory serve requests of other sizes; to see how much, record \
+         a history (`torch.cuda.memory._record_memory_history()`) and ask `highwater simulate`"
+    }))
+}
+
+/// Free blocks beside blocks in use.
+#[derive(Default)]
+struct Pieces {
+    count: usize,
+    largest_bytes: u64,
+}
+
+fn pieces(evidence: &Evidence<'_>) -> Pieces {
+    let snapshot = evidence.analysis.snapshot;
+    let mut pieces = Pieces::default();
+    for segment in snapshot.segments_of(evidence.device.device) {
+        if !snapshot.blocks_of(segment).iter().any(|block| block.state.is_active()) {
+            continue;
+        }
+        for block in snapshot.blocks_of(segment).iter().filter(|block| !block.state.is_active()) {
+            pieces.count += 1;
+            pieces.largest_bytes = pieces.largest_bytes.max(block.size_bytes);
+        }
+    }
+    pieces
 }
 
 /// Free memory at the dump that only a CUDA graph or a `MemPool` can use.

@@ -147,6 +147,12 @@ impl Study {
         run(&self.program, &machine(settings, memory, addresses))
     }
 
+    /// One run that begins with nothing reserved: the blocks that were there before the recording are asked for anew.
+    pub fn run_anew(&self, settings: &Settings, memory: Memory) -> Run {
+        let layout = self.program.layouts.len();
+        run(&self.program, &Machine { layout, ..machine(settings, memory, AddressPolicy::Descending) })
+    }
+
     /// A run under each order of addresses, from each layout that the recording may have begun with.
     pub fn case(&self, settings: &Settings, memory: Memory) -> Case {
         let layouts = 0..self.program.layouts.len().max(1);
