@@ -6,15 +6,11 @@ use crate::device::DeviceAnalysis;
 use crate::findings::{explain, place};
 use crate::units::{count, percent, size};
 
-/// The answer for the device that matters most: one that ran out of memory, else the one with the highest peak.
+/// The answer for the [leading](Analysis::leading) device.
 ///
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
-    let worst = analysis
-        .devices
-        .iter()
-        .max_by_key(|device| (!device.oom.is_empty(), device.peak().bytes, std::cmp::Reverse(device.device)));
-    let Some(device) = worst else {
+    let Some(device) = analysis.leading() else {
         return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
     };
     let others = match analysis.devices.len() - 1 {

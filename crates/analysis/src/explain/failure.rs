@@ -28,7 +28,7 @@ const MAX_FAILURES: usize = 100;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'m> {
     /// Explain what fails with so much memory, rather than what failed.
-    pub capacity_bytes: Option<u64>,
+    pub memory: Option<Memory>,
     /// The message of the failure, for what the snapshot does not say.
     pub message: Option<&'m Message>,
 }
@@ -40,7 +40,7 @@ pub struct Failure {
     pub device: u32,
     /// The entry of the request; `None` if it came before the recording.
     pub entry: Option<EntryId>,
-    /// It did not fail in the recording, but would with so much memory.
+    /// It did not fail in the recording, but would if the allocator could have so much.
     pub simulated_capacity_bytes: Option<u64>,
     /// The request, rounded.
     pub requested_bytes: u64,
@@ -73,8 +73,8 @@ pub fn failures(
     asked: Asked<'_>,
 ) -> Vec<Failure> {
     let context = Context { analysis, device, study: replayed.map(|replayed| &replayed.study), message: asked.message };
-    if let Some(capacity) = asked.capacity_bytes {
-        return context.simulated(capacity).into_iter().collect();
+    if let Some(memory) = asked.memory {
+        return context.simulated(memory).into_iter().collect();
     }
     let first = asked.message.and_then(|message| best(message, device)).or(device.oom.first()).map(|event| event.entry);
     let events = device.oom.iter().take(MAX_FAILURES);
@@ -109,22 +109,15 @@ impl Context<'_, '_> {
     }
 
     /// What fails with so much memory; `None` if nothing does, or nothing can be run.
-    fn simulated(&self, capacity_bytes: u64) -> Option<Failure> {
+    fn simulated(&self, memory: Memory) -> Option<Failure> {
         let study = self.study?;
-        let memory = Memory::Limit(capacity_bytes);
+        let capacity_bytes = memory.capacity_bytes()?;
         let case = study.case(&study.recorded, memory);
         let Outcome::OutOfMemory { entry, failure } = case.run.outcome else { return None };
         let proof = Proof::new(study, memory, self);
         let mut situation = Situation {
-            device: Some(self.device.device),
-            tried_bytes: Some(failure.segment_bytes),
-            allocated_bytes: Some(failure.allocated_bytes),
-            held_bytes: Some(failure.reserved_bytes),
-            unallocated_bytes: Some(failure.reserved_bytes.saturating_sub(failure.allocated_bytes)),
-            limit: Some(Limit::exactly(capacity_bytes)),
             has_expandable_segments: study.recorded.expandable_segments,
-            knows_expandable_segments: true,
-            ..Situation::default()
+            ..Situation::of_run(self.device.device, memory, &failure)
         };
         proof.tell(&mut situation);
         let before = entry.and_then(|entry| entry.index().checked_sub(1)).map(EntryId::from_index);
@@ -133,7 +126,7 @@ impl Context<'_, '_> {
         explained.simulated_capacity_bytes = Some(capacity_bytes);
         explained.diagnosis.notes.extend(case.reason.map(|reason| format!("take this with care: {reason}")));
         let table = fit_table(study);
-        explained.add_verdict(Some(study.verdict_within(capacity_bytes, &table)), Some(&table));
+        explained.add_verdict(Some(study.verdict_supposing(capacity_bytes, &table)), Some(&table));
         Some(explained)
     }
 

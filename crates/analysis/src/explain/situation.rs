@@ -2,6 +2,7 @@
 
 use super::log::Surroundings;
 use super::message::{Kind, Message, Process};
+use crate::whatif::Memory;
 
 /// A process has this much of a device at most before PyTorch's allocator has anything: context, kernels, libraries.
 ///
@@ -38,6 +39,8 @@ impl Limit {
 pub struct Situation {
     /// What refused the request.
     pub kind: Kind,
+    /// Nothing failed: it is asked what a run with so much memory would do.
+    pub supposed: Option<Memory>,
     /// `CUDA`, `HIP`, `XPU`, `MPS`, as far as it is told.
     pub backend: Option<&'static str>,
     /// The device's ordinal.
@@ -108,6 +111,31 @@ pub enum Holder {
 }
 
 impl Situation {
+    /// What a run with so much memory shows when a request fails in it.
+    pub(super) fn of_run(device: u32, memory: Memory, failure: &highwater_allocator::OutOfMemory) -> Self {
+        let (limit, total_bytes, outside_bytes) = match memory {
+            Memory::Ample => (None, None, 0),
+            Memory::Limit(bytes) => (Some(Limit::exactly(bytes)), None, 0),
+            Memory::Card { total_bytes, outside_bytes } => (None, Some(total_bytes), outside_bytes),
+        };
+        let held = failure.reserved_bytes;
+        let of_process = held.saturating_add(outside_bytes);
+        Self {
+            supposed: Some(memory),
+            device: Some(device),
+            tried_bytes: Some(failure.segment_bytes),
+            capacity_bytes: total_bytes,
+            free_bytes: total_bytes.map(|total| total.saturating_sub(of_process)),
+            process_bytes: total_bytes.map(|_| of_process),
+            allocated_bytes: Some(failure.allocated_bytes),
+            held_bytes: Some(held),
+            unallocated_bytes: Some(held.saturating_sub(failure.allocated_bytes)),
+            limit,
+            knows_expandable_segments: true,
+            ..Self::default()
+        }
+    }
+
     /// What a message says.
     pub fn of_message(message: &Message, surroundings: Surroundings) -> Self {
         let held = message.held_bytes();
@@ -121,6 +149,7 @@ impl Situation {
         let last_release = message.releases.map_or((2, 15), |releases| releases.last);
         Self {
             kind: message.kind,
+            supposed: None,
             backend: message.backend,
             device: message.device,
             tried_bytes: message.tried_bytes,

@@ -67,6 +67,10 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             .with("PYTORCH_ALLOC_CONF=throw_on_cudamalloc_oom:False"),
         );
     }
+    // A limit that the question supposes is nothing to change.
+    if situation.supposed.is_some() {
+        return None;
+    }
     let is_concerned = diagnosis.cause == Cause::Limit || diagnosis.also.contains(&Cause::Limit);
     let limit = situation.limit.filter(|_| is_concerned)?;
     let needed = situation.held_bytes.unwrap_or(0).saturating_add(situation.tried_bytes?);
@@ -277,14 +281,15 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
 
 /// How much less would have done.
 pub(super) fn missing(situation: &Situation) -> String {
+    let would = if situation.supposed.is_some() { "would do" } else { "would have done" };
     match (situation.shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
-            "at this moment {} less would have done, {} of what was held; later requests may need more",
+            "at this moment {} less {would}, {} of what was held; later requests may need more",
             size(shortage),
             crate::units::percent(ratio(shortage, held))
         ),
         (Some(shortage), None) if shortage > 0 => {
-            format!("at this moment {} less would have done; later requests may need more", size(shortage))
+            format!("at this moment {} less {would}; later requests may need more", size(shortage))
         }
         _ => "how much less would do, the numbers do not tell".to_owned(),
     }

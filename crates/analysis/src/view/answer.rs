@@ -92,10 +92,12 @@ pub fn conf(study: &Study, conf: &str) -> Result<Conf, RefusedConf> {
     Ok((conf.to_owned(), settings))
 }
 
-/// The device that is asked for, or else the one with the most entries; `None` if it has none.
+/// The device that is asked for, or else one that ran out of memory, or else the one with the most entries; `None` if it
+/// has none.
 pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Option<&'b DeviceAnalysis<'a>> {
     let devices = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
-    let busiest = devices.max_by_key(|device| (device.entries.len(), std::cmp::Reverse(device.device)));
+    let busiest =
+        devices.max_by_key(|device| (!device.oom.is_empty(), device.entries.len(), std::cmp::Reverse(device.device)));
     busiest.filter(|device| !device.entries.is_empty())
 }
 
@@ -202,8 +204,9 @@ impl Replayed {
                 asked.run(&mut view, &own, memory, None);
             }
             let own = &study.recorded;
-            view.verdict = Some(VerdictView::new(&study.verdict(device, &table)));
-            view.alarms = study.alarms(&table).iter().map(AlarmView::new).collect();
+            let verdict = study.verdict(device, &table);
+            view.alarms = study.alarms(&table, &verdict).iter().map(AlarmView::new).collect();
+            view.verdict = Some(VerdictView::new(&verdict));
             view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();
             let savings = study.site_savings(own, device, &analysis.sites);
             view.sites = savings.iter().map(|saving| SiteView::new(analysis, saving)).collect();

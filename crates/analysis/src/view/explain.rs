@@ -10,7 +10,7 @@ use crate::explain::{
     Cause, Diagnosis, Failure, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
 };
 use crate::units::size;
-use crate::whatif::Gaps;
+use crate::whatif::{Gaps, Memory};
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -188,6 +188,9 @@ pub struct FailureExplainedView<'a> {
     /// It did not fail in the recording, but would with so much memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_capacity_bytes: Option<u64>,
+    /// The same, where it was asked of a card: all of its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_card_bytes: Option<u64>,
     /// As asked for, rounded.
     pub requested_bytes: u64,
     /// What the driver was asked for.
@@ -285,11 +288,25 @@ impl<'a> ExplainView<'a> {
         view
     }
 
-    /// That nothing fails with so much memory; `reason` is why that may not be so.
-    pub fn fits(&mut self, capacity_bytes: u64, reason: Option<String>) {
+    /// That nothing fails with so much memory; `reason` is why that may not be so. A recording that ends at an error does
+    /// not hold the whole run, so it proves of nothing that it fits.
+    pub fn fits(&mut self, memory: Memory, ends_at_error: bool, reason: Option<String>) {
+        let place = match memory {
+            Memory::Card { total_bytes, .. } => format!("on a card of {}", size(total_bytes)),
+            _ => format!("in {}", size(memory.capacity_bytes().unwrap_or(u64::MAX))),
+        };
+        let (cause, text) = if ends_at_error {
+            let text = format!(
+                "nothing that was recorded fails {place}, under the program's own settings; but a request failed in the \
+                 recording, and how much more the program would have needed is not in it"
+            );
+            ("unknown", text)
+        } else {
+            ("fits", format!("nothing fails: the program fits {place}, under its own settings"))
+        };
         self.diagnosis = DiagnosisView {
-            cause: "fits",
-            text: format!("nothing fails: the program fits in {}, under its own settings", size(capacity_bytes)),
+            cause,
+            text,
             notes: reason.map(|reason| format!("take this with care: {reason}")).into_iter().collect(),
             ..DiagnosisView::default()
         };
@@ -386,6 +403,10 @@ impl<'a> FailureExplainedView<'a> {
             device: failure.device,
             entry: failure.entry.map(EntryId::get),
             simulated_capacity_bytes: failure.simulated_capacity_bytes,
+            simulated_card_bytes: failure.situation.supposed.and_then(|memory| match memory {
+                Memory::Card { total_bytes, .. } => Some(total_bytes),
+                _ => None,
+            }),
             requested_bytes: failure.requested_bytes,
             tried_bytes: situation.tried_bytes,
             free_bytes: situation.free_bytes,
