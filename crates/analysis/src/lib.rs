@@ -46,6 +46,7 @@ pub mod units;
 pub mod verdict;
 pub mod view;
 pub mod whatif;
+pub mod whole_step;
 
 use highwater_snapshot::{Snapshot, Warnings};
 

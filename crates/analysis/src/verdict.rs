@@ -5,6 +5,7 @@ use crate::callsite::Site;
 use crate::device::DeviceAnalysis;
 use crate::findings::{explain, place};
 use crate::units::{count, percent, size};
+use crate::whole_step::whole_step;
 
 /// The answer for the [leading](Analysis::leading) device.
 ///
@@ -21,7 +22,12 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
     match device.oom.first() {
         Some(oom) => {
             let held = largest_site(analysis, device, Some(oom.entry));
-            format!("Out of memory on device {}: {}.{held}{others}", device.device, explain(oom))
+            let whole = whole_step(analysis, device, oom).amount();
+            format!(
+                "Out of memory on device {}: {}. The whole step needs {whole} at its peak.{held}{others}",
+                device.device,
+                explain(oom)
+            )
         }
         None => format!("{}{others}", peak(analysis, device)),
     }

@@ -20,6 +20,7 @@ use crate::view::answer::Replayed;
 use crate::whatif::pinned::Pinned;
 use crate::whatif::verdict::{Kind, Verdict, named};
 use crate::whatif::{Fit, Gaps, Memory, Outcome, Study};
+use crate::whole_step::{WholeStep, whole_step};
 
 /// Failures of a device that are explained; a program that retries may have thousands.
 const MAX_FAILURES: usize = 100;
@@ -93,6 +94,8 @@ impl Context<'_, '_> {
     fn recorded(&self, event: &OutOfMemory, is_told: bool) -> Failure {
         let mut situation = self.situation(event, is_told);
         let is_first = self.device.oom.first().is_some_and(|first| first.entry == event.entry);
+        // Of one failure: a program that retries may have thousands.
+        situation.whole_step = (is_told || is_first).then(|| whole_step(self.analysis, self.device, event));
         let study = self.study.filter(|_| is_first);
         let limit = situation.limit.filter(|limit| limit.is_known()).map(|limit| limit.at_most_bytes);
         let memory = study.and_then(|study| limit.map(Memory::Limit).or_else(|| study.memory_at_failure(self.device)));
@@ -137,7 +140,8 @@ impl Context<'_, '_> {
         live_after: Option<EntryId>,
         proof: Proof,
     ) -> Failure {
-        let diagnosis = diagnosis(&situation);
+        let mut diagnosis = diagnosis(&situation);
+        diagnosis.notes.extend(situation.whole_step.as_ref().map(WholeStep::text));
         let mut steps = steps(&situation, &diagnosis);
         let live = Live::new(self.device, live_after, self.analysis.snapshot);
         if let Some(shrink) = steps.iter_mut().find(|step| step.id == "shrink") {
@@ -259,9 +263,32 @@ impl Failure {
             && let Some(own) = table.first().filter(|own| own.conf != *conf)
         {
             let needs = capacity.saturating_sub(spare);
+            // A recording that ends at an error does not prove that anything fits.
+            let whole = self.situation.whole_step.as_ref();
+            let title = match (whole, self.simulated_capacity_bytes) {
+                (_, Some(_)) => format!("run with {}: it fits, with {} to spare", named(conf), size(spare)),
+                (Some(whole), None) => format!(
+                    "run with {}: the request that failed is served, with {} to spare; the whole step needs {}",
+                    named(conf),
+                    size(spare),
+                    whole.amount()
+                ),
+                (None, None) => {
+                    format!(
+                        "run with {}: the request that failed is served, with {} to spare",
+                        named(conf),
+                        size(spare)
+                    )
+                }
+            };
+            let is_enough = match whole.map(|whole| (whole.at_least_bytes, whole.at_most_bytes)) {
+                None => Some(true),
+                Some((least, _)) if least > capacity => Some(false),
+                Some((_, most)) => most.is_some_and(|most| most <= capacity).then_some(true),
+            };
             let step = Step {
                 id: "settings",
-                title: format!("run with {}: it fits, with {} to spare", named(conf), size(spare)),
+                title,
                 detail: format!(
                     "replayed on this recording: {} is enough of the {} there was, where its own settings need {}",
                     size(needs),
@@ -270,7 +297,7 @@ impl Failure {
                 ),
                 change: Some(format!("PYTORCH_CUDA_ALLOC_CONF={conf}")),
                 brings_bytes: Some(own.min_capacity_any_order_bytes.saturating_sub(needs)),
-                is_enough: Some(true),
+                is_enough,
             };
             let steps = self.steps.iter().position(|step| step.id == "growth" || step.id == "shrink");
             self.steps.insert(steps.unwrap_or(self.steps.len()), step);

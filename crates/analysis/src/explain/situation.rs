@@ -3,6 +3,7 @@
 use super::log::Surroundings;
 use super::message::{Kind, Message, Process};
 use crate::whatif::Memory;
+use crate::whole_step::WholeStep;
 
 /// A process has this much of a device at most before PyTorch's allocator has anything: context, kernels, libraries.
 ///
@@ -77,6 +78,8 @@ pub struct Situation {
     pub knows_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
+    /// What the step needs in which the request failed; only a recording tells.
+    pub whole_step: Option<WholeStep>,
 }
 
 /// A part of the device's memory.
@@ -168,6 +171,7 @@ impl Situation {
             has_expandable_segments: message.has_expandable_segments || surroundings.has_expandable_segments,
             knows_expandable_segments: last_release >= (2, 1) && matches!(message.backend, None | Some("CUDA" | "HIP")),
             is_notebook: surroundings.is_notebook,
+            whole_step: None,
         }
     }
 
@@ -180,6 +184,19 @@ impl Situation {
             (Some(free), Some(limit)) => Some(free.min(limit)),
             (free, limit) => free.or(limit),
         }
+    }
+
+    /// All that the allocator could surely have held.
+    pub fn available_bytes(&self) -> Option<u64> {
+        Some(self.held_bytes?.saturating_add(self.headroom_bytes()?))
+    }
+
+    /// How much the whole step lacks, at least and at most; `None` where no recording tells of more than the request.
+    pub fn step_lacks_bytes(&self) -> Option<(u64, Option<u64>)> {
+        let whole = self.whole_step.as_ref().filter(|whole| whole.at_most_bytes.is_some())?;
+        let available = self.available_bytes()?;
+        let lacks = |bytes: u64| bytes.saturating_sub(available);
+        Some((lacks(whole.at_least_bytes), whole.at_most_bytes.map(lacks)))
     }
 
     /// How much more was needed from the driver, at most.

@@ -1,6 +1,6 @@
 //! Asks a study, and makes the answer a document.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{ConfError, Settings, TorchVersion};
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::replay::{Choice, ChosenBy, choose, recorded_settings};
 use crate::whatif::{Memory, Outcome, Study};
+use crate::whole_step::whole_step;
 use crate::{Analysis, DeviceAnalysis};
 
 /// How often the largest block is looked at.
@@ -204,7 +205,12 @@ impl Replayed {
                 asked.run(&mut view, &own, memory, None);
             }
             let own = &study.recorded;
-            let verdict = study.verdict(device, &table);
+            let mut verdict = study.verdict(device, &table);
+            if let Some(failure) = device.oom.first() {
+                // A recording that ends at an error does not prove that anything fits.
+                let whole = whole_step(analysis, device, failure);
+                write!(verdict.text, "; the whole step needs {} at its peak", whole.amount()).expect("text takes it");
+            }
             view.alarms = study.alarms(&table, &verdict).iter().map(AlarmView::new).collect();
             view.verdict = Some(VerdictView::new(&verdict));
             view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();

@@ -9,8 +9,10 @@ use crate::Analysis;
 use crate::explain::{
     Cause, Diagnosis, Failure, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
 };
+use crate::phase::Phase;
 use crate::units::size;
 use crate::whatif::{Gaps, Memory};
+use crate::whole_step::WholeStep;
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -214,6 +216,9 @@ pub struct FailureExplainedView<'a> {
     pub categories: CategoriesView,
     /// What was live.
     pub call_sites: Vec<CallSiteView<'a>>,
+    /// What the step needs in which the request failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_step: Option<WholeStepView>,
     /// What was free in the allocator, and why it did not do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gaps: Option<GapsView>,
@@ -225,6 +230,43 @@ pub struct FailureExplainedView<'a> {
     pub simulation: Option<VerdictView>,
     /// The stack of the request.
     pub frames: Vec<FrameView<'a>>,
+}
+
+/// What a step needs that ran out of memory in the middle.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct WholeStepView {
+    /// At its peak, allocated bytes (requested bytes where blocks' sizes are estimates).
+    pub at_least_bytes: u64,
+    /// Absent where nothing tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_bytes: Option<u64>,
+    /// `earlier-step`, `layers`, `phase` or `request`: on what it rests.
+    pub basis: &'static str,
+    /// `forward`, `backward` or `optimizer`: what was under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<&'static str>,
+    /// Layers that were done, where a layer failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers_done: Option<usize>,
+    /// The fewest and the most that there may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<(usize, usize)>,
+    /// The answer, as a sentence.
+    pub text: String,
+}
+
+impl WholeStepView {
+    pub(crate) fn new(whole: &WholeStep) -> Self {
+        Self {
+            at_least_bytes: whole.at_least_bytes,
+            at_most_bytes: whole.at_most_bytes,
+            basis: whole.basis.name(),
+            phase: whole.phase.map(Phase::name),
+            layers_done: whole.layers_done,
+            layers: whole.layers,
+            text: whole.text(),
+        }
+    }
 }
 
 /// Free memory of the allocator at a failure.
@@ -418,6 +460,7 @@ impl<'a> FailureExplainedView<'a> {
             steps: failure.steps.iter().cloned().map(StepView::new).collect(),
             categories: CategoriesView::new(failure.categories),
             call_sites: failure.live.iter().map(|total| call_site_view(analysis, total)).collect(),
+            whole_step: situation.whole_step.as_ref().map(WholeStepView::new),
             gaps: failure.gaps.map(GapsView::new),
             pinning: failure.pinned.as_ref().map(|pinned| PinningView::new(analysis, pinned)),
             simulation: failure.verdict.as_ref().map(VerdictView::new),
