@@ -11,13 +11,13 @@
 //! - Else only what the request itself proves.
 
 use hashbrown::HashMap;
-use highwater_snapshot::{EntryId, StackId};
+use highwater_snapshot::{EntryId, FrameId, StackId};
 
 use crate::Analysis;
 use crate::category::Category;
 use crate::device::DeviceAnalysis;
 use crate::iteration::{Iteration, IterationSource};
-use crate::lifetime::Lifetime;
+use crate::lifetime::{Lifetime, number};
 use crate::oom::OutOfMemory;
 use crate::phase::{Phase, StackPhases};
 use crate::timeline::Total;
@@ -41,9 +41,15 @@ const LEAST_PERIOD: usize = 4;
 /// Ends of the pass that may be no part of the repetition: what comes after the layers.
 const TAILS: [usize; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
+/// Python frames that tell a place: what is further out may be another call of the same step.
+const FRAMES: usize = 8;
+
+/// Parts as large as a layer that may follow the layers, where nothing tells what does.
+const LAYERS_AFTER: u64 = 2;
+
 /// Copies of the logits that a loss and its backward pass hold at once, at most: the logits, their logarithms, the gradients
 /// of both, and what casts or views copy.
-const COPIES_OF_LOGITS: u64 = 6;
+const COPIES_OF_LOGITS: u64 = 5;
 
 /// On what the answer rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +133,36 @@ struct Made {
     row: usize,
     entry: usize,
     stack: StackId,
+    place: Place,
+}
+
+/// Where an allocation was made: the same number for stacks whose innermost frames are the same; `None` without any.
+type Place = Option<u32>;
+
+/// The place of each stack.
+struct Places {
+    numbers: HashMap<Vec<FrameId>, u32>,
+    of_stack: HashMap<StackId, Place>,
+}
+
+impl Places {
+    fn of(&mut self, analysis: &Analysis<'_>, stack: StackId) -> Place {
+        if !stack.is_recorded() || stack == StackId::EMPTY {
+            return None;
+        }
+        if let Some(&place) = self.of_stack.get(&stack) {
+            return place;
+        }
+        let frames = analysis.snapshot.stacks.get(stack);
+        let python: Vec<FrameId> =
+            frames.iter().copied().filter(|&frame| analysis.sites.owner(frame).is_python()).take(FRAMES).collect();
+        // On autograd's own threads there are only native frames: then all of them count.
+        let frames = if python.is_empty() { frames.to_vec() } else { python };
+        let next = number(self.numbers.len());
+        let place = Some(*self.numbers.entry(frames).or_insert(next));
+        self.of_stack.insert(stack, place);
+        place
+    }
 }
 
 /// The trace up to the failure.
@@ -136,6 +172,8 @@ struct Run<'b, 'a> {
     failure: &'b OutOfMemory,
     /// Allocations before it, in order.
     made: Vec<Made>,
+    /// Where the failed request was made.
+    place: Place,
     /// What was live.
     live: u64,
     phases: StackPhases,
@@ -147,13 +185,16 @@ impl<'b, 'a> Run<'b, 'a> {
         let mut made: Vec<Made> = rows
             .filter_map(|(row, lifetime)| {
                 let entry = lifetime.alloc().filter(|&entry| entry < failure.entry)?.index();
-                Some(Made { row, entry, stack: device.entries.stacks()[entry] })
+                Some(Made { row, entry, stack: device.entries.stacks()[entry], place: None })
             })
             .collect();
         made.sort_unstable_by_key(|made| made.entry);
         made.drain(..made.len().saturating_sub(MOST_ALLOCATIONS));
+        let mut places = Places { numbers: HashMap::default(), of_stack: HashMap::default() };
+        made.iter_mut().for_each(|made| made.place = places.of(analysis, made.stack));
+        let place = places.of(analysis, failure.stack);
         let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
-        Self { analysis, device, failure, made, live: device.by.of(&failure.totals), phases }
+        Self { analysis, device, failure, made, place, live: device.by.of(&failure.totals), phases }
     }
 
     fn answer(&self, basis: Basis, least: u64, most: Option<u64>, reason: String) -> WholeStep {
@@ -170,8 +211,7 @@ impl<'b, 'a> Run<'b, 'a> {
 
     /// What was under way; `None` where no stacks were recorded.
     fn phase(&self) -> Option<Phase> {
-        let has_stacks =
-            self.made.iter().rev().take(WINDOW).any(|made| made.stack.is_recorded() && made.stack != StackId::EMPTY);
+        let has_stacks = self.made.iter().any(|made| made.place.is_some());
         if has_stacks { self.phases.get(self.failure.stack) } else { None }
     }
 
@@ -192,7 +232,7 @@ impl<'b, 'a> Run<'b, 'a> {
     }
 
     /// Where the program was, to follow "it failed".
-    fn place(&self) -> &'static str {
+    fn words(&self) -> &'static str {
         match self.phase() {
             Some(Phase::Forward) => "in the forward pass",
             Some(Phase::Backward) => "in the backward pass",
@@ -225,11 +265,11 @@ impl<'b, 'a> Run<'b, 'a> {
         };
         let (model, own) =
             (range(earlier.entries.start, earlier.entries.end), range(begin, self.failure.entry.index()));
-        let aligned = Aligned::new(model, own, self.failure.stack);
+        let aligned = Aligned::new(model, own, self.place);
         if own.is_empty() || aligned.pairs.len() * 100 < own.len() * ALIKE_PERCENT {
             return None;
         }
-        let scale = Scale::new(self, &aligned, model);
+        let scale = Scale::new(self, &aligned, model, begin);
         // Changes of the total, by the entry of the earlier step: the least and the most.
         let mut changes: Vec<(usize, i128, i128)> = Vec::new();
         let end = earlier.entries.end;
@@ -256,7 +296,7 @@ impl<'b, 'a> Run<'b, 'a> {
             let (least, most) = if position == aligned.reached && aligned.is_at_failure {
                 (self.failure.requested_bytes, self.failure.requested_bytes)
             } else {
-                scale.of(lifetime, made.stack, category)
+                scale.of(lifetime, made.place, category)
             };
             let (least, most) = (i128::from(least), i128::from(most));
             changes.push((made.entry, least, most));
@@ -284,7 +324,7 @@ impl<'b, 'a> Run<'b, 'a> {
         let reason = format!(
             "it failed {}, after {done} % of the allocations of an earlier step in this recording{scaled}; the rest of that \
              step was carried on",
-            self.place()
+            self.words()
         );
         Some(self.answer(Basis::EarlierStep, least, Some(most), reason))
     }
@@ -306,6 +346,7 @@ impl<'b, 'a> Run<'b, 'a> {
                 _ => &mut before.others,
             };
             *sum = sum.saturating_add(bytes);
+            *before.all_sizes.entry(lifetime.requested_bytes).or_default() += 1;
             if matches!(category, Category::Parameter | Category::Unknown) {
                 *before.sizes.entry(lifetime.requested_bytes).or_default() += 1;
             }
@@ -346,27 +387,26 @@ impl<'b, 'a> Run<'b, 'a> {
         let logits = self.logits(&layers, &before).unwrap_or(0);
         let (of_layers, at_once) = (rest(fewest), rest(most));
         let own = layers.transient_bytes.max(self.failure.requested_bytes);
-        let head = logits.saturating_mul(COPIES_OF_LOGITS);
+        // Where nothing tells what follows the layers, it is taken to be no more than some of them.
+        let head = match logits {
+            0 if layers.keeps_activations && !is_after => each.saturating_mul(LAYERS_AFTER),
+            _ => logits.saturating_mul(COPIES_OF_LOGITS).saturating_sub(layers.after_bytes),
+        };
         // What is kept makes way for gradients from the last layer on.
         let gradients = before.parameters.saturating_sub(before.gradients);
         let trains = layers.keeps_activations || before.state > 0;
         let step = if trains { before.all.saturating_add(gradients) } else { 0 };
         let least = of_layers.max(step);
-        let with_optimizer = if trains { step.saturating_add(before.parameters) } else { 0 };
+        let with_optimizer = if trains { step.saturating_add(before.of_optimizer()) } else { 0 };
         let most_bytes = at_once.saturating_add(own).saturating_add(head).max(with_optimizer);
         let most_bytes = most_bytes.saturating_add(most_bytes / 100 * SLACK_PERCENT);
         let many = if fewest == most { count(most) } else { format!("{} to {}", count(fewest), count(most)) };
-        let place = if is_after {
-            format!("after {} layers", count(done))
-        } else {
-            format!("in layer {} of {many}", count(done + 1))
-        };
+        let place =
+            if is_after { "after the layers".to_owned() } else { format!("in layer {} of {many}", count(done + 1)) };
         let to_come = match (trains, before.state > 0, is_after) {
             (false, ..) => String::new(),
             (true, true, _) => "; gradients and the optimizer's intermediates are counted".to_owned(),
-            (true, false, _) => {
-                "; gradients are counted, the state of an optimizer that was not seen yet is not".to_owned()
-            }
+            (true, false, _) => "; no optimizer was seen yet, so the most is with the state of Adam".to_owned(),
         };
         let head = if logits > 0 { format!(", then logits of {}", size(logits)) } else { String::new() };
         let reason = format!(
@@ -374,8 +414,10 @@ impl<'b, 'a> Run<'b, 'a> {
             size(each)
         );
         let mut whole = self.answer(Basis::Layers, least / 100 * (100 - SLACK_PERCENT), Some(most_bytes), reason);
-        whole.layers_done = Some(done);
-        whole.layers = Some((fewest, most));
+        if !is_after {
+            whole.layers_done = Some(done);
+            whole.layers = Some((fewest, most));
+        }
         Some(whole)
     }
 
@@ -411,14 +453,14 @@ impl<'b, 'a> Run<'b, 'a> {
                 let activations = self.device.counted_by_category(Some(self.failure.entry), self.analysis.snapshot)
                     [Category::Activation as usize];
                 let least = self.live.saturating_sub(activations).saturating_add(to_come);
-                let after = least.saturating_add(at.parameters);
+                let after = least.saturating_add(at.of_optimizer());
                 let reason = format!(
                     "it failed in the backward pass, with gradients of up to {} still to come; no earlier step was recorded{}",
                     size(to_come),
                     if at.state > 0 {
                         ""
                     } else {
-                        ", and the state of an optimizer that was not seen yet is not counted"
+                        " and no optimizer was seen yet, so the most is with the state of Adam"
                     }
                 );
                 (least, needed.saturating_add(to_come).max(after), reason)
@@ -456,6 +498,9 @@ impl<'b, 'a> Run<'b, 'a> {
     }
 }
 
+/// How often what was made before a recording may hold each parameter: alone, with a momentum, with two moments, with gradients.
+const COPIES: [u64; 4] = [1, 2, 3, 4];
+
 /// What was there before a pass.
 #[derive(Debug, Default)]
 struct Before {
@@ -466,32 +511,46 @@ struct Before {
     others: u64,
     /// How often each size comes among what may be parameters, in bytes as requested.
     sizes: HashMap<u64, u64>,
+    /// The same among all that was there.
+    all_sizes: HashMap<u64, u64>,
 }
 
 impl Before {
+    /// What the optimizer's step has beside parameters, gradients and the state that is there, at most: its intermediates, and
+    /// where no state is there yet, as after a first pass, the two moments of Adam.
+    fn of_optimizer(&self) -> u64 {
+        self.parameters.saturating_mul(if self.state > 0 { 1 } else { 3 })
+    }
+
     /// The fewest and the most layers, of which there are at least so many: the largest number that divides how often sizes
     /// come. Where optimizer state may be among the parameters, it is part of the counts.
     fn layers(&self, at_least: usize, from_start: bool) -> Option<(usize, usize)> {
         let least = u64::try_from(at_least.max(2)).ok()?;
-        let repeated: Vec<(u128, u64)> = self
-            .sizes
+        // Of a momentum or two moments there is as much as of parameters, or twice that.
+        let told = from_start || (self.parameters > 0 && self.state >= self.parameters / 10 * 9);
+        let sizes = if told { &self.sizes } else { &self.all_sizes };
+        let repeated: Vec<(u128, u64)> = sizes
             .iter()
             .filter(|&(_, &times)| times >= least)
             .map(|(&bytes, &times)| (u128::from(bytes) * u128::from(times), times))
             .collect();
         let all: u128 = repeated.iter().map(|&(bytes, _)| bytes).sum();
+        // A size may come once or twice more, each time with its copies: another table or buffer that is as large.
+        let more = if told { 2 } else { 2 * COPIES[COPIES.len() - 1] };
         let covered = |number: u64| -> u128 {
-            repeated.iter().filter(|&&(_, times)| times % number == 0).map(|&(bytes, _)| bytes).sum()
+            let fits = repeated.iter().filter(|&&(_, times)| times >= number && times % number <= more.min(number / 4));
+            fits.map(|&(bytes, times)| bytes / u128::from(times) * u128::from(times - times % number)).sum()
         };
         let most = repeated.iter().map(|&(_, times)| times).max()?.min(4096);
-        // Of parameters that come as often as there are layers, few come a few times more: buffers, embeddings of one size.
-        let number = (least..=most).rev().find(|&number| covered(number) * 100 >= all * 98)?;
-        let told = from_start || self.state > 0;
+        let number = (least..=most).rev().find(|&number| covered(number) * 100 >= all * 95)?;
         // A momentum, or two moments, or gradients as well: each as often as its parameter.
-        let copies: &[u64] = if told { &[1] } else { &[1, 2, 3, 4] };
-        let numbers = copies.iter().filter(|&&copies| number % copies == 0).map(|copies| number / copies);
-        let fewest = numbers.filter(|&number| number >= least).min()?;
-        Some((usize::try_from(fewest).ok()?, usize::try_from(number).ok()?))
+        let copies = if told { &COPIES[..1] } else { &COPIES };
+        // Then each size comes in so many copies, those that come once among the parameters as well.
+        let largest = sizes.keys().copied().max().unwrap_or(0);
+        let once = || sizes.iter().filter(|&(&bytes, &times)| times < least && bytes >= largest / 16);
+        let fits = |&&copies: &&u64| number % copies == 0 && once().all(|(_, times)| times % copies == 0);
+        let numbers = || copies.iter().filter(fits).map(|copies| number / copies).filter(|&number| number >= least);
+        Some((usize::try_from(numbers().min()?).ok()?, usize::try_from(numbers().max()?).ok()?))
     }
 }
 
@@ -511,6 +570,8 @@ struct Layers {
     transient_bytes: u64,
     /// What the layer that failed holds.
     partial_bytes: u64,
+    /// What was made after them and is still there.
+    after_bytes: u64,
     /// What goes from layer to layer: the size that is kept most often, as requested.
     stream_bytes: u64,
     /// What is kept is for a backward pass.
@@ -520,23 +581,30 @@ struct Layers {
 impl Layers {
     /// Those that end at the failure or shortly before it.
     fn find(run: &Run<'_, '_>) -> Option<Self> {
-        let mut stacks: Vec<StackId> = run.made.iter().map(|made| made.stack).collect();
-        stacks.push(run.failure.stack);
-        stacks.reverse();
+        let mut places: Vec<Place> = run.made.iter().map(|made| made.place).collect();
+        places.push(run.place);
+        places.reverse();
         for tail in TAILS {
-            let seen = stacks.get(tail..)?;
+            let seen = places.get(tail..)?;
             let common = common_with_start(seen);
             let spans = (LEAST_PERIOD..seen.len()).filter(|&shift| common[shift] >= shift);
             let best = spans.map(|shift| (shift + common[shift], std::cmp::Reverse(shift))).max();
-            if let Some((length, std::cmp::Reverse(period))) = best
-                && length >= 2 * period
-                && !seen[..period].contains(&StackId::EMPTY)
-                && (tail == 0 || length >= 3 * period)
-            {
-                return Some(Self::measured(run, period, length, tail));
+            let Some((length, std::cmp::Reverse(period))) = best else { continue };
+            if length >= 2 * period && (tail == 0 || length >= 3 * period) {
+                let layers = Self::measured(run, period, length, tail);
+                return layers.is_of_this_pass(run).then_some(layers);
             }
         }
         None
+    }
+
+    /// Whether it is a part of the forward pass that failed: neither the making of the model nor an earlier step, of which
+    /// nothing would be left.
+    fn is_of_this_pass(&self, run: &Run<'_, '_>) -> bool {
+        let made = &run.made[self.begin..];
+        let is_forward = made.iter().all(|made| run.phases.get(made.stack) == Some(Phase::Forward));
+        let makes_model = made.iter().any(|made| run.device.decided(made.row).category == Category::Parameter);
+        is_forward && !makes_model && (self.tail == 0 || self.kept_bytes > 0)
     }
 
     fn measured(run: &Run<'_, '_>, period: usize, length: usize, tail: usize) -> Self {
@@ -550,6 +618,7 @@ impl Layers {
             kept_bytes: 0,
             transient_bytes: 0,
             partial_bytes: 0,
+            after_bytes: 0,
             stream_bytes: 0,
             keeps_activations: false,
         };
@@ -561,6 +630,7 @@ impl Layers {
         let mut each: Vec<u64> = windows().map(kept).collect();
         each.sort_unstable();
         layers.kept_bytes = each.get(each.len() / 2).copied().unwrap_or(0);
+        layers.after_bytes = run.made.get(end..).map_or(0, kept);
         layers.partial_bytes = made.get(done * period..).map_or(0, kept);
         let mut sizes: HashMap<u64, u64> = HashMap::default();
         for made in windows().flatten().filter(live) {
@@ -618,15 +688,15 @@ struct Aligned {
 }
 
 impl Aligned {
-    fn new(model: &[Made], own: &[Made], failed: StackId) -> Self {
+    fn new(model: &[Made], own: &[Made], failed: Place) -> Self {
         let mut pairs = Vec::with_capacity(own.len());
         let mut reached = 0;
-        let like = |from: usize, stack: StackId| {
+        let like = |from: usize, place: Place| {
             let ahead = model.get(from..)?;
-            ahead.iter().take(WINDOW).position(|made| made.stack == stack).map(|ahead| from + ahead)
+            ahead.iter().take(WINDOW).position(|made| made.place == place).map(|ahead| from + ahead)
         };
         for &made in own {
-            if let Some(at) = like(reached, made.stack) {
+            if let Some(at) = like(reached, made.place) {
                 pairs.push((model[at], made));
                 reached = at + 1;
             }
@@ -638,38 +708,38 @@ impl Aligned {
 
 /// How sizes of an earlier step become those of this one.
 struct Scale {
-    /// Least and most, by stack and size.
-    by_stack: HashMap<(StackId, u64), (u64, u64)>,
+    /// Least and most, by place and size.
+    by_place: HashMap<(u32, u64), (u64, u64)>,
     /// By size alone.
     by_size: HashMap<u64, (u64, u64)>,
-    /// Sizes of what was there before both steps: they stay what they are.
+    /// Sizes of what was there before this step, and is still: they stay what they are.
     lasting: HashMap<u64, ()>,
     /// The least and the largest factor of sizes that count.
     factors: (f64, f64),
 }
 
 impl Scale {
-    fn new(run: &Run<'_, '_>, aligned: &Aligned, model: &[Made]) -> Self {
+    fn new(run: &Run<'_, '_>, aligned: &Aligned, model: &[Made], begin: usize) -> Self {
         let mut scale = Self {
-            by_stack: HashMap::default(),
+            by_place: HashMap::default(),
             by_size: HashMap::default(),
             lasting: HashMap::default(),
             factors: (1.0, 1.0),
         };
         let mut bytes_by_factor: Vec<(f64, u64)> = Vec::new();
-        let mut note = |stack: StackId, from: u64, to: u64| {
-            for range in
-                [scale.by_stack.entry((stack, from)).or_insert((to, to)), scale.by_size.entry(from).or_insert((to, to))]
-            {
-                *range = (range.0.min(to), range.1.max(to));
+        let mut note = |place: Place, from: u64, to: u64| {
+            let wider = |range: &mut (u64, u64)| *range = (range.0.min(to), range.1.max(to));
+            if let Some(place) = place {
+                wider(scale.by_place.entry((place, from)).or_insert((to, to)));
             }
+            wider(scale.by_size.entry(from).or_insert((to, to)));
             bytes_by_factor.push((ratio(to, from), to));
         };
         for &(of_model, of_own) in &aligned.pairs {
-            note(of_model.stack, run.lifetime(of_model).requested_bytes, run.lifetime(of_own).requested_bytes);
+            note(of_model.place, run.lifetime(of_model).requested_bytes, run.lifetime(of_own).requested_bytes);
         }
         if let Some(&made) = model.get(aligned.reached).filter(|_| aligned.is_at_failure) {
-            note(made.stack, run.lifetime(made).requested_bytes, run.failure.requested_bytes);
+            note(made.place, run.lifetime(made).requested_bytes, run.failure.requested_bytes);
         }
         let all: u64 = bytes_by_factor.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
         bytes_by_factor.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -684,9 +754,8 @@ impl Scale {
         if let (Some(&(least, _)), Some(&(most, _))) = (at(5), at(95)) {
             scale.factors = (least, most);
         }
-        let first = model.first().map_or(0, |made| made.entry);
         for lifetime in &run.device.lifetimes.rows {
-            if lifetime.alloc().is_none_or(|alloc| alloc.index() < first) && run.is_live_at_failure(lifetime) {
+            if lifetime.alloc().is_none_or(|alloc| alloc.index() < begin) && run.is_live_at_failure(lifetime) {
                 scale.lasting.insert(lifetime.requested_bytes, ());
             }
         }
@@ -694,20 +763,19 @@ impl Scale {
     }
 
     /// The size that an allocation of the earlier step has in this one: the least and the most.
-    fn of(&self, lifetime: &Lifetime, stack: StackId, category: Category) -> (u64, u64) {
+    fn of(&self, lifetime: &Lifetime, place: Place, category: Category) -> (u64, u64) {
         let bytes = lifetime.requested_bytes;
         if matches!(category, Category::Gradient | Category::OptimizerState | Category::Parameter | Category::Workspace)
         {
             return (bytes, bytes);
         }
-        let has_stack = stack.is_recorded() && stack != StackId::EMPTY;
-        let seen = if has_stack { self.by_stack.get(&(stack, bytes)) } else { None };
+        let seen = place.and_then(|place| self.by_place.get(&(place, bytes)));
         if let Some(&range) = seen {
             return range;
         }
         let is_lasting = self.lasting.contains_key(&bytes);
         match self.by_size.get(&bytes) {
-            Some(&(least, most)) if is_lasting && !has_stack => (least.min(bytes), most.max(bytes)),
+            Some(&(least, most)) if is_lasting && place.is_none() => (least.min(bytes), most.max(bytes)),
             Some(&range) => range,
             None if is_lasting => (bytes, bytes),
             None => (times(bytes, self.factors.0), times(bytes, self.factors.1)),
@@ -749,16 +817,24 @@ mod tests {
     }
 
     fn layers(sizes: &[(u64, u64)], state: u64, at_least: usize, from_start: bool) -> Option<(usize, usize)> {
-        Before { state, sizes: sizes.iter().copied().collect(), ..Before::default() }.layers(at_least, from_start)
+        let sizes: HashMap<u64, u64> = sizes.iter().copied().collect();
+        Before { parameters: 1, state, all_sizes: sizes.clone(), sizes, ..Before::default() }
+            .layers(at_least, from_start)
     }
 
     #[test]
     fn layers_are_counted_by_the_sizes_of_parameters() {
         // Query, key and value in one, a projection, two of the feed-forward network, norms and biases; two embeddings.
-        let model = [(3 << 20, 16), (1 << 20, 16), (4 << 20, 32), (4096, 97), (62 << 20, 2), (16 << 20, 1)];
+        // A table of positions has the size of the latter.
+        let model = [(3 << 20, 16), (1 << 20, 16), (4 << 20, 33), (4096, 97), (62 << 20, 2)];
         assert_eq!(layers(&model, 0, 9, true), Some((16, 16)));
         assert_eq!(layers(&model, 1, 9, false), Some((16, 16)), "optimizer state is told apart");
-        assert_eq!(layers(&model, 0, 3, false), Some((4, 16)), "moments may be among them");
+        assert_eq!(
+            layers(&model, 0, 3, false),
+            Some((8, 16)),
+            "a momentum may be among them, for both tables of 62 MiB"
+        );
+        assert_eq!(layers(&[(1 << 20, 24), (2 << 20, 48)], 0, 3, true), Some((24, 24)));
         assert_eq!(layers(&model, 0, 9, false), Some((16, 16)), "with fewer it would have been done");
         assert_eq!(layers(&[(1 << 20, 1), (2 << 20, 1)], 0, 2, true), None, "no size comes twice");
         assert_eq!(layers(&[], 0, 2, true), None);

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 
-import {type DeviceManifest, type Manifest, deviceToOpen} from './manifest';
+import {type DeviceManifest, deviceToOpen, type Manifest} from './manifest';
 
 function manifest(opens_on?: number): Manifest {
   const devices = [0, 1, 2].map(device => ({device}) as DeviceManifest);

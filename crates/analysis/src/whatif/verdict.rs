@@ -316,3 +316,48 @@ impl Study {
 pub fn named(conf: &str) -> String {
     if conf.is_empty() { "the default settings".to_owned() } else { format!("`{conf}`") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn fit(conf: &str, needs_gib: u64, unlimited_gib: u64) -> Fit {
+        Fit {
+            conf: conf.to_owned(),
+            min_capacity_bytes: needs_gib * GIB,
+            min_capacity_any_order_bytes: needs_gib * GIB,
+            num_alloc_retries: 0,
+            ample_reserved_bytes: unlimited_gib * GIB,
+            ample_device_allocs: 0,
+            cards: Vec::new(),
+        }
+    }
+
+    fn chosen(rows: &[Fit]) -> Option<&str> {
+        let rows: Vec<&Fit> = rows.iter().collect();
+        recommended(&rows, rows[0]).map(|fit| fit.conf.as_str())
+    }
+
+    #[test]
+    fn what_is_safe_without_a_limit_comes_before_what_needs_least_under_one() {
+        let table = [fit("", 150, 190), fit("expandable", 136, 155), fit("split", 134, 247)];
+        assert_eq!(chosen(&table), Some("expandable"));
+        assert_eq!(chosen(&[fit("", 150, 190), fit("split", 134, 247)]), Some(""), "the recording's own are safe");
+    }
+
+    #[test]
+    fn of_settings_that_need_as_little_the_one_that_reserves_least_is_chosen() {
+        let table = [fit("", 200, 210), fit("a", 150, 205), fit("b", 153, 160), fit("c", 180, 150)];
+        assert_eq!(chosen(&table), Some("b"));
+    }
+
+    #[test]
+    fn where_nothing_is_safe_what_needs_least_is_chosen() {
+        let own = fit("", 150, 190);
+        let rows = [&fit("split", 134, 247), &fit("round", 139, 300)];
+        assert_eq!(recommended(&rows, &own).map(|fit| fit.conf.as_str()), Some("split"));
+        assert_eq!(recommended(&[], &own).map(|fit| fit.conf.as_str()), None);
+    }
+}

@@ -224,3 +224,17 @@ fn three_batch_sizes_say_how_straight_the_line_is() {
     let text = stdout(&format!("diff {files} --capacity 4GiB"));
     assert!(text.contains("4.00 GiB holds 22.84 times A's batch at most; "), "{text}");
 }
+
+#[test]
+fn recordings_of_one_device_each_are_compared_whatever_its_number() {
+    let text = stdout("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --top 1");
+    assert!(text.contains("Devices 2 and 0, each at its peak"), "{text}");
+    let document = json("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --format json");
+    assert_eq!(document["devices"][0]["devices"], serde_json::json!([2, 0]));
+    let named = json("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --device 2,0 --format json");
+    assert_eq!(named["devices"], document["devices"]);
+    let events = stdout("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --events");
+    assert!(events.contains("devices 2 and 0"), "{events}");
+    let refusal = failure("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --device 0,1,2");
+    assert!(refusal.contains("`--device` has 3 numbers for 2 files"), "{refusal}");
+}

@@ -218,3 +218,43 @@ fn control_characters_of_a_log_do_not_reach_the_terminal() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!run.stdout.contains(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}')), "{:?}", run.stdout);
 }
+
+#[test]
+fn a_limit_that_is_only_asked_about_was_not_set_by_anybody() {
+    for asked in ["--capacity 24GiB", "--card 24GiB", "--card rtx4090"] {
+        let document = json(&format!("explain qwen_train_b2.pickle.gz {asked} --format json"));
+        let text = document.to_string();
+        assert!(!text.contains("on purpose") && !ids(&document).contains(&"raise-limit"), "{asked}: {text}");
+    }
+    let limit = json("explain qwen_train_b2.pickle.gz --capacity 24GiB --format json");
+    let card = json("explain qwen_train_b2.pickle.gz --card 24GiB --format json");
+    let text = |document: &Value| document["diagnosis"]["text"].as_str().unwrap().to_owned();
+    assert!(text(&limit).starts_with("with a limit of 24.00 GiB this program runs out of memory"), "{}", text(&limit));
+    assert!(text(&card).starts_with("on a card of 24.00 GiB, 23.28 GiB of it for PyTorch,"), "{}", text(&card));
+    let failure = &card["failures"][0];
+    let context = 742 << 20;
+    assert_eq!(failure["simulated_card_bytes"], 24_u64 << 30);
+    assert_eq!(failure["simulated_capacity_bytes"], (24_u64 << 30) - context);
+    // As in `simulate`.
+    let run = json("simulate qwen_train_b2.pickle.gz --card 24GiB --format json");
+    assert_eq!(failure["entry"], run["runs"][0]["oom_entry"]);
+    let refusal = crate::run::failure("explain qwen_train_b2.pickle.gz --card rtx1");
+    assert!(refusal.contains("neither a size nor a card that is known"), "{refusal}");
+}
+
+#[test]
+fn a_step_that_fails_in_the_middle_is_carried_on() {
+    let document = json("explain ../oom/layers.pickle.gz --format json");
+    let whole = &document["failures"][0]["whole_step"];
+    assert_eq!((&whole["basis"], &whole["phase"]), (&Value::from("layers"), &Value::from("forward")));
+    let text = stdout("explain ../oom/layers.pickle.gz");
+    assert!(text.contains("The whole step needs") && text.contains(" of 8, each of which keeps"), "{text}");
+    assert!(!text.contains("less would have done"), "{text}");
+    // What the recording holds fits in more; the program may not.
+    let more = stdout("explain ../oom/layers.pickle.gz --capacity 16GiB");
+    assert!(!more.contains("the program fits") && more.contains("a request failed in the recording"), "{more}");
+    for command in ["report", "simulate"] {
+        let text = stdout(&format!("{command} ../oom/layers.pickle.gz")).replace('\n', " ");
+        assert!(text.contains("whole step needs"), "{command}: {text}");
+    }
+}
