@@ -347,7 +347,7 @@ impl<'b, 'a> Run<'b, 'a> {
             };
             *sum = sum.saturating_add(bytes);
             *before.all_sizes.entry(lifetime.requested_bytes).or_default() += 1;
-            if matches!(category, Category::Parameter | Category::Unknown) {
+            if category == Category::Parameter {
                 *before.sizes.entry(lifetime.requested_bytes).or_default() += 1;
             }
         }
@@ -488,7 +488,8 @@ impl<'b, 'a> Run<'b, 'a> {
         for &made in &self.made {
             let lifetime = self.lifetime(made);
             if self.device.decided(made.row).category == Category::OptimizerState && self.is_live_at_failure(lifetime) {
-                *by_stack.entry(made.stack).or_default() += self.bytes(lifetime);
+                let sum = by_stack.entry(made.stack).or_default();
+                *sum = sum.saturating_add(self.bytes(lifetime));
             }
         }
         // Counters of steps are of no size.
@@ -497,6 +498,9 @@ impl<'b, 'a> Run<'b, 'a> {
         u64::try_from(kinds).unwrap_or(u64::MAX)
     }
 }
+
+/// Sizes among the parameters that are looked at, those with most bytes: no layer has as many.
+const MOST_SIZES: usize = 256;
 
 /// How often what was made before a recording may hold each parameter: alone, with a momentum, with two moments, with gradients.
 const COPIES: [u64; 4] = [1, 2, 3, 4];
@@ -509,7 +513,7 @@ struct Before {
     gradients: u64,
     state: u64,
     others: u64,
-    /// How often each size comes among what may be parameters, in bytes as requested.
+    /// How often each size comes among parameters, in bytes as requested.
     sizes: HashMap<u64, u64>,
     /// The same among all that was there.
     all_sizes: HashMap<u64, u64>,
@@ -529,11 +533,13 @@ impl Before {
         // Of a momentum or two moments there is as much as of parameters, or twice that.
         let told = from_start || (self.parameters > 0 && self.state >= self.parameters / 10 * 9);
         let sizes = if told { &self.sizes } else { &self.all_sizes };
-        let repeated: Vec<(u128, u64)> = sizes
+        let mut repeated: Vec<(u128, u64)> = sizes
             .iter()
             .filter(|&(_, &times)| times >= least)
             .map(|(&bytes, &times)| (u128::from(bytes) * u128::from(times), times))
             .collect();
+        repeated.sort_unstable_by_key(|&of| std::cmp::Reverse(of));
+        repeated.truncate(MOST_SIZES);
         let all: u128 = repeated.iter().map(|&(bytes, _)| bytes).sum();
         // A size may come once or twice more, each time with its copies: another table or buffer that is as large.
         let more = if told { 2 } else { 2 * COPIES[COPIES.len() - 1] };
@@ -625,7 +631,10 @@ impl Layers {
         let made = &run.made[begin..end.min(run.made.len())];
         let done = layers.done();
         let live = |made: &&Made| run.is_live_at_failure(run.lifetime(**made));
-        let kept = |window: &[Made]| window.iter().filter(live).map(|made| run.bytes(run.lifetime(*made))).sum::<u64>();
+        let kept = |window: &[Made]| {
+            let bytes = window.iter().filter(live).map(|made| run.bytes(run.lifetime(*made)));
+            bytes.fold(0, u64::saturating_add)
+        };
         let windows = || made.chunks(period).take(done);
         let mut each: Vec<u64> = windows().map(kept).collect();
         each.sort_unstable();
