@@ -531,11 +531,13 @@ impl Before {
     fn layers(&self, at_least: usize, from_start: bool) -> Option<(usize, usize)> {
         let least = u64::try_from(at_least.max(2)).ok()?;
         // Of a momentum or two moments there is as much as of parameters, or twice that.
-        let told = from_start || (self.parameters > 0 && self.state >= self.parameters / 10 * 9);
+        let told = from_start || (self.state > 0 && self.state >= self.parameters / 10 * 9);
         let sizes = if told { &self.sizes } else { &self.all_sizes };
+        // Of tables there are copies as well, so that they may come as often as a few layers would.
+        let is_of_layers = |times: u64| times >= if told { least } else { 2 * least };
         let mut repeated: Vec<(u128, u64)> = sizes
             .iter()
-            .filter(|&(_, &times)| times >= least)
+            .filter(|&(_, &times)| is_of_layers(times))
             .map(|(&bytes, &times)| (u128::from(bytes) * u128::from(times), times))
             .collect();
         repeated.sort_unstable_by_key(|&of| std::cmp::Reverse(of));
@@ -553,7 +555,7 @@ impl Before {
         let copies = if told { &COPIES[..1] } else { &COPIES };
         // Then each size comes in so many copies, those that come once among the parameters as well.
         let largest = sizes.keys().copied().max().unwrap_or(0);
-        let once = || sizes.iter().filter(|&(&bytes, &times)| times < least && bytes >= largest / 16);
+        let once = || sizes.iter().filter(|&(&bytes, &times)| !is_of_layers(times) && bytes >= largest / 16);
         let fits = |&&copies: &&u64| number % copies == 0 && once().all(|(_, times)| times % copies == 0);
         let numbers = || copies.iter().filter(fits).map(|copies| number / copies).filter(|&number| number >= least);
         Some((usize::try_from(numbers().min()?).ok()?, usize::try_from(numbers().max()?).ok()?))

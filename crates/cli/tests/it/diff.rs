@@ -19,7 +19,7 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       what                 A          B                 change
       parameter     1.32 GiB        0 B    -1.32 GiB  -100.0 %
       activation    6.31 GiB        0 B    -6.31 GiB  -100.0 %
-      input       128.50 KiB      512 B   -128.00 KiB  -99.6 %
+      input       128.50 KiB      512 B            -128.00 KiB
       temporary   208.13 MiB        0 B  -208.13 MiB  -100.0 %
       workspace    33.00 MiB  33.00 MiB                   none
 
@@ -112,14 +112,14 @@ fn two_batch_sizes_make_a_line() {
       peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
       allocated at the dump  17.32 GiB  17.32 GiB    +7.53 MiB  +0.0 %
 
-      what                     A          B                change
-      parameter         5.75 GiB   5.75 GiB                  none
-      gradient          5.75 GiB      512 B   -5.75 GiB  -100.0 %
-      optimizer state  11.50 GiB  11.51 GiB     +7.50 MiB  +0.1 %
-      activation             0 B  23.26 GiB            +23.26 GiB
-      input             4.50 KiB  32.50 KiB  +28.00 KiB  +622.2 %
-      temporary         5.75 GiB   3.21 GiB    -2.54 GiB  -44.2 %
-      workspace        65.00 MiB  65.00 MiB                  none
+      what                     A          B               change
+      parameter         5.75 GiB   5.75 GiB                 none
+      gradient          5.75 GiB      512 B  -5.75 GiB  -100.0 %
+      optimizer state  11.50 GiB  11.51 GiB    +7.50 MiB  +0.1 %
+      activation             0 B  23.26 GiB           +23.26 GiB
+      input             4.50 KiB  32.50 KiB           +28.00 KiB
+      temporary         5.75 GiB   3.21 GiB   -2.54 GiB  -44.2 %
+      workspace        65.00 MiB  65.00 MiB                 none
 
           change          A          B        count  where
       +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward ← modeling_qwen2.py:296 forward
