@@ -532,9 +532,19 @@ impl Before {
         let least = u64::try_from(at_least.max(2)).ok()?;
         // Of a momentum or two moments there is as much as of parameters, or twice that.
         let told = from_start || (self.state > 0 && self.state >= self.parameters / 10 * 9);
-        let sizes = if told { &self.sizes } else { &self.all_sizes };
+        if told {
+            return self.layers_of(true, least, least);
+        }
         // Of tables there are copies as well, so that they may come as often as a few layers would.
-        let is_of_layers = |times: u64| times >= if told { least } else { 2 * least };
+        let both = [self.layers_of(false, least, least), self.layers_of(false, least, 2 * least)];
+        let of_any = || both.iter().flatten();
+        Some((of_any().map(|range| range.0).min()?, of_any().map(|range| range.1).max()?))
+    }
+
+    /// As [`layers`](Self::layers), where sizes that come less often than this are of no layer.
+    fn layers_of(&self, told: bool, least: u64, of_layers: u64) -> Option<(usize, usize)> {
+        let sizes = if told { &self.sizes } else { &self.all_sizes };
+        let is_of_layers = |times: u64| times >= of_layers;
         let mut repeated: Vec<(u128, u64)> = sizes
             .iter()
             .filter(|&(_, &times)| is_of_layers(times))
@@ -555,7 +565,9 @@ impl Before {
         let copies = if told { &COPIES[..1] } else { &COPIES };
         // Then each size comes in so many copies, those that come once among the parameters as well.
         let largest = sizes.keys().copied().max().unwrap_or(0);
-        let once = || sizes.iter().filter(|&(&bytes, &times)| !is_of_layers(times) && bytes >= largest / 16);
+        // What there is one of may be a workspace.
+        let once =
+            || sizes.iter().filter(|&(&bytes, &times)| times > 1 && !is_of_layers(times) && bytes >= largest / 16);
         let fits = |&&copies: &&u64| number % copies == 0 && once().all(|(_, times)| times % copies == 0);
         let numbers = || copies.iter().filter(fits).map(|copies| number / copies).filter(|&number| number >= least);
         Some((usize::try_from(numbers().min()?).ok()?, usize::try_from(numbers().max()?).ok()?))
@@ -846,7 +858,7 @@ mod tests {
             "a momentum may be among them, for both tables of 62 MiB"
         );
         assert_eq!(layers(&[(1 << 20, 24), (2 << 20, 48)], 0, 3, true), Some((24, 24)));
-        assert_eq!(layers(&model, 0, 9, false), Some((16, 16)), "with fewer it would have been done");
+        assert_eq!(layers(&model, 0, 9, false), Some((16, 33)), "where moments may be among them it is a range");
         assert_eq!(layers(&[(1 << 20, 1), (2 << 20, 1)], 0, 2, true), None, "no size comes twice");
         assert_eq!(layers(&[], 0, 2, true), None);
     }
