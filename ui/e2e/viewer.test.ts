@@ -321,6 +321,42 @@ describe('a snapshot whose names are markup', () => {
   });
 });
 
+describe('a snapshot of several devices', () => {
+  const entry = (action: string, addr: number, size: number) => ({
+    action,
+    addr,
+    size,
+    stream: 0,
+    time_us: 1,
+    frames: [],
+  });
+  const device = (address: number, ...more: object[]) => [
+    entry('segment_alloc', address, 2 ** 21),
+    entry('alloc', address, 4096),
+    ...more,
+  ];
+  const snapshot = {
+    segments: [],
+    device_traces: [device(2 ** 40, entry('alloc', 2 ** 40 + 4096, 8192)), device(2 ** 41, entry('oom', 0, 2 ** 30))],
+  };
+
+  it('opens on the one that ran out of memory, served and as a single file', async () => {
+    const folder = scratch();
+    const file = join(folder, 'two.json');
+    writeFileSync(file, JSON.stringify(snapshot));
+    const page = join(folder, 'page.html');
+    run('export', '--to', 'html', file, '-o', page);
+    const server = await Server.start(file);
+    for (const address of [server.address, pathToFileURL(page).href]) {
+      const viewer = await Viewer.open(browser, address);
+      expect(await viewer.page.inputValue('select[aria-label="Device"]')).toBe('1');
+      expect(viewer.errors).toEqual([]);
+      await viewer.page.close();
+    }
+    await server.stop();
+  });
+});
+
 async function hash(viewer: Viewer): Promise<string> {
   // The address follows the state after a moment.
   await viewer.page.waitForTimeout(600);

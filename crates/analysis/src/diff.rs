@@ -24,8 +24,8 @@ pub enum Moment {
 /// One device of several recordings, side by side.
 #[derive(Clone, Debug)]
 pub struct DeviceDiff<'a> {
-    /// CUDA ordinal.
-    pub device: u32,
+    /// CUDA ordinals, one for each recording.
+    pub devices: Vec<u32>,
     /// One for each recording.
     pub sides: Vec<Side>,
     /// Call sites, those that changed most from the first to the last recording first.
@@ -119,22 +119,30 @@ pub struct SettingDiff<'a> {
     pub values: Vec<Option<&'a Setting>>,
 }
 
-/// Compares the devices that every recording has; the moment is that of the dump where they are of one process, else the
-/// peak, if none is asked for.
-pub fn devices<'a>(analyses: &'a [Analysis<'a>], at: Option<Moment>) -> Vec<(Moment, DeviceDiff<'a>)> {
-    let Some(first) = analyses.first() else { return Vec::new() };
-    first
-        .devices
-        .iter()
-        .filter_map(|device| {
-            let sides: Option<Vec<&DeviceAnalysis<'_>>> =
-                analyses.iter().map(|analysis| analysis.device(device.device)).collect();
-            let sides = sides?;
-            let later_by = later_by(sides[0], sides[sides.len() - 1]);
-            let at = at.unwrap_or(if later_by.is_some() { Moment::End } else { Moment::Peak });
-            Some((at, compare(analyses, &sides, at, later_by)))
-        })
-        .collect()
+/// Which devices are compared with each other, given those of each recording: those of one number that all have; where
+/// there is none, as with two ranks of a job, the devices of recordings that have one each.
+pub fn matching_devices(devices: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let Some((first, others)) = devices.split_first() else { return Vec::new() };
+    let in_all = first.iter().filter(|device| others.iter().all(|other| other.contains(device)));
+    let same: Vec<Vec<u32>> = in_all.map(|&device| vec![device; devices.len()]).collect();
+    match devices.iter().map(|of| <[u32; 1]>::try_from(&of[..])).collect::<Result<Vec<_>, _>>() {
+        Ok(single) if same.is_empty() => vec![single.concat()],
+        _ => same,
+    }
+}
+
+/// Compares a device of each recording, by their numbers; the moment is that of the dump where they are of one process,
+/// else the peak, if none is asked for. `None` if one of the recordings has no such device.
+pub fn compare_devices<'a>(
+    analyses: &'a [Analysis<'a>],
+    devices: &[u32],
+    at: Option<Moment>,
+) -> Option<(Moment, DeviceDiff<'a>)> {
+    let sides = analyses.iter().zip(devices).map(|(analysis, &device)| analysis.device(device));
+    let sides: Vec<&DeviceAnalysis<'a>> = sides.collect::<Option<_>>()?;
+    let later_by = later_by(sides.first()?, sides.last()?);
+    let at = at.unwrap_or(if later_by.is_some() { Moment::End } else { Moment::Peak });
+    Some((at, compare(analyses, &sides, at, later_by)))
 }
 
 fn compare<'a>(
@@ -170,7 +178,8 @@ fn compare<'a>(
     let mut changed = with_moved_lines(by_name.into_values().collect());
     changed.sort_by_key(|site| (std::cmp::Reverse(site.change_bytes().unsigned_abs()), site.site));
     by_category.retain(|diff| diff.bytes.iter().any(|&bytes| bytes > 0));
-    DeviceDiff { device: devices[0].device, sides, sites: changed, categories: by_category, later_by }
+    let devices = devices.iter().map(|device| device.device).collect();
+    DeviceDiff { devices, sides, sites: changed, categories: by_category, later_by }
 }
 
 fn side(device: &DeviceAnalysis<'_>, at: Moment) -> Side {
@@ -296,6 +305,15 @@ mod tests {
         let holder = usize::from(bytes[1] > 0);
         let name = SiteName { label: None, name, file: "a.py", line };
         SiteDiff { site: name, bytes: bytes.to_vec(), count, stack: (holder, StackId::EMPTY), there: Site::NoPython }
+    }
+
+    #[test]
+    fn devices_of_one_number_are_compared_or_else_the_only_ones() {
+        assert_eq!(matching_devices(&[vec![0, 1], vec![1, 2]]), [[1, 1]]);
+        assert_eq!(matching_devices(&[vec![0, 1], vec![0, 1]]), [[0, 0], [1, 1]]);
+        assert_eq!(matching_devices(&[vec![0], vec![1], vec![5]]), [[0, 1, 5]], "three ranks");
+        assert!(matching_devices(&[vec![0, 1], vec![2]]).is_empty(), "which of the two is not told");
+        assert!(matching_devices(&[vec![0], vec![]]).is_empty());
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub mod units;
 pub mod verdict;
 pub mod view;
 pub mod whatif;
+pub mod whole_step;
 
 use highwater_snapshot::{Snapshot, Warnings};
 
@@ -68,9 +69,16 @@ pub struct Analysis<'a> {
     pub warnings: Warnings,
 }
 
-impl Analysis<'_> {
+impl<'a> Analysis<'a> {
+    /// The device that matters most: one that ran out of memory, else the one with the highest peak; `None` if there is none.
+    pub fn leading(&self) -> Option<&DeviceAnalysis<'a>> {
+        self.devices
+            .iter()
+            .max_by_key(|device| (!device.oom.is_empty(), device.peak().bytes, std::cmp::Reverse(device.device)))
+    }
+
     /// The analysis of a device.
-    pub fn device(&self, device: u32) -> Option<&DeviceAnalysis<'_>> {
+    pub fn device(&self, device: u32) -> Option<&DeviceAnalysis<'a>> {
         self.devices.iter().find(|analysis| analysis.device == device)
     }
 }

@@ -6,16 +6,13 @@ use crate::device::DeviceAnalysis;
 use crate::findings::explain;
 use crate::place::place_in;
 use crate::units::{count, percent, size};
+use crate::whole_step::whole_step;
 
-/// The answer for the device that matters most: one that ran out of memory, else the one with the highest peak.
+/// The answer for the [leading](Analysis::leading) device.
 ///
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
-    let worst = analysis
-        .devices
-        .iter()
-        .max_by_key(|device| (!device.oom.is_empty(), device.peak().bytes, std::cmp::Reverse(device.device)));
-    let Some(device) = worst else {
+    let Some(device) = analysis.leading() else {
         return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
     };
     let others = match analysis.devices.len() - 1 {
@@ -26,7 +23,12 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
     match device.oom.first() {
         Some(oom) => {
             let held = largest_site(analysis, device, Some(oom.entry));
-            format!("Out of memory on device {}: {}.{held}{others}", device.device, explain(oom))
+            let whole = whole_step(analysis, device, oom).amount();
+            format!(
+                "Out of memory on device {}: {}. The whole step needs {whole} at its peak.{held}{others}",
+                device.device,
+                explain(oom)
+            )
         }
         None => format!("{}{others}", peak(analysis, device)),
     }

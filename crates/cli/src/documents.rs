@@ -61,7 +61,11 @@ pub fn diff_json(
 ) -> Result<String, Problem> {
     let moment = |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why));
     let at = at.map(moment).transpose()?;
-    let comparison = Comparison::new(names, analyses, diff::Asked { at, device, ..diff::Asked::default() })?;
+    let comparison = Comparison::new(
+        names,
+        analyses,
+        diff::Asked { at, device: device.map(|device| vec![device]), ..diff::Asked::default() },
+    )?;
     Ok(json(&comparison.view()))
 }
 

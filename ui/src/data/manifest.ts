@@ -102,7 +102,15 @@ export interface Manifest {
   frames: number;
   stacks: number;
   sections: Record<string, ColumnSection | JsonSection>;
+  /** The device that the report leads with: one that ran out of memory, or else the one with the highest peak. */
+  opens_on?: number | null;
   devices: DeviceManifest[];
+}
+
+/** The device to show: the one that is asked for, or else the one that the report leads with. */
+export function deviceToOpen(manifest: Manifest, asked: number | null): DeviceManifest | undefined {
+  const numbered = (device: number | null | undefined) => manifest.devices.find(one => one.device === device);
+  return numbered(asked) ?? numbered(manifest.opens_on) ?? manifest.devices[0];
 }
 
 /** The version of the format that this page reads. */

@@ -1,7 +1,14 @@
 /** The files, the one that is open, and the worker that holds it. */
 
 import {batch, computed, effect, signal} from '@preact/signals';
-import {type ColumnSection, type DeviceManifest, hasPayload, type Manifest, VIEW_VERSION} from '../data/manifest';
+import {
+  type ColumnSection,
+  type DeviceManifest,
+  deviceToOpen,
+  hasPayload,
+  type Manifest,
+  VIEW_VERSION,
+} from '../data/manifest';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
 import {type Axis, entryAxis, moved, within} from '../model/axis';
 import {Newest} from '../model/newest';
@@ -137,7 +144,7 @@ async function open(file: number, device: number | null): Promise<void> {
         hint: 'make the page and the program from the same release',
       });
     }
-    const chosen = manifest.devices.find(one => one.device === device) ?? manifest.devices[0];
+    const chosen = deviceToOpen(manifest, device);
     if (!chosen) {
       throw new Problem({
         error: `\`${manifest.name}\` has no device`,

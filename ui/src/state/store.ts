@@ -26,7 +26,7 @@ export type Theme = 'system' | Shade;
 
 /** The file that is looked at, by its id. */
 export const file = signal(0);
-/** Its device, by CUDA ordinal; `null` for the first. */
+/** Its device, by CUDA ordinal; `null` for the one that the report leads with. */
 export const device = signal<number | null>(null);
 export const view = signal<ViewId>('timeline');
 export const axis = signal<AxisKind>('entry');

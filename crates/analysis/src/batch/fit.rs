@@ -7,6 +7,9 @@
 //! ```text
 //! peak(batch) = max(floor, fixed + slope × batch)
 //! ```
+//!
+//! Where three or more points lie on no line but bend upwards, as attention's do with the length of sequences, a term with
+//! the square of the batch is added.
 
 use std::ops::Range;
 
@@ -28,6 +31,8 @@ pub struct BatchFit {
     pub fixed_bytes: u64,
     /// What a batch of size 1 adds: of the first recording's batch, or a row if rows are told.
     pub bytes_per_batch: f64,
+    /// What its square adds; 0 where the points lie on a line.
+    pub bytes_per_batch_squared: f64,
     /// What the peak is at least, however small the batch.
     pub floor_bytes: u64,
     /// The unit of the batch is a row.
@@ -76,7 +81,7 @@ pub enum NoFit {
     Ratio,
     /// All have the same batch.
     SameBatch,
-    /// The peak does not grow with it, or not as a line could.
+    /// The peak does not grow with it, or neither as a line could nor as a curve that bends upwards.
     NotLinear,
 }
 
@@ -89,7 +94,9 @@ impl NoFit {
             Self::Categories => "no inputs, activations or intermediates are told from the rest",
             Self::Ratio => "the inputs and activations of the recordings are in no clear ratio",
             Self::SameBatch => "the recordings have the same batch size",
-            Self::NotLinear => "the peaks are not those of a line that rises with the batch",
+            Self::NotLinear => {
+                "the peaks lie neither on a line that rises with the batch nor on a curve that bends upwards"
+            }
         }
     }
 }
@@ -97,7 +104,13 @@ impl NoFit {
 impl BatchFit {
     /// The peak of a batch, as the fit has it.
     pub fn peak_bytes(&self, batch: f64) -> u64 {
-        self.floor_bytes.max(whole(to_float(self.fixed_bytes) + self.bytes_per_batch * batch))
+        let grown = batch * (self.bytes_per_batch + self.bytes_per_batch_squared * batch);
+        self.floor_bytes.max(whole(to_float(self.fixed_bytes) + grown))
+    }
+
+    /// Whether the points bend.
+    pub fn is_curve(&self) -> bool {
+        self.bytes_per_batch_squared > 0.0
     }
 
     /// The largest batch whose peak is within so many bytes; `None` if none is. Whole rows, if rows are told.
@@ -105,8 +118,12 @@ impl BatchFit {
         if capacity_bytes < self.floor_bytes.max(self.fixed_bytes) {
             return None;
         }
-        let batch = to_float(capacity_bytes - self.fixed_bytes) / self.bytes_per_batch;
-        let batch = if self.is_by_rows { batch.floor() } else { batch };
+        let rest = to_float(capacity_bytes - self.fixed_bytes);
+        let (linear, square) = (self.bytes_per_batch, self.bytes_per_batch_squared);
+        // In this form it is the line's where nothing is squared.
+        let batch = 2.0 * rest / (linear + (linear * linear + 4.0 * square * rest).sqrt());
+        // What is a whole number of rows shall stay one.
+        let batch = if self.is_by_rows { (batch + 1e-9).floor() } else { batch };
         (batch > 0.0).then_some(batch)
     }
 
@@ -116,14 +133,17 @@ impl BatchFit {
     }
 }
 
-/// Fits the peak of a device to recordings of several batch sizes. `rows` are those of each recording's batch, if known; else
+/// Fits the peak of a device of each recording, by their numbers, to several batch sizes. `rows` are those of each recording's batch, if known; else
 /// inputs or activations made at the same lines tell how many times the first recording's batch each has.
 ///
 /// # Errors
 /// The reason why there is none.
-pub fn fit(analyses: &[Analysis<'_>], device: u32, rows: Option<&[u64]>) -> Result<BatchFit, NoFit> {
-    let sides: Vec<(&Analysis<'_>, &DeviceAnalysis<'_>)> =
-        analyses.iter().filter_map(|analysis| Some((analysis, analysis.device(device)?))).collect();
+pub fn fit(analyses: &[Analysis<'_>], devices: &[u32], rows: Option<&[u64]>) -> Result<BatchFit, NoFit> {
+    let sides: Vec<(&Analysis<'_>, &DeviceAnalysis<'_>)> = analyses
+        .iter()
+        .zip(devices)
+        .filter_map(|(analysis, &device)| Some((analysis, analysis.device(device)?)))
+        .collect();
     let Some((_, first)) = sides.first() else { return Err(NoFit::Categories) };
     if sides.iter().any(|(_, side)| side.by != first.by) {
         return Err(NoFit::Sizes);
@@ -205,16 +225,14 @@ fn line(batches: &[Ratio], courses: &[Vec<Level>]) -> Result<BatchFit, NoFit> {
     };
     let measured: Vec<(f64, f64)> =
         sides().map(|(&batch, course)| (batch.value(), to_float(moment(batch, course)))).collect();
-    let (fixed, slope) = least_squares(&measured).ok_or(NoFit::SameBatch)?;
-    if slope < 1.0 || fixed < 0.0 {
-        return Err(NoFit::NotLinear);
-    }
+    let (fixed, slope, square) = polynomial(&measured)?;
     let floor_bytes = least.iter().map(|level| level.fixed_bytes).max().unwrap_or(0);
     let mut fit = BatchFit {
         covers: Covers::Recording,
         points: Vec::new(),
         fixed_bytes: whole(fixed),
         bytes_per_batch: slope,
+        bytes_per_batch_squared: square,
         floor_bytes,
         is_by_rows: false,
         contradiction: None,
@@ -226,6 +244,54 @@ fn line(batches: &[Ratio], courses: &[Vec<Level>]) -> Result<BatchFit, NoFit> {
     };
     fit.points = sides().map(point).collect();
     Ok(fit)
+}
+
+/// Points that are this far off a line, of 1 of what they rise, lie on none.
+const OFF_THE_LINE: f64 = 0.01;
+
+/// Constant, slope and square: of a line, or of a curve where three or more points bend upwards.
+fn polynomial(points: &[(f64, f64)]) -> Result<(f64, f64, f64), NoFit> {
+    let (fixed, slope) = least_squares(points).ok_or(NoFit::SameBatch)?;
+    let rises = |f: fn(f64, f64) -> f64| points.iter().map(|point| point.1).reduce(f).unwrap_or(0.0);
+    let most_off = (rises(f64::max) - rises(f64::min)) * OFF_THE_LINE;
+    let fits = |(fixed, slope, square): (f64, f64, f64)| {
+        points.iter().all(|&(x, y)| (fixed + x * (slope + x * square) - y).abs() <= most_off)
+    };
+    if points.len() == 2 || fits((fixed, slope, 0.0)) {
+        return if slope < 1.0 || fixed < 0.0 { Err(NoFit::NotLinear) } else { Ok((fixed, slope, 0.0)) };
+    }
+    let curve = least_squares_of_curve(points).filter(|&curve| fits(curve));
+    curve.filter(|&(fixed, slope, square)| fixed >= 0.0 && slope >= 0.0 && square > 0.0).ok_or(NoFit::NotLinear)
+}
+
+/// Constant, slope and square of the parabola that has the least sum of squares; through all points if there are three.
+/// `None` if fewer than three batches differ.
+fn least_squares_of_curve(points: &[(f64, f64)]) -> Option<(f64, f64, f64)> {
+    // Batches are scaled to 1, so that the sums stay of one size.
+    let scale = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    let mut rows = [[0.0_f64; 4]; 3];
+    for &(x, y) in points {
+        let powers = [1.0, x / scale, (x / scale) * (x / scale)];
+        for (row, left) in rows.iter_mut().zip(powers) {
+            row.iter_mut().zip([powers[0], powers[1], powers[2], y]).for_each(|(sum, right)| *sum += left * right);
+        }
+    }
+    for pivot in 0..3 {
+        let best = (pivot..3).max_by(|&a, &b| rows[a][pivot].abs().total_cmp(&rows[b][pivot].abs()))?;
+        rows.swap(pivot, best);
+        let divisor = rows[pivot][pivot];
+        // Of sums that are 1 in size, this is what rounding leaves.
+        if divisor.is_nan() || divisor.abs() < 1e-9 {
+            return None;
+        }
+        rows[pivot].iter_mut().for_each(|value| *value /= divisor);
+        let of_pivot = rows[pivot];
+        for (_, row) in rows.iter_mut().enumerate().filter(|&(i, _)| i != pivot) {
+            let times = row[pivot];
+            row.iter_mut().zip(of_pivot).for_each(|(value, of_pivot)| *value -= times * of_pivot);
+        }
+    }
+    Some((rows[0][3], rows[1][3] / scale, rows[2][3] / (scale * scale)))
 }
 
 /// Intercept and slope of the line that has the least sum of squares; through both points if there are two.
@@ -311,6 +377,36 @@ mod tests {
         let fit = line(&rows(&[16, 32, 64]), &courses).unwrap();
         assert!(fit.largest_residual_bytes() > 4 * MIB, "{fit:?}");
         assert!(fit.largest_residual_bytes() < 9 * MIB, "{fit:?}");
+    }
+
+    #[test]
+    fn points_that_bend_upwards_lie_on_a_curve() {
+        let attention = |batch: u64| vec![level(100, 3 * batch + batch * batch / 4), level(40, 0)];
+        for batches in [&[4, 8, 16][..], &[4, 8, 16, 32, 64]] {
+            let courses: Vec<_> = batches.iter().map(|&batch| attention(batch)).collect();
+            let mut fit = line(&rows(batches), &courses).unwrap();
+            assert!(fit.is_curve() && fit.largest_residual_bytes() <= 1, "{fit:?}");
+            assert_eq!(fit.peak_bytes(128.0).next_multiple_of(MIB / 4), (100 + 384 + 4096) * MIB);
+            let largest = fit.largest_batch((100 + 384 + 4096) * MIB).unwrap();
+            assert!((largest - 128.0).abs() < 1e-3, "{largest}");
+            fit.is_by_rows = true;
+            assert_eq!(fit.largest_batch((100 + 384 + 4096) * MIB + 64), Some(128.0));
+        }
+    }
+
+    #[test]
+    fn points_of_neither_a_line_nor_a_curve_have_no_fit() {
+        let of = |batches: &[u64], peak: fn(u64) -> u64| {
+            let courses: Vec<_> = batches.iter().map(|&batch| vec![level(10, peak(batch))]).collect();
+            line(&rows(batches), &courses)
+        };
+        assert_eq!(
+            of(&[4, 8, 16, 32], |batch| 40 * u64::from(batch.ilog2())),
+            Err(NoFit::NotLinear),
+            "bends downwards"
+        );
+        assert_eq!(of(&[4, 8, 16, 32], |batch| if batch == 8 { 400 } else { 10 * batch }), Err(NoFit::NotLinear));
+        assert_eq!(of(&[4, 8, 16, 32, 64], |batch| batch * batch * batch), Err(NoFit::NotLinear));
     }
 
     #[test]

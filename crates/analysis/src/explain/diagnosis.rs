@@ -3,6 +3,7 @@
 use super::message::Kind;
 use super::situation::{CONTEXT_AT_MOST_BYTES, Limit, Situation};
 use crate::units::{counted, percent, size};
+use crate::whatif::Memory;
 
 /// Less than this is nobody's cause.
 const WORTH_A_WORD_BYTES: u64 = 64 << 20;
@@ -148,7 +149,42 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     causes
 }
 
+/// What fails in a run that was asked for, in a sentence.
+fn supposed(situation: &Situation, cause: Cause, memory: Memory) -> String {
+    let amount = |bytes: Option<u64>| size(bytes.unwrap_or(0));
+    let (tried, held) = (amount(situation.tried_bytes), amount(situation.held_bytes));
+    let place = match memory {
+        Memory::Card { total_bytes, outside_bytes } => format!(
+            "on a card of {}, {} of it for PyTorch,",
+            size(total_bytes),
+            size(total_bytes.saturating_sub(outside_bytes))
+        ),
+        Memory::Limit(bytes) => format!("with a limit of {}", size(bytes)),
+        Memory::Ample => "with memory without end".to_owned(),
+    };
+    let unallocated = situation.unallocated_bytes.unwrap_or(0);
+    let rest = match cause {
+        Cause::NeverFits => "more at once than there is".to_owned(),
+        Cause::Fragmentation => format!(
+            "{} more could be had, and {} of what is reserved is not in use, but in pieces too small or in segments partly \
+             in use: this is fragmentation",
+            amount(situation.headroom_bytes()),
+            size(unallocated)
+        ),
+        Cause::PrivatePools => format!(
+            "{} of what is reserved is free, but only for private pools (CUDA graphs, `MemPool`)",
+            size(situation.private_bytes)
+        ),
+        _ if unallocated == 0 => format!("all of it in use; {} is missing", amount(situation.shortage_bytes())),
+        _ => format!("all but {} of it in use; {} is missing", size(unallocated), amount(situation.shortage_bytes())),
+    };
+    format!("{place} this program runs out of memory: it asks for {tried} when {held} is reserved, {rest}")
+}
+
 fn text(situation: &Situation, cause: Cause) -> String {
+    if let Some(memory) = situation.supposed {
+        return supposed(situation, cause, memory);
+    }
     let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an amount that is not told".to_owned(), size);
     let tried = amount(situation.tried_bytes);
     let free = amount(situation.free_bytes);
@@ -301,7 +337,8 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
         ));
     }
     // What the message advises, where it would bring nothing.
-    let is_allocators = situation.kind == Kind::Exhausted && situation.tried_bytes.is_some();
+    let is_allocators =
+        situation.kind == Kind::Exhausted && situation.tried_bytes.is_some() && situation.supposed.is_none();
     if is_allocators
         && cause != Cause::Fragmentation
         && let (Some(unallocated), Some(held)) = (situation.unallocated_bytes, situation.held_bytes)

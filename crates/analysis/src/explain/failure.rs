@@ -21,6 +21,7 @@ use crate::view::answer::Replayed;
 use crate::whatif::pinned::Pinned;
 use crate::whatif::verdict::{Kind, Verdict, named};
 use crate::whatif::{Fit, Gaps, Memory, Outcome, Study};
+use crate::whole_step::{WholeStep, whole_step};
 
 /// Failures of a device that are explained; a program that retries may have thousands.
 const MAX_FAILURES: usize = 100;
@@ -29,7 +30,7 @@ const MAX_FAILURES: usize = 100;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'m> {
     /// Explain what fails with so much memory, rather than what failed.
-    pub capacity_bytes: Option<u64>,
+    pub memory: Option<Memory>,
     /// The message of the failure, for what the snapshot does not say.
     pub message: Option<&'m Message>,
 }
@@ -41,7 +42,7 @@ pub struct Failure {
     pub device: u32,
     /// The entry of the request; `None` if it came before the recording.
     pub entry: Option<EntryId>,
-    /// It did not fail in the recording, but would with so much memory.
+    /// It did not fail in the recording, but would if the allocator could have so much.
     pub simulated_capacity_bytes: Option<u64>,
     /// The request, rounded.
     pub requested_bytes: u64,
@@ -74,8 +75,8 @@ pub fn failures(
     asked: Asked<'_>,
 ) -> Vec<Failure> {
     let context = Context { analysis, device, study: replayed.map(|replayed| &replayed.study), message: asked.message };
-    if let Some(capacity) = asked.capacity_bytes {
-        return context.simulated(capacity).into_iter().collect();
+    if let Some(memory) = asked.memory {
+        return context.simulated(memory).into_iter().collect();
     }
     let first = asked.message.and_then(|message| best(message, device)).or(device.oom.first()).map(|event| event.entry);
     let events = device.oom.iter().take(MAX_FAILURES);
@@ -94,6 +95,8 @@ impl Context<'_, '_> {
     fn recorded(&self, event: &OutOfMemory, is_told: bool) -> Failure {
         let mut situation = self.situation(event, is_told);
         let is_first = self.device.oom.first().is_some_and(|first| first.entry == event.entry);
+        // Of one failure: a program that retries may have thousands.
+        situation.whole_step = (is_told || is_first).then(|| whole_step(self.analysis, self.device, event));
         let study = self.study.filter(|_| is_first);
         let limit = situation.limit.filter(|limit| limit.is_known()).map(|limit| limit.at_most_bytes);
         let memory = study.and_then(|study| limit.map(Memory::Limit).or_else(|| study.memory_at_failure(self.device)));
@@ -110,22 +113,15 @@ impl Context<'_, '_> {
     }
 
     /// What fails with so much memory; `None` if nothing does, or nothing can be run.
-    fn simulated(&self, capacity_bytes: u64) -> Option<Failure> {
+    fn simulated(&self, memory: Memory) -> Option<Failure> {
         let study = self.study?;
-        let memory = Memory::Limit(capacity_bytes);
+        let capacity_bytes = memory.capacity_bytes()?;
         let case = study.case(&study.recorded, memory);
         let Outcome::OutOfMemory { entry, failure } = case.run.outcome else { return None };
         let proof = Proof::new(study, memory, self);
         let mut situation = Situation {
-            device: Some(self.device.device),
-            tried_bytes: Some(failure.segment_bytes),
-            allocated_bytes: Some(failure.allocated_bytes),
-            held_bytes: Some(failure.reserved_bytes),
-            unallocated_bytes: Some(failure.reserved_bytes.saturating_sub(failure.allocated_bytes)),
-            limit: Some(Limit::exactly(capacity_bytes)),
             has_expandable_segments: study.recorded.expandable_segments,
-            knows_expandable_segments: true,
-            ..Situation::default()
+            ..Situation::of_run(self.device.device, memory, &failure)
         };
         proof.tell(&mut situation);
         let before = entry.and_then(|entry| entry.index().checked_sub(1)).map(EntryId::from_index);
@@ -134,7 +130,7 @@ impl Context<'_, '_> {
         explained.simulated_capacity_bytes = Some(capacity_bytes);
         explained.diagnosis.notes.extend(case.reason.map(|reason| format!("take this with care: {reason}")));
         let table = fit_table(study);
-        explained.add_verdict(Some(study.verdict_within(capacity_bytes, &table)), Some(&table));
+        explained.add_verdict(Some(study.verdict_supposing(capacity_bytes, &table)), Some(&table));
         Some(explained)
     }
 
@@ -145,7 +141,8 @@ impl Context<'_, '_> {
         live_after: Option<EntryId>,
         proof: Proof,
     ) -> Failure {
-        let diagnosis = diagnosis(&situation);
+        let mut diagnosis = diagnosis(&situation);
+        diagnosis.notes.extend(situation.whole_step.as_ref().map(WholeStep::text));
         let mut steps = steps(&situation, &diagnosis);
         let live = Live::new(self.device, live_after, self.analysis.snapshot);
         if let Some(shrink) = steps.iter_mut().find(|step| step.id == "shrink") {
@@ -267,9 +264,32 @@ impl Failure {
             && let Some(own) = table.first().filter(|own| own.conf != *conf)
         {
             let needs = capacity.saturating_sub(spare);
+            // A recording that ends at an error does not prove that anything fits.
+            let whole = self.situation.whole_step.as_ref();
+            let title = match (whole, self.simulated_capacity_bytes) {
+                (_, Some(_)) => format!("run with {}: it fits, with {} to spare", named(conf), size(spare)),
+                (Some(whole), None) => format!(
+                    "run with {}: the request that failed is served, with {} to spare; the whole step needs {}",
+                    named(conf),
+                    size(spare),
+                    whole.amount()
+                ),
+                (None, None) => {
+                    format!(
+                        "run with {}: the request that failed is served, with {} to spare",
+                        named(conf),
+                        size(spare)
+                    )
+                }
+            };
+            let is_enough = match whole.map(|whole| (whole.at_least_bytes, whole.at_most_bytes)) {
+                None => Some(true),
+                Some((least, _)) if least > capacity => Some(false),
+                Some((_, most)) => most.is_some_and(|most| most <= capacity).then_some(true),
+            };
             let step = Step {
                 id: "settings",
-                title: format!("run with {}: it fits, with {} to spare", named(conf), size(spare)),
+                title,
                 detail: format!(
                     "replayed on this recording: {} is enough of the {} there was, where its own settings need {}",
                     size(needs),
@@ -278,7 +298,7 @@ impl Failure {
                 ),
                 change: Some(format!("PYTORCH_CUDA_ALLOC_CONF={conf}")),
                 brings_bytes: Some(own.min_capacity_any_order_bytes.saturating_sub(needs)),
-                is_enough: Some(true),
+                is_enough,
             };
             let steps = self.steps.iter().position(|step| step.id == "growth" || step.id == "shrink");
             self.steps.insert(steps.unwrap_or(self.steps.len()), step);

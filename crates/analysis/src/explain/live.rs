@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn sums_beyond_all_bounds_do_not_panic() {
-        let mut huge = Live { categories: [u64::MAX; Category::ALL.len()], ..Live::default() };
+        let huge = Live { categories: [u64::MAX; Category::ALL.len()], ..Live::default() };
         assert!(advised(&huge).starts_with("need less at once"));
     }
 }

@@ -2,6 +2,8 @@
 
 use super::log::Surroundings;
 use super::message::{Kind, Message, Process};
+use crate::whatif::Memory;
+use crate::whole_step::WholeStep;
 
 /// A process has this much of a device at most before PyTorch's allocator has anything: context, kernels, libraries.
 ///
@@ -38,6 +40,8 @@ impl Limit {
 pub struct Situation {
     /// What refused the request.
     pub kind: Kind,
+    /// Nothing failed: it is asked what a run with so much memory would do.
+    pub supposed: Option<Memory>,
     /// `CUDA`, `HIP`, `XPU`, `MPS`, as far as it is told.
     pub backend: Option<&'static str>,
     /// The device's ordinal.
@@ -74,6 +78,8 @@ pub struct Situation {
     pub knows_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
+    /// What the step needs in which the request failed; only a recording tells.
+    pub whole_step: Option<WholeStep>,
 }
 
 /// A part of the device's memory.
@@ -108,6 +114,31 @@ pub enum Holder {
 }
 
 impl Situation {
+    /// What a run with so much memory shows when a request fails in it.
+    pub(super) fn of_run(device: u32, memory: Memory, failure: &highwater_allocator::OutOfMemory) -> Self {
+        let (limit, total_bytes, outside_bytes) = match memory {
+            Memory::Ample => (None, None, 0),
+            Memory::Limit(bytes) => (Some(Limit::exactly(bytes)), None, 0),
+            Memory::Card { total_bytes, outside_bytes } => (None, Some(total_bytes), outside_bytes),
+        };
+        let held = failure.reserved_bytes;
+        let of_process = held.saturating_add(outside_bytes);
+        Self {
+            supposed: Some(memory),
+            device: Some(device),
+            tried_bytes: Some(failure.segment_bytes),
+            capacity_bytes: total_bytes,
+            free_bytes: total_bytes.map(|total| total.saturating_sub(of_process)),
+            process_bytes: total_bytes.map(|_| of_process),
+            allocated_bytes: Some(failure.allocated_bytes),
+            held_bytes: Some(held),
+            unallocated_bytes: Some(held.saturating_sub(failure.allocated_bytes)),
+            limit,
+            knows_expandable_segments: true,
+            ..Self::default()
+        }
+    }
+
     /// What a message says.
     pub fn of_message(message: &Message, surroundings: Surroundings) -> Self {
         let held = message.held_bytes();
@@ -121,6 +152,7 @@ impl Situation {
         let last_release = message.releases.map_or((2, 15), |releases| releases.last);
         Self {
             kind: message.kind,
+            supposed: None,
             backend: message.backend,
             device: message.device,
             tried_bytes: message.tried_bytes,
@@ -139,6 +171,7 @@ impl Situation {
             has_expandable_segments: message.has_expandable_segments || surroundings.has_expandable_segments,
             knows_expandable_segments: last_release >= (2, 1) && matches!(message.backend, None | Some("CUDA" | "HIP")),
             is_notebook: surroundings.is_notebook,
+            whole_step: None,
         }
     }
 
@@ -151,6 +184,19 @@ impl Situation {
             (Some(free), Some(limit)) => Some(free.min(limit)),
             (free, limit) => free.or(limit),
         }
+    }
+
+    /// All that the allocator could surely have held.
+    pub fn available_bytes(&self) -> Option<u64> {
+        Some(self.held_bytes?.saturating_add(self.headroom_bytes()?))
+    }
+
+    /// How much the whole step lacks, at least and at most; `None` where no recording tells of more than the request.
+    pub fn step_lacks_bytes(&self) -> Option<(u64, Option<u64>)> {
+        let whole = self.whole_step.as_ref().filter(|whole| whole.at_most_bytes.is_some())?;
+        let available = self.available_bytes()?;
+        let lacks = |bytes: u64| bytes.saturating_sub(available);
+        Some((lacks(whole.at_least_bytes), whole.at_most_bytes.map(lacks)))
     }
 
     /// How much more was needed from the driver, at most.

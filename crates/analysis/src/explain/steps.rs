@@ -46,9 +46,25 @@ impl Step {
 pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     let rules = [limit, reserve, processes, fragmentation, private_pools, outside, notebook, custom_allocator, request];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
+    for step in &mut steps {
+        judge(step, situation);
+    }
     sort(&mut steps);
     steps.extend(shrink(situation, diagnosis));
     steps
+}
+
+/// What is enough for the request that failed is not yet enough for the step that it is part of.
+pub(super) fn judge(step: &mut Step, situation: &Situation) {
+    if let (Some(true), Some(brings), Some((least, most))) =
+        (step.is_enough, step.brings_bytes, situation.step_lacks_bytes())
+    {
+        step.is_enough = match most {
+            _ if brings < least => Some(false),
+            Some(most) if brings >= most => Some(true),
+            _ => None,
+        };
+    }
 }
 
 /// What is enough first, then what brings more.
@@ -66,6 +82,10 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             )
             .with("PYTORCH_ALLOC_CONF=throw_on_cudamalloc_oom:False"),
         );
+    }
+    // A limit that the question supposes is nothing to change.
+    if situation.supposed.is_some() {
+        return None;
     }
     let is_concerned = diagnosis.cause == Cause::Limit || diagnosis.also.contains(&Cause::Limit);
     let limit = situation.limit.filter(|_| is_concerned)?;
@@ -92,8 +112,12 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if brings == 0 {
         return None;
     }
+    let others = match situation.whole_step.as_ref().filter(|whole| whole.at_most_bytes.is_some()) {
+        Some(whole) => format!("for the whole step {}, and what the allocator reserves beyond that", whole.amount()),
+        None => "for others perhaps more still".to_owned(),
+    };
     let detail = format!(
-        "{} was free on the device; for this request the limit has to be {} or more, for others perhaps more still",
+        "{} was free on the device; for this request the limit has to be {} or more, {others}",
         size(free),
         size(needed)
     );
@@ -277,14 +301,25 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
 
 /// How much less would have done.
 pub(super) fn missing(situation: &Situation) -> String {
+    if let (Some(whole), Some((least, _)), Some(available)) =
+        (&situation.whole_step, situation.step_lacks_bytes(), situation.available_bytes())
+    {
+        let lacking = if least > 0 { format!(": {} less is needed, or more", size(least)) } else { String::new() };
+        return format!(
+            "the whole step needs {} at its peak, and there was {}{lacking}",
+            whole.amount(),
+            size(available)
+        );
+    }
+    let would = if situation.supposed.is_some() { "would do" } else { "would have done" };
     match (situation.shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
-            "at this moment {} less would have done, {} of what was held; later requests may need more",
+            "at this moment {} less {would}, {} of what was held; later requests may need more",
             size(shortage),
             crate::units::percent(ratio(shortage, held))
         ),
         (Some(shortage), None) if shortage > 0 => {
-            format!("at this moment {} less would have done; later requests may need more", size(shortage))
+            format!("at this moment {} less {would}; later requests may need more", size(shortage))
         }
         _ => "how much less would do, the numbers do not tell".to_owned(),
     }

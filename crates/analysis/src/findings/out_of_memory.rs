@@ -3,6 +3,7 @@
 use super::{Evidence, Finding, Severity};
 use crate::oom::{Cause, OutOfMemory};
 use crate::units::{count, counted, size};
+use crate::whole_step::whole_step;
 
 pub(super) fn out_of_memory(evidence: &Evidence<'_>) -> Option<Finding> {
     let failures = &evidence.device.oom;
@@ -10,7 +11,8 @@ pub(super) fn out_of_memory(evidence: &Evidence<'_>) -> Option<Finding> {
     let others = failures.len() - 1;
     let more = if others == 0 { String::new() } else { format!(", and {} more", counted(others, "time", "times")) };
     let title = format!("out of memory at entry {}{more}", count(first.entry.get()));
-    Some(Finding::new("oom", Severity::Error, title, explain(first)))
+    let whole = whole_step(evidence.analysis, evidence.device, first);
+    Some(Finding::new("oom", Severity::Error, title, format!("{}; {}", explain(first), whole.text())))
 }
 
 /// Why a request failed, in words.

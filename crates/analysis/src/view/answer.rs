@@ -1,6 +1,6 @@
 //! Asks a study, and makes the answer a document.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{ConfError, Settings, TorchVersion};
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::replay::{Choice, ChosenBy, choose, recorded_settings};
 use crate::whatif::{Memory, Outcome, Study};
+use crate::whole_step::whole_step;
 use crate::{Analysis, DeviceAnalysis};
 
 /// How often the largest block is looked at.
@@ -92,10 +93,12 @@ pub fn conf(study: &Study, conf: &str) -> Result<Conf, RefusedConf> {
     Ok((conf.to_owned(), settings))
 }
 
-/// The device that is asked for, or else the one with the most entries; `None` if it has none.
+/// The device that is asked for, or else one that ran out of memory, or else the one with the most entries; `None` if it
+/// has none.
 pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Option<&'b DeviceAnalysis<'a>> {
     let devices = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
-    let busiest = devices.max_by_key(|device| (device.entries.len(), std::cmp::Reverse(device.device)));
+    let busiest =
+        devices.max_by_key(|device| (!device.oom.is_empty(), device.entries.len(), std::cmp::Reverse(device.device)));
     busiest.filter(|device| !device.entries.is_empty())
 }
 
@@ -202,8 +205,14 @@ impl Replayed {
                 asked.run(&mut view, &own, memory, None);
             }
             let own = &study.recorded;
-            view.verdict = Some(VerdictView::new(&study.verdict(device, &table)));
-            view.alarms = study.alarms(&table).iter().map(AlarmView::new).collect();
+            let mut verdict = study.verdict(device, &table);
+            if let Some(failure) = device.oom.first() {
+                // A recording that ends at an error does not prove that anything fits.
+                let whole = whole_step(analysis, device, failure);
+                write!(verdict.text, "; the whole step needs {} at its peak", whole.amount()).expect("text takes it");
+            }
+            view.alarms = study.alarms(&table, &verdict).iter().map(AlarmView::new).collect();
+            view.verdict = Some(VerdictView::new(&verdict));
             view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();
             let savings = study.site_savings(own, device, &analysis.sites);
             view.sites = savings.iter().map(|saving| SiteView::new(analysis, saving)).collect();

@@ -10,8 +10,10 @@ use crate::Analysis;
 use crate::explain::{
     Cause, Diagnosis, Failure, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
 };
+use crate::phase::Phase;
 use crate::units::size;
-use crate::whatif::Gaps;
+use crate::whatif::{Gaps, Memory};
+use crate::whole_step::WholeStep;
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -189,6 +191,9 @@ pub struct FailureExplainedView<'a> {
     /// It did not fail in the recording, but would with so much memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_capacity_bytes: Option<u64>,
+    /// The same, where it was asked of a card: all of its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_card_bytes: Option<u64>,
     /// As asked for, rounded.
     pub requested_bytes: u64,
     /// What the driver was asked for.
@@ -212,6 +217,9 @@ pub struct FailureExplainedView<'a> {
     pub categories: CategoriesView,
     /// What was live.
     pub call_sites: Vec<CallSiteView<'a>>,
+    /// What the step needs in which the request failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_step: Option<WholeStepView>,
     /// What was free in the allocator, and why it did not do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gaps: Option<GapsView>,
@@ -226,6 +234,43 @@ pub struct FailureExplainedView<'a> {
     pub at: PlaceView<'a>,
     /// The stack of the request.
     pub frames: Vec<FrameView<'a>>,
+}
+
+/// What a step needs that ran out of memory in the middle.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct WholeStepView {
+    /// At its peak, allocated bytes (requested bytes where blocks' sizes are estimates).
+    pub at_least_bytes: u64,
+    /// Absent where nothing tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_bytes: Option<u64>,
+    /// `earlier-step`, `layers`, `phase` or `request`: on what it rests.
+    pub basis: &'static str,
+    /// `forward`, `backward` or `optimizer`: what was under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<&'static str>,
+    /// Layers that were done, where a layer failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers_done: Option<usize>,
+    /// The fewest and the most that there may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<(usize, usize)>,
+    /// The answer, as a sentence.
+    pub text: String,
+}
+
+impl WholeStepView {
+    pub(crate) fn new(whole: &WholeStep) -> Self {
+        Self {
+            at_least_bytes: whole.at_least_bytes,
+            at_most_bytes: whole.at_most_bytes,
+            basis: whole.basis.name(),
+            phase: whole.phase.map(Phase::name),
+            layers_done: whole.layers_done,
+            layers: whole.layers,
+            text: whole.text(),
+        }
+    }
 }
 
 /// Free memory of the allocator at a failure.
@@ -289,11 +334,25 @@ impl<'a> ExplainView<'a> {
         view
     }
 
-    /// That nothing fails with so much memory; `reason` is why that may not be so.
-    pub fn fits(&mut self, capacity_bytes: u64, reason: Option<String>) {
+    /// That nothing fails with so much memory; `reason` is why that may not be so. A recording that ends at an error does
+    /// not hold the whole run, so it proves of nothing that it fits.
+    pub fn fits(&mut self, memory: Memory, ends_at_error: bool, reason: Option<String>) {
+        let place = match memory {
+            Memory::Card { total_bytes, .. } => format!("on a card of {}", size(total_bytes)),
+            _ => format!("in {}", size(memory.capacity_bytes().unwrap_or(u64::MAX))),
+        };
+        let (cause, text) = if ends_at_error {
+            let text = format!(
+                "nothing that was recorded fails {place}, under the program's own settings; but a request failed in the \
+                 recording, and how much more the program would have needed is not in it"
+            );
+            ("unknown", text)
+        } else {
+            ("fits", format!("nothing fails: the program fits {place}, under its own settings"))
+        };
         self.diagnosis = DiagnosisView {
-            cause: "fits",
-            text: format!("nothing fails: the program fits in {}, under its own settings", size(capacity_bytes)),
+            cause,
+            text,
             notes: reason.map(|reason| format!("take this with care: {reason}")).into_iter().collect(),
             ..DiagnosisView::default()
         };
@@ -390,6 +449,10 @@ impl<'a> FailureExplainedView<'a> {
             device: failure.device,
             entry: failure.entry.map(EntryId::get),
             simulated_capacity_bytes: failure.simulated_capacity_bytes,
+            simulated_card_bytes: failure.situation.supposed.and_then(|memory| match memory {
+                Memory::Card { total_bytes, .. } => Some(total_bytes),
+                _ => None,
+            }),
             requested_bytes: failure.requested_bytes,
             tried_bytes: situation.tried_bytes,
             free_bytes: situation.free_bytes,
@@ -401,6 +464,7 @@ impl<'a> FailureExplainedView<'a> {
             steps: failure.steps.iter().cloned().map(StepView::new).collect(),
             categories: CategoriesView::new(failure.categories),
             call_sites: failure.live.iter().map(|total| call_site_view(analysis, total)).collect(),
+            whole_step: situation.whole_step.as_ref().map(WholeStepView::new),
             gaps: failure.gaps.map(GapsView::new),
             pinning: failure.pinned.as_ref().map(|pinned| PinningView::new(analysis, pinned)),
             simulation: failure.verdict.as_ref().map(VerdictView::new),

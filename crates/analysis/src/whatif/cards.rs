@@ -22,6 +22,12 @@ impl Card {
     pub const fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
+
+    /// The card of a name, or of another name for it; letters may be of either case.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let key = highwater_cards::Card::named(name)?.key;
+        CARDS.iter().find(|card| card.name == key)
+    }
 }
 
 const fn known(index: usize) -> Card {
@@ -37,7 +43,7 @@ const fn known(index: usize) -> Card {
 }
 
 /// The cards that can be named.
-pub const CARDS: [Card; highwater_cards::COUNT] = {
+pub static CARDS: [Card; highwater_cards::COUNT] = {
     let mut cards = [known(0); highwater_cards::COUNT];
     let mut index = 0;
     while index < highwater_cards::COUNT {
@@ -63,5 +69,7 @@ mod tests {
         assert_eq!(sizes, [8, 12, 16, 24, 40, 48, 80, 141, 192]);
         let h200 = CARDS.iter().find(|card| card.name == "h200").unwrap();
         assert_eq!(h200.total_bytes(), 150_109_880_320);
+        assert_eq!(Card::named("A100-80"), Card::named("a100"));
+        assert_eq!(Card::named("a1000"), None);
     }
 }

@@ -12,6 +12,8 @@ use crate::units::{count, size};
 const ALARM_PERCENT: u64 = 110;
 /// A need this much lower is worth a setting: in percent of the recording's own.
 const WORTHWHILE_PERCENT: u64 = 98;
+/// Settings whose needs are this close, in percent of the recording's own, differ by what they reserve without a limit.
+const ALIKE_PERCENT: u64 = 2;
 
 /// What the verdict says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,8 @@ struct Capacity {
     less_than: u64,
     /// A limit refused it, or what refused it is not known; else the device itself.
     is_limit: bool,
+    /// It is asked what so much memory would do: nothing failed.
+    is_supposed: bool,
 }
 
 impl Capacity {
@@ -87,11 +91,21 @@ impl Capacity {
         let held = device.timeline.reserved_peak().bytes;
         let refused = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
         Some(match (event.cause, event.available_bytes()) {
-            (Cause::Limit, _) | (_, None) => Self { at_least: held.min(refused), less_than: refused, is_limit: true },
-            (_, Some(available)) => {
-                Self { at_least: available, less_than: available.saturating_add(1), is_limit: false }
+            (Cause::Limit, _) | (_, None) => {
+                Self { at_least: held.min(refused), less_than: refused, is_limit: true, is_supposed: false }
             }
+            (_, Some(available)) => Self {
+                at_least: available,
+                less_than: available.saturating_add(1),
+                is_limit: false,
+                is_supposed: false,
+            },
         })
+    }
+
+    /// So much, as a limit.
+    fn of(bytes: u64, is_supposed: bool) -> Self {
+        Self { at_least: bytes, less_than: bytes.saturating_add(1), is_limit: true, is_supposed }
     }
 
     /// In words that follow "there was".
@@ -109,17 +123,43 @@ pub(crate) fn capacity_at_failure(device: &DeviceAnalysis<'_>) -> Option<u64> {
     Capacity::at_failure(device).map(|capacity| capacity.at_least)
 }
 
+/// Whether settings reserve much more than the recording's own where there is no limit.
+fn is_alarming(fit: &Fit, own: &Fit) -> bool {
+    fit.ample_reserved_bytes > own.ample_reserved_bytes / 100 * ALARM_PERCENT
+}
+
+/// The row to recommend: one that is safe without a limit if there is any; of those the one that needs least under a
+/// limit, and of those that need about as little, the one that reserves least without.
+fn recommended<'t>(rows: &[&'t Fit], own: &Fit) -> Option<&'t Fit> {
+    let any_is_safe = rows.iter().any(|fit| !is_alarming(fit, own));
+    let eligible = || rows.iter().copied().filter(|fit| !any_is_safe || !is_alarming(fit, own));
+    let least = eligible().map(|fit| fit.min_capacity_any_order_bytes).min()?;
+    let most = least.saturating_add(own.min_capacity_any_order_bytes / 100 * ALIKE_PERCENT);
+    eligible()
+        .filter(|fit| fit.min_capacity_any_order_bytes <= most)
+        .min_by_key(|fit| (fit.ample_reserved_bytes, fit.min_capacity_any_order_bytes))
+}
+
+/// What settings reserve without a limit, beside the recording's own: a clause that follows what they need under one.
+fn without_a_limit(fit: &Fit, own: &Fit) -> String {
+    let (bytes, own_bytes) = (fit.ample_reserved_bytes, own.ample_reserved_bytes);
+    if size(bytes) == size(own_bytes) {
+        format!("without a limit it reserves {} as before", size(bytes))
+    } else {
+        format!("without a limit it reserves {} instead of {}", size(bytes), size(own_bytes))
+    }
+}
+
 impl Study {
-    /// Settings under which the program holds much more than it did.
-    pub fn alarms(&self, table: &[Fit]) -> Vec<Alarm> {
-        let Some(own) = table.first().map(|fit| fit.ample_reserved_bytes) else {
-            return Vec::new();
-        };
-        let worse = table.iter().filter(|fit| fit.ample_reserved_bytes > own / 100 * ALARM_PERCENT);
+    /// Settings under which the program holds much more than it did; what the verdict recommends is none of them, for
+    /// it weighs both.
+    pub fn alarms(&self, table: &[Fit], verdict: &Verdict) -> Vec<Alarm> {
+        let Some(own) = table.first() else { return Vec::new() };
+        let worse = table.iter().filter(|fit| is_alarming(fit, own) && verdict.conf.as_ref() != Some(&fit.conf));
         worse
             .map(|fit| Alarm {
                 conf: fit.conf.clone(),
-                own_reserved_bytes: own,
+                own_reserved_bytes: own.ample_reserved_bytes,
                 reserved_bytes: fit.ample_reserved_bytes,
             })
             .collect()
@@ -133,10 +173,14 @@ impl Study {
         }
     }
 
-    /// As [`verdict`](Self::verdict), for a run that was to do with so much memory, as a limit.
+    /// As [`verdict`](Self::verdict), for a run that had so much memory, as a limit.
     pub fn verdict_within(&self, capacity_bytes: u64, table: &[Fit]) -> Verdict {
-        let less_than = capacity_bytes.saturating_add(1);
-        self.verdict_on_failure(&Capacity { at_least: capacity_bytes, less_than, is_limit: true }, table)
+        self.verdict_on_failure(&Capacity::of(capacity_bytes, false), table)
+    }
+
+    /// As [`verdict_within`](Self::verdict_within), where it is only asked what so much memory would do.
+    pub fn verdict_supposing(&self, capacity_bytes: u64, table: &[Fit]) -> Verdict {
+        self.verdict_on_failure(&Capacity::of(capacity_bytes, true), table)
     }
 
     fn blank(&self, kind: Kind, text: String) -> Verdict {
@@ -155,19 +199,28 @@ impl Study {
         let live = size(self.live.bytes);
         if self.live.bytes >= capacity.less_than {
             let at = self.live.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry.index())));
+            let there = if capacity.is_supposed { "there is only" } else { "there was" };
             let text = format!(
-                "no allocator setting can fix this:{at} the program needs {live} at once, and there was {}",
+                "no allocator setting can fix this:{at} the program needs {live} at once, and {there} {}",
                 capacity.described()
             );
             return Verdict { capacity_bytes: Some(capacity.less_than), ..self.blank(Kind::Impossible, text) };
         }
-        let saving = table.iter().filter(|fit| fit.min_capacity_any_order_bytes <= capacity.at_least);
-        match saving.min_by_key(|fit| fit.min_capacity_any_order_bytes) {
-            Some(fit) => {
+        let fitting = table.iter().filter(|fit| fit.min_capacity_any_order_bytes <= capacity.at_least);
+        let fitting: Vec<&Fit> = fitting.collect();
+        match table.first().and_then(|own| Some((own, recommended(&fitting, own)?))) {
+            Some((own, fit)) => {
                 let spare = capacity.at_least - fit.min_capacity_any_order_bytes;
+                let price = if is_alarming(fit, own) {
+                    format!("; only under a limit: {}", without_a_limit(fit, own))
+                } else {
+                    String::new()
+                };
                 let text = format!(
-                    "{} would have served the request that failed, with {} to spare",
+                    "{} {} the request that {}, with {} to spare{price}",
                     named(&fit.conf),
+                    if capacity.is_supposed { "serves" } else { "would have served" },
+                    if capacity.is_supposed { "fails" } else { "failed" },
                     size(spare)
                 );
                 Verdict {
@@ -178,33 +231,70 @@ impl Study {
                 }
             }
             None => {
-                let text = format!(
-                    "none of the settings tried would surely have saved this run: it needs {live} at once, and there was {}",
-                    capacity.described()
-                );
+                let text = if capacity.is_supposed {
+                    format!(
+                        "none of the settings tried surely fits in {}: {live} is live at once",
+                        capacity.described()
+                    )
+                } else {
+                    format!(
+                        "none of the settings tried would surely have saved this run: it needs {live} at once, and there \
+                         was {}",
+                        capacity.described()
+                    )
+                };
                 Verdict { capacity_bytes: Some(capacity.at_least), ..self.blank(Kind::NotSaved, text) }
             }
         }
     }
 
     fn verdict_on_need(&self, table: &[Fit]) -> Verdict {
-        let best = table.iter().min_by_key(|fit| fit.min_capacity_any_order_bytes);
-        let (Some(own), Some(best)) = (table.first(), best) else {
+        let Some(own) = table.first() else {
             return self.blank(Kind::Optimal, "nothing was allocated".to_owned());
         };
-        let (own_bytes, best_bytes) = (own.min_capacity_any_order_bytes, best.min_capacity_any_order_bytes);
-        if best_bytes > own_bytes / 100 * WORTHWHILE_PERCENT {
-            let text =
-                format!("already optimal: {} is enough, and no setting tried needs noticeably less", size(own_bytes));
-            return Verdict { capacity_bytes: Some(own_bytes), ..self.blank(Kind::Optimal, text) };
+        let own_bytes = own.min_capacity_any_order_bytes;
+        let is_less = |bytes: u64, own: u64| bytes <= own / 100 * WORTHWHILE_PERCENT;
+        // Under a limit what is needed counts; without one, what is reserved. Neither may become worse for the other.
+        let under_a_limit = |fit: &&Fit| is_less(fit.min_capacity_any_order_bytes, own_bytes);
+        let without_one = |fit: &&Fit| {
+            is_less(fit.ample_reserved_bytes, own.ample_reserved_bytes) && fit.min_capacity_any_order_bytes <= own_bytes
+        };
+        let is_safe = |fit: &&Fit| !is_alarming(fit, own);
+        let better: Vec<&Fit> =
+            table.iter().filter(is_safe).filter(|fit| under_a_limit(fit) || without_one(fit)).collect();
+        if let Some(best) = recommended(&better, own) {
+            let best_bytes = best.min_capacity_any_order_bytes;
+            let text = if under_a_limit(&best) {
+                format!(
+                    "{} needs {} instead of {}; {}",
+                    named(&best.conf),
+                    size(best_bytes),
+                    size(own_bytes),
+                    without_a_limit(best, own)
+                )
+            } else {
+                format!(
+                    "{} reserves {} instead of {} without a limit, and under one needs no more",
+                    named(&best.conf),
+                    size(best.ample_reserved_bytes),
+                    size(own.ample_reserved_bytes)
+                )
+            };
+            return Verdict {
+                conf: Some(best.conf.clone()),
+                capacity_bytes: Some(best_bytes),
+                spare_bytes: Some(own_bytes - best_bytes),
+                ..self.blank(Kind::Better, text)
+            };
         }
-        let text = format!("{} needs {} instead of {}", named(&best.conf), size(best_bytes), size(own_bytes));
-        Verdict {
-            conf: Some(best.conf.clone()),
-            capacity_bytes: Some(best_bytes),
-            spare_bytes: Some(own_bytes - best_bytes),
-            ..self.blank(Kind::Better, text)
-        }
+        let text = match table.iter().filter(under_a_limit).min_by_key(|fit| fit.min_capacity_any_order_bytes) {
+            // Only settings that are a danger without a limit need less under one.
+            Some(_) => format!("{} is enough, and no setting tried needs less without a risk", size(own_bytes)),
+            None => {
+                format!("already optimal: {} is enough, and no setting tried needs noticeably less", size(own_bytes))
+            }
+        };
+        Verdict { capacity_bytes: Some(own_bytes), ..self.blank(Kind::Optimal, text) }
     }
 
     /// The memory that there was when a recorded request failed, as far as it is certain: under a limit that was, in a
@@ -225,4 +315,49 @@ impl Study {
 /// Settings as one reads them.
 pub fn named(conf: &str) -> String {
     if conf.is_empty() { "the default settings".to_owned() } else { format!("`{conf}`") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn fit(conf: &str, needs_gib: u64, unlimited_gib: u64) -> Fit {
+        Fit {
+            conf: conf.to_owned(),
+            min_capacity_bytes: needs_gib * GIB,
+            min_capacity_any_order_bytes: needs_gib * GIB,
+            num_alloc_retries: 0,
+            ample_reserved_bytes: unlimited_gib * GIB,
+            ample_device_allocs: 0,
+            cards: Vec::new(),
+        }
+    }
+
+    fn chosen(rows: &[Fit]) -> Option<&str> {
+        let rows: Vec<&Fit> = rows.iter().collect();
+        recommended(&rows, rows[0]).map(|fit| fit.conf.as_str())
+    }
+
+    #[test]
+    fn what_is_safe_without_a_limit_comes_before_what_needs_least_under_one() {
+        let table = [fit("", 150, 190), fit("expandable", 136, 155), fit("split", 134, 247)];
+        assert_eq!(chosen(&table), Some("expandable"));
+        assert_eq!(chosen(&[fit("", 150, 190), fit("split", 134, 247)]), Some(""), "the recording's own are safe");
+    }
+
+    #[test]
+    fn of_settings_that_need_as_little_the_one_that_reserves_least_is_chosen() {
+        let table = [fit("", 200, 210), fit("a", 150, 205), fit("b", 153, 160), fit("c", 180, 150)];
+        assert_eq!(chosen(&table), Some("b"));
+    }
+
+    #[test]
+    fn where_nothing_is_safe_what_needs_least_is_chosen() {
+        let own = fit("", 150, 190);
+        let rows = [&fit("split", 134, 247), &fit("round", 139, 300)];
+        assert_eq!(recommended(&rows, &own).map(|fit| fit.conf.as_str()), Some("split"));
+        assert_eq!(recommended(&[], &own).map(|fit| fit.conf.as_str()), None);
+    }
 }

@@ -19,7 +19,7 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       what                 A          B                 change
       parameter     1.32 GiB        0 B    -1.32 GiB  -100.0 %
       activation    6.31 GiB        0 B    -6.31 GiB  -100.0 %
-      input       128.50 KiB      512 B   -128.00 KiB  -99.6 %
+      input       128.50 KiB      512 B            -128.00 KiB
       temporary   208.13 MiB        0 B  -208.13 MiB  -100.0 %
       workspace    33.00 MiB  33.00 MiB                   none
 
@@ -112,14 +112,14 @@ fn two_batch_sizes_make_a_line() {
       peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
       allocated at the dump  17.32 GiB  17.32 GiB    +7.53 MiB  +0.0 %
 
-      what                     A          B                change
-      parameter         5.75 GiB   5.75 GiB                  none
-      gradient          5.75 GiB      512 B   -5.75 GiB  -100.0 %
-      optimizer state  11.50 GiB  11.51 GiB     +7.50 MiB  +0.1 %
-      activation             0 B  23.26 GiB            +23.26 GiB
-      input             4.50 KiB  32.50 KiB  +28.00 KiB  +622.2 %
-      temporary         5.75 GiB   3.21 GiB    -2.54 GiB  -44.2 %
-      workspace        65.00 MiB  65.00 MiB                  none
+      what                     A          B               change
+      parameter         5.75 GiB   5.75 GiB                 none
+      gradient          5.75 GiB      512 B  -5.75 GiB  -100.0 %
+      optimizer state  11.50 GiB  11.51 GiB    +7.50 MiB  +0.1 %
+      activation             0 B  23.26 GiB           +23.26 GiB
+      input             4.50 KiB  32.50 KiB           +28.00 KiB
+      temporary         5.75 GiB   3.21 GiB   -2.54 GiB  -44.2 %
+      workspace        65.00 MiB  65.00 MiB                 none
 
           change          A          B        count  where
       +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward, from capture.py:144 _seed_qwen
@@ -223,4 +223,18 @@ fn three_batch_sizes_say_how_straight_the_line_is() {
     assert!(text.contains("1.00 MiB holds no batch: the peak is "), "{text}");
     let text = stdout(&format!("diff {files} --capacity 4GiB"));
     assert!(text.contains("4.00 GiB holds 22.84 times A's batch at most; "), "{text}");
+}
+
+#[test]
+fn recordings_of_one_device_each_are_compared_whatever_its_number() {
+    let text = stdout("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --top 1");
+    assert!(text.contains("Devices 2 and 0, each at its peak"), "{text}");
+    let document = json("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --format json");
+    assert_eq!(document["devices"][0]["devices"], serde_json::json!([2, 0]));
+    let named = json("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --device 2,0 --format json");
+    assert_eq!(named["devices"], document["devices"]);
+    let events = stdout("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --events");
+    assert!(events.contains("devices 2 and 0"), "{events}");
+    let refusal = failure("diff fsdp2_qwen05b_rank2.pickle.gz annotated.pickle.gz --device 0,1,2");
+    assert!(refusal.contains("`--device` has 3 numbers for 2 files"), "{refusal}");
 }

@@ -120,7 +120,7 @@ fn what_was_live_is_told_by_category() {
 fn the_last_step_rests_on_what_was_live() {
     insta::assert_snapshot!(last_step(&json("explain oom_gpt2_8gib.pickle.gz --format json")), @"
     need less at once, of activations first: 80 % of what was live
-    6.31 GiB of activations: a smaller batch or shorter sequences; to train, activation checkpointing; to run only, `torch.inference_mode()`, which keeps none. 1.32 GiB of parameters: a smaller dtype; to run only, quantised weights. At this moment 256.00 MiB less would have done, 3.2 % of what was held; later requests may need more
+    6.31 GiB of activations: a smaller batch or shorter sequences; to train, activation checkpointing; to run only, `torch.inference_mode()`, which keeps none. 1.32 GiB of parameters: a smaller dtype; to run only, quantised weights. The whole step needs 46.39 GiB to 64.19 GiB at its peak, and there was 7.87 GiB: 38.53 GiB less is needed, or more
     ");
     insta::assert_snapshot!(last_step(&json("explain oom_whole_gpu.pickle.gz --format json")), @"
     need less at once, of what the call sites hold: 100 % of what was live is of a kind that is not told
@@ -128,15 +128,15 @@ fn the_last_step_rests_on_what_was_live() {
     ");
     insta::assert_snapshot!(last_step(&json("explain qwen_train_b2.pickle.gz --capacity 24GiB --format json")), @"
     need less at once, of optimizer state first: 50 % of what was live
-    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). At this moment 192.00 MiB less would have done, 0.8 % of what was held; later requests may need more
+    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). At this moment 192.00 MiB less would do, 0.8 % of what was held; later requests may need more
     ");
     insta::assert_snapshot!(last_step(&json("explain qwen_train_b16.pickle.gz --capacity 32GiB --format json")), @"
     need less at once, of activations first: 74 % of what was live
-    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. At this moment 338.00 MiB less would have done, 1.0 % of what was held; later requests may need more
+    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. At this moment 338.00 MiB less would do, 1.0 % of what was held; later requests may need more
     ");
     insta::assert_snapshot!(last_step(&json("explain linear_forward.pickle.gz --capacity 3GiB --format json")), @"
     need less at once, of parameters first: 63 % of what was live
-    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. At this moment 16.00 MiB less would have done, 0.5 % of what was held; later requests may need more
+    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. At this moment 16.00 MiB less would do, 0.5 % of what was held; later requests may need more
     ");
     // A message does not tell what was live.
     let of_message = of_message(&recorded_message("oom_gpt2_8gib"), &["--format", "json"]).stdout;
@@ -217,4 +217,44 @@ fn control_characters_of_a_log_do_not_reach_the_terminal() {
     let run = run_with("explain -", log);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!run.stdout.contains(|c: char| c != '\n' && (c.is_control() || c == '\u{202e}')), "{:?}", run.stdout);
+}
+
+#[test]
+fn a_limit_that_is_only_asked_about_was_not_set_by_anybody() {
+    for asked in ["--capacity 24GiB", "--card 24GiB", "--card rtx4090"] {
+        let document = json(&format!("explain qwen_train_b2.pickle.gz {asked} --format json"));
+        let text = document.to_string();
+        assert!(!text.contains("on purpose") && !ids(&document).contains(&"raise-limit"), "{asked}: {text}");
+    }
+    let limit = json("explain qwen_train_b2.pickle.gz --capacity 24GiB --format json");
+    let card = json("explain qwen_train_b2.pickle.gz --card 24GiB --format json");
+    let text = |document: &Value| document["diagnosis"]["text"].as_str().unwrap().to_owned();
+    assert!(text(&limit).starts_with("with a limit of 24.00 GiB this program runs out of memory"), "{}", text(&limit));
+    assert!(text(&card).starts_with("on a card of 24.00 GiB, 23.28 GiB of it for PyTorch,"), "{}", text(&card));
+    let failure = &card["failures"][0];
+    let context = 742 << 20;
+    assert_eq!(failure["simulated_card_bytes"], 24_u64 << 30);
+    assert_eq!(failure["simulated_capacity_bytes"], (24_u64 << 30) - context);
+    // As in `simulate`.
+    let run = json("simulate qwen_train_b2.pickle.gz --card 24GiB --format json");
+    assert_eq!(failure["entry"], run["runs"][0]["oom_entry"]);
+    let refusal = crate::run::failure("explain qwen_train_b2.pickle.gz --card rtx1");
+    assert!(refusal.contains("neither a size nor a card that is known"), "{refusal}");
+}
+
+#[test]
+fn a_step_that_fails_in_the_middle_is_carried_on() {
+    let document = json("explain ../oom/layers.pickle.gz --format json");
+    let whole = &document["failures"][0]["whole_step"];
+    assert_eq!((&whole["basis"], &whole["phase"]), (&Value::from("layers"), &Value::from("forward")));
+    let text = stdout("explain ../oom/layers.pickle.gz").replace('\n', " ");
+    assert!(text.contains("The whole step needs") && text.contains(" of 8, each of which keeps"), "{text}");
+    assert!(!text.contains("less would have done"), "{text}");
+    // What the recording holds fits in more; the program may not.
+    let more = stdout("explain ../oom/layers.pickle.gz --capacity 16GiB").replace('\n', " ");
+    assert!(!more.contains("the program fits") && more.contains("a request failed in the recording"), "{more}");
+    for command in ["report", "simulate"] {
+        let text = stdout(&format!("{command} ../oom/layers.pickle.gz")).replace('\n', " ");
+        assert!(text.contains("whole step needs"), "{command}: {text}");
+    }
 }

@@ -82,7 +82,7 @@ fn a_failure_that_no_setting_can_mend_is_called_so() {
     oom_whole_gpu.pickle.gz, device 0: 72 requests; under the rules of torch 2.11 all 143 entries come out as recorded
 
     No allocator setting can fix this: at entry 142 the program needs 144.00 GiB at once, and there was
-    139.29 GiB.
+    139.29 GiB; the whole step needs at least 144.00 GiB at its peak.
     ");
     let answer = simulated("oom_whole_gpu.pickle.gz");
     assert_eq!(answer["verdict"]["kind"], "impossible");

@@ -42,6 +42,9 @@ pub struct Manifest {
     pub stacks: usize,
     /// The sections of the whole file.
     pub sections: Sections,
+    /// The device that the page opens on: the one that the report leads with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opens_on: Option<u32>,
     /// One for each device; they are never summed.
     pub devices: Vec<DeviceManifest>,
 }

@@ -97,6 +97,7 @@ pub fn columns(analysis: &Analysis<'_>, name: &str, options: &Options) -> Column
         frames: snapshot.frames.len(),
         stacks: snapshot.stacks.len() + stacks::WITHOUT_STACK,
         sections: infos,
+        opens_on: analysis.leading().map(|device| device.device),
         devices,
     };
     Columns { manifest, sections }

@@ -38,7 +38,11 @@ pub(super) fn write(
 fn sentences(asked: &Asked, diff: &DeviceDiff<'_>, fit: &BatchFit) -> Vec<String> {
     let per = if fit.is_by_rows { "row" } else { "batch of A" };
     let slope = whole(fit.bytes_per_batch);
-    let line = format!("{} fixed + {} per {per} ({})", size(fit.fixed_bytes), size(slope), compared(fit));
+    let squared = match whole(fit.bytes_per_batch_squared) {
+        0 => String::new(),
+        bytes => format!(" + {} per {per} squared", size(bytes)),
+    };
+    let line = format!("{} fixed + {} per {per}{squared} ({})", size(fit.fixed_bytes), size(slope), compared(fit));
     let counts = fit.points.iter().any(|point| point.fitted_bytes == fit.floor_bytes);
     let floor =
         if counts { format!(", and at least {}, whatever the batch", size(fit.floor_bytes)) } else { String::new() };
@@ -48,6 +52,15 @@ fn sentences(asked: &Asked, diff: &DeviceDiff<'_>, fit: &BatchFit) -> Vec<String
     };
     let fitted = match fit.points.len() {
         2 => format!("a line through two points, {what}: a recording of a third batch would tell whether it is one"),
+        3 if fit.is_curve() => format!(
+            "a curve through three points, {what}, which lie on no line (attention grows with the square of the length): a \
+             recording of a fourth batch would tell whether it is one"
+        ),
+        _ if fit.is_curve() => format!(
+            "a curve fitted to {what}, for the points lie on no line; it is off by at most {} there, and may not go on \
+             beyond them",
+            size(fit.largest_residual_bytes())
+        ),
         _ => format!(
             "a line fitted to {what}, which is off by at most {} there; it may not go on beyond them",
             size(fit.largest_residual_bytes())

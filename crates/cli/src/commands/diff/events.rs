@@ -6,16 +6,15 @@ use highwater_analysis::events::{Event, EventsDiff, StreamDiff, compare};
 use highwater_snapshot::{Action, Snapshot};
 use serde::Serialize;
 
-use super::Args;
+use super::{Args, chosen_devices};
 use crate::args::Format;
-use crate::error::Problem;
 use crate::input;
 use crate::output::{to_stdout, write_json};
 use crate::units::{count, counted, size};
 
-/// A file beside the first, on a device.
+/// A file beside the first, on a device of each.
 struct Side<'a> {
-    device: u32,
+    devices: [u32; 2],
     file: String,
     snapshot: &'a Snapshot,
     diff: EventsDiff,
@@ -26,18 +25,20 @@ struct Side<'a> {
 /// # Errors
 /// If they have no device in common.
 pub(super) fn run(args: &Args, snapshots: &[Snapshot]) -> anyhow::Result<()> {
-    let (first, others) = snapshots.split_first().expect("two files at least");
+    let first = &snapshots[0];
     let mut sides = Vec::new();
-    for (snapshot, file) in others.iter().zip(&args.files[1..]) {
-        let devices = first.devices().into_iter().filter(|device| args.device.is_none_or(|wanted| wanted == *device));
-        for device in devices.filter(|device| snapshot.devices().contains(device)) {
-            let diff = compare([first, snapshot], [device; 2]);
-            sides.push(Side { device, file: input::short_name(file), snapshot, diff });
+    for (i, (snapshot, file)) in snapshots.iter().zip(&args.files).enumerate().skip(1) {
+        let file = input::short_name(file);
+        let asked = match args.device.as_deref() {
+            Some(devices) if devices.len() == snapshots.len() => Some(vec![devices[0], devices[i]]),
+            asked => asked.map(<[u32]>::to_vec),
+        };
+        let names = [input::short_name(&args.files[0]), file.clone()];
+        let matching = chosen_devices(asked.as_deref(), &[first.devices(), snapshot.devices()], &names)?;
+        for devices in matching {
+            let devices = [devices[0], devices[1]];
+            sides.push(Side { devices, file: file.clone(), snapshot, diff: compare([first, snapshot], devices) });
         }
-    }
-    if sides.is_empty() {
-        let hint = "see which each has with `highwater report`";
-        return Err(Problem::new("the recordings have no device in common").hint(hint).into());
     }
     let name = input::short_name(&args.files[0]);
     to_stdout(|out| match args.format {
@@ -47,9 +48,11 @@ pub(super) fn run(args: &Args, snapshots: &[Snapshot]) -> anyhow::Result<()> {
 }
 
 fn write(out: &mut impl Write, name: &str, first: &Snapshot, side: &Side<'_>) -> io::Result<()> {
-    let (device, file) = (side.device, &side.file);
+    let file = &side.file;
     let files = [name, file.as_str()];
-    writeln!(out, "{name} and {file}, device {device}: {}", verdict(&side.diff.events, files, "event", "events"))?;
+    let [own, other] = side.devices;
+    let device = if own == other { format!("device {own}") } else { format!("devices {own} and {other}") };
+    writeln!(out, "{name} and {file}, {device}: {}", verdict(&side.diff.events, files, "event", "events"))?;
     if side.diff.events.is_equal() {
         return Ok(());
     }
@@ -134,7 +137,10 @@ struct EventsDiffView {
 #[derive(Serialize)]
 struct ComparisonView {
     file: String,
+    /// Of the first file.
     device: u32,
+    /// Of the first file and of this one.
+    devices: [u32; 2],
     events: StreamDiffView,
     requests: StreamDiffView,
 }
@@ -179,7 +185,8 @@ fn view(name: &str, first: &Snapshot, sides: &[Side<'_>]) -> EventsDiffView {
             .iter()
             .map(|side| ComparisonView {
                 file: side.file.clone(),
-                device: side.device,
+                device: side.devices[0],
+                devices: side.devices,
                 events: stream(&side.diff.events, side.snapshot),
                 requests: stream(&side.diff.requests, side.snapshot),
             })

@@ -19,7 +19,10 @@ pub(super) struct DiffView<'a> {
 
 #[derive(serde::Serialize)]
 struct DeviceDiffView<'a> {
+    /// Of the first file.
     device: u32,
+    /// One for each file.
+    devices: &'a [u32],
     /// `peak`, `end` or `iteration`.
     at: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +64,7 @@ struct CategoryDiffView<'a> {
     bytes: &'a [u64],
 }
 
-/// The larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch`.
+/// The larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch + bytes_per_unit_squared * batch²`.
 #[derive(serde::Serialize)]
 struct BatchView {
     /// `row`, or `first-batch`: the first file's batch is 1.
@@ -71,6 +74,8 @@ struct BatchView {
     iteration: Option<usize>,
     fixed_bytes: u64,
     bytes_per_unit: f64,
+    /// 0 where the points lie on a line.
+    bytes_per_unit_squared: f64,
     floor_bytes: u64,
     largest_residual_bytes: u64,
     /// One for each file.
@@ -134,7 +139,8 @@ pub(super) fn view<'a>(comparison: &'a Comparison<'_>) -> DiffView<'a> {
 
 fn device<'a>(comparison: &'a Comparison<'_>, Compared { at, diff, batch }: &'a Compared<'_>) -> DeviceDiffView<'a> {
     DeviceDiffView {
-        device: diff.device,
+        device: diff.devices.first().copied().unwrap_or_default(),
+        devices: &diff.devices,
         at: match at {
             Moment::Peak => "peak",
             Moment::End => "end",
@@ -189,6 +195,7 @@ fn batch_view(fit: &BatchFit, capacity_bytes: Option<u64>) -> BatchView {
         iteration: if let Covers::Iteration(number) = fit.covers { Some(number) } else { None },
         fixed_bytes: fit.fixed_bytes,
         bytes_per_unit: fit.bytes_per_batch,
+        bytes_per_unit_squared: fit.bytes_per_batch_squared,
         floor_bytes: fit.floor_bytes,
         largest_residual_bytes: fit.largest_residual_bytes(),
         points: fit

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use highwater_analysis::batch::{BatchFit, NoFit, fit};
-use highwater_analysis::diff::{DeviceDiff, Moment, SettingDiff, SiteDiff, devices, settings};
+use highwater_analysis::diff::{
+    DeviceDiff, Moment, SettingDiff, SiteDiff, compare_devices, matching_devices, settings,
+};
 use highwater_analysis::view::{self, FrameView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
@@ -30,6 +32,7 @@ const MAX_ROWS: u64 = 1 << 40;
   highwater diff first.pickle second.pickle --at end     two dumps of one process: what grew between them
   highwater diff batch8.pickle batch16.pickle --at iteration:2
   highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB     the largest batch that fits
+  highwater diff rank0.pickle rank1.pickle --device 0,1     device 0 of the one and device 1 of the other
   highwater diff real.pickle dryrun.pickle --events     whether both did the very same")]
 pub(crate) struct Args {
     /// The snapshots: each is compared with the first
@@ -48,9 +51,10 @@ pub(crate) struct Args {
     /// Compare entry by entry, action, size and stream: whether a program did the very same in two runs
     #[arg(long, conflicts_with_all = ["at", "rows", "capacity"])]
     events: bool,
-    /// Only this device
-    #[arg(long, value_name = "N")]
-    device: Option<u32>,
+    /// Only this device; or the device of each file, such as `0,1` [default: every device that all files have, or the
+    /// only one of each]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    device: Option<Vec<u32>>,
     #[command(flatten)]
     sites: SitesArgs,
     /// Rows of the table
@@ -66,8 +70,8 @@ pub(crate) struct Args {
 pub(crate) struct Asked {
     /// When to compare.
     pub(crate) at: Option<Moment>,
-    /// Only this device.
-    pub(crate) device: Option<u32>,
+    /// Only this device, or that of each recording.
+    pub(crate) device: Option<Vec<u32>>,
     /// Rows in the batch of each recording.
     pub(crate) rows: Option<Vec<u64>>,
     /// Memory that the largest batch is to fit.
@@ -119,7 +123,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .map(|snapshot| analyse_with(snapshot, StackClasses::with(snapshot, args.sites.lines())))
         .collect();
     let names = args.files.iter().map(|file| input::short_name(file)).collect();
-    let asked = Asked { at: args.at, device: args.device, rows: args.rows.clone(), capacity_bytes: args.capacity };
+    let asked =
+        Asked { at: args.at, device: args.device.clone(), rows: args.rows.clone(), capacity_bytes: args.capacity };
     let comparison = Comparison::new(names, &analyses, asked)?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
@@ -134,23 +139,22 @@ impl<'a> Comparison<'a> {
     /// # Errors
     /// If they have no such device in common, or one of them has no such iteration.
     pub(crate) fn new(files: Vec<String>, analyses: &'a [Analysis<'a>], asked: Asked) -> Result<Self, Problem> {
-        if let Some(Moment::Iteration(number)) = asked.at {
-            check_iteration(&files, analyses, asked.device, number)?;
-        }
         if let Some(rows) = asked.rows.as_ref().filter(|rows| rows.len() != files.len()) {
             let (rows, files) = (counted(rows.len(), "number", "numbers"), counted(files.len(), "file", "files"));
             return Err(Problem::new(format!("`--rows` has {rows} for {files}"))
                 .hint("give the rows of each file's batch, in the order of the files: `--rows 8,16`"));
         }
-        let mut diffs = devices(analyses, asked.at);
-        diffs.retain(|(_, diff)| asked.device.is_none_or(|wanted| diff.device == wanted));
-        if diffs.is_empty() {
-            return Err(none_in_common(&files, analyses));
+        let of_each: Vec<Vec<u32>> =
+            analyses.iter().map(|analysis| analysis.devices.iter().map(|device| device.device).collect()).collect();
+        let matching = chosen_devices(asked.device.as_deref(), &of_each, &files)?;
+        if let Some(Moment::Iteration(number)) = asked.at {
+            matching.iter().try_for_each(|devices| check_iteration(&files, analyses, devices, number))?;
         }
-        let devices = diffs.into_iter().map(|(at, diff)| {
+        let diffs = matching.iter().filter_map(|devices| compare_devices(analyses, devices, asked.at));
+        let devices = diffs.map(|(at, diff)| {
             let batch = match diff.later_by {
                 Some(_) => Err(NoFit::OneProcess),
-                None => fit(analyses, diff.device, asked.rows.as_deref()),
+                None => fit(analyses, &diff.devices, asked.rows.as_deref()),
             };
             Compared { at, diff, batch }
         });
@@ -164,39 +168,54 @@ impl<'a> Comparison<'a> {
     }
 }
 
+/// The devices to compare, a number for each file: those that are asked for, or else those that match.
+///
+/// # Errors
+/// If a file has no such device, or none match.
+fn chosen_devices(asked: Option<&[u32]>, of_each: &[Vec<u32>], files: &[String]) -> Result<Vec<Vec<u32>>, Problem> {
+    let matching = match asked {
+        None => matching_devices(of_each),
+        Some(&[device]) => vec![vec![device; files.len()]],
+        Some(devices) if devices.len() == files.len() => vec![devices.to_vec()],
+        Some(devices) => {
+            let (devices, files) = (counted(devices.len(), "number", "numbers"), counted(files.len(), "file", "files"));
+            return Err(Problem::new(format!("`--device` has {devices} for {files}"))
+                .hint("give one number for all files, or one for each, in their order: `--device 0,1`"));
+        }
+    };
+    let is_there = |devices: &Vec<u32>| devices.iter().zip(of_each).all(|(device, of)| of.contains(device));
+    if matching.is_empty() || !matching.iter().all(is_there) {
+        return Err(none_in_common(files, of_each));
+    }
+    Ok(matching)
+}
+
 /// Says if a recording ends before the iteration that is asked for.
-fn check_iteration(
-    names: &[String],
-    analyses: &[Analysis<'_>],
-    wanted: Option<u32>,
-    number: usize,
-) -> Result<(), Problem> {
-    for (name, analysis) in names.iter().zip(analyses) {
-        let asked = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
-        for device in asked {
-            let there = device.iterations.rows.len();
-            if number >= there {
-                let what = format!("`{name}` has no iteration {number} on device {}", device.device);
-                return Err(Problem::new(what).hint(match there {
-                    0 => "no iterations were found in it; compare at `peak` or `end`".to_owned(),
-                    _ => format!("it has iterations 0 to {}", there - 1),
-                }));
-            }
+fn check_iteration(names: &[String], analyses: &[Analysis<'_>], devices: &[u32], number: usize) -> Result<(), Problem> {
+    for ((name, analysis), &device) in names.iter().zip(analyses).zip(devices) {
+        let there = analysis.device(device).map_or(0, |device| device.iterations.rows.len());
+        if number >= there {
+            let what = format!("`{name}` has no iteration {number} on device {device}");
+            return Err(Problem::new(what).hint(match there {
+                0 => "no iterations were found in it; compare at `peak` or `end`".to_owned(),
+                _ => format!("it has iterations 0 to {}", there - 1),
+            }));
         }
     }
     Ok(())
 }
 
-fn none_in_common(names: &[String], analyses: &[Analysis<'_>]) -> Problem {
+fn none_in_common(names: &[String], of_each: &[Vec<u32>]) -> Problem {
     let has: Vec<String> = names
         .iter()
-        .zip(analyses)
-        .map(|(name, analysis)| {
-            let devices: Vec<String> = analysis.snapshot.devices().iter().map(ToString::to_string).collect();
+        .zip(of_each)
+        .map(|(name, devices)| {
+            let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
             format!("`{name}` has {}", if devices.is_empty() { "none".to_owned() } else { devices.join(", ") })
         })
         .collect();
-    Problem::new("the snapshots have no such device in common").because(has.join("; "))
+    let problem = Problem::new("the snapshots have no such device in common").because(has.join("; "));
+    problem.hint("give the device of each, in the order of the files: `--device 0,1`")
 }
 
 fn shown_frames<'a>(analyses: &'a [Analysis<'_>], site: &SiteDiff<'_>) -> Vec<FrameView<'a>> {

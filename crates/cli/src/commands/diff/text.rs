@@ -32,7 +32,7 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>, top: usiz
     for Compared { at, diff, batch } in &comparison.devices {
         // A profile has one total, and no dump.
         let is_profile = comparison.analyses.iter().any(|analysis| analysis.snapshot.profile.is_some());
-        writeln!(out, "\nDevice {}, {}", diff.device, when(*at, diff, is_profile))?;
+        writeln!(out, "\n{}, {}", named(&diff.devices), when(*at, diff, is_profile))?;
         totals_table(*at, diff, is_profile).write(out, terminal_width())?;
         write_categories(out, diff)?;
         sites_table(top, comparison.analyses, diff, out)?;
@@ -46,6 +46,16 @@ pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>, top: usiz
         }
     }
     Ok(())
+}
+
+/// `Device 0`, or where they differ `Devices 0 and 1`.
+fn named(devices: &[u32]) -> String {
+    let numbers: Vec<String> = devices.iter().map(ToString::to_string).collect();
+    match &numbers[..] {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => format!("Device {first}"),
+        [first @ .., last] => format!("Devices {} and {last}", first.join(", ")),
+        [] => "No device".to_owned(),
+    }
 }
 
 fn when(at: Moment, diff: &DeviceDiff<'_>, is_profile: bool) -> String {
@@ -149,13 +159,16 @@ fn place(analyses: &[Analysis<'_>], site: &SiteDiff<'_>) -> String {
     frames::place(&analyses[file], site.there, stack)
 }
 
-/// `+14.90 GiB  +52 %`.
+/// What is less than this is nothing on a device; percentages of it say nothing.
+const NEXT_TO_NOTHING: u64 = 1 << 20;
+
+/// `+14.90 GiB  +52 %`; without the percentage where there is next to nothing that it would be of.
 fn change(a: u64, b: u64) -> String {
     let by = i128::from(b) - i128::from(a);
     if by == 0 {
         return "none".to_owned();
     }
-    if a == 0 {
+    if a < NEXT_TO_NOTHING || a < b / 100 {
         return signed(by);
     }
     #[expect(clippy::cast_precision_loss, reason = "a ratio of bytes, for showing")]

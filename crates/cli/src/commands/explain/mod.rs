@@ -15,6 +15,7 @@ use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_snapshot::Snapshot;
 
 use crate::args::{Format, SitesArgs};
+use crate::commands::simulate::what_if::card;
 use crate::error::Problem;
 use crate::output::{to_stdout, write_json};
 use crate::units::{count, counted, parse_size};
@@ -27,7 +28,8 @@ use input::Input;
   srun python train.py 2>&1 | highwater explain -
   highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
   highwater explain oom.pickle
-  highwater explain run.pickle --capacity 16GiB")]
+  highwater explain run.pickle --capacity 16GiB
+  highwater explain run.pickle --card rtx4090")]
 pub(crate) struct Args {
     /// A log or a snapshot, gzip'd or not; `-` reads standard input to its end
     #[arg(required_unless_present = "message")]
@@ -35,9 +37,12 @@ pub(crate) struct Args {
     /// The text of the error; with a snapshot, it adds what the snapshot does not say
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Explain what would fail with so much memory, such as `16GiB`: needs a snapshot
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "file")]
+    /// Explain what would fail if PyTorch could reserve no more than this, such as `16GiB`: needs a snapshot
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "file", conflicts_with = "card")]
     capacity: Option<u64>,
+    /// Explain what would fail on this card, by its memory or its name: needs a snapshot
+    #[arg(long, value_name = "SIZE|NAME", requires = "file")]
+    card: Option<String>,
     /// Whose rules the simulation follows, such as `2.11` [default: those that the snapshot shows]
     #[arg(long, value_name = "VERSION", requires = "file")]
     torch: Option<TorchVersion>,
@@ -64,13 +69,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return print(args, &ExplainView::of_log(&of_message.context("a message or a file is needed")?), "the message");
     };
     let name = crate::input::short_name(file);
+    let memory = match &args.card {
+        Some(text) => Some(card(text)?),
+        None => args.capacity.map(Memory::Limit),
+    };
     match input::open(file)? {
-        Input::Log(log) if of_message.is_none() && args.capacity.is_none() => {
+        Input::Log(log) if of_message.is_none() && memory.is_none() => {
             let found = found_in_log(log, &crate::input::name(file))?;
             print(args, &ExplainView::of_log(&found), &name)
         }
         Input::Log(_) => {
-            let option = if args.capacity.is_some() { "--capacity" } else { "--message" };
+            let option = match memory {
+                Some(Memory::Card { .. }) => "--card",
+                Some(_) => "--capacity",
+                None => "--message",
+            };
             Err(Problem::new(format!("`{option}` goes with a snapshot, and {} is a log", crate::input::name(file)))
                 .hint("a log is explained by the messages in it")
                 .into())
@@ -78,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Input::Snapshot(bytes) => {
             let snapshot =
                 Snapshot::read(bytes).map_err(|error| Problem::unreadable(&crate::input::name(file), &error))?;
-            explain_snapshot(args, snapshot, &of_message.unwrap_or_default(), &name)
+            explain_snapshot(args, memory, snapshot, &of_message.unwrap_or_default(), &name)
         }
     }
 }
@@ -125,14 +138,20 @@ fn nothing(found: &Found, name: &str) -> Problem {
     )
 }
 
-fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &str) -> anyhow::Result<()> {
+fn explain_snapshot(
+    args: &Args,
+    memory: Option<Memory>,
+    mut snapshot: Snapshot,
+    found: &Found,
+    name: &str,
+) -> anyhow::Result<()> {
     let classes = StackClasses::with(&snapshot, args.sites.lines());
     crate::input::check_device(name, args.device, &snapshot)?;
     if args.redact {
         snapshot.redact();
     }
     let analysis = analyse_with(&snapshot, classes);
-    let asked = SnapshotQuestion { capacity_bytes: args.capacity, torch: args.torch, device: args.device };
+    let asked = SnapshotQuestion { memory, torch: args.torch, device: args.device };
     let view = explained(&analysis, &asked, found, name)?;
     print(args, &view, name)?;
     match args.format {
@@ -144,7 +163,7 @@ fn explain_snapshot(args: &Args, mut snapshot: Snapshot, found: &Found, name: &s
 /// What is asked of a snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 struct SnapshotQuestion {
-    capacity_bytes: Option<u64>,
+    memory: Option<Memory>,
     torch: Option<TorchVersion>,
     device: Option<u32>,
 }
@@ -159,7 +178,7 @@ fn explained<'a>(
     let message = found.groups.first().map(|group| &group.message);
     let failing = analysis.devices.iter().filter(|device| !device.oom.is_empty());
     let mut failing = failing.filter(|device| question.device.is_none_or(|wanted| device.device == wanted));
-    let device = match (question.capacity_bytes, failing.next()) {
+    let device = match (question.memory, failing.next()) {
         (None, Some(device)) => Some(device),
         _ => busiest(analysis, question.device),
     };
@@ -169,8 +188,8 @@ fn explained<'a>(
     })?;
     // A limit that only the message tells says what to simulate where the recording itself went well.
     let of_message = message.and_then(|message| message.limit_bytes).filter(|_| device.oom.is_empty());
-    let capacity_bytes = question.capacity_bytes.or(of_message);
-    if device.oom.is_empty() && capacity_bytes.is_none() && message.is_none() {
+    let memory = question.memory.or(of_message.map(Memory::Limit));
+    if device.oom.is_empty() && memory.is_none() && message.is_none() {
         let entries = counted(device.entries.len(), "entry", "entries");
         if let Some(profile) = &analysis.snapshot.profile {
             return Err(Problem::new(format!("`{name}` is {}: it does not say which request failed", profile.form.name()))
@@ -183,17 +202,18 @@ fn explained<'a>(
         return Err(Problem::new(format!("`{name}` holds no request that failed"))
             .because(format!("none of the {entries} of device {} is an `oom`", device.device))
             .hint(
-                "`--capacity 16GiB` explains what would fail with less memory; `highwater report` says what filled it",
+                "`--capacity 16GiB` or `--card rtx4090` explains what would fail with less memory; `highwater report` says \
+                 what filled it",
             ));
     }
     let unanswerable = unanswerable(analysis.snapshot);
-    if let Some(why) = unanswerable.as_ref().filter(|_| question.capacity_bytes.is_some()) {
+    if let Some(why) = unanswerable.as_ref().filter(|_| question.memory.is_some()) {
         return Err(Problem::new(format!("`{name}` {}", why.what)).because(why.because).hint(why.hint));
     }
     let replayed = unanswerable.is_none().then(|| Replayed::new(analysis, device, question.torch));
-    let asked = Asked { capacity_bytes, message };
+    let asked = Asked { memory, message };
     let mut failures = failures(analysis, device, replayed.as_ref(), asked);
-    if capacity_bytes.is_none() {
+    if memory.is_none() {
         let others = analysis.devices.iter().filter(|other| other.device != device.device && question.device.is_none());
         for other in others.filter(|other| !other.oom.is_empty()) {
             failures.extend(highwater_analysis::explain::failures(analysis, other, None, Asked::default()));
@@ -201,10 +221,10 @@ fn explained<'a>(
     }
     let mut view = ExplainView::of_failures(analysis, &failures, found);
     view.disagreements = message.map(|message| disagreements(message, device)).unwrap_or_default();
-    if let (Some(capacity), Some(Replayed { study, .. }), true) =
-        (capacity_bytes, &replayed, failures.is_empty() && message.is_none())
+    if let (Some(memory), Some(Replayed { study, .. }), true) =
+        (memory, &replayed, failures.is_empty() && message.is_none())
     {
-        view.fits(capacity, study.case(&study.recorded, Memory::Limit(capacity)).reason);
+        view.fits(memory, !device.oom.is_empty(), study.case(&study.recorded, memory).reason);
     }
     Ok(view)
 }

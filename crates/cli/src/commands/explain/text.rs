@@ -51,11 +51,14 @@ fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, n
     let name = printable(name);
     if let Some(failure) = failure {
         let entry = failure.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry)));
-        return match failure.simulated_capacity_bytes {
-            Some(capacity) => {
+        return match (failure.simulated_card_bytes, failure.simulated_capacity_bytes) {
+            (Some(card), _) => {
+                format!("{name}, device {}: on a card of {} it runs out of memory{entry}", failure.device, size(card))
+            }
+            (None, Some(capacity)) => {
                 format!("{name}, device {}: with {} it runs out of memory{entry}", failure.device, size(capacity))
             }
-            None => format!("{name}, device {}: out of memory{entry}", failure.device),
+            (None, None) => format!("{name}, device {}: out of memory{entry}", failure.device),
         };
     }
     let Some(message) = &view.message else { return format!("{name}:") };

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::view::SimulateView;
 use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
-use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES};
+use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES, Card};
 use highwater_analysis::whatif::{Memory, Study};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 
@@ -70,7 +70,8 @@ impl Asked<'_> {
                 .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
         })?;
         super::verify::check_backend(name, analysis.snapshot)?;
-        let cards = self.cards.iter().map(|text| card(text)).collect::<Result<Vec<_>, _>>()?;
+        let cards = self.cards.iter().map(|text| Ok((card(text)?, Some(text.clone()))));
+        let cards = cards.collect::<Result<Vec<_>, Problem>>()?;
         let replayed = Replayed::new(analysis, device, self.torch);
         let confs = self.confs.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
         let limits = self.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None));
@@ -96,9 +97,11 @@ fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
 }
 
 /// A card by its name, or by its memory.
-fn card(text: &str) -> Result<(Memory, Option<String>), Problem> {
-    let known = CARDS.iter().find(|card| card.name.eq_ignore_ascii_case(text));
-    let total_bytes = match known {
+///
+/// # Errors
+/// If it is neither.
+pub(crate) fn card(text: &str) -> Result<Memory, Problem> {
+    let total_bytes = match Card::named(text) {
         Some(card) => card.total_bytes(),
         None => parse_size(text).map_err(|_| {
             let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
@@ -106,5 +109,5 @@ fn card(text: &str) -> Result<(Memory, Option<String>), Problem> {
                 .hint(format!("give its memory, such as `24GiB`, or one of {}", names.join(", ")))
         })?,
     };
-    Ok((Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES }, Some(text.to_owned())))
+    Ok(Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES })
 }
