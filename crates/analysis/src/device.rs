@@ -11,10 +11,10 @@ use crate::category::{Categories, Category, Decided};
 use crate::fragmentation::{Fragmentation, fragmentation};
 use crate::growth::{Growth, growth};
 use crate::initial::{ReservedRun, segments_before};
-use crate::iteration::{Iterations, iterations};
+use crate::iteration::{Iterations, iterations, unit};
 use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, pair};
 use crate::oom::{OutOfMemory, events};
-use crate::outline::Outline;
+use crate::outline::{Outline, Seen};
 use crate::phase::StackPhases;
 use crate::scope::{Scope, scopes};
 use crate::timeline::{Peak, Timeline, Total, Totals};
@@ -141,6 +141,8 @@ pub struct DeviceAnalysis<'a> {
     pub scopes: Vec<Scope>,
     /// The iterations.
     pub iterations: Iterations,
+    /// What was recorded instead, where there are none.
+    pub seen: Option<Seen>,
     /// What each iteration leaves behind.
     pub growth: Vec<Growth>,
     /// What each lifetime is for, by its row.
@@ -203,10 +205,12 @@ impl<'a> DeviceAnalysis<'a> {
         };
         let scopes = scopes(snapshot, device, entries);
         let outline = Outline::new(snapshot, entries, stacks.origins);
-        let iterations =
+        let mut iterations =
             iterations(snapshot, entries, &timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
         let categories =
             Categories::new(snapshot, (device, entries), &lifetimes, (&scopes, &iterations), stacks.origins);
+        iterations.unit = unit(&iterations, &outline, &lifetimes, &categories);
+        let seen = if iterations.rows.is_empty() { outline.seen(&lifetimes, entries) } else { None };
         let growth = growth(&lifetimes, &iterations, &categories, stacks.sites);
         let oom = events(entries, &timeline, settings);
         Self {
@@ -221,6 +225,7 @@ impl<'a> DeviceAnalysis<'a> {
             segments_before,
             scopes,
             iterations,
+            seen,
             growth,
             categories,
             fragmentation: fragmentation(snapshot, device),

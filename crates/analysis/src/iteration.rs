@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot, StackId};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::category::{Categories, Category};
+use crate::lifetime::Lifetimes;
 use crate::outline::{Kind, Outline, Part};
 use crate::phase::{self, PhaseRun, StackPhases};
 use crate::repetition;
@@ -39,6 +41,38 @@ impl IterationSource {
     }
 }
 
+/// What an iteration is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// A step of training, a batch of inference.
+    #[default]
+    Iteration,
+    /// A token that is generated: the model keeps a cache from call to call.
+    Token,
+    /// A step of a sampler: the model's output becomes its next input.
+    SamplingStep,
+}
+
+impl Unit {
+    /// The word for one.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Iteration => "iteration",
+            Self::Token => "token",
+            Self::SamplingStep => "sampling step",
+        }
+    }
+
+    /// The word for several.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Iteration => "iterations",
+            Self::Token => "tokens",
+            Self::SamplingStep => "sampling steps",
+        }
+    }
+}
+
 /// One iteration.
 #[derive(Clone, Debug)]
 pub struct Iteration {
@@ -61,6 +95,8 @@ pub struct Iteration {
 pub struct Iterations {
     /// How they were found.
     pub source: IterationSource,
+    /// What each is called.
+    pub unit: Unit,
     /// Each one.
     pub rows: Vec<Iteration>,
 }
@@ -92,7 +128,40 @@ pub(crate) fn iterations(
         let phases = phase::phases(entries, stacks, &range, &own);
         Iteration { entries: range, is_complete, peak, peak_entry, end, phases }
     });
-    Iterations { source, rows: rows.collect() }
+    Iterations { source, unit: Unit::default(), rows: rows.collect() }
+}
+
+/// What iterations are called, once it is known what blocks are for.
+pub(crate) fn unit(
+    iterations: &Iterations,
+    outline: &Outline,
+    lifetimes: &Lifetimes,
+    categories: &Categories,
+) -> Unit {
+    /// Smaller blocks of equal size are chance.
+    const LARGE: u64 = 4096;
+    if iterations.source != IterationSource::ModelCalls || iterations.rows.is_empty() {
+        return Unit::Iteration;
+    }
+    if categories.has(Category::Cache) {
+        return Unit::Token;
+    }
+    let mut fed: FxHashSet<u64> = FxHashSet::default();
+    let mut returned: FxHashMap<u64, usize> = FxHashMap::default();
+    for (row, lifetime) in lifetimes.rows.iter().enumerate().filter(|(_, l)| l.requested_bytes >= LARGE) {
+        let Some(alloc) = lifetime.alloc().map(EntryId::index) else { continue };
+        if categories.get(row).category == Category::Input {
+            fed.insert(lifetime.requested_bytes);
+        }
+        let at = outline.parts.partition_point(|part| part.entries.start <= alloc);
+        let part = at.checked_sub(1).map(|at| &outline.parts[at]);
+        let end = part.filter(|part| matches!(part.kind, Kind::Call(_))).map(|part| part.entries.end);
+        if end.is_some_and(|end| lifetime.free_requested().is_none_or(|freed| freed.index() >= end)) {
+            *returned.entry(lifetime.requested_bytes).or_default() += 1;
+        }
+    }
+    let is_next_input = fed.iter().any(|size| returned.get(size).is_some_and(|&count| count * 2 >= iterations.rows.len()));
+    if is_next_input { Unit::SamplingStep } else { Unit::Iteration }
 }
 
 /// Ranges of entries, and whether each is complete.

@@ -36,7 +36,7 @@ pub mod iteration;
 pub mod lifetime;
 pub mod native;
 pub mod oom;
-mod outline;
+pub mod outline;
 pub mod phase;
 pub mod place;
 mod repetition;

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 
 use crate::category::course::is_backward;
 use crate::category::origin::{Origin, StackOrigins};
-use crate::lifetime::number;
+use crate::lifetime::{Lifetimes, number};
+use crate::units::{counted, size};
 
 /// What a part of a recording does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,9 +109,68 @@ impl Outline {
         }
     }
 
+    /// What was recorded, if there are calls of modules and nothing is trained.
+    pub(crate) fn seen(&self, lifetimes: &Lifetimes, entries: &EntryTable) -> Option<Seen> {
+        let calls: Vec<&Part> = self.of(|kind| matches!(kind, Kind::Call(_))).collect();
+        let longest = calls.iter().max_by_key(|part| part.entries.len())?;
+        let first = lifetimes.rows.partition_point(|l| l.alloc().is_none_or(|at| at.index() < longest.entries.start));
+        let own = lifetimes.rows[first..].iter().take_while(|l| l.alloc().is_some_and(|at| at.index() < longest.entries.end));
+        // By stack: how often it allocates, and the bytes of what stays past the call.
+        let mut of_stack: FxHashMap<StackId, (usize, u64)> = FxHashMap::default();
+        for lifetime in own {
+            let sum = of_stack.entry(lifetime.stack).or_default();
+            sum.0 += 1;
+            if lifetime.free_requested().is_none_or(|freed| freed.index() >= longest.entries.end.min(entries.len())) {
+                sum.1 = sum.1.saturating_add(lifetime.requested_bytes);
+            }
+        }
+        // The number of layers is the one that most stacks share: what a layer does once.
+        let mut votes: FxHashMap<usize, usize> = FxHashMap::default();
+        for &(count, _) in of_stack.values().filter(|sum| sum.0 > 1) {
+            *votes.entry(count).or_default() += 1;
+        }
+        let layers = votes.into_iter().filter(|&(_, stacks)| stacks > 1).max_by_key(|&(count, stacks)| (stacks, count));
+        let layers = layers.map(|(count, _)| {
+            let bytes = of_stack.values().filter(|sum| sum.0 % count == 0).map(|sum| sum.1).fold(0, u64::saturating_add);
+            Layers { count, kept_bytes: bytes / count as u64 }
+        });
+        Some(Seen { calls: calls.len(), layers })
+    }
+
     /// Parts of one kind.
     pub(crate) fn of(&self, holds: impl Fn(Kind) -> bool) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| holds(part.kind))
+    }
+}
+
+/// What a recording without iterations holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Outermost calls of modules.
+    pub calls: usize,
+    /// Layers of the call that keeps most, if it runs layers that are alike.
+    pub layers: Option<Layers>,
+}
+
+/// Layers that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layers {
+    /// How many.
+    pub count: usize,
+    /// Requested bytes of what each keeps past the call.
+    pub kept_bytes: u64,
+}
+
+impl Seen {
+    /// `one forward pass through 32 layers of 890.00 MiB each`.
+    pub fn text(&self) -> String {
+        let passes = counted(self.calls, "forward pass", "forward passes");
+        let passes = if self.calls == 1 { "one forward pass".to_owned() } else { passes };
+        match self.layers {
+            Some(Layers { count, kept_bytes: 0 }) => format!("{passes} through {count} layers"),
+            Some(Layers { count, kept_bytes }) => format!("{passes} through {count} layers of {} each", size(kept_bytes)),
+            None => passes,
+        }
     }
 }
 

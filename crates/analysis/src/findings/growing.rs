@@ -1,6 +1,9 @@
 //! Memory that each iteration leaves behind.
 
-use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
+
+use highwater_snapshot::StackId;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Evidence, Finding, Severity};
 use crate::callsite::Site;
@@ -15,7 +18,7 @@ const NAMED: usize = 3;
 /// One finding for all growing sites.
 pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let growth = &evidence.device.growth;
-    let first = growth.first()?;
+    let Some(first) = growth.first() else { return graphs_at_dump(evidence) };
     let sum = growth.iter().map(Growth::bytes_per_iteration).fold(0, u64::saturating_add);
     // A loss is small, and the line to change all the same.
     let (losses, others): (Vec<&Growth>, Vec<&Growth>) = growth.iter().partition(|growth| growth.is_loss);
@@ -36,6 +39,45 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
         0 => finding,
         saving => finding.saves(saving),
     })
+}
+
+/// Without a history a leak shows as multiplicity: of a graph that is kept for each iteration, every line has made as many blocks,
+/// or a multiple. What a layer makes is there for each layer, too, so the count is that of a line outside of modules.
+fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
+    /// Fewer may be the last two iterations.
+    const MIN_COUNT: usize = 3;
+    /// Bytes of the widest number: a loss.
+    const NUMBER: u64 = 8;
+    let device = evidence.device;
+    if device.has_history() {
+        return None;
+    }
+    let snapshot = evidence.analysis.snapshot;
+    let is_in_module = evidence.stacks_with(|name, file| name == "_call_impl" && file.contains("nn/modules/"));
+    let mut groups: FxHashMap<(StackId, u64), usize> = FxHashMap::default();
+    for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| !snapshot.stacks.get(lifetime.stack).is_empty()) {
+        if !is_kept_by_design(device.decided(row).category) {
+            *groups.entry((lifetime.stack, lifetime.requested_bytes)).or_default() += 1;
+        }
+    }
+    let (groups, is_in_module) = (&groups, &is_in_module);
+    let outside = || groups.iter().filter(|((stack, _), count)| !is_in_module.has(*stack) && **count >= MIN_COUNT);
+    let in_modules = |count: usize| {
+        groups.iter().filter(move |((stack, _), n)| is_in_module.has(*stack) && **n % count == 0)
+    };
+    let is_of_graph = |((_, size), count): &(&(StackId, u64), &usize)| *size <= NUMBER || in_modules(**count).next().is_some();
+    let (&(stack, bytes), &count) = outside().filter(is_of_graph).max_by_key(|&(key, &count)| (count, Reverse(*key)))?;
+    let held = outside().filter(|(_, n)| **n == count).chain(in_modules(count));
+    let held: u64 = held.map(|(&(_, size), &n)| size.saturating_mul(n as u64)).fold(0, u64::saturating_add);
+    let title = format!("{count} blocks of {} from one line are alive at once: {count} iterations seem to be kept", size(bytes));
+    let detail = format!(
+        "all made at {}; with what other lines have made as often, or a multiple of it, they hold {}",
+        place(evidence.analysis, evidence.analysis.sites.site(stack)),
+        size(held)
+    );
+    let change = "keep `loss.item()` where a loss is appended or summed up, and `.detach()` what is kept of a graph: a tensor that is kept \
+                  keeps its graph";
+    Some(Finding::new("growth", Severity::Warning, title, detail).change(change))
 }
 
 /// What the growing sites leave behind for good, gone at the end of each iteration.

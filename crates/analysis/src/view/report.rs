@@ -12,6 +12,7 @@ use crate::fragmentation::Fragmentation;
 use crate::growth::Growth;
 use crate::iteration::Iteration;
 use crate::oom::OutOfMemory;
+use crate::outline::Seen;
 use crate::timeline::{Peak, Timeline, Totals};
 use crate::torch_version::torch_version;
 use crate::verdict::verdict;
@@ -178,6 +179,11 @@ pub struct DeviceView<'a> {
     pub fragmentation: FragmentationView,
     /// How iterations were found: `highwater.step()`, `optimizer steps` or `repetition in the trace`.
     pub iterations_by: &'static str,
+    /// The word for them: `iterations`, `tokens` or `sampling steps`.
+    pub iterations_are: &'static str,
+    /// Where there are none, the forward passes that were recorded instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
     /// Each iteration.
     pub iterations: Vec<IterationView>,
     /// What iterations leave behind, by call site.
@@ -311,6 +317,9 @@ pub struct AtPeakView<'a> {
     pub reserved_bytes: u64,
     /// Bytes by category, of the total named by `by`, which is their sum.
     pub categories: CategoriesView,
+    /// Why much is `unknown`, where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_because: Option<&'static str>,
     /// Bytes by call site, of the total named by `by`, largest first.
     pub call_sites: Vec<CallSiteView<'a>>,
 }
@@ -601,11 +610,29 @@ fn device_view<'a>(
         at_peak,
         fragmentation: FragmentationView::new(&device.fragmentation, &device.totals(device.peak().entry)),
         iterations_by: device.iterations.source.name(),
+        iterations_are: device.iterations.unit.plural(),
+        seen: device.seen.as_ref().map(Seen::text),
         iterations,
         growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
         oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
         findings,
     }
+}
+
+/// Why at least a twentieth of what is live is not told.
+fn unknown_because(device: &DeviceAnalysis<'_>, categories: &CategoriesView) -> Option<&'static str> {
+    let all = categories.named().iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
+    if categories.unknown <= all / 20 {
+        return None;
+    }
+    Some(if !device.has_history() {
+        "no history was recorded, so only the stacks of blocks tell what they are for, and blocks that were allocated before \
+         recording began have none"
+    } else if !device.recorded.from_start {
+        "it was allocated before the recording, and its sizes, its addresses and its end do not tell what it is for"
+    } else {
+        "no rule holds for it: `highwater live --blocks` shows where it was allocated"
+    })
 }
 
 fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakView<'a> {
@@ -630,6 +657,7 @@ fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakVi
         active_bytes: totals.active_bytes,
         reserved_bytes: totals.reserved_bytes,
         categories,
+        unknown_because: unknown_because(device, &categories),
         call_sites: device
             .counted_by_site(entry, analysis.snapshot, &analysis.sites)
             .iter()

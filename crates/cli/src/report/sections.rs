@@ -178,6 +178,9 @@ fn categories(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Sectio
         table.row([size(bytes), share(bytes, all), name.replace('_', " "), chart::bar(bytes, all)]);
     }
     section.table(table);
+    if let Some(why) = device.at_peak.unknown_because {
+        section.line(format!("Unknown: {why}."));
+    }
     Some(section)
 }
 
@@ -231,14 +234,15 @@ fn share(part: u64, whole: u64) -> String {
 fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let rows = &device.iterations;
     if rows.is_empty() {
-        return None;
+        let seen = device.seen.as_ref()?;
+        return Some(Section::new(format!("Device {}: no iterations, but {seen}", device.device)));
     }
     let by = by(device);
     let either = |allocated, requested| size(if by == Total::Allocated { allocated } else { requested });
     let mut section = Section::new(format!(
         "Device {}: {}, by {}",
         device.device,
-        counted(rows.len(), "iteration", "iterations"),
+        if rows.len() == 1 { "1 iteration".to_owned() } else { format!("{} {}", count(rows.len()), device.iterations_are) },
         device.iterations_by
     ));
     let mut table = Table::new([
