@@ -264,7 +264,7 @@ fn deciding(snapshot: &Snapshot) -> BTreeSet<&'static str> {
 fn every_rule_decides_something_real() {
     let mut undecided: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    for folder in ["categories", "recordings"] {
+    for folder in ["categories", "recordings", "wild", "oom"] {
         for file in std::fs::read_dir(testdata.join(folder)).unwrap() {
             let path = file.unwrap().path();
             if path.to_str().unwrap().ends_with(".pickle.gz") {

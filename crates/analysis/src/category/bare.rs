@@ -19,10 +19,10 @@ impl Bare {
     }
 }
 
-/// The origins, if no allocation has a stack; all untold where nothing marks the optimizer's steps.
+/// The origins, if there are allocations and none has a stack; all untold where nothing marks the optimizer's steps.
 pub(crate) fn origins(entries: &EntryTable, lifetimes: &Lifetimes, iterations: &Iterations) -> Option<Bare> {
-    let has_stack = |row: usize| entries.actions()[row] == Action::ALLOC && entries.stacks()[row].is_recorded();
-    if (0..entries.len()).any(has_stack) {
+    let mut allocations = (0..entries.len()).filter(|&row| entries.actions()[row] == Action::ALLOC).peekable();
+    if allocations.peek().is_none() || allocations.any(|row| entries.stacks()[row].is_recorded()) {
         return None;
     }
     let mut origins = vec![Origin::Untold; entries.len()];

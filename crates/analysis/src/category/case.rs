@@ -140,9 +140,13 @@ impl<'a> Case<'a> {
         self.course.modules_between(self.alloc, self.course.entries) > BEHIND_OUTPUT
     }
 
-    /// Whether it has a gradient's size, was there before the recording, and neither stays nor is freed by backward.
+    /// Whether autograd runs, and it has a gradient's size, was there before the recording, and neither stays nor is freed by backward.
     pub(crate) fn is_cleared(&self) -> bool {
-        self.is_before && !self.stays() && !self.is_saved() && self.pairing.is_parameter_size(self.size_bytes)
+        self.trains()
+            && self.is_before
+            && !self.stays()
+            && !self.is_saved()
+            && self.pairing.is_parameter_size(self.size_bytes)
     }
 
     /// Whether gradients have no place but buckets.

@@ -296,8 +296,8 @@ impl Pairing {
         }
     }
 
-    /// Where no backward pass was recorded, what stays is parameters. If of every large size there are three times as many, an
-    /// optimizer such as Adam ran before, and two thirds are its state.
+    /// Where no backward pass was recorded, what stays is parameters. But if a forward pass keeps its graph, and of every large size
+    /// there is a multiple of three, an optimizer such as Adam ran before, and two thirds are its state.
     fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, held: &[Held]) {
         /// Sizes that show it: fewer may be chance.
         const MIN_SIZES: usize = 3;
@@ -310,7 +310,7 @@ impl Pairing {
         for block in held.iter().filter(|block| block.size_bytes > LARGE) {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
-        let has_states = counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0) && self.caches.is_empty();
+        let has_states = self.keeps_graph && counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0);
         if !has_states {
             self.parameters.extend(held.iter().map(|block| block.row));
             return;
@@ -348,7 +348,9 @@ impl Pairing {
                 }
                 Origin::Module | Origin::Compiled => {
                     made += 1;
-                    kept += usize::from(course.program_after(alloc).unwrap_or(course.entries) <= freed);
+                    let failure = course.failures.get(course.failures.partition_point(|&failure| failure < alloc));
+                    let end = course.program_after(alloc).unwrap_or(course.entries);
+                    kept += usize::from(failure.map_or(end, |&failure| failure.min(end)) <= freed);
                 }
                 Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
                 _ => {}

@@ -60,24 +60,32 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
             *groups.entry((lifetime.stack, lifetime.requested_bytes)).or_default() += 1;
         }
     }
-    let (groups, is_in_module) = (&groups, &is_in_module);
-    let outside = || groups.iter().filter(|((stack, _), count)| !is_in_module.has(*stack) && **count >= MIN_COUNT);
-    let in_modules = |count: usize| {
-        groups.iter().filter(move |((stack, _), n)| is_in_module.has(*stack) && **n % count == 0)
+    let (inside, outside): (Vec<_>, Vec<_>) = groups.iter().partition(|((stack, _), _)| is_in_module.has(*stack));
+    let mut counts_inside: Vec<usize> = inside.into_iter().map(|(_, &count)| count).collect();
+    counts_inside.sort_unstable();
+    counts_inside.dedup();
+    // How many iterations a line outside shows: a number is made once in each, others share a divisor with those of modules.
+    let kept = |size: u64, count: usize| match size {
+        0..=NUMBER => count,
+        _ => counts_inside.iter().map(|&inside| gcd(count, inside)).max().unwrap_or(0),
     };
-    let is_of_graph = |((_, size), count): &(&(StackId, u64), &usize)| *size <= NUMBER || in_modules(**count).next().is_some();
-    let (&(stack, bytes), &count) = outside().filter(is_of_graph).max_by_key(|&(key, &count)| (count, Reverse(*key)))?;
-    let held = outside().filter(|(_, n)| **n == count).chain(in_modules(count));
-    let held: u64 = held.map(|(&(_, size), &n)| size.saturating_mul(n as u64)).fold(0, u64::saturating_add);
-    let title = format!("{count} blocks of {} from one line are alive at once: {count} iterations seem to be kept", size(bytes));
+    let shown = outside.into_iter().map(|(&key, &count)| (kept(key.1, count), Reverse(key), count));
+    let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
+    let held = groups.iter().filter(|(_, count)| **count % iterations == 0);
+    let held = held.map(|(&(_, size), &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add);
+    let title = format!("what {iterations} iterations made seems to be kept: {}", size(held));
     let detail = format!(
-        "all made at {}; with what other lines have made as often, or a multiple of it, they hold {}",
-        place(evidence.analysis, evidence.analysis.sites.site(stack)),
-        size(held)
+        "{count} blocks of {} are alive at once that were all made at {}, and the other lines' blocks come as often or in multiples",
+        size(bytes),
+        place(evidence.analysis, evidence.analysis.sites.site(stack))
     );
     let change = "keep `loss.item()` where a loss is appended or summed up, and `.detach()` what is kept of a graph: a tensor that is kept \
                   keeps its graph";
     Some(Finding::new("growth", Severity::Warning, title, detail).change(change))
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// What the growing sites leave behind for good, gone at the end of each iteration.
