@@ -204,7 +204,7 @@ impl<'a> DeviceAnalysis<'a> {
             }
         };
         let scopes = scopes(snapshot, device, entries);
-        let outline = Outline::new(snapshot, entries, stacks.origins);
+        let outline = Outline::new(snapshot, entries, stacks.sites, stacks.origins);
         let mut iterations =
             iterations(snapshot, entries, &timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
         let categories =

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
 use rustc_hash::FxHashMap;
 
+use crate::callsite::Sites;
 use crate::category::course::is_backward;
 use crate::category::origin::{Origin, StackOrigins};
 use crate::lifetime::{Lifetimes, number};
@@ -35,7 +36,7 @@ pub(crate) struct Part {
     pub(crate) kind: Kind,
     /// From its first allocation to the entry after its last.
     pub(crate) entries: Range<usize>,
-    /// The stack of its first allocation.
+    /// The [place](StackOrigins::place) of its first allocation.
     pub(crate) first: StackId,
     /// Who calls: a number for the frames around the call, the pass or the step; `None` if none are known.
     pub(crate) caller: Option<u32>,
@@ -50,8 +51,8 @@ pub(crate) struct Outline {
 
 impl Outline {
     /// Reads it off the stacks.
-    pub(crate) fn new(snapshot: &Snapshot, entries: &EntryTable, origins: &StackOrigins) -> Self {
-        let calls = Calls::new(snapshot);
+    pub(crate) fn new(snapshot: &Snapshot, entries: &EntryTable, sites: &Sites, origins: &StackOrigins) -> Self {
+        let calls = Calls::new(snapshot, sites);
         let mut outline = Self::default();
         // By call: the stack that it begins with.
         let mut begins: FxHashMap<u32, StackId> = FxHashMap::default();
@@ -68,9 +69,9 @@ impl Outline {
                 Origin::Optimizer => Kind::Step,
                 _ => continue,
             };
-            outline.add(kind, row, stack, calls.optimizer(stack), &mut begins);
+            outline.add(kind, row, origins.place(stack), calls.optimizer(stack), &mut begins);
         }
-        outline.split_calls(entries);
+        outline.split_calls(entries, origins);
         outline
     }
 
@@ -96,14 +97,14 @@ impl Outline {
     ///
     /// A call begins with its first allocation's stack, and what its layers repeat comes more often. A stack that comes less
     /// often later on, such as that of the output, shows that the first is itself one of layers.
-    fn split_calls(&mut self, entries: &EntryTable) {
+    fn split_calls(&mut self, entries: &EntryTable, origins: &StackOrigins) {
         let parts = std::mem::take(&mut self.parts);
         for part in parts {
             if !matches!(part.kind, Kind::Call(_)) {
                 self.parts.push(part);
                 continue;
             }
-            let begins = begins_within(&part, entries);
+            let begins = begins_within(&part, entries, origins);
             let ends = begins.iter().skip(1).copied().chain([part.entries.end]);
             self.parts.extend(begins.iter().zip(ends).map(|(&start, end)| Part { entries: start..end, ..part.clone() }));
         }
@@ -111,6 +112,10 @@ impl Outline {
 
     /// What was recorded, if there are calls of modules and nothing is trained.
     pub(crate) fn seen(&self, lifetimes: &Lifetimes, entries: &EntryTable) -> Option<Seen> {
+        /// Two of a kind are no layers.
+        const MIN_LAYERS: usize = 3;
+        /// What a layer allocates, at least.
+        const MIN_STACKS: usize = 4;
         let calls: Vec<&Part> = self.of(|kind| matches!(kind, Kind::Call(_))).collect();
         let longest = calls.iter().max_by_key(|part| part.entries.len())?;
         let first = lifetimes.rows.partition_point(|l| l.alloc().is_none_or(|at| at.index() < longest.entries.start));
@@ -126,10 +131,10 @@ impl Outline {
         }
         // The number of layers is the one that most stacks share: what a layer does once.
         let mut votes: FxHashMap<usize, usize> = FxHashMap::default();
-        for &(count, _) in of_stack.values().filter(|sum| sum.0 > 1) {
+        for &(count, _) in of_stack.values().filter(|sum| sum.0 >= MIN_LAYERS) {
             *votes.entry(count).or_default() += 1;
         }
-        let layers = votes.into_iter().filter(|&(_, stacks)| stacks > 1).max_by_key(|&(count, stacks)| (stacks, count));
+        let layers = votes.into_iter().filter(|&(_, stacks)| stacks >= MIN_STACKS).max_by_key(|&(count, stacks)| (stacks, count));
         let layers = layers.map(|(count, _)| {
             let bytes = of_stack.values().filter(|sum| sum.0 % count == 0).map(|sum| sum.1).fold(0, u64::saturating_add);
             Layers { count, kept_bytes: bytes / count as u64 }
@@ -182,15 +187,16 @@ fn is_forward(kind: Kind) -> bool {
 }
 
 /// Where calls begin in a run of calls from one place.
-fn begins_within(part: &Part, entries: &EntryTable) -> Vec<usize> {
+fn begins_within(part: &Part, entries: &EntryTable, origins: &StackOrigins) -> Vec<usize> {
+    let place = |row: usize| origins.place(entries.stacks()[row]);
     let rows = || part.entries.clone().filter(|&row| entries.actions()[row] == Action::ALLOC);
     let mut of_stack: FxHashMap<StackId, (usize, usize)> = FxHashMap::default();
     for row in rows() {
-        let (count, last) = of_stack.entry(entries.stacks()[row]).or_default();
+        let (count, last) = of_stack.entry(place(row)).or_default();
         *count += 1;
         *last = row;
     }
-    let begins: Vec<usize> = rows().filter(|&row| entries.stacks()[row] == part.first).collect();
+    let begins: Vec<usize> = rows().filter(|&row| place(row) == part.first).collect();
     let repeats = of_stack.values().any(|&(count, _)| count >= 2 * begins.len() && begins.len() > 1);
     let is_rarer_later =
         begins.get(1).is_some_and(|&second| of_stack.values().any(|&(count, last)| count < begins.len() && last > second));
@@ -204,14 +210,19 @@ struct Calls {
 }
 
 impl Calls {
-    fn new(snapshot: &Snapshot) -> Self {
+    fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
+        let is_python: Vec<bool> = snapshot.frames.iter().map(|(frame, _)| sites.owner(frame).is_python()).collect();
+        let python = |frames: &[FrameId]| -> Vec<FrameId> {
+            frames.iter().copied().filter(|frame| is_python[frame.index()]).collect()
+        };
         let is_call = |&frame: &FrameId| {
             let frame = snapshot.frames.get(frame);
             snapshot.text(frame.name) == "_call_impl" || snapshot.text(frame.filename).contains("torchinductor_")
         };
         let is_optimizer =
             |&frame: &FrameId| snapshot.text(snapshot.frames.get(frame).filename).replace('\\', "/").contains("torch/optim/");
-        Self { modules: outside(snapshot, is_call, 0), optimizers: outside(snapshot, is_optimizer, 1) }
+        let modules = outside(snapshot, is_call, 0, python);
+        Self { modules, optimizers: outside(snapshot, is_optimizer, 1, python) }
     }
 
     fn module(&self, stack: StackId) -> Option<u32> {
@@ -223,15 +234,20 @@ impl Calls {
     }
 }
 
-/// By stack, a number for its frames from the outermost that `holds` outwards, without the first `skip` of them; `None` if none
-/// holds.
-fn outside(snapshot: &Snapshot, holds: impl Fn(&FrameId) -> bool, skip: usize) -> Vec<Option<u32>> {
-    let mut numbers: HashMap<&[FrameId], u32> = HashMap::default();
+/// By stack, a number for its Python frames from the outermost that `holds` outwards, without the first `skip` of them; `None` if
+/// none holds.
+fn outside(
+    snapshot: &Snapshot,
+    holds: impl Fn(&FrameId) -> bool,
+    skip: usize,
+    python: impl Fn(&[FrameId]) -> Vec<FrameId>,
+) -> Vec<Option<u32>> {
+    let mut numbers: HashMap<Vec<FrameId>, u32> = HashMap::default();
     let holding: Vec<bool> = snapshot.frames.iter().map(|(frame, _)| holds(&frame)).collect();
     let of = snapshot.stacks.iter().map(|(_, frames)| {
         let outermost = frames.iter().rposition(|frame| holding[frame.index()])?;
         let next = number(numbers.len());
-        Some(*numbers.entry(&frames[(outermost + skip).min(frames.len())..]).or_insert(next))
+        Some(*numbers.entry(python(&frames[(outermost + skip).min(frames.len())..])).or_insert(next))
     });
     of.collect()
 }

@@ -270,7 +270,7 @@ fn linear_forward_reads_as_its_arithmetic_says() {
     let workspaces = 33_554_432 + 1_048_576;
     assert_eq!(device.timeline.requested_peak().bytes, model + 2 * (input + output) + workspaces);
     assert_eq!(device.end.requested_bytes, model + input + output + workspaces);
-    assert_eq!(device.iterations.source, IterationSource::Repetition);
+    assert_eq!(device.iterations.source, IterationSource::ModelCalls);
     assert_eq!(device.iterations.rows.len(), 3);
     let report = report(&analysis);
     let sites = &report.devices[0].at_peak.call_sites;

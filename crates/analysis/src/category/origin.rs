@@ -3,6 +3,7 @@
 //! The [phase](crate::phase) of a stack says whether it runs forward, backward or in the optimizer; within that, from the
 //! innermost frame outwards, the first frame that one of the [`FRAMES`] names decides.
 
+use hashbrown::HashMap;
 use highwater_snapshot::{FrameId, Snapshot, StackId};
 
 use crate::callsite::Sites;
@@ -177,6 +178,8 @@ impl Said {
 pub(crate) struct StackOrigins {
     origins: Vec<Origin>,
     are_native: bool,
+    /// By stack, the first with the same Python frames.
+    places: Vec<StackId>,
 }
 
 impl StackOrigins {
@@ -188,7 +191,7 @@ impl StackOrigins {
             .collect();
         if sites.are_operators_only(snapshot) {
             // Operators do not say for what they run.
-            return Self { origins: vec![Origin::Untold; snapshot.stacks.len()], are_native: true };
+            return Self { origins: vec![Origin::Untold; snapshot.stacks.len()], are_native: true, places: Vec::new() };
         }
         // The machinery that captures native frames stands in every stack that it captured.
         let are_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
@@ -201,7 +204,7 @@ impl StackOrigins {
             }
             of_stack(frames, phase, frames.iter().any(is_python), &said)
         });
-        Self { origins: origins.collect(), are_native }
+        Self { origins: origins.collect(), are_native, places: places(snapshot, sites) }
     }
 
     /// That of a stack; untold if none was recorded.
@@ -209,10 +212,25 @@ impl StackOrigins {
         self.origins.get(stack.index()).copied().unwrap_or(Origin::Untold)
     }
 
+    /// The first stack with the same Python frames. Native frames differ from call to call, for the interpreter adapts to what it
+    /// runs.
+    pub(crate) fn place(&self, stack: StackId) -> StackId {
+        self.places.get(stack.index()).copied().unwrap_or(stack)
+    }
+
     /// Whether stacks have native frames, too.
     pub(crate) fn are_native(&self) -> bool {
         self.are_native
     }
+}
+
+fn places(snapshot: &Snapshot, sites: &Sites) -> Vec<StackId> {
+    let mut first: HashMap<Vec<FrameId>, StackId> = HashMap::default();
+    let of = snapshot.stacks.iter().map(|(id, frames)| {
+        let python = frames.iter().copied().filter(|&frame| sites.owner(frame).is_python()).collect();
+        *first.entry(python).or_insert(id)
+    });
+    of.collect()
 }
 
 fn of_stack(frames: &[FrameId], phase: Phase, has_python: bool, said: &[Said]) -> Origin {

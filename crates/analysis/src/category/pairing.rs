@@ -19,6 +19,9 @@ use crate::lifetime::{Lifetime, Lifetimes};
 /// `parseCUDABlasLtWorkspaceSize`; the recordings.
 const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20];
 
+/// Bytes of the widest number.
+const NUMBER: u64 = 8;
+
 /// What sizes tell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
@@ -60,6 +63,8 @@ struct Known<'a, T> {
     course: &'a Course,
     memory: &'a Memory<'a>,
     told: T,
+    /// The first stack with the same Python frames.
+    place: &'a dyn Fn(StackId) -> StackId,
     /// By size.
     of_size: FxHashMap<u64, OfSize>,
     /// The sizes of what outlives each backward pass, in order, of passes that differ.
@@ -116,7 +121,7 @@ impl Pairing {
         lifetimes: &Lifetimes,
         course: &Course,
         memory: &Memory<'_>,
-        told: impl Fn(usize) -> Origin,
+        (told, place): (impl Fn(usize) -> Origin, &dyn Fn(StackId) -> StackId),
         is_bare: bool,
     ) -> Self {
         let mut pairing = Self::default();
@@ -125,6 +130,7 @@ impl Pairing {
             course,
             memory,
             told,
+            place,
             of_size: FxHashMap::default(),
             orders: Vec::new(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
@@ -207,8 +213,9 @@ impl Pairing {
             if alloc(lifetime) >= known.first_pass {
                 break;
             }
-            // A parameter is there for as long as there is anything to learn.
-            if freed(lifetime, course) >= course.passes.last().map_or(course.entries, |pass| pass.end)
+            // A parameter is there for as long as there is anything to learn, and it is no single number: that is a loss.
+            if lifetime.requested_bytes > NUMBER
+                && freed(lifetime, course) >= course.passes.last().map_or(course.entries, |pass| pass.end)
                 && known.may_be_made_by_hand((known.told)(row))
                 && let Some(count) = wanted.get_mut(&lifetime.requested_bytes)
                 && *count > 0
@@ -303,8 +310,16 @@ impl Pairing {
         const MIN_SIZES: usize = 3;
         /// Smaller ones may be anything.
         const LARGE: u64 = 1 << 20;
-        if known.course.modules.is_empty() && self.caches.is_empty() {
-            return;
+        /// The rest is what conversions leave.
+        const FRESH_PERCENT: u64 = 95;
+        // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
+        if known.course.modules.is_empty() {
+            let fresh = held.iter().zip(before::lie_as_when_made(held, &known.memory.regions)).filter(|(_, is_fresh)| *is_fresh);
+            let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
+            let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
+            if self.caches.is_empty() || fresh < all / 100 * FRESH_PERCENT {
+                return;
+            }
         }
         let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
         for block in held.iter().filter(|block| block.size_bytes > LARGE) {
@@ -330,35 +345,43 @@ impl Pairing {
         const MIN_BLOCKS: usize = 4;
         /// More of what modules make than this share, in percent, is kept for a backward pass that was not recorded.
         const GRAPH_PERCENT: usize = 35;
-        /// Places that keep something for each layer, of a cache: keys and values.
-        const MAX_PLACES: usize = 4;
+        /// Places that keep something for each layer, of a cache: keys, values, and what quantises them. A graph has more.
+        const MAX_PLACES: usize = 8;
         let course = known.course;
         if !course.passes.is_empty() || known.is_bare {
             return;
         }
+        let mut trains = false;
         let (mut made, mut kept) = (0, 0);
+        let mut kept_at: FxHashMap<StackId, usize> = FxHashMap::default();
         let mut by_place: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
-        let mut at_dump: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
+        let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed) = (alloc(lifetime), freed(lifetime, course));
             let place = (lifetime.stack, lifetime.requested_bytes);
             match (known.told)(row) {
                 Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
-                    at_dump.entry(place).or_default().push(row);
+                    at_dump.entry((known.place)(lifetime.stack)).or_default().push(row);
                 }
                 Origin::Module | Origin::Compiled => {
                     made += 1;
                     let failure = course.failures.get(course.failures.partition_point(|&failure| failure < alloc));
                     let end = course.program_after(alloc).unwrap_or(course.entries);
-                    kept += usize::from(failure.map_or(end, |&failure| failure.min(end)) <= freed);
+                    if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
+                        kept += 1;
+                        *kept_at.entry((known.place)(lifetime.stack)).or_insert(0_usize) += 1;
+                    }
                 }
                 Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
+                Origin::Engine | Origin::Hook | Origin::Recompute | Origin::Optimizer => trains = true,
                 _ => {}
             }
         }
-        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT;
+        // What is kept once may be an output.
+        kept_at.retain(|_, count| *count > 1);
+        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
         self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
-        if course.modules.is_empty() {
+        if course.modules.is_empty() && !trains {
             let bytes = |rows: &Vec<usize>| rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add);
             let all: u64 = at_dump.values().map(bytes).fold(0, u64::saturating_add);
             let layers: Vec<&Vec<usize>> = at_dump.values().filter(|rows| rows.len() >= MIN_BLOCKS / 2).collect();

@@ -25,7 +25,11 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let named: Vec<String> = others.iter().take(NAMED).chain(&losses).map(|growth| at(evidence, growth)).collect();
     let rest = others.len().saturating_sub(NAMED);
     let more = if rest == 0 { String::new() } else { format!("; and {}", counted(rest, "more place", "more places")) };
-    let title = format!("memory grows by {} an iteration", size(sum));
+    let title = if others.is_empty() {
+        "the loss of every iteration is kept".to_owned()
+    } else {
+        format!("memory grows by {} an iteration", size(sum))
+    };
     let detail =
         format!("left behind in {} of {} iterations: {}{more}", first.iterations, first.counted, named.join("; "));
     let change = if losses.is_empty() {
