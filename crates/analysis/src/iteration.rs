@@ -132,12 +132,7 @@ pub(crate) fn iterations(
 }
 
 /// What iterations are called, once it is known what blocks are for.
-pub(crate) fn unit(
-    iterations: &Iterations,
-    outline: &Outline,
-    lifetimes: &Lifetimes,
-    categories: &Categories,
-) -> Unit {
+pub(crate) fn unit(iterations: &Iterations, outline: &Outline, lifetimes: &Lifetimes, categories: &Categories) -> Unit {
     /// Smaller blocks of equal size are chance.
     const LARGE: u64 = 4096;
     if iterations.source != IterationSource::ModelCalls || iterations.rows.is_empty() {
@@ -160,7 +155,8 @@ pub(crate) fn unit(
             *returned.entry(lifetime.requested_bytes).or_default() += 1;
         }
     }
-    let is_next_input = fed.iter().any(|size| returned.get(size).is_some_and(|&count| count * 2 >= iterations.rows.len()));
+    let is_next_input =
+        fed.iter().any(|size| returned.get(size).is_some_and(|&count| count * 2 >= iterations.rows.len()));
     if is_next_input { Unit::SamplingStep } else { Unit::Iteration }
 }
 
@@ -241,7 +237,8 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
         outline.parts.iter().find(next).map_or(entries.len(), |part| part.entries.start)
     };
     let ends: Vec<usize> = passes.chunks(turn).map(|turn| begins(turn[turn.len() - 1].end)).collect();
-    let mut start = outline.parts.iter().find(|part| forward.contains(&part.first)).map_or(first.start, |p| p.entries.start);
+    let mut start =
+        outline.parts.iter().find(|part| forward.contains(&part.first)).map_or(first.start, |p| p.entries.start);
     let mut ranges = Vec::new();
     for (i, end) in ends.into_iter().enumerate() {
         ranges.push((start..end, i > 0 || from_start));
@@ -287,7 +284,9 @@ fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
     let starts: Vec<usize> = match cycle(&places) {
         Some((first, period)) => runs[first..].iter().step_by(period).map(|run| run.1[0]).collect(),
         None => {
-            let Some(at) = (0..runs.len()).max_by_key(|&i| (runs[i].1.len(), std::cmp::Reverse(i))) else { return Vec::new() };
+            let Some(at) = (0..runs.len()).max_by_key(|&i| (runs[i].1.len(), std::cmp::Reverse(i))) else {
+                return Vec::new();
+            };
             let is_amid = at > 0 && at + 1 < runs.len();
             if is_amid { Vec::new() } else { runs[at].1.clone() }
         }
@@ -338,7 +337,11 @@ fn calls_in(outline: &Outline, range: &Range<usize>) -> bool {
 /// How many take turns: the rhythm that they keep, or all of them where each comes once.
 fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
     let distinct: FxHashSet<T> = callers.iter().copied().collect();
-    if (2..=MAX_TURN).contains(&callers.len()) && distinct.len() == callers.len() { callers.len() } else { rhythm(callers) }
+    if (2..=MAX_TURN).contains(&callers.len()) && distinct.len() == callers.len() {
+        callers.len()
+    } else {
+        rhythm(callers)
+    }
 }
 
 /// Where a sequence begins to repeat itself to its end, and with which period; a part of a period may follow.
@@ -472,7 +475,9 @@ fn caller_in(outline: &Outline, scope: &Scope) -> Option<u32> {
 
 /// The shortest rhythm of the names, if they keep it throughout; else 1.
 fn rhythm<T: PartialEq>(names: &[T]) -> usize {
-    (1..=MAX_TURN.min(names.len() / 2)).find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b)).unwrap_or(1)
+    (1..=MAX_TURN.min(names.len() / 2))
+        .find(|&period| names.iter().zip(&names[period..]).all(|(a, b)| a == b))
+        .unwrap_or(1)
 }
 
 /// The first entry of `range` that allocates where `model` allocates, too: so set-up is told from the first iteration,

@@ -75,7 +75,14 @@ impl Outline {
         outline
     }
 
-    fn add(&mut self, kind: Kind, row: usize, stack: StackId, caller: Option<u32>, begins: &mut FxHashMap<u32, StackId>) {
+    fn add(
+        &mut self,
+        kind: Kind,
+        row: usize,
+        stack: StackId,
+        caller: Option<u32>,
+        begins: &mut FxHashMap<u32, StackId>,
+    ) {
         if let Some(last) = self.parts.last_mut().filter(|last| last.kind == kind) {
             last.entries.end = row + 1;
             last.caller = last.caller.or(caller);
@@ -106,7 +113,8 @@ impl Outline {
             }
             let begins = begins_within(&part, entries, origins);
             let ends = begins.iter().skip(1).copied().chain([part.entries.end]);
-            self.parts.extend(begins.iter().zip(ends).map(|(&start, end)| Part { entries: start..end, ..part.clone() }));
+            self.parts
+                .extend(begins.iter().zip(ends).map(|(&start, end)| Part { entries: start..end, ..part.clone() }));
         }
     }
 
@@ -119,7 +127,8 @@ impl Outline {
         let calls: Vec<&Part> = self.of(|kind| matches!(kind, Kind::Call(_))).collect();
         let longest = calls.iter().max_by_key(|part| part.entries.len())?;
         let first = lifetimes.rows.partition_point(|l| l.alloc().is_none_or(|at| at.index() < longest.entries.start));
-        let own = lifetimes.rows[first..].iter().take_while(|l| l.alloc().is_some_and(|at| at.index() < longest.entries.end));
+        let own =
+            lifetimes.rows[first..].iter().take_while(|l| l.alloc().is_some_and(|at| at.index() < longest.entries.end));
         // By stack: how often it allocates, and the bytes of what stays past the call.
         let mut of_stack: FxHashMap<StackId, (usize, u64)> = FxHashMap::default();
         for lifetime in own {
@@ -134,9 +143,13 @@ impl Outline {
         for &(count, _) in of_stack.values().filter(|sum| sum.0 >= MIN_LAYERS) {
             *votes.entry(count).or_default() += 1;
         }
-        let layers = votes.into_iter().filter(|&(_, stacks)| stacks >= MIN_STACKS).max_by_key(|&(count, stacks)| (stacks, count));
+        let layers = votes
+            .into_iter()
+            .filter(|&(_, stacks)| stacks >= MIN_STACKS)
+            .max_by_key(|&(count, stacks)| (stacks, count));
         let layers = layers.map(|(count, _)| {
-            let bytes = of_stack.values().filter(|sum| sum.0 % count == 0).map(|sum| sum.1).fold(0, u64::saturating_add);
+            let bytes =
+                of_stack.values().filter(|sum| sum.0 % count == 0).map(|sum| sum.1).fold(0, u64::saturating_add);
             Layers { count, kept_bytes: bytes / count as u64 }
         });
         Some(Seen { calls: calls.len(), layers })
@@ -173,7 +186,9 @@ impl Seen {
         let passes = if self.calls == 1 { "one forward pass".to_owned() } else { passes };
         match self.layers {
             Some(Layers { count, kept_bytes: 0 }) => format!("{passes} through {count} layers"),
-            Some(Layers { count, kept_bytes }) => format!("{passes} through {count} layers of {} each", size(kept_bytes)),
+            Some(Layers { count, kept_bytes }) => {
+                format!("{passes} through {count} layers of {} each", size(kept_bytes))
+            }
             None => passes,
         }
     }
@@ -198,8 +213,9 @@ fn begins_within(part: &Part, entries: &EntryTable, origins: &StackOrigins) -> V
     }
     let begins: Vec<usize> = rows().filter(|&row| place(row) == part.first).collect();
     let repeats = of_stack.values().any(|&(count, _)| count >= 2 * begins.len() && begins.len() > 1);
-    let is_rarer_later =
-        begins.get(1).is_some_and(|&second| of_stack.values().any(|&(count, last)| count < begins.len() && last > second));
+    let is_rarer_later = begins
+        .get(1)
+        .is_some_and(|&second| of_stack.values().any(|&(count, last)| count < begins.len() && last > second));
     if repeats && !is_rarer_later { begins } else { vec![part.entries.start] }
 }
 
@@ -219,8 +235,9 @@ impl Calls {
             let frame = snapshot.frames.get(frame);
             snapshot.text(frame.name) == "_call_impl" || snapshot.text(frame.filename).contains("torchinductor_")
         };
-        let is_optimizer =
-            |&frame: &FrameId| snapshot.text(snapshot.frames.get(frame).filename).replace('\\', "/").contains("torch/optim/");
+        let is_optimizer = |&frame: &FrameId| {
+            snapshot.text(snapshot.frames.get(frame).filename).replace('\\', "/").contains("torch/optim/")
+        };
         let modules = outside(snapshot, is_call, 0, python);
         Self { modules, optimizers: outside(snapshot, is_optimizer, 1, python) }
     }

@@ -57,7 +57,9 @@ fn recordings() -> Vec<(String, PathBuf)> {
     let folder = std::env::var_os("HIGHWATER_TRUTH").map_or(testdata, PathBuf::from);
     let mut names: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
-        .filter_map(|file| file.unwrap().file_name().to_str().unwrap().strip_suffix(".truth.json.gz").map(str::to_owned))
+        .filter_map(|file| {
+            file.unwrap().file_name().to_str().unwrap().strip_suffix(".truth.json.gz").map(str::to_owned)
+        })
         .collect();
     names.sort();
     assert!(names.len() > 20, "{}", folder.display());
@@ -128,7 +130,10 @@ fn blocks_are_told() {
                 wrong.sort_unstable();
                 wrong.reverse();
                 wrong.truncate(3);
-                return Err(format!("{label}: {right} of {} bytes, but (bytes, (was, taken for, by)) {wrong:?}", score.all));
+                return Err(format!(
+                    "{label}: {right} of {} bytes, but (bytes, (was, taken for, by)) {wrong:?}",
+                    score.all
+                ));
             }
         }
         Ok(())
@@ -188,7 +193,9 @@ fn nothing_is_called_wrapped_that_did_not_wrap() {
 #[test]
 fn every_place_is_one_that_can_be_opened() {
     assert_everywhere(|_, analysis| {
-        let report = serde_json::to_string(&view::report(analysis).devices.iter().map(|device| &device.findings).collect::<Vec<_>>());
+        let report = serde_json::to_string(
+            &view::report(analysis).devices.iter().map(|device| &device.findings).collect::<Vec<_>>(),
+        );
         let text = report.unwrap();
         let machinery = ["??", "PyEval", "CUDACachingAllocator"];
         machinery.iter().find(|word| text.contains(**word)).map_or(Ok(()), |word| Err(format!("`{word}` in {text}")))

@@ -179,7 +179,9 @@ impl<'a> Labelling<'a> {
             own
         });
         let sizes: Vec<Vec<(usize, usize)>> = sizes.collect();
-        let costs = (0_u32..).zip(&segments).map(|(at, segment)| cost(segment) + HEIGHT * (1.0 - f64::from(at) / count(segments.len())));
+        let costs = (0_u32..)
+            .zip(&segments)
+            .map(|(at, segment)| cost(segment) + HEIGHT * (1.0 - f64::from(at) / count(segments.len())));
         let costs = costs.collect();
         let wanted = there.iter().map(|&(size, there)| (bytes(size), count(wanted[&size].min(there)))).collect();
         Self { segments, sizes, costs, wanted }
@@ -216,7 +218,12 @@ impl<'a> Labelling<'a> {
                 *worth += length * missing / wanted.1.max(1.0);
             }
         }
-        self.segments.iter().zip(best.1).filter(|(_, is_parameter)| *is_parameter).map(|(segment, _)| *segment).collect()
+        self.segments
+            .iter()
+            .zip(best.1)
+            .filter(|(_, is_parameter)| *is_parameter)
+            .map(|(segment, _)| *segment)
+            .collect()
     }
 
     /// The labelling of least cost, where blocks of each size are worth so much.
@@ -226,11 +233,13 @@ impl<'a> Labelling<'a> {
         let mut least = [0.0, 0.0];
         for (at, segment) in self.segments.iter().enumerate() {
             let worth: f64 = self.sizes[at].iter().map(|&(number, blocks)| worths[number] * count(blocks)).sum();
-            let change = match at.checked_sub(1).map(|before| segment.address.saturating_sub(self.segments[before].end_address)) {
-                Some(distance) if distance <= APART => CHANGE,
-                Some(_) => CHANGE_APART,
-                None => 0.0,
-            };
+            let change =
+                match at.checked_sub(1).map(|before| segment.address.saturating_sub(self.segments[before].end_address))
+                {
+                    Some(distance) if distance <= APART => CHANGE,
+                    Some(_) => CHANGE_APART,
+                    None => 0.0,
+                };
             let from = [least[1] + change < least[0], least[1] <= least[0] + change];
             let other = if from[0] { least[1] + change } else { least[0] };
             let parameters = if from[1] { least[1] } else { least[0] + change };
@@ -428,7 +437,12 @@ mod tests {
     #[test]
     fn parameters_lie_in_order_without_gaps_in_segments_that_were_reserved_for_them() {
         let (mut held, base) = (Vec::new(), 1 << 30);
-        let regions = [region(base, 20), region(base + (1 << 28), 20), region(base + (2 << 28), 24), region(base + (3 << 28), 20)];
+        let regions = [
+            region(base, 20),
+            region(base + (1 << 28), 20),
+            region(base + (2 << 28), 24),
+            region(base + (3 << 28), 20),
+        ];
         // Moments: neighbours of one size, and behind a gap, and in a segment that was reserved for more.
         blocks(&mut held, regions[0].address, &[3, 3, 9, 0, 3]);
         blocks(&mut held, regions[1].address, &[9, 9]);

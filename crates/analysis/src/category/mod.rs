@@ -32,9 +32,9 @@ pub use rules::{RULES, Rule};
 use crate::iteration::Iterations;
 use crate::lifetime::{Lifetime, Lifetimes};
 use crate::scope::Scope;
+use before::Region;
 pub use case::Case;
 use course::{Course, Pass};
-use before::Region;
 use origin::{Origin, StackOrigins};
 use pairing::{Memory, Pairing};
 

@@ -168,7 +168,8 @@ impl Said {
             runs_engine: name == "_engine_run_backward",
             makes_parameter: name == "materialize" && origin == Some(Origin::Build),
             is_constructor: name == "__init__",
-            without_grad: name == "decorate_context" && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
+            without_grad: name == "decorate_context"
+                && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
         }
     }
 }
@@ -263,7 +264,8 @@ fn of_stack(frames: &[FrameId], phase: Phase, has_python: bool, said: &[Said]) -
 
 /// Whether nothing but a constructor says that something is built.
 fn is_constructed(mut said: impl Iterator<Item = Said>) -> bool {
-    said.find(|said| said.origin.is_some()).is_some_and(|said| said.origin == Some(Origin::Build) && said.is_constructor)
+    said.find(|said| said.origin.is_some())
+        .is_some_and(|said| said.origin == Some(Origin::Build) && said.is_constructor)
 }
 
 #[cfg(test)]

@@ -287,7 +287,9 @@ impl Pairing {
         let states = known.memory.states_per_parameter.unwrap_or_else(|| states_by_count(&there, gradients));
         let wanted: FxHashMap<u64, usize> = there
             .iter()
-            .map(|(&size, &count)| (size, count.min(gradients(size).max(count.saturating_sub(states * gradients(size))))))
+            .map(|(&size, &count)| {
+                (size, count.min(gradients(size).max(count.saturating_sub(states * gradients(size)))))
+            })
             .filter(|&(size, _)| gradients(size) > 0)
             .collect();
         let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
@@ -314,7 +316,10 @@ impl Pairing {
         const FRESH_PERCENT: u64 = 95;
         // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
         if known.course.modules.is_empty() {
-            let fresh = held.iter().zip(before::lie_as_when_made(held, &known.memory.regions)).filter(|(_, is_fresh)| *is_fresh);
+            let fresh = held
+                .iter()
+                .zip(before::lie_as_when_made(held, &known.memory.regions))
+                .filter(|(_, is_fresh)| *is_fresh);
             let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
             let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
             if self.caches.is_empty() || fresh < all / 100 * FRESH_PERCENT {
@@ -335,7 +340,11 @@ impl Pairing {
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
         for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[])) {
-            if is_parameter { self.parameters.insert(block.row) } else { self.states.insert(block.row) };
+            if is_parameter {
+                self.parameters.insert(block.row)
+            } else {
+                self.states.insert(block.row)
+            };
         }
     }
 
@@ -382,7 +391,9 @@ impl Pairing {
         self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
         self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
         if course.modules.is_empty() && !trains {
-            let bytes = |rows: &Vec<usize>| rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add);
+            let bytes = |rows: &Vec<usize>| {
+                rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add)
+            };
             let all: u64 = at_dump.values().map(bytes).fold(0, u64::saturating_add);
             let layers: Vec<&Vec<usize>> = at_dump.values().filter(|rows| rows.len() >= MIN_BLOCKS / 2).collect();
             let of_layers = layers.iter().map(|rows| bytes(rows)).fold(0, u64::saturating_add);
@@ -421,4 +432,3 @@ fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usi
     }
     (0..=MAX).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
 }
-

@@ -242,7 +242,11 @@ fn iterations(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let mut section = Section::new(format!(
         "Device {}: {}, by {}",
         device.device,
-        if rows.len() == 1 { "1 iteration".to_owned() } else { format!("{} {}", count(rows.len()), device.iterations_are) },
+        if rows.len() == 1 {
+            "1 iteration".to_owned()
+        } else {
+            format!("{} {}", count(rows.len()), device.iterations_are)
+        },
         device.iterations_by
     ));
     let mut table = Table::new([
