@@ -191,7 +191,9 @@ impl<'b, 'a> Run<'b, 'a> {
         made.sort_unstable_by_key(|made| made.entry);
         made.drain(..made.len().saturating_sub(MOST_ALLOCATIONS));
         let mut places = Places { numbers: HashMap::default(), of_stack: HashMap::default() };
-        made.iter_mut().for_each(|made| made.place = places.of(analysis, made.stack));
+        for made in &mut made {
+            made.place = places.of(analysis, made.stack);
+        }
         let place = places.of(analysis, failure.stack);
         let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
         Self { analysis, device, failure, made, place, live: device.by.of(&failure.totals), phases }
@@ -439,7 +441,7 @@ impl<'b, 'a> Run<'b, 'a> {
         let width = *repeated.map(|(bytes, _)| bytes).min()?;
         let table = *before.sizes.iter().filter(|&(_, &times)| times < least).map(|(bytes, _)| bytes).max()?;
         let (rows, tokens) = (table / width, layers.stream_bytes / width);
-        (table % width == 0 && layers.stream_bytes % width == 0 && rows > 1)
+        (table % width == 0 && layers.stream_bytes.is_multiple_of(width) && rows > 1)
             .then(|| rows.saturating_mul(tokens).saturating_mul(4))
     }
 

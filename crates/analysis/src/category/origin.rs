@@ -145,6 +145,7 @@ pub fn of_frame(name: &str, filename: &str) -> Option<Origin> {
 
 /// What a frame says.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question about one frame")]
 struct Said {
     origin: Option<Origin>,
     /// It runs a part of the forward pass again.

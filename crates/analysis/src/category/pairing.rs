@@ -424,9 +424,8 @@ fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usi
     const MAX: usize = 4;
     let mut bytes = [0_u64; MAX + 1];
     for (&size, &count) in there {
-        let of = gradients(size);
-        if of > 0 {
-            let states = (count / of).saturating_sub(1).min(MAX);
+        if let Some(blocks) = count.checked_div(gradients(size)) {
+            let states = blocks.saturating_sub(1).min(MAX);
             bytes[states] = bytes[states].saturating_add(size.saturating_mul(count as u64));
         }
     }
