@@ -226,22 +226,20 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
         .take_while(|part| part.entries.start < first.start)
         .map(|part| part.first)
         .collect();
-    let updates = |from: usize, to: usize| {
-        let between = outline.of(|kind| kind == Kind::Program).filter(|part| (from..to).contains(&part.entries.start));
-        between.filter(|part| !forward.contains(&part.first)).count() > 0
+    let starts = |holds: &dyn Fn(&Part) -> bool| -> Vec<usize> {
+        outline.parts.iter().filter(|part| holds(part)).map(|part| part.entries.start).collect()
     };
+    let forward_starts = starts(&|part| forward.contains(&part.first));
+    let update_starts = starts(&|part| part.kind == Kind::Program && !forward.contains(&part.first));
+    let next = |starts: &[usize], from: usize| starts.get(starts.partition_point(|&start| start < from)).copied();
+    let updates = |from: usize, to: usize| next(&update_starts, from).is_some_and(|start| start < to);
     let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
     let turn = turn(&callers);
-    let begins = |after: usize| {
-        let next = |part: &&Part| part.entries.start >= after && forward.contains(&part.first);
-        outline.parts.iter().find(next).map_or(entries.len(), |part| part.entries.start)
-    };
-    let ends: Vec<usize> = passes.chunks(turn).map(|turn| begins(turn[turn.len() - 1].end)).collect();
-    let mut start =
-        outline.parts.iter().find(|part| forward.contains(&part.first)).map_or(first.start, |p| p.entries.start);
+    let mut start = forward_starts.first().copied().unwrap_or(first.start);
     let mut ranges = Vec::new();
-    for (i, end) in ends.into_iter().enumerate() {
-        ranges.push((start..end, i > 0 || from_start));
+    for turn in passes.chunks(turn) {
+        let end = next(&forward_starts, turn[turn.len() - 1].end).unwrap_or(entries.len()).max(start);
+        ranges.push((start..end, !ranges.is_empty() || from_start));
         start = end;
     }
     ranges
@@ -348,6 +346,11 @@ fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
 fn cycle<T: PartialEq>(places: &[T]) -> Option<(usize, usize)> {
     /// Calls that come before the loop: of an encoder, of a prompt.
     const LEAD: usize = 4;
+    /// Longer sequences are not compared.
+    const MAX_PLACES: usize = 100_000;
+    if places.len() > MAX_PLACES {
+        return None;
+    }
     (2..=places.len() / 2).take(MAX_PERIOD).find_map(|period| {
         (0..=LEAD.min(places.len().saturating_sub(2 * period)))
             .find(|&first| places[first..].iter().zip(&places[first + period..]).all(|(a, b)| a == b))

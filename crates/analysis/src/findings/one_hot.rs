@@ -54,7 +54,7 @@ pub(super) fn one_hot(evidence: &Evidence<'_>) -> Option<Finding> {
     let changes = of_lines.iter().map(|l| Change::without(evidence.span(l), evidence.bytes(l)));
     let saving = evidence.worth(evidence.peak_with(&changes.collect::<Vec<_>>()))?;
     let bytes = at_peak.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
-    let title = format!("{} at the peak is one-hot rows, and what is computed with them", size(bytes));
+    let title = format!("one-hot rows and their products take {} at the peak", size(bytes));
     let detail = format!(
         "{}, with a number for every class of every position: {}",
         counted(at_peak.len(), "block", "blocks"),
@@ -80,7 +80,7 @@ fn is_fleeting(evidence: &Evidence<'_>, row: usize) -> bool {
 }
 
 /// Where no operator is named: a line of the program makes 64-bit numbers out of nothing of their size, then numbers of 32 or 16
-/// bits in the same shape, and something else made as many of those before.
+/// bits in the same shape, and logits of that shape are there.
 fn is_one_hot(evidence: &Evidence<'_>, row: usize) -> bool {
     let rows = &evidence.device.lifetimes.rows;
     let (lifetime, site) = (&rows[row], evidence.site(&rows[row]));
@@ -92,9 +92,15 @@ fn is_one_hot(evidence: &Evidence<'_>, row: usize) -> bool {
     let behind = rows.iter().skip(row + 1).take(NEAR);
     let has_copy = behind.into_iter().any(|next| in_shape(next.requested_bytes) && next.stack == lifetime.stack);
     // Sorting makes indices beside values, and a cast to 64 bits follows what it casts.
-    let before: Vec<&Lifetime> = rows[row.saturating_sub(64)..row].iter().rev().collect();
-    let is_alone = before.iter().take(NEAR).all(|l| evidence.site(l) != site || l.requested_bytes < bytes / 8);
-    let has_logits = before.iter().any(|l| in_shape(l.requested_bytes) && evidence.site(l) != site);
+    let before = || (row.saturating_sub(64)..row).rev();
+    let is_alone =
+        before().take(NEAR).all(|at| evidence.site(&rows[at]) != site || rows[at].requested_bytes < bytes / 8);
+    let is_computed =
+        |at: usize| matches!(evidence.device.decided(at).category, Category::Activation | Category::Temporary);
+    let is_there = |at: usize| lifetime.alloc().is_some_and(|alloc| rows[at].is_live_after(alloc));
+    let has_logits = before().any(|at| {
+        in_shape(rows[at].requested_bytes) && is_there(at) && is_computed(at) && evidence.site(&rows[at]) != site
+    });
     has_copy && is_alone && has_logits
 }
 

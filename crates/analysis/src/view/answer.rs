@@ -94,12 +94,12 @@ pub fn conf(study: &Study, conf: &str) -> Result<Conf, RefusedConf> {
 }
 
 /// The device that is asked for, or else one that ran out of memory, or else the one with the most entries; `None` if it
-/// has none.
+/// has no history, and no error either.
 pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Option<&'b DeviceAnalysis<'a>> {
     let devices = analysis.devices.iter().filter(|device| wanted.is_none_or(|wanted| device.device == wanted));
     let busiest =
         devices.max_by_key(|device| (!device.oom.is_empty(), device.entries.len(), std::cmp::Reverse(device.device)));
-    busiest.filter(|device| !device.entries.is_empty())
+    busiest.filter(|device| device.has_history() || !device.oom.is_empty())
 }
 
 /// Why a recording cannot be run again.

@@ -315,7 +315,7 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     }
     section.table(table);
     section.line(format!(
-        "Counted: allocations made in {} (complete, neither the first nor the last) that are still there after the last.",
+        "Counted: allocations made in {} that are still there after the last one.",
         counted(first.counted, "iteration", "iterations")
     ));
     Some(section)
