@@ -197,7 +197,7 @@ impl Categories {
             regions: regions(snapshot, device),
             states_per_parameter: states_per_parameter(snapshot, scopes),
         };
-        let pairing = Pairing::new(lifetimes, &course, &memory, (told, &|stack| stacks.place(stack)), bare.is_some());
+        let pairing = Pairing::new(lifetimes, &course, &memory, (told, stacks), bare.is_some());
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
             let rule = named.unwrap_or_else(|| {

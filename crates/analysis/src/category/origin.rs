@@ -182,6 +182,8 @@ pub(crate) struct StackOrigins {
     are_native: bool,
     /// By stack, the first with the same Python frames.
     places: Vec<StackId>,
+    /// By stack, whether a decorator without gradients is around the outermost call of a module.
+    without_grad: Vec<bool>,
 }
 
 impl StackOrigins {
@@ -193,7 +195,12 @@ impl StackOrigins {
             .collect();
         if sites.are_operators_only(snapshot) {
             // Operators do not say for what they run.
-            return Self { origins: vec![Origin::Untold; snapshot.stacks.len()], are_native: true, places: Vec::new() };
+            return Self {
+                origins: vec![Origin::Untold; snapshot.stacks.len()],
+                are_native: true,
+                places: Vec::new(),
+                without_grad: Vec::new(),
+            };
         }
         // The machinery that captures native frames stands in every stack that it captured.
         let are_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
@@ -206,7 +213,15 @@ impl StackOrigins {
             }
             of_stack(frames, phase, frames.iter().any(is_python), &said)
         });
-        Self { origins: origins.collect(), are_native, places: places(snapshot, sites) }
+        let origins = origins.collect();
+        let without_grad = snapshot.stacks.iter().map(|(_, frames)| {
+            let of = |holds: fn(&Said) -> bool| frames.iter().rposition(|frame| holds(&said[frame.index()]));
+            of(|said| said.without_grad).is_some_and(|outer| {
+                of(|said| said.origin == Some(Origin::Module)).is_some_and(|module| module < outer)
+            })
+        });
+        let without_grad = without_grad.collect();
+        Self { origins, are_native, places: places(snapshot, sites), without_grad }
     }
 
     /// That of a stack; untold if none was recorded.
@@ -218,6 +233,12 @@ impl StackOrigins {
     /// runs.
     pub(crate) fn place(&self, stack: StackId) -> StackId {
         self.places.get(stack.index()).copied().unwrap_or(stack)
+    }
+
+    /// Whether the model was called by a function that is decorated with `no_grad` or the like: then nothing is saved for a
+    /// backward pass.
+    pub(crate) fn is_without_grad(&self, stack: StackId) -> bool {
+        self.without_grad.get(stack.index()).copied().unwrap_or(false)
     }
 
     /// Whether stacks have native frames, too.

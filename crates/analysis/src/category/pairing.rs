@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::before::{self, Held, Region};
 use super::course::{Course, is_backward};
-use super::origin::Origin;
+use super::origin::{Origin, StackOrigins};
 use crate::lifetime::{Lifetime, Lifetimes};
 
 /// The sizes of the workspaces that cuBLAS and cuBLASLt get: Hopper's and later, earlier GPUs', cuBLASLt's,
@@ -63,8 +63,7 @@ struct Known<'a, T> {
     course: &'a Course,
     memory: &'a Memory<'a>,
     told: T,
-    /// The first stack with the same Python frames.
-    place: &'a dyn Fn(StackId) -> StackId,
+    stacks: &'a StackOrigins,
     /// By size.
     of_size: FxHashMap<u64, OfSize>,
     /// The sizes of what outlives each backward pass, in order, of passes that differ.
@@ -121,7 +120,7 @@ impl Pairing {
         lifetimes: &Lifetimes,
         course: &Course,
         memory: &Memory<'_>,
-        (told, place): (impl Fn(usize) -> Origin, &dyn Fn(StackId) -> StackId),
+        (told, stacks): (impl Fn(usize) -> Origin, &StackOrigins),
         is_bare: bool,
     ) -> Self {
         let mut pairing = Self::default();
@@ -130,7 +129,7 @@ impl Pairing {
             course,
             memory,
             told,
-            place,
+            stacks,
             of_size: FxHashMap::default(),
             orders: Vec::new(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
@@ -370,7 +369,7 @@ impl Pairing {
             let place = (lifetime.stack, lifetime.requested_bytes);
             match (known.told)(row) {
                 Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
-                    at_dump.entry((known.place)(lifetime.stack)).or_default().push(row);
+                    at_dump.entry(known.stacks.place(lifetime.stack)).or_default().push(row);
                 }
                 Origin::Module | Origin::Compiled => {
                     made += 1;
@@ -378,7 +377,7 @@ impl Pairing {
                     let end = course.program_after(alloc).unwrap_or(course.entries);
                     if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
                         kept += 1;
-                        *kept_at.entry((known.place)(lifetime.stack)).or_insert(0_usize) += 1;
+                        *kept_at.entry(known.stacks.place(lifetime.stack)).or_insert(0_usize) += 1;
                     }
                 }
                 Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
@@ -397,7 +396,9 @@ impl Pairing {
             let all: u64 = at_dump.values().map(bytes).fold(0, u64::saturating_add);
             let layers: Vec<&Vec<usize>> = at_dump.values().filter(|rows| rows.len() >= MIN_BLOCKS / 2).collect();
             let of_layers = layers.iter().map(|rows| bytes(rows)).fold(0, u64::saturating_add);
-            if (1..=MAX_PLACES).contains(&layers.len()) && of_layers >= all / 4 * 3 {
+            // A graph has more places, unless none can be kept.
+            let is_few = layers.len() <= MAX_PLACES || at_dump.keys().all(|&stack| known.stacks.is_without_grad(stack));
+            if !layers.is_empty() && is_few && of_layers >= all / 4 * 3 {
                 self.caches.extend(layers.into_iter().flatten());
             }
         }
