@@ -274,7 +274,13 @@ impl Pairing {
             .collect();
         held.sort_unstable_by_key(|block| block.address);
         if known.course.passes.is_empty() {
-            held.retain(|block| !WORKSPACES.contains(&block.size_bytes));
+            /// Threads and streams have a workspace each; more blocks of one size are weights.
+            const MOST_WORKSPACES: usize = 8;
+            let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+            for block in &held {
+                *counts.entry(block.size_bytes).or_default() += 1;
+            }
+            held.retain(|b| !WORKSPACES.contains(&b.size_bytes) || counts[&b.size_bytes] > MOST_WORKSPACES);
             self.find_before_inference(known, &held);
             return;
         }
