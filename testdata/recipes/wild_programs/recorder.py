@@ -7,7 +7,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 if __name__ != "__main__":
     import torch
-    out, style = os.environ.get("OUT", "/tmp/out"), os.environ.get("STYLE", "start")
+    out, style = os.environ.get("OUT", "out"), os.environ.get("STYLE", "start")
     prog = os.path.basename(sys.argv[0]).removesuffix(".py")
     CPU = bool(os.environ.get("TRY_CPU")); dev = "cpu" if CPU else "cuda"; SHRINK = 8 if CPU else 1
     H = (lambda *a, **k: None) if CPU else torch.cuda.memory._record_memory_history
