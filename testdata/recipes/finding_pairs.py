@@ -145,6 +145,23 @@ def state_free(v, it=4):
     if v: torch.cuda.empty_cache()
     return m, o  # there at the dump
 
+@program(styles=("python",))
+def side_stream(v, it=4):
+    """weights are brought on a side stream, and allocated there (v=1: allocated on the stream that computes, and only copied on the other)"""
+    import torch
+    host = [torch.randn(4096, 4096) for _ in range(8)]; side = torch.cuda.Stream(); main = torch.cuda.current_stream()
+    for i in range(it):
+        begin(i); x = torch.randn(4096, 4096, device="cuda"); weights = []
+        for h in host:
+            w = torch.empty_like(h, device="cuda") if v else None
+            with torch.cuda.stream(side):
+                if v: side.wait_stream(main); w.copy_(h, non_blocking=True); w.record_stream(side)
+                else: w = h.to("cuda", non_blocking=True)
+            main.wait_stream(side); w.record_stream(main); weights.append(w)
+        for w in weights: x = x @ w
+        torch.cuda.synchronize(); del w, weights
+        y = [x * k for k in range(9)]; z = sum(y); torch.cuda.synchronize(); del x, y, z
+
 def one(out, name, v, style):
     global STYLE; STYLE = style
     import torch

@@ -1,7 +1,7 @@
 //! Call sites: the line of a program that stands for a stack.
 
-use highwater_snapshot::{FrameId, Snapshot, StackId};
-use rustc_hash::FxHashMap;
+use highwater_snapshot::{Frame, FrameId, Snapshot, StackId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::folding::{self, Owner};
 use crate::native::{self, Native};
@@ -90,6 +90,8 @@ pub struct Sites {
     own: Vec<Option<FrameId>>,
     /// A stack that a frame stands for, by frame.
     examples: Vec<StackId>,
+    /// Whether a frame is one by which modules are called, by frame.
+    is_module_call: Vec<bool>,
 }
 
 impl Sites {
@@ -117,7 +119,13 @@ impl Sites {
                 examples[frame.index()] = stack;
             }
         }
-        Self { lines, owners: frames.owners, by_stack: sites, own, examples }
+        let is_module_call = module_calls(snapshot, &frames.owners);
+        Self { lines, owners: frames.owners, by_stack: sites, own, examples, is_module_call }
+    }
+
+    /// Whether a frame is one by which modules are called: PyTorch's, or a `forward` that the program calls itself.
+    pub(crate) fn is_module_call(&self, frame: FrameId) -> bool {
+        self.is_module_call[frame.index()]
     }
 
     /// Which lines stand for stacks.
@@ -178,6 +186,34 @@ struct Kind {
     is_operator: bool,
     is_node: bool,
     first: FrameId,
+}
+
+/// By frame, whether modules are called by it: PyTorch's `Module.__call__`, or a method `forward` of the program's. Programs call that
+/// themselves, too (`self.layer.forward(x)`): it shows where one `forward` calls another with nothing of PyTorch in between.
+fn module_calls(snapshot: &Snapshot, owners: &[Owner]) -> Vec<bool> {
+    let is_forward = |frame: &FrameId| {
+        owners[frame.index()] == Owner::User && snapshot.text(snapshot.frames.get(*frame).name) == "forward"
+    };
+    // The files whose `forward` calls another.
+    let mut files = FxHashSet::default();
+    for (_, frames) in snapshot.stacks.iter() {
+        let mut inner: Option<FrameId> = None;
+        for &frame in frames.iter().filter(|frame| owners[frame.index()].is_python()) {
+            if let Some(inner) = inner.replace(frame)
+                && is_forward(&inner)
+                && is_forward(&frame)
+            {
+                files.insert(snapshot.frames.get(inner).filename);
+                files.insert(snapshot.frames.get(frame).filename);
+            }
+        }
+    }
+    let is_call = |(id, frame): (FrameId, Frame)| {
+        let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
+        (name == "_call_impl" && file.replace('\\', "/").contains("torch/nn/modules/"))
+            || (is_forward(&id) && files.contains(&frame.filename))
+    };
+    snapshot.frames.iter().map(is_call).collect()
 }
 
 impl Frames {

@@ -216,7 +216,20 @@ fn begins_within(part: &Part, entries: &EntryTable, origins: &StackOrigins) -> V
     let is_rarer_later = begins
         .get(1)
         .is_some_and(|&second| of_stack.values().any(|&(count, last)| count < begins.len() && last > second));
-    if repeats && !is_rarer_later { begins } else { vec![part.entries.start] }
+    if repeats && !is_rarer_later && are_alike(&begins, part, entries) { begins } else { vec![part.entries.start] }
+}
+
+/// Whether calls that begin so are of one length, about: where only the first and the last layer have a stack, what is between them is
+/// no call.
+fn are_alike(begins: &[usize], part: &Part, entries: &EntryTable) -> bool {
+    let ends = begins.iter().skip(1).copied().chain([part.entries.end]);
+    let mut lengths: Vec<usize> = begins.iter().zip(ends).map(|(&start, end)| end - start).collect();
+    // The last call may have been going on when the recording ended.
+    if part.entries.end == entries.len() {
+        lengths.pop();
+    }
+    let (least, most) = (lengths.iter().min(), lengths.iter().max());
+    least.zip(most).is_none_or(|(least, most)| least.saturating_mul(4) >= *most)
 }
 
 /// By stack, numbers for who calls.
@@ -232,13 +245,13 @@ impl Calls {
             frames.iter().copied().filter(|frame| is_python[frame.index()]).collect()
         };
         let is_call = |&frame: &FrameId| {
-            let frame = snapshot.frames.get(frame);
-            snapshot.text(frame.name) == "_call_impl" || snapshot.text(frame.filename).contains("torchinductor_")
+            sites.is_module_call(frame) || snapshot.text(snapshot.frames.get(frame).filename).contains("torchinductor_")
         };
         let is_optimizer = |&frame: &FrameId| {
             snapshot.text(snapshot.frames.get(frame).filename).replace('\\', "/").contains("torch/optim/")
         };
-        let modules = outside(snapshot, is_call, 0, python);
+        // A `forward` that the program calls itself is at another line with each allocation.
+        let modules = outside(snapshot, is_call, 1, python);
         Self { modules, optimizers: outside(snapshot, is_optimizer, 1, python) }
     }
 

@@ -56,7 +56,10 @@ impl StackPhases {
         let roles: Vec<Role> = snapshot
             .frames
             .iter()
-            .map(|(_, frame)| Role::of(snapshot.text(frame.name), snapshot.text(frame.filename)))
+            .map(|(id, frame)| match Role::of(snapshot.text(frame.name), snapshot.text(frame.filename)) {
+                Role::Other if sites.is_module_call(id) => Role::ModuleCall,
+                role => role,
+            })
             .collect();
         if sites.are_operators_only(snapshot) {
             let is_engine = |frame: &FrameId| roles[frame.index()] == Role::Engine;
@@ -95,8 +98,6 @@ impl Role {
             Self::ClipsGradients
         } else if file.contains("torch/optim/") && !file.contains("torch/optim/swa_utils.py") {
             Self::Optimizer
-        } else if name == "_call_impl" && file.contains("torch/nn/modules/") {
-            Self::ModuleCall
         } else if name == "_engine_run_backward" || name.contains("autograd::Engine::")
             // What the profiler calls a node of the graph that runs.
             || name.starts_with("autograd::engine::evaluate_function")

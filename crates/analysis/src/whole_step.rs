@@ -626,7 +626,21 @@ impl Layers {
         let made = &run.made[self.begin..];
         let is_forward = made.iter().all(|made| run.phases.get(made.stack) == Some(Phase::Forward));
         let makes_model = made.iter().any(|made| run.device.decided(made.row).category == Category::Parameter);
-        is_forward && !makes_model && (self.tail == 0 || self.kept_bytes > 0)
+        is_forward && !makes_model && (self.tail == 0 || self.kept_bytes > 0) && self.is_notable(run)
+    }
+
+    /// Whether the layers account for a part of the activations that is worth carrying on: else what repeats is a detail, such as
+    /// the batches of a list, and the step is large for something else.
+    fn is_notable(&self, run: &Run<'_, '_>) -> bool {
+        /// The first layers of a decoder hold little beside a whole encoder.
+        const LEAST_PART: u64 = 20;
+        let activations = run.device.live_rows(Some(run.failure.entry)).filter(|&(row, lifetime)| {
+            lifetime.alloc().is_some() && run.device.decided(row).category == Category::Activation
+        });
+        let activations = activations.map(|(_, lifetime)| run.bytes(lifetime)).fold(0, u64::saturating_add);
+        let done = u64::try_from(self.done()).unwrap_or(u64::MAX);
+        let of_layers = self.kept_bytes.saturating_mul(done).saturating_add(self.partial_bytes);
+        of_layers >= activations / LEAST_PART
     }
 
     fn measured(run: &Run<'_, '_>, period: usize, length: usize, tail: usize) -> Self {

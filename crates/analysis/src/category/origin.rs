@@ -173,6 +173,11 @@ impl Said {
                 && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
         }
     }
+
+    /// The same of a frame by which a module is called.
+    fn of_module(self) -> Self {
+        Self { origin: Some(Origin::Module), recomputes: true, ..self }
+    }
 }
 
 /// The origin of each stack of a snapshot.
@@ -191,7 +196,10 @@ impl StackOrigins {
         let said: Vec<Said> = snapshot
             .frames
             .iter()
-            .map(|(id, frame)| Said::of(snapshot.text(frame.name), snapshot.text(frame.filename), sites.owner(id)))
+            .map(|(id, frame)| {
+                let said = Said::of(snapshot.text(frame.name), snapshot.text(frame.filename), sites.owner(id));
+                if said.origin.is_none() && sites.is_module_call(id) { said.of_module() } else { said }
+            })
             .collect();
         if sites.are_operators_only(snapshot) {
             // Operators do not say for what they run.

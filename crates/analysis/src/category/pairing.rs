@@ -55,6 +55,18 @@ struct OfSize {
     spans: Vec<(u32, u32)>,
     /// Kept by the optimizer.
     states: usize,
+    /// Whether the optimizer works in blocks of this size, which it frees in the same step.
+    is_stepped: bool,
+    /// Whether backward makes any.
+    is_made_in_pass: bool,
+}
+
+impl OfSize {
+    /// Whether it has the optimizer's state alone: libraries such as cuDNN keep a layer's weights in one block, and their gradients in
+    /// another, while the optimizer has blocks for each; and some optimizers keep what they like.
+    fn is_of_optimizer_alone(&self) -> bool {
+        self.gradients == 0 && !self.is_made_in_pass && self.built == 0 && (self.states > 0 || self.is_stepped)
+    }
 }
 
 /// Everything that pairing looks at.
@@ -170,10 +182,16 @@ impl Pairing {
                 Origin::Build if freed > known.first_pass.min(course.entries.saturating_sub(1)) => {
                     known.of_size.entry(size).or_default().built += 1;
                 }
-                Origin::Optimizer if course.step_at(alloc).is_none_or(|step| freed >= step.end) => {
-                    known.of_size.entry(size).or_default().states += 1;
+                Origin::Optimizer => {
+                    let of = known.of_size.entry(size).or_default();
+                    if course.step_at(alloc).is_none_or(|step| freed >= step.end) {
+                        of.states += 1;
+                    } else {
+                        of.is_stepped = true;
+                    }
                 }
                 Origin::Engine | Origin::Hook => {
+                    known.of_size.entry(size).or_default().is_made_in_pass = true;
                     let whole = course.pass_at(alloc).filter(|pass| !course.has_failed(pass));
                     let Some(pass) = whole.filter(|pass| freed >= pass.sure_end) else { continue };
                     // What a later pass frees are gradients of gradients.
@@ -289,7 +307,14 @@ impl Pairing {
         for block in &held {
             *there.entry(block.size_bytes).or_default() += 1;
         }
-        let states = known.memory.states_per_parameter.unwrap_or_else(|| states_by_count(&there, gradients));
+        // Sizes that the optimizer works in tell best, where it makes any.
+        let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.is_stepped);
+        let mut telling = there.clone();
+        telling.retain(|&size, _| gradients(size) > 0 && is_stepped(size));
+        let states = known
+            .memory
+            .states_per_parameter
+            .unwrap_or_else(|| states_by_count(if telling.is_empty() { &there } else { &telling }, gradients));
         let wanted: FxHashMap<u64, usize> = there
             .iter()
             .map(|(&size, &count)| {
@@ -299,10 +324,13 @@ impl Pairing {
             .collect();
         let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
         let fresh = before::lie_as_when_made(&held, &known.memory.regions);
+        let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
         for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
             let pairs = gradients(block.size_bytes) > 0;
             // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
-            if is_parameter || (!pairs && is_fresh && !WORKSPACES.contains(&block.size_bytes)) {
+            if is_of_optimizer(block.size_bytes) {
+                self.states.insert(block.row);
+            } else if is_parameter || (!pairs && is_fresh && !WORKSPACES.contains(&block.size_bytes)) {
                 self.parameters.insert(block.row);
             } else if pairs {
                 self.states.insert(block.row);
@@ -368,11 +396,12 @@ impl Pairing {
         let mut trains = false;
         let (mut made, mut kept) = (0, 0);
         let mut kept_at: FxHashMap<StackId, usize> = FxHashMap::default();
-        let mut by_place: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
+        // What the program makes between two calls belongs together: a tensor from each call is no cache.
+        let mut by_place: FxHashMap<(StackId, u64, Option<u32>), Vec<usize>> = FxHashMap::default();
         let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed) = (alloc(lifetime), freed(lifetime, course));
-            let place = (lifetime.stack, lifetime.requested_bytes);
+            let place = (lifetime.stack, lifetime.requested_bytes, course.module_after(alloc));
             match (known.told)(row) {
                 Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
                     at_dump.entry(known.stacks.place(lifetime.stack)).or_default().push(row);

@@ -183,18 +183,18 @@ pub const RULES: &[Rule] = &[
         |case| case.is_saved(),
     ),
     rule(
-        Unknown,
-        "module-keeps",
-        &[Module, Compiled],
-        "made by a module, and still there after the next iteration's backward pass",
-        |case| case.outlives_iterations(),
-    ),
-    rule(
         Activation,
         "saved-and-held",
         &[Module, Compiled],
         "made by a module with layers behind it, and there when the backward pass is over: the program holds it, too",
         |case| case.is_held() && case.has_layers_behind(),
+    ),
+    rule(
+        Unknown,
+        "module-keeps",
+        &[Module, Compiled],
+        "made by a module, and still there after the next iteration's backward pass",
+        |case| case.outlives_iterations(),
     ),
     rule(
         Activation,

@@ -6,7 +6,7 @@ use super::releases::{Release, releases};
 use super::{Evidence, Finding, Severity, place};
 use crate::blocks::followed_settings;
 use crate::device::DeviceAnalysis;
-use crate::units::{count, counted, percent_of, size};
+use crate::units::{count, percent_of, size};
 
 /// A second attempt that succeeded.
 struct Retry {
@@ -33,8 +33,8 @@ pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
     let entries = evidence.device.entries;
     let at = analysis.sites.site(entries.stacks()[first.release.rows.end]);
     let title = match retries.len() {
-        1 => "a request found no room, and only a second attempt succeeded".to_owned(),
-        n => format!("{} found no room, and only second attempts succeeded", counted(n, "request", "requests")),
+        1 => "one request found no room and succeeded only after the cache was emptied".to_owned(),
+        n => format!("{n} requests found no room and succeeded only after the cache was emptied"),
     };
     // On a card that others use, too, what there is may change from one attempt to the next.
     let bound = if less_than > at_least {

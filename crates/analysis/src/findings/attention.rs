@@ -50,11 +50,12 @@ pub(super) fn in_full(evidence: &Evidence<'_>) -> Option<Finding> {
     if saving < evidence.share_of_peak(WORTH_PERCENT) {
         return None;
     }
-    let most = fullest(evidence, &matrices)?;
-    let kept: Vec<&&Lifetime> = matrices.iter().filter(|l| l.is_live_after(most)).collect();
+    let all: Vec<&Lifetime> = matrices.iter().chain(&in_backward).copied().collect();
+    let most = fullest(evidence, &all)?;
+    let kept: Vec<&&Lifetime> = all.iter().filter(|l| l.is_live_after(most)).collect();
     let bytes = kept.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
     let largest = kept.iter().map(|l| l.requested_bytes).max()?;
-    let title = format!("{} at once is attention matrices that are made in full", size(bytes));
+    let title = format!("attention matrices made in full take {} at once", size(bytes));
     let lines = evidence.places(kept.iter().map(|l| (evidence.site(l), evidence.bytes(l))));
     let detail = format!(
         "{} of up to {}, with a number for every pair of positions in every head: {lines}",

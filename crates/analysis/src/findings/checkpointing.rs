@@ -1,13 +1,16 @@
 //! Activations that could be made again: a module that is called many times over, such as a transformer's block, need keep only
 //! its input.
 
-use highwater_snapshot::{EntryId, FrameId, StackId};
+use std::cmp::Reverse;
+
+use highwater_snapshot::{EntryId, FrameId, Snapshot, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Evidence, Finding, Severity};
 use crate::category::Category;
 use crate::category::course::Pass;
 use crate::counterfactual::Change;
+use crate::folding::Owner;
 use crate::lifetime::Lifetime;
 use crate::place;
 use crate::units::{percent_of, size};
@@ -51,7 +54,7 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     let places: Vec<String> = calls
         .iter()
         .map(|call| {
-            let place = place::frame(evidence.analysis.snapshot, call.frame);
+            let place = call.place(snapshot);
             let times = if calls.len() == 1 { String::new() } else { format!("{} of them ", call.times) };
             format!("{times}called at {place}, each keeps {}", size(call.each_bytes))
         })
@@ -61,12 +64,20 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
         places.join("; "),
         percent_of(bytes, evidence.peak.bytes)
     );
-    let is_of_transformers =
-        |call: &Call| snapshot.text(snapshot.frames.get(call.frame).filename).contains("transformers/");
-    let own = if calls.iter().all(is_of_transformers) {
-        "`model.gradient_checkpointing_enable()`"
+    let all_in = |part: &str| {
+        calls
+            .iter()
+            .all(|call| snapshot.text(snapshot.frames.get(call.frame).filename).replace('\\', "/").contains(part))
+    };
+    let own = if all_in("transformers/") {
+        "`model.gradient_checkpointing_enable()`".to_owned()
+    } else if all_in("torch/nn/modules/container.py") {
+        "`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x, use_reentrant=False)` in place of the call of \
+         `nn.Sequential`"
+            .to_owned()
     } else {
-        "`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at that line"
+        let at = calls.first().map_or_else(String::new, |call| call.place(snapshot));
+        format!("`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at {at}")
     };
     let finding = Finding::new("checkpointing", Severity::Info, title, detail).saves_about(saving);
     Some(finding.change(format!("{own}, for about a third more computation")))
@@ -87,9 +98,14 @@ fn is_recomputed(evidence: &Evidence<'_>, row: usize) -> bool {
     evidence.device.decided(row).rule == "recomputed"
 }
 
+/// Where PyTorch calls a whole model for the program: replicas, shards, compiled code.
+const WHOLE_MODEL: [&str; 3] = ["torch/nn/parallel/", "torch/distributed/", "torch/_dynamo/"];
+
 /// A line that calls a module, in one place of the program.
 struct Call {
     frame: FrameId,
+    /// The line outside of PyTorch that leads to it, where PyTorch's own code calls.
+    from: Option<FrameId>,
     /// How often, in a forward pass.
     times: u64,
     /// What all of them keep.
@@ -104,6 +120,8 @@ struct Call {
 #[derive(Default)]
 struct Below {
     frame: Option<FrameId>,
+    /// The line outside of PyTorch that leads to it.
+    from: Option<FrameId>,
     /// Frames around it.
     depth: usize,
     bytes: u64,
@@ -121,9 +139,10 @@ fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> V
         of_stack.1 = of_stack.1.saturating_add(evidence.bytes(lifetime));
     }
     for (&stack, &(count, bytes)) in &by_stack {
-        for (path, depth, frame) in lines.of(evidence, stack) {
+        for CallLine { path, depth, frame, from } in lines.of(evidence, stack) {
             let below = below.entry(path).or_default();
             below.frame = Some(frame);
+            below.from = from;
             below.depth = depth;
             below.bytes = below.bytes.saturating_add(bytes);
             below.by_stack.insert(stack, (count, bytes));
@@ -138,8 +157,8 @@ fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> V
             (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
         })
         .collect();
-    // Of lines that keep the same, the outermost.
-    calls.sort_by_key(|(saving, below, _)| (std::cmp::Reverse(*saving), below.depth, below.frame));
+    // Of lines that keep the same, the innermost: a line further out may call once what calls the layers, and has the same stacks.
+    calls.sort_by_key(|(saving, below, _)| (Reverse(*saving), Reverse(below.depth), below.frame));
     let least = calls.first().map_or(0, |(saving, ..)| saving / LESSER);
     let mut taken: FxHashSet<StackId> = FxHashSet::default();
     let mut best = Vec::new();
@@ -153,12 +172,32 @@ fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> V
 }
 
 impl Call {
+    /// The line in words; one of PyTorch's own with the line that leads to it.
+    fn place(&self, snapshot: &Snapshot) -> String {
+        let at = place::frame(snapshot, self.frame);
+        match self.from.filter(|&from| from != self.frame) {
+            Some(from) => format!("{at}, from {}", place::frame(snapshot, from)),
+            None => at,
+        }
+    }
+
     fn of(below: Below, times: u64) -> Option<Self> {
         let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
         let each_bytes = of_one.fold(0, u64::saturating_add);
         let stacks = below.by_stack.into_keys().collect();
-        Some(Self { frame: below.frame?, times, bytes: below.bytes, each_bytes, stacks })
+        Some(Self { frame: below.frame?, from: below.from, times, bytes: below.bytes, each_bytes, stacks })
     }
+}
+
+/// A line that calls a module.
+struct CallLine {
+    /// Tells the way to it.
+    path: u64,
+    /// Frames around it.
+    depth: usize,
+    frame: FrameId,
+    /// The innermost line outside of PyTorch on the way.
+    from: Option<FrameId>,
 }
 
 /// Which frames call modules.
@@ -167,6 +206,10 @@ struct CallLines {
     is_call: Vec<bool>,
     /// A module that calls itself, for something beside.
     is_wrapper: Vec<bool>,
+    /// Of PyTorch itself.
+    is_torch: Vec<bool>,
+    /// Of what wraps a whole model, and calls it once in a forward pass.
+    is_of_whole_model: Vec<bool>,
 }
 
 impl CallLines {
@@ -177,11 +220,21 @@ impl CallLines {
                 && snapshot.text(frame.filename).replace('\\', "/").contains("torch/nn/modules/module.py")
         });
         let is_wrapper = snapshot.frames.iter().map(|(_, frame)| snapshot.text(frame.name) == "__call__");
-        Self { is_call: is_call.collect(), is_wrapper: is_wrapper.collect() }
+        let is_torch = snapshot.frames.iter().map(|(id, _)| evidence.analysis.sites.owner(id) == Owner::Torch);
+        let is_of_whole_model = snapshot.frames.iter().map(|(_, frame)| {
+            let file = snapshot.text(frame.filename).replace('\\', "/");
+            WHOLE_MODEL.iter().any(|part| file.contains(part))
+        });
+        Self {
+            is_call: is_call.collect(),
+            is_wrapper: is_wrapper.collect(),
+            is_torch: is_torch.collect(),
+            is_of_whole_model: is_of_whole_model.collect(),
+        }
     }
 
-    /// The lines of a stack that call modules, outermost first: what tells the way to each, how deep it is, its frame.
-    fn of(&self, evidence: &Evidence<'_>, stack: StackId) -> Vec<(u64, usize, FrameId)> {
+    /// The lines of a stack that call modules, outermost first.
+    fn of(&self, evidence: &Evidence<'_>, stack: StackId) -> Vec<CallLine> {
         let frames = if stack.is_recorded() { evidence.analysis.snapshot.stacks.get(stack) } else { &[] };
         // Between two lines of Python may stand the C++ that led from one to the other.
         let is_python = |frame: &FrameId| evidence.analysis.sites.owner(*frame).is_python();
@@ -189,14 +242,19 @@ impl CallLines {
         let mut lines = Vec::new();
         let Some(&(mut called_at)) = frames.last() else { return lines };
         let mut path = 0_u64;
+        let mut from = None;
         for (depth, pair) in frames.windows(2).rev().enumerate() {
             let (inner, outer) = (pair[0], pair[1]);
             path = (path ^ outer.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
             if !self.is_call[outer.index()] && !self.is_wrapper[outer.index()] {
                 called_at = outer;
             }
-            if self.is_call[inner.index()] && !self.is_call[outer.index()] {
-                lines.push((path, depth, called_at));
+            if !self.is_torch[outer.index()] {
+                from = Some(outer);
+            }
+            if self.is_call[inner.index()] && !self.is_call[outer.index()] && !self.is_of_whole_model[called_at.index()]
+            {
+                lines.push(CallLine { path, depth, frame: called_at, from });
             }
         }
         lines

@@ -57,14 +57,15 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let snapshot = evidence.analysis.snapshot;
-    let is_in_module = evidence.stacks_with(|name, file| name == "_call_impl" && file.contains("nn/modules/"));
+    let sites = &evidence.analysis.sites;
+    let is_in_module = |stack: StackId| snapshot.stacks.get(stack).iter().any(|&frame| sites.is_module_call(frame));
     let mut groups: FxHashMap<(StackId, u64), usize> = FxHashMap::default();
     for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| !snapshot.stacks.get(lifetime.stack).is_empty()) {
         if !is_kept_by_design(device.decided(row).category) {
             *groups.entry((lifetime.stack, lifetime.requested_bytes)).or_default() += 1;
         }
     }
-    let (inside, outside): (Vec<_>, Vec<_>) = groups.iter().partition(|((stack, _), _)| is_in_module.has(*stack));
+    let (inside, outside): (Vec<_>, Vec<_>) = groups.iter().partition(|((stack, _), _)| is_in_module(*stack));
     let mut counts_inside: Vec<usize> = inside.into_iter().map(|(_, &count)| count).collect();
     counts_inside.sort_unstable();
     counts_inside.dedup();
@@ -81,7 +82,7 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let detail = format!(
         "{count} blocks of {} are alive at once that were all made at {}, and the other lines' blocks come as often or in multiples",
         size(bytes),
-        place(evidence.analysis, evidence.analysis.sites.site(stack))
+        place(evidence.analysis, sites.site(stack))
     );
     let change = "keep `loss.item()` where a loss is appended or summed up, and `.detach()` what is kept of a graph: a tensor that is kept \
                   keeps its graph";

@@ -158,9 +158,9 @@ pub(super) fn batch_size(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let title = format!(
-        "the peak is {} fixed, and {} that grows with the batch at most",
-        size(bound.fixed_bytes),
-        size(bound.batch_bytes)
+        "at most {} of the peak grows with the batch; {} does not",
+        size(bound.batch_bytes),
+        size(bound.fixed_bytes)
     );
     let detail =
         "parameters, their gradients, optimizer state and workspaces stay what they are; inputs, activations and \

@@ -26,6 +26,7 @@ mod recording;
 mod releases;
 mod reserved;
 mod settings;
+mod streams;
 mod weights;
 
 use evidence::Evidence;
@@ -99,7 +100,7 @@ struct Rule {
     find: fn(&Evidence<'_>) -> Option<Finding>,
 }
 
-const RULES: [Rule; 32] = [
+const RULES: [Rule; 33] = [
     Rule { id: "oom", find: out_of_memory::out_of_memory },
     Rule { id: "allocation-retries", find: allocation_retries::retries },
     Rule { id: "device-imbalance", find: imbalance::imbalance },
@@ -119,6 +120,7 @@ const RULES: [Rule; 32] = [
     Rule { id: "allocator-settings", find: settings::settings },
     Rule { id: "varying-shapes", find: inputs::varying_shapes },
     Rule { id: "empty-cache", find: empty_cache::empty_cache },
+    Rule { id: "idle-stream", find: streams::free_on_another },
     Rule { id: "private-pools", find: reserved::private_pools },
     Rule { id: "reserved-unused", find: reserved::idle_cache },
     Rule { id: "free-at-dump", find: reserved::free_at_dump },
@@ -206,7 +208,8 @@ const SAID_BY: [(&str, &[&str]); 2] = [
 ];
 
 /// What does not hold of a profiler's trace: what is said of the allocator, and of how to record.
-const NOT_OF_TRACES: [&str; 12] = [
+const NOT_OF_TRACES: [&str; 13] = [
+    "idle-stream",
     "oom",
     "allocation-retries",
     "free-at-dump",

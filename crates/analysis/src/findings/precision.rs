@@ -132,7 +132,8 @@ pub(super) fn numbers(evidence: &Evidence<'_>) -> Numbers {
 
 /// Whether modules make blocks half as large as most of the weights are.
 fn casts_weights(evidence: &Evidence<'_>) -> bool {
-    let Some(entries) = evidence.typical_iteration() else { return false };
+    // Where no iteration was recorded, all that was.
+    let entries = evidence.typical_iteration().unwrap_or(0..evidence.device.entries.len());
     let of_modules: FxHashSet<u64> = evidence
         .of(Category::Activation)
         .chain(evidence.of(Category::Temporary))

@@ -47,7 +47,7 @@ fn unused_since_before(evidence: &Evidence<'_>) -> Option<Finding> {
     {
         return None;
     }
-    let title = format!("{} was reserved before the recording began, and is not used in it", size(unused));
+    let title = format!("{} was reserved before the recording began and stays unused", size(unused));
     let detail = format!(
         "{} was reserved at the first entry, and at most {} is active at once from there on; an earlier peak needed the rest, or it \
          is in pieces that nothing fits: the recording does not tell which",

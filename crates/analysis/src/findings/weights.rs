@@ -27,16 +27,16 @@ pub(super) fn frozen(evidence: &Evidence<'_>) -> Option<Finding> {
     } else {
         ("weights", "load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)")
     };
-    let (saving, assumed) = match numbers(evidence) {
-        Numbers::Full | Numbers::Mixed => (frozen / 4 * 3, "as they are float32"),
-        Numbers::Half | Numbers::Unknown => (frozen / 2, "if they are in 16 bits now"),
+    let in_8_bits = |width: u64| format!("in 8 bits a number, they would take about {}", size(frozen / width));
+    let (saving, smaller) = match numbers(evidence) {
+        Numbers::Full | Numbers::Mixed => (frozen / 4 * 3, in_8_bits(4)),
+        Numbers::Half => (frozen / 2, in_8_bits(2)),
+        Numbers::Unknown => {
+            (frozen / 2, format!("{} if they are in 16 bits now, and {} if in 32", in_8_bits(2), size(frozen / 4)))
+        }
     };
     let title = format!("{} of the peak is {what}", size(frozen));
-    let detail = format!(
-        "{} of the peak; in 8 bits a number, they would be about {}, {assumed}",
-        percent_of(frozen, evidence.peak.bytes),
-        size(frozen - saving)
-    );
+    let detail = format!("{} of the peak; {smaller}", percent_of(frozen, evidence.peak.bytes));
     Some(Finding::new("frozen-weights", Severity::Info, title, detail).saves_about(saving).change(change))
 }
 

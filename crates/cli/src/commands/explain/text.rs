@@ -25,9 +25,13 @@ const FAILURES: usize = 10;
 /// Those of `out`.
 pub(super) fn write(out: &mut impl Write, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
     let first = view.failures.first();
-    writeln!(out, "{}", heading(view, first, name))?;
-    writeln!(out)?;
-    paragraph(out, "", &format!("{}.", capitalised(&view.diagnosis.text)))?;
+    match heading(view, first, name) {
+        Some(heading) => {
+            writeln!(out, "{heading}\n")?;
+            paragraph(out, "", &format!("{}.", capitalised(&view.diagnosis.text)))?;
+        }
+        None => paragraph(out, "", &format!("{}: {}.", printable(name), view.diagnosis.text))?,
+    }
     for note in &view.diagnosis.notes {
         paragraph(out, "", &format!("{}.", capitalised(note)))?;
     }
@@ -46,12 +50,12 @@ pub(super) fn write(out: &mut impl Write, view: &ExplainView<'_>, name: &str) ->
     write_failures(out, &view.failures)
 }
 
-/// Where it happened.
-fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, name: &str) -> String {
+/// Where it happened; `None` where nothing was found.
+fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, name: &str) -> Option<String> {
     let name = printable(name);
     if let Some(failure) = failure {
         let entry = failure.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry)));
-        return match (failure.simulated_card_bytes, failure.simulated_capacity_bytes) {
+        return Some(match (failure.simulated_card_bytes, failure.simulated_capacity_bytes) {
             (Some(card), _) => {
                 format!("{name}, device {}: on a card of {} it runs out of memory{entry}", failure.device, size(card))
             }
@@ -59,14 +63,14 @@ fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, n
                 format!("{name}, device {}: with {} it runs out of memory{entry}", failure.device, size(capacity))
             }
             (None, None) => format!("{name}, device {}: out of memory{entry}", failure.device),
-        };
+        });
     }
-    let Some(message) = &view.message else { return format!("{name}:") };
+    let message = view.message.as_ref()?;
     let rank = message.rank.map_or_else(String::new, |rank| format!(", rank {rank}"));
     let device = message.device.map_or_else(String::new, |device| format!(", GPU {device}"));
     let torch = message.torch.as_ref().map_or_else(String::new, |torch| format!(", in the words of torch {torch}"));
     let cut = if message.cut { "; the message is cut" } else { "" };
-    format!("{name}{rank}{device}: out of memory{torch}{cut}")
+    Some(format!("{name}{rank}{device}: out of memory{torch}{cut}"))
 }
 
 /// What the device's memory adds up to.
@@ -77,8 +81,8 @@ fn write_shares(out: &mut impl Write, view: &ExplainView<'_>) -> io::Result<()> 
     let sum = view.shares.iter().map(|share| share.bytes).fold(0, u64::saturating_add).max(1);
     let capacity = view.message.as_ref().and_then(|message| message.capacity_bytes);
     match capacity {
-        Some(capacity) => writeln!(out, "\nWho has the {} of the device", size(capacity))?,
-        None => writeln!(out, "\nWho has the {} that are known of", size(sum))?,
+        Some(capacity) => writeln!(out, "\nWho holds the {} of the device", size(capacity))?,
+        None => writeln!(out, "\nWho holds the {} that is accounted for", size(sum))?,
     }
     let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2);
     for share in &view.shares {
@@ -190,12 +194,12 @@ fn write_steps(out: &mut impl Write, steps: &[StepView]) -> io::Result<()> {
     if steps.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nWhat to change, what brings most first")?;
+    writeln!(out, "\nWhat to change, most effective first")?;
     for (number, step) in (1..).zip(steps) {
         let brings = match (step.brings_bytes, step.enough) {
-            (Some(bytes), Some(true)) => format!(" [brings {}: enough]", size(bytes)),
-            (Some(bytes), Some(false)) => format!(" [brings {}: not enough alone]", size(bytes)),
-            (Some(bytes), None) => format!(" [brings up to {}]", size(bytes)),
+            (Some(bytes), Some(true)) => format!(" [frees {}: enough]", size(bytes)),
+            (Some(bytes), Some(false)) => format!(" [frees {}: not enough alone]", size(bytes)),
+            (Some(bytes), None) => format!(" [frees up to {}]", size(bytes)),
             (None, _) => String::new(),
         };
         item(out, number, &format!("{}{brings}", capitalised(&step.title)))?;

@@ -52,7 +52,12 @@ fn replayed(view: &SimulateView<'_>, study: &Study) -> String {
     if view.fidelity.first_difference.is_none() {
         let of = &view.torch.replayed;
         let runs = if of == version { String::new() } else { format!("; the runs are under those of torch {version}") };
-        format!("{requests}; under the rules of torch {of} all {entries} entries come out as recorded{runs}")
+        let come = if view.fidelity.entries == 1 {
+            "the one entry comes".to_owned()
+        } else {
+            format!("all {entries} entries come")
+        };
+        format!("{requests}; under the rules of torch {of} {come} out as recorded{runs}")
     } else {
         format!("{requests}; the rules of torch {} explain {equal} of {entries} entries", view.torch.replayed)
     }
@@ -85,7 +90,7 @@ fn write_fit(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     let Some(first) = view.fit.first() else { return Ok(()) };
     heading(out, "The smallest capacity from which on nothing fails")?;
     let sizes: Vec<String> = first.cards.iter().map(|card| card.gigabytes.to_string()).collect();
-    let cards = format!("cards that do, of {} GB", sizes.join(" "));
+    let cards = format!("fits cards, GB (of {})", sizes.join(" "));
     let mut table = Table::new([
         ("capacity", Align::Right),
         ("over live", Align::Right),
