@@ -8,11 +8,13 @@
 
 mod args;
 mod commands;
+mod csv;
 pub mod documents;
 mod error;
 mod export;
 mod frames;
 mod input;
+mod markdown;
 mod moment;
 mod output;
 mod printable;
