@@ -7,6 +7,7 @@
 //! of its commands for a snapshot that is read already.
 
 mod args;
+mod browser;
 mod commands;
 mod csv;
 pub mod documents;
