@@ -99,7 +99,7 @@ fn is_alive(word: &str) -> bool {
     let is_number = |mark: &str| {
         lower.match_indices(mark).any(|(at, _)| lower[at + mark.len()..].starts_with(|c: char| c.is_ascii_digit()))
     };
-    lower.contains("://")
+    lower.contains("//")
         || lower.contains("www.")
         || lower.contains("mailto:")
         || lower.contains("xmpp:")
@@ -143,6 +143,7 @@ mod tests {
     #[test]
     fn addresses_people_and_issues_are_dead() {
         assert_eq!(paragraph("see https://evil.example/a_b or @you."), "see `https://evil.example/a_b` or `@you.`");
+        assert_eq!(paragraph("a //evil.example"), "a `//evil.example`");
         assert_eq!(
             paragraph("www.evil.example, me@evil.example, x#1, GH-2"),
             "`www.evil.example,` `me@evil.example,` `x#1,` `GH-2`"
