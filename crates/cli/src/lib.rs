@@ -7,12 +7,15 @@
 //! of its commands for a snapshot that is read already.
 
 mod args;
+mod browser;
 mod commands;
+mod csv;
 pub mod documents;
 mod error;
 mod export;
 mod frames;
 mod input;
+mod markdown;
 mod moment;
 mod output;
 mod printable;

@@ -143,8 +143,10 @@ fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
     let range = range.to_str().ok().and_then(byte_range).ok_or_else(|| {
         Problem::malformed("the range is none that is known").hint("ask for one, such as `bytes=0-65535`")
     })?;
-    let part = section.get(range.clone()).ok_or_else(|| {
-        Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not lie in the section")
+    // As RFC 9110 has it: a range that begins in it ends with it, and one that begins beyond is none.
+    let range = range.start..range.end.min(section.len());
+    let part = section.get(range.clone()).filter(|part| !part.is_empty()).ok_or_else(|| {
+        Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not begin in the section")
             .hint(format!("it has {} bytes", section.len()))
     })?;
     let range = format!("bytes {}-{}/{}", range.start, range.end - 1, section.len());

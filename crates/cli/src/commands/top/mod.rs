@@ -19,7 +19,8 @@ use serde::Serialize;
 use self::outputs::Outputs;
 use self::source::Source;
 use crate::error::Problem;
-use crate::output::{note, to_stdout, write_json};
+use crate::output::{note, text_to_stdout, to_stdout, write_json};
+use crate::printable::Printable;
 use crate::table::terminal_width;
 
 /// For people, or for programs.
@@ -144,7 +145,7 @@ fn once(args: &Args, mut source: Source, outputs: &mut Outputs) -> anyhow::Resul
     }
     let Some(sample) = last else { return Err(source.nothing().into()) };
     outputs.take(&sample)?;
-    to_stdout(|out| table::write(out, &sample, terminal_width()))
+    text_to_stdout(|out| table::write(out, &sample, terminal_width()))
 }
 
 /// Look after look, until there are no more or as many as were asked for.
@@ -185,7 +186,7 @@ fn follow(
 }
 
 /// The driver in a line.
-pub(crate) fn driver_line(sample: &Sample) -> String {
+pub(crate) fn driver_line(sample: &Sample) -> Printable {
     table::driver(sample)
 }
 
