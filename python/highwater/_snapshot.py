@@ -242,24 +242,26 @@ class Check(dict[str, Any]):
         return self.text
 
 
-def load(source: Source) -> Snapshot:
+def load(source: Source, *, allow_any_size: bool = False) -> Snapshot:
     """Reads a snapshot: pickle, JSON or HTML page, compressed or not.
 
     Nothing in it is executed. What is damaged in part gives what can be read, with ``report()["warnings"]``; where nothing can,
-    that is a :class:`SnapshotError`.
+    that is a :class:`SnapshotError`. So is a compressed file that becomes more than 64 MiB and more than 200 times its size;
+    ``allow_any_size`` lifts that limit.
     """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        return Snapshot(_highwater.Snapshot.read_file(str(path), f"`{path}`"), path.name, path)
+        native = _highwater.Snapshot.read_file(str(path), f"`{path}`", allow_any_size)
+        return Snapshot(native, path.name, path)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _of_bytes(bytes(source), "bytes", "the input")
+        return _of_bytes(bytes(source), "bytes", "the input", allow_any_size)
     if isinstance(source, (dict, list)):
-        return _of_bytes(_pickled(source), "snapshot", "the snapshot")
+        return _of_bytes(_pickled(source), "snapshot", "the snapshot", allow_any_size)
     raise TypeError(f"cannot load a snapshot from {type(source).__name__}: {RECORD}")
 
 
-def _of_bytes(data: bytes, name: str, called: str) -> Snapshot:
-    return Snapshot(_highwater.Snapshot.read_bytes(data, called), name, None)
+def _of_bytes(data: bytes, name: str, called: str, allow_any_size: bool) -> Snapshot:
+    return Snapshot(_highwater.Snapshot.read_bytes(data, called, allow_any_size), name, None)
 
 
 def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use highwater_snapshot::Unpacking;
+
 use crate::error::Error;
 use crate::files::Shelf;
 use crate::problem::Problem;
@@ -22,6 +24,8 @@ pub struct Options {
     pub device: Option<u32>,
     /// Strip the directories from all paths.
     pub redact: bool,
+    /// How much compressed files may become.
+    pub unpacking: Unpacking,
     /// What the calculator begins with: see [`write_calculator`](crate::write_calculator).
     pub inputs: Vec<(String, String)>,
 }
@@ -57,13 +61,13 @@ impl Viewer {
     /// If the port is taken, or there are no random numbers for a token. A file that cannot be read is none: the page
     /// says so.
     pub fn open(files: &[PathBuf], options: &Options) -> Result<Self, Error> {
-        let Options { port, device, redact, .. } = *options;
+        let Options { port, device, redact, unpacking, .. } = *options;
         let listen = |source| Error::Listen { port, source };
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let port = listener.local_addr().map_err(listen)?.port();
         let token = Token::new().map_err(|source| Error::Token { source })?;
-        let shelf = Shelf::new(Treatment { device, redact });
+        let shelf = Shelf::new(Treatment { device, redact, unpacking });
         for file in files {
             shelf.add_path(file);
         }

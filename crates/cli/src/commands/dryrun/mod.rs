@@ -26,7 +26,7 @@ use super::CHECK_FAILED;
 use super::simulate::what_if::Asked;
 use crate::args::Format;
 use crate::error::{BAD_INPUT, Problem};
-use crate::input::{read_snapshot, short_name};
+use crate::input::{SizeArgs, read_snapshot, short_name};
 use crate::output::{exists, to_stdout, write_json};
 use crate::progress::SimulationBar;
 use crate::python;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(main) = outcome.processes.first() else {
         return Err(nothing_recorded(&outcome, args).into());
     };
-    let snapshot = read_snapshot(recording(main))?;
+    let snapshot = read_snapshot(recording(main), SizeArgs::default())?;
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
