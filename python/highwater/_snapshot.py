@@ -7,11 +7,12 @@ import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Union
 
 from highwater import _highwater
 from highwater._errors import SnapshotError
 from highwater._table import Table
+from highwater._write import write_atomically
 
 if TYPE_CHECKING:
     from highwater._viewer import Viewer
@@ -183,12 +184,12 @@ class Snapshot:
         page = self._native.html(self._name, what_if)
         if path is None:
             return page.decode()
-        Path(path).write_bytes(page)
+        _written(path, page)
         return None
 
     def to_pickle(self, path: str | os.PathLike[str]) -> None:
         """Writes the snapshot as PyTorch does."""
-        Path(path).write_bytes(self._native.pickle())
+        _written(path, self._native.pickle())
 
     def _repr_html_(self) -> str:
         from highwater._notebook import html
@@ -274,6 +275,13 @@ def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:
         return pickle.dumps(snapshot, protocol=4)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
         raise SnapshotError(f"the snapshot holds what is no plain data: {error}", hint=RECORD) from error
+
+
+def _written(path: str | os.PathLike[str], data: bytes) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(data)
+
+    write_atomically(Path(path), write)
 
 
 def _native_of(snapshot: Snapshot) -> _highwater.Snapshot:

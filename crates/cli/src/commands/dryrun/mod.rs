@@ -7,7 +7,6 @@ mod sandbox_library;
 mod text;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,6 +29,7 @@ use crate::input::{SizeArgs, read_snapshot, short_name};
 use crate::output::{exists, to_stdout, write_json};
 use crate::progress::SimulationBar;
 use crate::python;
+use crate::whole_file::move_file;
 
 /// Runs the script, and answers.
 ///
@@ -186,9 +186,7 @@ fn kept(mut outcome: Outcome, args: &Args) -> anyhow::Result<Outcome> {
         if source.as_os_str().is_empty() {
             continue;
         }
-        // Another file system cannot take it by renaming.
-        fs::rename(&source, &target)
-            .or_else(|_| fs::copy(&source, &target).map(|_| ()))
+        move_file(&source, &target)
             .map_err(|error| Problem::new(format!("cannot write `{}`", target.display())).because(error))?;
         match &mut process.failed {
             Some(failed) if process.how == Ending::Oom => failed.snapshot = target,
