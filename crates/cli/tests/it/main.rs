@@ -6,6 +6,7 @@ mod dryrun;
 mod estimate;
 mod explain;
 mod export;
+mod hostile;
 mod manners;
 mod profiler;
 #[cfg(unix)]
