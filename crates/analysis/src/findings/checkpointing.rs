@@ -249,7 +249,7 @@ impl CallLines {
             if !self.is_call[outer.index()] && !self.is_wrapper[outer.index()] {
                 called_at = outer;
             }
-            if !self.is_torch[outer.index()] {
+            if !self.is_torch[outer.index()] && !self.is_wrapper[outer.index()] {
                 from = Some(outer);
             }
             if self.is_call[inner.index()] && !self.is_call[outer.index()] && !self.is_of_whole_model[called_at.index()]

@@ -148,7 +148,7 @@ fn the_last_step_rests_on_what_was_live() {
 #[test]
 fn a_program_that_fits_is_told_so() {
     let text = stdout("explain multi_stream.pickle.gz --capacity 1GiB");
-    assert!(text.contains("Nothing fails: the program fits in 1.00 GiB, under its own settings."), "{text}");
+    assert!(text.contains(": nothing fails: the program fits in 1.00 GiB, under its own settings."), "{text}");
 }
 
 #[test]

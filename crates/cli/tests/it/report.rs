@@ -189,7 +189,7 @@ fn markdown_is_tables_and_redaction_strips_directories_everywhere() {
 fn no_name_is_markup_in_markdown() {
     for (name, dead) in [
         ("`<img src=http://evil.example/p.png>", r"\`\<img `src=http://evil.example/p.png>`"),
-        ("`![p](//evil.example)", r"\`!\[p\](//evil.example)"),
+        ("`![p](//evil.example)", "`` `![p](//evil.example) ``"),
         ("x` <script>alert(1)</script> `y", "x`  <script>alert(1)</script>  `y"),
         ("see https://evil.example @someone x#1", "see `https://evil.example` `@someone` `x#1`"),
         ("a|b ``` ~~~", r"a\|b \`\`\` \~\~\~"),

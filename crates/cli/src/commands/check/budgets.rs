@@ -14,6 +14,7 @@ use highwater_analysis::budget::{Amount, Measure};
 
 use super::{Args, Limits};
 use crate::error::Problem;
+use crate::input::SizeArgs;
 use crate::units::parse_size;
 
 /// The file that is read unasked.
@@ -74,7 +75,7 @@ fn read(path: &Path) -> Result<Written, Problem> {
     let problem =
         |why: String| Problem::new(format!("the budgets in `{}` cannot be used", path.display())).because(why);
     // `std::fs` is kept out by lint, so that no message lacks its path: this one has it.
-    let text = crate::input::read_text(path)?;
+    let text = crate::input::read_text(path, SizeArgs::default())?;
     let text = String::from_utf8(text).map_err(|_| problem("it is not UTF-8".to_owned()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| problem(error.message().to_owned()))?;
     let Some(budget) = table.get("budget") else {
