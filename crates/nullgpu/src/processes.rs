@@ -38,6 +38,8 @@ pub(crate) struct Ended {
     pub(crate) timed_out: bool,
     /// What the kernel held.
     pub(crate) enforcement: Enforcement,
+    /// What they have started, and goes on.
+    pub(crate) family: Family,
 }
 
 /// The file that says that a process has ended, or needs the others no more; `highwater_dryrun/farewell.py` knows it.
@@ -74,7 +76,7 @@ impl Plan<'_> {
             }
         }
         let (status, timed_out) = self.wait(&mut children, &family)?;
-        Ok(Ended { status, timed_out, enforcement })
+        Ok(Ended { status, timed_out, enforcement, family })
     }
 
     /// Waits for all; after the first that fails, or when it is time, the others are given a moment and ended.
@@ -139,7 +141,7 @@ fn interrupt(child: &Child) {
 /// All that descends from this process, but for what was there before.
 ///
 /// Whose parent ends becomes a child of this process while this is there, so nobody gets lost.
-struct Family {
+pub(crate) struct Family {
     before: BTreeSet<u32>,
 }
 
@@ -153,14 +155,19 @@ impl Family {
         }
     }
 
-    /// Ends them all.
+    /// Ends them all, `children` first.
     fn end(&self, children: &mut [Child]) {
-        /// New ones may come while they are being ended.
-        const ROUNDS: u32 = 50;
         for child in children.iter_mut() {
             // One that has just ended by itself cannot be ended any more.
             let _ = child.kill();
         }
+        self.end_others();
+    }
+
+    /// Ends what goes on when the program itself has ended.
+    pub(crate) fn end_others(&self) {
+        /// New ones may come while they are being ended.
+        const ROUNDS: u32 = 50;
         for _ in 0..ROUNDS {
             let others = self.members();
             if others.is_empty() {
@@ -297,6 +304,7 @@ while True: time.sleep(0.01)'";
         let end = AtomicBool::new(false);
         let ended = plan("(sleep 1000 & echo $! > away)", directory.path(), &end).run().unwrap();
         assert!(ended.status.success() && is_running(directory.path(), "away"));
-        kill(fs::read_to_string(directory.path().join("away")).unwrap().trim().parse().unwrap());
+        ended.family.end_others();
+        assert!(!is_running(directory.path(), "away"));
     }
 }

@@ -251,6 +251,10 @@ impl Run<'_> {
         let ended = plan.run().map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
         let duration = begun.elapsed();
         let mut processes = processes(directory)?;
+        // A program that was cut short could not see to it itself.
+        if processes.iter().any(|process| matches!(process.how, Ending::Steps | Ending::Timeout)) {
+            ended.family.end_others();
+        }
         if let [only] = processes.as_mut_slice() {
             only.judge(ended.status);
         }

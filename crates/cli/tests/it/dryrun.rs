@@ -240,9 +240,8 @@ fn torch_runs_that_end_badly_leave_what_they_recorded() {
     let begin = "import torch\nx = torch.ones(1000, 1000, device='cuda')\n";
     let (status, answer, _) = with_torch(&format!("{begin}raise ValueError('no luck')\n"), &[]);
     assert_eq!((status, &answer["ended"], &answer["error"]), (2, &"error".into(), &"ValueError: no luck".into()));
-    // Its time begins with the first use of CUDA, and not before torch is imported, which takes as long as it takes.
-    let soon = "import time; from highwater_dryrun import settings; object.__setattr__(settings.get(), 'deadline', time.time() + 1)\n";
-    let script = format!("{soon}{begin}while x.sum().item() == 0: pass\n");
+    // The clock is put forward, for how long it takes to get there nobody knows.
+    let script = format!("{begin}import time; time.time = lambda: 1e12\nwhile x.sum().item() == 0: pass\n");
     let (status, answer, _) = with_torch(&script, &["--timeout", "10m"]);
     assert_eq!((status, &answer["ended"]), (2, &"timeout".into()));
     let stack = answer["processes"][0]["stack"].as_str().unwrap();

@@ -23,7 +23,8 @@ impl Folder {
     /// # Errors
     /// It cannot be made.
     pub(super) fn new() -> anyhow::Result<Self> {
-        let root = std::env::temp_dir();
+        // The processes of a run may go elsewhere.
+        let root = std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| std::env::temp_dir());
         sweep(&root);
         let because =
             || format!("a temporary folder cannot be made in `{}`: `TMPDIR` names another place", root.display());

@@ -42,16 +42,16 @@ fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
 
 /// What was found outside. Nothing is concluded from what the sandbox is made for.
 fn write_outside(out: &mut impl Write, outside: &Outside) -> io::Result<()> {
-    let looked_at = counted(count(outside.looked_at), "file and directory", "files and directories");
-    let places = "in its working directory, and where it wrote";
+    let looked_at = counted(count(outside.looked_at), "file or directory", "files and directories");
+    let places = "in its working directory and where it wrote";
     if outside.changed.is_empty() {
-        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} were looked at, {places}."));
+        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} looked at, {places}."));
     }
     let changed = outside.changed.len();
     paragraph(
         out,
         &format!(
-            "Outside, {changed} of {looked_at} {places} changed during the run, by the script or by another program:"
+            "Outside, {changed} of {looked_at} changed during the run, {places}, by the script or by another program:"
         ),
     )?;
     for path in outside.changed.iter().take(LISTED) {
