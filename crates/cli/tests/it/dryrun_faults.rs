@@ -167,9 +167,15 @@ fn is_running(process: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
+/// Becomes the program that is named; whoever runs the tests may have them ignore hang-ups, as `nohup` does.
+const HEARS_HANG_UPS: &str =
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])";
+
 /// Starts a run, and waits until the script is at work; with its number.
 fn at_work(place: &Place) -> (Child, String) {
-    let mut child = place.dry_run(program(), &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut hearing = Command::new("python3");
+    hearing.args(["-c", HEARS_HANG_UPS]).arg(program().get_program());
+    let mut child = place.dry_run(hearing, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let process = lines.find_map(|line| line.strip_prefix("READY ").map(str::to_owned)).expect("it gets there");
     // What it says later has to go somewhere.
@@ -227,6 +233,7 @@ fn children(process: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+#[expect(clippy::print_stderr, reason = "says why nothing was tested")]
 fn torch_a_full_temporary_directory_is_named_as_the_cause() {
     let fill = "
 try:
