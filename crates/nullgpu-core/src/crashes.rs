@@ -16,8 +16,8 @@ static THEN: OnceLock<WhenCrashed> = OnceLock::new();
 
 /// The signals of a process that has gone wrong, `SIGILL`, `SIGABRT`, `SIGBUS`, `SIGFPE` and `SIGSEGV` of Linux on x86-64.
 const SIGNALS: [c_int; 5] = [4, 6, 7, 8, 11];
-/// After so many seconds a process that hangs over its own end is ended.
-const PATIENCE_SECONDS: u32 = 20;
+/// After so many seconds a process that hangs over its own end is ended. On a busy machine a snapshot takes twenty.
+const PATIENCE_SECONDS: u32 = 60;
 
 unsafe extern "C" {
     fn signal(number: c_int, handler: usize) -> usize;

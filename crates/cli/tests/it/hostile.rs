@@ -59,10 +59,7 @@ fn without_memory_it_says_so_and_does_not_abort() {
             std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    for (name, why) in [
-        ("seventy", "is damaged"),
-        ("entries", "takes more memory than there is"),
-    ] {
+    for (name, why) in [("seventy", "is damaged"), ("entries", "takes more memory than there is")] {
         let (code, said) = limited(name);
         assert_eq!(code, Some(2), "{name}: {said}");
         assert!(said.starts_with(&format!("error: `{name}` {why}\n")), "{name}: {said}");
