@@ -34,9 +34,9 @@ fn a_small_report_reads_like_this() {
         Still alive while the next iteration makes the same again: 954.00 MiB at capture.py:133 linear_forward; 190.73 MiB at capture.py:132 linear_forward; freed at the iteration's end, the peak would be 3.01 GiB.
         → `del` these results at the end of the loop's body, or make them inside a function
       - info, device 0 [saves about 1.40 GiB]: 1.86 GiB of the peak is weights
-        45 % of the peak; in 8 bits a number, they would be about 477.05 MiB, as they are float32.
+        45 % of the peak; in 8 bits a number, they would take about 477.05 MiB.
         → load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)
-      - info, device 0: the peak is 1.90 GiB fixed, and 2.24 GiB that grows with the batch at most
+      - info, device 0: at most 2.24 GiB of the peak grows with the batch; 1.90 GiB does not
         Parameters, their gradients, optimizer state and workspaces stay what they are; inputs, activations and temporaries may grow with the batch.
         → a batch twice as large needs at most 2.24 GiB more; `highwater diff` of recordings of two batch sizes fits a line
 
