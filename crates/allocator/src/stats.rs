@@ -14,7 +14,7 @@ pub struct Stat<Level = u64> {
 }
 
 /// A metric as it changes: `freed` follows from the others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Running {
     current: u64,
     peak: u64,
@@ -41,7 +41,7 @@ impl Running {
 }
 
 /// What is counted by the `max_split_size` of the moment: where that changes during a run, less can come than goes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Oversize(Stat<i64>);
 
 impl Oversize {
@@ -58,7 +58,7 @@ impl Oversize {
 }
 
 /// A metric of both pools and of each: the default pools, with the private pools of the same kind.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metric {
     all: Running,
     small: Running,
@@ -109,7 +109,7 @@ impl Metric {
 ///
 /// # Source
 /// `spec/caching-allocator.md` section 18.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Blocks handed out and not freed by their owners.
     pub allocation: Metric,

@@ -12,6 +12,8 @@ pub mod documents;
 mod error;
 mod export;
 mod frames;
+#[doc(hidden)]
+pub mod fuzzing;
 mod input;
 mod moment;
 mod output;

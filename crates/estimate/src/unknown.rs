@@ -45,7 +45,7 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
         if is_training { per_token.saturating_mul(tokens) } else { per_token.saturating_mul(tokens) / layers.max(1) };
     let logits = known.vocab.unwrap_or(32_000).saturating_mul(tokens).saturating_mul(if is_training { 14 } else { 6 });
     let (state, intermediates) = optimizer_copies(setup.optimizer);
-    let of = |hundredths: u64| if is_training { weights / 100 * hundredths } else { 0 };
+    let of = |hundredths: u64| if is_training { (weights / 100).saturating_mul(hundredths) } else { 0 };
     let (state, intermediates) = (of(state), of(intermediates));
     let gradients = if is_training { weights } else { 0 };
     let backward = weights.saturating_add(state).saturating_add(activations).saturating_add(logits);

@@ -60,7 +60,7 @@ fn host(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Whether a host is this machine, by a name that nobody else can give to another one, on our port.
-fn is_own(host: &str, port: u16) -> bool {
+pub(crate) fn is_own(host: &str, port: u16) -> bool {
     let Some((name, named_port)) = host.rsplit_once(':') else { return false };
     matches!(name, "127.0.0.1" | "localhost") && named_port.parse() == Ok(port)
 }

@@ -184,6 +184,18 @@ fn follow(
     Ok(())
 }
 
+/// A sample as each of the outputs has it, one after the other: for [`crate::fuzzing`].
+///
+/// # Errors
+/// None: a vector takes all bytes.
+pub(crate) fn printed(sample: &Sample) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    table::write(&mut out, sample, Some(80))?;
+    csv::write(&mut out, sample)?;
+    out.extend(prometheus::metrics(sample).into_bytes());
+    Ok(out)
+}
+
 /// The driver in a line.
 pub(crate) fn driver_line(sample: &Sample) -> String {
     table::driver(sample)

@@ -1,0 +1,14 @@
+//! The requests that the viewer's server reads itself; HTTP is read by hyper.
+
+/// A host, a query and a range, a line each, are taken or refused as the asker's mistake, and no other host is our own.
+pub fn viewer(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let mut lines = text.splitn(3, '\n').map(str::trim_end);
+    let mut line = || lines.next().unwrap_or_default();
+    let (host, query, range) = (line(), line(), line());
+    let [of_host, of_query, of_range] = highwater_viewer::read_request(host, query, range);
+    assert!(of_host.is_some() || ["127.0.0.1", "localhost"].iter().any(|name| host.starts_with(name)));
+    for status in [of_query, of_range].into_iter().flatten() {
+        assert!((400..500).contains(&status), "refused with {status}");
+    }
+}
