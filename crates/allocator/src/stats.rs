@@ -7,7 +7,7 @@ pub struct Stat<Level = u64> {
     pub current: Level,
     /// The largest since the last [`Statistics::reset_peak`].
     pub peak: Level,
-    /// The sum of all increases.
+    /// The sum of all increases, as far as 64 bits count.
     pub allocated: u64,
     /// The sum of all decreases.
     pub freed: u64,
@@ -25,7 +25,8 @@ impl Running {
     #[inline]
     fn increase(&mut self, amount: u64) {
         self.current += amount;
-        self.allocated += amount;
+        // A program that asks for a pebibyte again and again gets further than 64 bits count.
+        self.allocated = self.allocated.saturating_add(amount);
         self.peak = self.peak.max(self.current);
     }
 
@@ -36,7 +37,7 @@ impl Running {
 
     fn stat(self) -> Stat {
         let Self { current, peak, allocated } = self;
-        Stat { current, peak, allocated, freed: allocated - current }
+        Stat { current, peak, allocated, freed: allocated.saturating_sub(current) }
     }
 }
 
