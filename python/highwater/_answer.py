@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import json
 import os
 import pickle
-import shutil
+import selectors
 import socket
 import stat
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from highwater import _torch
 from highwater._notice import notice
@@ -34,8 +36,16 @@ VARIABLE = "HIGHWATER_ANSWER"
 
 LINE_BYTES = 4096
 
+PIECE_BYTES = 64 * 1024
+
 PATIENCE_SECS = 2.0
-"""For a watcher to say what it wants, and from piece to piece of what it gets."""
+"""For a watcher to say all that it wants, and for each piece of what it gets."""
+
+WAITING = 128
+"""Watchers that may be about to ask."""
+
+SENT_AT_ONCE = 4
+"""Snapshots that are on their way at the same time: each has a file on disk."""
 
 LOOK_SECS = 0.02
 """From look to look for the context, which is there soon after CUDA is first used."""
@@ -69,7 +79,10 @@ def begin() -> None:
         try:
             _answerer = Answerer(directory())
         except OSError as error:
-            notice(f"`highwater top` cannot look into this process: {error}")
+            notice(
+                f"`highwater top` cannot look into this process: {error}; name a directory of your own in HIGHWATER_RUN_DIR, "
+                "for both"
+            )
 
 
 def end() -> None:
@@ -99,6 +112,15 @@ def watchable() -> Iterator[None]:
         end()
 
 
+@dataclasses.dataclass(eq=False)
+class Asker:
+    """A watcher that has not said yet what it wants, or not all of it."""
+
+    connection: socket.socket
+    until: float
+    line: bytes = b""
+
+
 class Answerer:
     """A socket and the thread that listens on it. Raises ``OSError`` if the socket cannot be made safely."""
 
@@ -112,10 +134,13 @@ class Answerer:
         try:
             self._socket.bind(os.fspath(self.path))
             os.chmod(self.path, 0o600)
-            self._socket.listen(4)
+            self._socket.listen(WAITING)
         except OSError:
             self._socket.close()
             raise
+        self._askers: list[Asker] = []
+        self._selector = selectors.DefaultSelector()
+        self._sending = threading.BoundedSemaphore(SENT_AT_ONCE)
         self._thread = threading.Thread(target=self._listen, name="highwater-answer", daemon=True)
         self._thread.start()
 
@@ -127,12 +152,19 @@ class Answerer:
             self._socket.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=PATIENCE_SECS)
-        self._socket.close()
+        self._let_go()
         self._remove()
 
     def abandon(self) -> None:
         """Lets go in a forked child: thread and file are the parent's."""
         self._is_open = False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for asker in self._askers:
+            asker.connection.close()
+        self._askers = []
+        self._selector.close()
         self._socket.close()
 
     def _remove(self) -> None:
@@ -140,38 +172,86 @@ class Answerer:
             os.unlink(self.path)
 
     def _listen(self) -> None:
-        while self._is_open:
-            self._socket.settimeout(LOOK_SECS if self._contexts.look() else None)
-            try:
-                connection, _ = self._socket.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            with connection:
-                # A watcher that goes away is none of the program's business, whatever else goes wrong.
-                with contextlib.suppress(Exception):
-                    self._serve(connection)
+        # It may be closed at any moment.
+        with contextlib.suppress(OSError, ValueError):
+            self._selector.register(self._socket, selectors.EVENT_READ)
+            while self._is_open:
+                for key, _ in self._selector.select(self._pause()):
+                    # A watcher that goes away is none of the program's business, whatever else goes wrong.
+                    with contextlib.suppress(Exception):
+                        if key.fileobj is self._socket:
+                            self._take_in()
+                        else:
+                            self._hear(key.data)
+                now = time.monotonic()
+                for asker in [asker for asker in self._askers if asker.until < now]:
+                    self._dismiss(asker)
 
-    def _serve(self, connection: socket.socket) -> None:
-        if peer_of(connection) != os.getuid():
+    def _pause(self) -> float | None:
+        """Until there is something to do without being asked."""
+        pauses = [LOOK_SECS] if self._contexts.look() else []
+        pauses += [max(asker.until - time.monotonic(), 0) for asker in self._askers]
+        return min(pauses, default=None)
+
+    def _take_in(self) -> None:
+        """Lets a watcher ask. Where too many are about to, the one that has not done so for longest goes."""
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            # Closed; or the program has no descriptor left, and may have one soon.
+            if self._is_open:
+                time.sleep(LOOK_SECS)
             return
-        connection.settimeout(PATIENCE_SECS)
-        with connection.makefile("rwb") as stream:
-            try:
-                asked = json.loads(stream.readline(LINE_BYTES))
-                answer = ANSWERS[asked["ask"]]
-                watcher = str(asked.get("watcher", "?"))[:64]
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                say(stream, {"error": 'expected `{"ask": "memory"}` or `{"ask": "snapshot"}`'})
-                return
-            try:
-                answer(self, stream, watcher)
-            except Exception as error:
-                say(stream, {"error": f"{type(error).__name__}: {error}"[:500]})
+        if peer_of(connection) != os.getuid():
+            connection.close()
+            return
+        if len(self._askers) >= WAITING:
+            self._dismiss(self._askers[0])
+        connection.setblocking(False)
+        asker = Asker(connection, time.monotonic() + PATIENCE_SECS)
+        self._askers.append(asker)
+        self._selector.register(connection, selectors.EVENT_READ, asker)
 
-    def _memory(self, stream: Any, watcher: str) -> None:
-        say(stream, {"devices": [self._device(number, watcher) for number in devices()]})
+    def _hear(self, asker: Asker) -> None:
+        """Takes what a watcher says, and answers where that is all."""
+        try:
+            piece = asker.connection.recv(LINE_BYTES - len(asker.line))
+        except OSError:
+            self._dismiss(asker)
+            return
+        asker.line += piece
+        if piece and b"\n" not in piece and len(asker.line) < LINE_BYTES:
+            return
+        self._forget(asker)
+        with contextlib.ExitStack() as own:
+            own.enter_context(asker.connection).settimeout(PATIENCE_SECS)
+            self._serve(asker, own)
+
+    def _dismiss(self, asker: Asker) -> None:
+        self._forget(asker)
+        asker.connection.close()
+
+    def _forget(self, asker: Asker) -> None:
+        self._askers.remove(asker)
+        self._selector.unregister(asker.connection)
+
+    def _serve(self, asker: Asker, own: contextlib.ExitStack) -> None:
+        """Answers a watcher. What takes long takes ``own``, which closes the connection, along."""
+        connection = asker.connection
+        try:
+            asked = json.loads(asker.line.partition(b"\n")[0])
+            answer = ANSWERS[asked["ask"]]
+            watcher = str(asked.get("watcher", "?"))[:64]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            say(connection, {"error": 'expected `{"ask": "memory"}` or `{"ask": "snapshot"}`'})
+            return
+        try:
+            answer(self, connection, own, watcher)
+        except Exception as error:
+            say(connection, {"error": f"{type(error).__name__}: {error}"[:500]})
+
+    def _memory(self, connection: socket.socket, own: contextlib.ExitStack, watcher: str) -> None:
+        say(connection, {"devices": [self._device(number, watcher) for number in devices()]})
 
     def _device(self, number: int, watcher: str) -> dict[str, Any]:
         stats = _peaks.look(f"top {watcher}", number)
@@ -189,31 +269,41 @@ class Answerer:
             "ooms": stats.get("num_ooms", 0),
         }
 
-    def _snapshot(self, stream: Any, watcher: str) -> None:
+    def _snapshot(self, connection: socket.socket, own: contextlib.ExitStack, watcher: str) -> None:
         from highwater._record import _put_names
 
+        if not self._sending.acquire(blocking=False):
+            say(connection, {"error": f"{SENT_AT_ONCE} snapshots are on their way already: ask again when they are there"})
+            return
+        own.callback(self._sending.release)
         snapshot = _torch.snapshot()
         _put_names(snapshot)
         # In a file first: the program's memory is not for holding it twice, and its length is known then.
-        with tempfile.TemporaryFile() as file:
-            pickle.dump(snapshot, file, protocol=4)
-            size = file.tell()
-            file.seek(0)
-            say(stream, {"bytes": size})
-            shutil.copyfileobj(file, stream)
-            stream.flush()
+        file = own.enter_context(tempfile.TemporaryFile())
+        pickle.dump(snapshot, file, protocol=4)
+        # Whoever reads slowly keeps no other watcher waiting.
+        threading.Thread(target=send, args=(connection, file, own.pop_all()), name="highwater-snapshot", daemon=True).start()
 
 
-ANSWERS: dict[str, Callable[[Answerer, Any, str], None]] = {
+ANSWERS: dict[str, Callable[[Answerer, socket.socket, contextlib.ExitStack, str], None]] = {
     "memory": Answerer._memory,
     "snapshot": Answerer._snapshot,
 }
 
 
-def say(stream: Any, answer: dict[str, Any]) -> None:
+def say(connection: socket.socket, answer: dict[str, Any]) -> None:
     """Writes a line."""
-    stream.write(json.dumps({"version": VERSION, **answer}).encode() + b"\n")
-    stream.flush()
+    connection.sendall(json.dumps({"version": VERSION, **answer}).encode() + b"\n")
+
+
+def send(connection: socket.socket, file: IO[bytes], own: contextlib.ExitStack) -> None:
+    """Sends a snapshot after its length, and closes what ``own`` has."""
+    with contextlib.suppress(Exception), own:
+        size = file.tell()
+        file.seek(0)
+        say(connection, {"bytes": size})
+        while piece := file.read(PIECE_BYTES):
+            connection.sendall(piece)
 
 
 def make_private(folder: Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-import webbrowser
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -66,7 +64,8 @@ class Viewer:
 def serve(snapshot: Snapshot, *, block: bool | None, open_browser: bool) -> Viewer:
     """Serves a snapshot."""
     path, made = (snapshot._path, None) if snapshot._path is not None else (_written(snapshot),) * 2
-    command = [sys.executable, "-m", "highwater", "view", "--no-open", str(path)]
+    # It opens the browser itself: what is given to a browser here, every user of the machine could list, token and all.
+    command = [sys.executable, "-m", "highwater", "view", *([] if open_browser else ["--no-open"]), "--", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     first = process.stdout.readline() if process.stdout is not None else ""
     address = first.rpartition(" at ")[2].strip()
@@ -75,9 +74,6 @@ def serve(snapshot: Snapshot, *, block: bool | None, open_browser: bool) -> View
         process.wait()
         raise SnapshotError("the viewer could not be started", hint="what it printed says why")
     viewer = Viewer(process, address, made)
-    if open_browser:
-        with contextlib.suppress(webbrowser.Error):
-            webbrowser.open(address)
     if block if block is not None else not _is_interactive():
         print(f"Viewing {snapshot.name} at {address}\nCtrl-C ends it", flush=True)
         viewer.wait()

@@ -7,7 +7,7 @@ import errno
 import gzip
 import os
 import pickle
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,23 +42,16 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
     So a reader never sees half of it, and an interruption, of whatever kind, leaves what was there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    number, made = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    # The system keeps from others what the umask says, as for any file that `open` makes. Nothing that lies there is followed.
+    number = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(number, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        # As a file that `open` makes: readable to whom the umask lets.
-        os.chmod(made, 0o666 & ~_umask())
         os.replace(made, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(made)
         raise
-
-
-def _umask() -> int:
-    """What is kept from others; it can only be asked for by being set."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

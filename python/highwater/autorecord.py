@@ -1,28 +1,23 @@
 """Recording without a change of code.
 
 ``highwater run train.py …`` and ``python -m highwater.autorecord train.py …`` run a script and record it. With
-``HIGHWATER_RECORD=run.pickle`` in the environment, every Python program that uses CUDA records itself.
+``HIGHWATER_RECORD=run.pickle`` in the environment, every Python program that uses CUDA records itself; the module
+``highwater_autorecord``, beside this package, then waits for torch, and calls :func:`start`.
 """
 
 from __future__ import annotations
 
 import argparse
 import atexit
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import multiprocessing
 import os
 import runpy
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from highwater._record import Recorder
-
-VARIABLE = "HIGHWATER_RECORD"
 
 WITH_VALUE = ("--record", "--max-entries", "--stacks")
 """Options whose value is a word of its own."""
@@ -82,17 +77,6 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def from_environment() -> None:
-    """Records this process as soon as it imports torch. The file `highwater_autorecord.pth` calls this at start-up."""
-    target = os.environ.get(VARIABLE, "")
-    if not target:
-        return
-    if "torch" in sys.modules:
-        start(target)
-    else:
-        sys.meta_path.insert(0, _WhenTorchIsImported(target))
-
-
 def start(target: str, *, max_entries: int | None = None, stacks: Literal["python", "all"] | None = "python") -> None:
     """Records from now on to the end of the process."""
     global _recorder
@@ -122,47 +106,6 @@ def _stop() -> None:
         # What ended the program decides which state is kept.
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         _recorder._stop(error)
-
-
-class _WhenTorchIsImported(importlib.abc.MetaPathFinder):
-    """Waits for the import of torch, lets it happen, and starts the recording."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._looking = False
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch" or self._looking:
-            return None
-        # It stays after this: a program may only look whether there is a torch, and import it later.
-        self._looking = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._looking = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader, self._target)
-        return spec
-
-
-class _Then(importlib.abc.Loader):
-    """Loads as another loader does, and starts the recording."""
-
-    def __init__(self, loader: importlib.abc.Loader, target: str) -> None:
-        self._loader = loader
-        self._target = target
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        start(self._target)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._loader, name)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,8 @@ def test_a_directory_that_is_open_to_others_is_not_used(
 ) -> None:
     spoil(folder)
     with highwater.watchable():
-        assert "is not this user's own, or is open to others" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "is not this user's own, or is open to others" in said and "HIGHWATER_RUN_DIR" in said
         assert _answer._answerer is None
 
 

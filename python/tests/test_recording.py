@@ -7,9 +7,11 @@ import gc
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import types
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +266,17 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
 
     _write.write_atomically(path, whole)
     assert path.read_bytes() == b"new"
-    assert path.stat().st_mode & 0o777 == 0o666 & ~_write._umask()
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_no_other_threads_file_is_closed_to_others_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(mask: int) -> int:
+        raise AssertionError("the umask is the whole process's")
+
+    monkeypatch.setattr(os, "umask", asked)
+    _write.write_atomically(tmp_path / "run.pickle", lambda file: None)
 
 
 def test_a_path_that_cannot_be_written_ends_nothing(
@@ -502,7 +514,7 @@ def test_bad_usage_has_status_two(elsewhere: Path, words: list[str]) -> None:
 
 
 AT_START = (
-    "from highwater import autorecord; autorecord.from_environment(); "
+    "import highwater_autorecord; highwater_autorecord.from_environment(); "
     "import runpy; runpy.run_path('train.py')"
 )
 
@@ -512,7 +524,7 @@ def test_the_environment_records_what_imports_torch(elsewhere: Path, monkeypatch
     done = _run("-c", AT_START)
     assert done.stdout.endswith("True\n"), done.stderr
     assert (elsewhere / "env.pickle").exists()
-    done = _run("-c", "from highwater import autorecord; autorecord.from_environment()")
+    done = _run("-c", "import highwater_autorecord; highwater_autorecord.from_environment()")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -529,8 +541,30 @@ def test_without_the_variable_nothing_happens(elsewhere: Path, monkeypatch: pyte
     assert "False" in _run("-c", AT_START).stdout
 
 
+START_FILE = Path(__file__).parents[1] / "highwater_autorecord.pth"
+
+
+@pytest.mark.parametrize(("target", "finders", "imported"), [("env.pickle", "1", "True"), ("", "0", "False")])
+def test_a_virtual_environment_waits_once_and_imports_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, finders: str, imported: str
+) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    for path in [START_FILE, START_FILE.with_suffix(".py")]:
+        shutil.copy(path, packages)
+    monkeypatch.setenv("HIGHWATER_RECORD", target)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    looks = (
+        "import sys; waiting = [one for one in sys.meta_path if type(one).__name__ == 'WhenTorchIsImported']; "
+        "print(len(waiting), 'highwater_autorecord' in sys.modules, "
+        "{'highwater', 'importlib.util', 'multiprocessing', 'argparse'} & set(sys.modules))"
+    )
+    done = subprocess.run([tmp_path / "venv/bin/python", "-c", looks], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{finders} {imported} set()\n", "")
+
+
 def test_the_start_file_is_quiet_and_does_its_work() -> None:
-    text = (Path(__file__).parents[1] / "highwater_autorecord.pth").read_text()
+    text = START_FILE.read_text()
     assert text.count("\n") == 1 and text.startswith("import ")
     names: dict[str, Any] = {}
     exec(text, names)

@@ -1,9 +1,10 @@
 //! What a run of the recorded settings holds over time is what the recording says.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use highwater_analysis::analyse;
-use highwater_analysis::view::answer::{Question, Replayed, busiest};
+use highwater_analysis::view::answer::{Progress, Question, Replayed, busiest};
 use highwater_analysis::whatif::Memory;
 use highwater_snapshot::Snapshot;
 
@@ -40,6 +41,29 @@ fn the_recorded_settings_hold_what_was_recorded_at_every_entry() {
         compared += 1;
     }
     assert!(compared >= 12, "only {compared}");
+}
+
+#[test]
+fn a_question_that_is_stopped_begins_no_further_run() {
+    /// Stopped when it has been asked so often.
+    struct After(AtomicUsize);
+    impl Progress for After {
+        fn is_stopped(&self) -> bool {
+            self.0.fetch_sub(1, Ordering::Relaxed) == 0
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings/linear_forward.pickle.gz");
+    let snapshot = Snapshot::open(path).expect("the recording reads");
+    let analysis = analyse(&snapshot);
+    let device = busiest(&analysis, None).expect("a device");
+    let replayed = Replayed::new(&analysis, device, None);
+    let memories = (1..=8).map(|gib| (Memory::Limit(gib << 30), None)).collect();
+    let question = Question { memories, ..Question::default() };
+    assert_eq!(replayed.answer(&analysis, device, &question, &()).runs.len(), 8);
+    assert_eq!(replayed.answer(&analysis, device, &question, &After(AtomicUsize::new(3))).runs.len(), 3);
+    // The whole answer: after the run as recorded, no row of the table.
+    let begun = replayed.answer(&analysis, device, &Question::default(), &After(AtomicUsize::new(1)));
+    assert_eq!((begun.runs.len(), begun.fit.len()), (1, 0));
 }
 
 #[test]

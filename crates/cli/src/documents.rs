@@ -16,6 +16,7 @@ use crate::commands::explain;
 use crate::commands::simulate::what_if::Asked;
 use crate::error::Problem;
 use crate::moment::Moment;
+use crate::printable::Lines;
 use crate::report;
 use crate::units::parse_size;
 
@@ -188,9 +189,9 @@ pub fn json(document: &impl Serialize) -> String {
     serde_json::to_string(document).expect("it is JSON")
 }
 
-fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+fn text(write: impl FnOnce(&mut Lines<&mut Vec<u8>>) -> std::io::Result<()>) -> String {
     let mut out = Vec::new();
     // Writing to memory does not fail, and what is written is text.
-    write(&mut out).expect("memory takes it");
+    write(&mut Lines(&mut out)).expect("memory takes it");
     String::from_utf8_lossy(&out).into_owned()
 }

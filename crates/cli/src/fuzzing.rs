@@ -13,7 +13,7 @@ pub fn read_budgets(text: Vec<u8>) -> Result<(), Problem> {
     check::budgets::read_budgets(text)
 }
 
-/// Everything that `highwater top` prints of a sample: the table, the rows of CSV and the metrics of Prometheus.
-pub fn printed(sample: &Sample) -> Vec<u8> {
+/// Everything that `highwater top` says of a sample: the table with the rows of CSV, and the metrics of Prometheus.
+pub fn printed(sample: &Sample) -> (Vec<u8>, String) {
     top::printed(sample).expect("a vector takes all bytes")
 }

@@ -7,7 +7,9 @@
 //! of its commands for a snapshot that is read already.
 
 mod args;
+mod browser;
 mod commands;
+mod csv;
 pub mod documents;
 mod error;
 mod export;
@@ -15,6 +17,7 @@ mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
+mod markdown;
 mod moment;
 mod output;
 mod printable;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::error::Problem;
+use crate::printable::{Lines, printable};
 use crate::units;
 
 /// What a command writes to.
@@ -76,7 +77,7 @@ pub(crate) fn write_to(
     }
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read `{}` again", path.display()))?.len();
     // The file is written; that nobody can be told is no failure.
-    let _ = writeln!(io::stderr(), "wrote {} ({})", path.display(), units::size(bytes));
+    let _ = note(&format!("wrote {} ({})", path.display(), units::size(bytes)));
     Ok(())
 }
 
@@ -99,12 +100,21 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyh
     write(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
+/// Lets `write` write lines for people to standard output: no control character but their ends gets there, whoever's text
+/// it is in.
+///
+/// # Errors
+/// As [`to_stdout`].
+pub(crate) fn text_to_stdout(write: impl FnOnce(&mut Lines<&mut Sink>) -> io::Result<()>) -> anyhow::Result<()> {
+    to_stdout(|out| write(&mut Lines(out)))
+}
+
 /// Says something that is not data.
 ///
 /// # Errors
 /// Those of standard error.
 pub(crate) fn note(text: &str) -> io::Result<()> {
-    writeln!(io::stderr(), "{text}")
+    writeln!(io::stderr(), "{}", printable(text))
 }
 
 /// Writes a JSON document and ends the line.

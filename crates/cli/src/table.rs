@@ -8,7 +8,8 @@
 
 use std::io::{self, Write};
 
-use crate::report::escaped;
+use crate::markdown::{Place, markdown};
+use crate::printable::Printable;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Blanks between two columns.
@@ -29,16 +30,14 @@ pub(crate) enum Align {
 /// The cells of a row, and whole lines that stand below it.
 #[derive(Debug, Default)]
 struct Row {
-    cells: Vec<String>,
-    below: Vec<String>,
+    cells: Vec<Printable>,
+    below: Vec<Printable>,
 }
 
 /// A table in the making: columns first, then rows of as many cells.
-///
-/// Cells are printed as they are: text from a file goes through [`printable`](crate::printable::printable) before.
 #[derive(Debug)]
 pub(crate) struct Table {
-    columns: Vec<(String, Align)>,
+    columns: Vec<(Printable, Align)>,
     rows: Vec<Row>,
     indent: usize,
     has_header: bool,
@@ -50,7 +49,7 @@ impl Table {
     pub(crate) fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
         Self {
             has_header: columns.iter().any(|(title, _)| !title.is_empty()),
-            columns: columns.map(|(title, align)| (title.to_owned(), align)).into(),
+            columns: columns.map(|(title, align)| (title.into(), align)).into(),
             rows: Vec::new(),
             indent: 0,
             is_wrapped: false,
@@ -68,15 +67,15 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn row<const N: usize>(&mut self, cells: [impl Into<Printable>; N]) {
         assert_eq!(N, self.columns.len(), "a cell for each column");
-        self.rows.push(Row { cells: cells.into(), below: Vec::new() });
+        self.rows.push(Row { cells: cells.map(Into::into).into(), below: Vec::new() });
     }
 
     /// Adds a line below the last row, outside the columns.
-    pub(crate) fn below(&mut self, line: String) {
+    pub(crate) fn below(&mut self, line: impl Into<Printable>) {
         let row = self.rows.last_mut().expect("a row comes before what stands below it");
-        row.below.push(line);
+        row.below.push(line.into());
     }
 
     /// Writes the table; if a line would be longer than `width`, the last column's cells are cut in the middle.
@@ -86,11 +85,12 @@ impl Table {
     pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
         let widths = self.widths(width);
         if self.has_header {
-            let titles: Vec<_> = self.columns.iter().map(|(title, _)| title.clone()).collect();
+            let titles: Vec<&str> = self.columns.iter().map(|(title, _)| &**title).collect();
             self.write_row(out, &titles, &widths)?;
         }
         for row in &self.rows {
-            self.write_lines(out, &row.cells, &widths)?;
+            let cells: Vec<&str> = row.cells.iter().map(|cell| &**cell).collect();
+            self.write_lines(out, &cells, &widths)?;
             row.below.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", "", indent = self.indent))?;
         }
         Ok(())
@@ -102,15 +102,15 @@ impl Table {
     /// Those of `out`.
     pub(crate) fn write_markdown(&self, out: &mut impl Write) -> io::Result<()> {
         let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
-        writeln!(out, "{}", line(self.columns.iter().map(|(title, _)| title.clone()).collect()))?;
+        writeln!(out, "{}", line(self.columns.iter().map(|(title, _)| markdown(title, Place::Cell)).collect()))?;
         let rule = |align: &Align| if *align == Align::Right { "---:" } else { "---" }.to_owned();
         writeln!(out, "{}", line(self.columns.iter().map(|(_, align)| rule(align)).collect()))?;
         for row in &self.rows {
-            writeln!(out, "{}", line(row.cells.iter().map(|cell| escaped(cell)).collect()))?;
+            writeln!(out, "{}", line(row.cells.iter().map(|cell| markdown(cell, Place::Cell)).collect()))?;
         }
         writeln!(out)?;
         for below in self.rows.iter().flat_map(|row| &row.below) {
-            writeln!(out, "{}\n", escaped(below))?;
+            writeln!(out, "{}\n", markdown(below, Place::Paragraph))?;
         }
         Ok(())
     }
@@ -131,19 +131,19 @@ impl Table {
     }
 
     /// Writes a row, over several lines if the table is wrapped and the last cell is too wide.
-    fn write_lines(&self, out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
+    fn write_lines(&self, out: &mut impl Write, cells: &[&str], widths: &[usize]) -> io::Result<()> {
         let (Some((last, others)), Some(&width), true) = (cells.split_last(), widths.last(), self.is_wrapped) else {
             return self.write_row(out, cells, widths);
         };
         let mut others = others.to_vec();
         for line in broken(last, width) {
-            self.write_row(out, &[&others[..], &[line]].concat(), widths)?;
-            others.iter_mut().for_each(String::clear);
+            self.write_row(out, &[&others[..], &[line.as_str()]].concat(), widths)?;
+            others.fill("");
         }
         Ok(())
     }
 
-    fn write_row(&self, out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
+    fn write_row(&self, out: &mut impl Write, cells: &[&str], widths: &[usize]) -> io::Result<()> {
         let mut line = " ".repeat(self.indent);
         for ((cell, &width), &(_, align)) in cells.iter().zip(widths).zip(&self.columns) {
             let cell = shorten(cell, width);

@@ -35,11 +35,19 @@ pub fn hwlog(bytes: &[u8]) {
     let mut samples = Vec::new();
     while let Ok(Some(sample)) = reader.next_sample() {
         writer.add(&sample).expect("a vector takes all bytes");
-        highwater_cli::fuzzing::printed(&sample);
+        check_printed(&sample);
         samples.push(sample);
     }
     let mut reader = Reader::new(written.as_slice()).expect("a written log is readable");
     let again: Vec<Sample> =
         std::iter::from_fn(|| reader.next_sample().expect("a written sample is readable")).collect();
     assert_eq!(again, samples);
+}
+
+/// A sample is printed in every form, and no control character reaches a terminal.
+pub(crate) fn check_printed(sample: &Sample) {
+    let (text, _metrics) = highwater_cli::fuzzing::printed(sample);
+    let text = String::from_utf8(text).expect("a table is text");
+    let unsafe_char = text.chars().find(|&c| c.is_control() && c != '\n');
+    assert_eq!(unsafe_char, None, "{text:?}");
 }

@@ -3,6 +3,8 @@
 use highwater_monitor::recorder::Answer;
 use highwater_monitor::{GpuSample, ProcessKind, ProcessSample, Sample, split};
 
+use crate::logs::check_printed;
+
 /// An answer is read or refused; what it says of memory is split, and printed in every form.
 pub fn recorder(bytes: &[u8]) {
     let Ok(answer) = Answer::read(1, bytes) else { return };
@@ -16,5 +18,5 @@ pub fn recorder(bytes: &[u8]) {
         torch_note: None,
     });
     let gpu = GpuSample { processes: processes.collect(), ..GpuSample::default() };
-    highwater_cli::fuzzing::printed(&Sample { gpus: vec![gpu], ..Sample::default() });
+    check_printed(&Sample { gpus: vec![gpu], ..Sample::default() });
 }

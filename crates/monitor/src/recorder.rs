@@ -106,13 +106,18 @@ mod unix {
     use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
     use std::os::unix::net::UnixStream;
     use std::path::{Path, PathBuf};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
+
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
     use super::{Answer, AskError, PATIENCE, SNAPSHOT_PATIENCE, VERSION, garbled};
     use crate::sample::TorchDevice;
 
     /// Bytes of a line at most: a hundred devices are 40 KiB.
-    const LINE_BYTES: u64 = 256 << 10;
+    const LINE_BYTES: usize = 256 << 10;
+
+    /// From one attempt to be taken in to the next.
+    const CONNECT_BREAK: Duration = Duration::from_millis(5);
 
     /// Where the sockets of this user's processes are: `$HIGHWATER_RUN_DIR`, `$XDG_RUNTIME_DIR/highwater`, else
     /// `/tmp/highwater-UID`.
@@ -138,7 +143,7 @@ mod unix {
     /// It does not answer, within [`PATIENCE`], or not so that it can be understood.
     pub fn memory(pid: u32) -> Result<Vec<TorchDevice>, AskError> {
         let mut stream = connect(pid, PATIENCE)?;
-        Ok(ask(&mut stream, pid, "memory")?.devices)
+        Ok(ask(&mut stream, pid, "memory", PATIENCE)?.devices)
     }
 
     /// Asks a process for a snapshot, which goes to `out` as it comes; says how many bytes that were.
@@ -147,7 +152,7 @@ mod unix {
     /// It does not answer, or `out` cannot be written.
     pub fn snapshot(pid: u32, out: &mut impl Write) -> Result<u64, AskError> {
         let mut stream = connect(pid, SNAPSHOT_PATIENCE)?;
-        let expected = ask(&mut stream, pid, "snapshot")?.bytes;
+        let expected = ask(&mut stream, pid, "snapshot", SNAPSHOT_PATIENCE)?.bytes;
         let expected = expected.ok_or_else(|| garbled(pid, "it does not say how long the snapshot is"))?;
         let copied = io::copy(&mut stream.take(expected), out).map_err(|cause| AskError::Io { pid, cause })?;
         if copied < expected {
@@ -165,7 +170,7 @@ mod unix {
             return Err(AskError::NotOwn { path: directory });
         }
         let io = |cause| AskError::Io { pid, cause };
-        let stream = UnixStream::connect(socket(&directory, pid)).map_err(|cause| match cause.kind() {
+        let stream = connected(&socket(&directory, pid), patience).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NoSocket { pid },
             _ => io(cause),
         })?;
@@ -175,6 +180,48 @@ mod unix {
         stream.set_read_timeout(Some(patience)).map_err(io)?;
         stream.set_write_timeout(Some(patience)).map_err(io)?;
         Ok(BufReader::new(stream))
+    }
+
+    /// Connects within a time. A process that is stopped takes no one in: once those that wait fill its queue, a call that may
+    /// wait for a place there would wait for as long as it is stopped.
+    fn connected(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+        let until = Instant::now() + patience;
+        let address = SocketAddrUnix::new(path)?;
+        let stream = UnixStream::from(rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?);
+        stream.set_nonblocking(true)?;
+        loop {
+            match rustix::net::connect(&stream, &address) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::AGAIN) if Instant::now() < until => std::thread::sleep(CONNECT_BREAK),
+                Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+
+    /// Reads a line within a time, however many pieces it comes in.
+    fn line_within(stream: &mut BufReader<UnixStream>, patience: Duration) -> io::Result<Vec<u8>> {
+        let until = Instant::now() + patience;
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.get_ref().set_read_timeout(Some(rest))?;
+            let piece = stream.fill_buf()?;
+            if piece.is_empty() {
+                break;
+            }
+            let piece = &piece[..piece.len().min(LINE_BYTES - line.len())];
+            let taken = piece.iter().position(|&byte| byte == b'\n').map_or(piece.len(), |end| end + 1);
+            line.extend_from_slice(&piece[..taken]);
+            stream.consume(taken);
+        }
+        stream.get_ref().set_read_timeout(Some(patience))?;
+        Ok(line)
     }
 
     /// Whether this user's process listens there.
@@ -189,14 +236,13 @@ mod unix {
         true
     }
 
-    fn ask(stream: &mut BufReader<UnixStream>, pid: u32, what: &str) -> Result<Answer, AskError> {
+    fn ask(stream: &mut BufReader<UnixStream>, pid: u32, what: &str, patience: Duration) -> Result<Answer, AskError> {
         let io = |cause| AskError::Io { pid, cause };
         // Peaks are those since this program looked, whoever looks beside it.
         let watcher = std::process::id();
         let question = format!("{{\"version\":{VERSION},\"ask\":\"{what}\",\"watcher\":\"{watcher}\"}}\n");
         stream.get_mut().write_all(question.as_bytes()).map_err(io)?;
-        let mut line = Vec::new();
-        stream.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line).map_err(io)?;
+        let line = line_within(stream, patience).map_err(io)?;
         Answer::read(pid, &line)
     }
 }

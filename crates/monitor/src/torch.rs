@@ -12,8 +12,11 @@ use crate::split;
 /// Bytes that are read of the list of a process's mapped files: torch with its libraries has 500 KiB.
 const MAPS_BYTES: u64 = 8 << 20;
 
-/// How long a process that did not answer in time is left alone: a watcher must not wait for it at every look.
+/// How long a process that did not answer in time is left alone, at least: a watcher must not wait for it at every look.
 const RESPITE: Duration = Duration::from_secs(2);
+
+/// Of its time a watcher waits at most one part in so many for those that do not answer, however many they are.
+const SHARE: u32 = 4;
 
 /// How long the list of a process's libraries is believed. They are loaded as they are needed.
 const LIBRARIES_LAST: Duration = Duration::from_secs(10);
@@ -58,7 +61,7 @@ impl TorchWatch {
         recorder::memory(pid).map_err(|error| {
             let why = error.to_string();
             if matches!(error, AskError::Io { .. }) {
-                self.silent.insert(pid, (Instant::now() + RESPITE, why.clone()));
+                self.silent.insert(pid, (Instant::now() + respite(self.silent.len() + 1), why.clone()));
             }
             why
         })
@@ -86,6 +89,12 @@ impl TorchWatch {
     }
 }
 
+/// How long each of so many that do not answer is left alone. They are asked one after the other, so that their turns come apart.
+fn respite(silent: usize) -> Duration {
+    let turn = recorder::PATIENCE * SHARE;
+    RESPITE.max(turn.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX)))
+}
+
 /// On how many GPUs each process is.
 fn count_gpus(sample: &Sample) -> HashMap<u32, usize> {
     let mut counts = HashMap::new();
@@ -109,4 +118,17 @@ fn maps(pid: u32) -> String {
         let _ = file.take(MAPS_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_do_not_answer_a_watcher_waits_a_quarter_of_its_time_at_most() {
+        assert_eq!(respite(1), RESPITE);
+        for silent in [8_u16, 100, 10_000] {
+            assert!(respite(silent.into()) >= recorder::PATIENCE * u32::from(silent) * SHARE);
+        }
+    }
 }

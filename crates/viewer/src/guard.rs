@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{self, HeaderName, HeaderValue};
-use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use highwater_loopback::own_host;
 
 use crate::problem::Problem;
 use crate::server::Served;
@@ -39,7 +40,7 @@ pub(crate) async fn guard(State(served): State<Arc<Served>>, request: Request, n
 }
 
 fn check(served: &Served, request: &Request) -> Result<(), Problem> {
-    let host = host(request.headers()).filter(|host| is_own(host, served.port)).ok_or_else(|| {
+    let host = own_host(request.headers(), served.port).ok_or_else(|| {
         Problem::new(StatusCode::FORBIDDEN, "this server answers to its own name only")
             .hint("open the address as `highwater view` printed it")
     })?;
@@ -51,40 +52,4 @@ fn check(served: &Served, request: &Request) -> Result<(), Problem> {
     }
     let token = request.uri().path().split('/').nth(1).unwrap_or_default();
     if served.token.is(token) { Ok(()) } else { Err(Problem::not_found("there is nothing here")) }
-}
-
-fn host(headers: &HeaderMap) -> Option<&str> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let host = hosts.next()?.to_str().ok()?;
-    hosts.next().is_none().then_some(host)
-}
-
-/// Whether a host is this machine, by a name that nobody else can give to another one, on our port.
-pub(crate) fn is_own(host: &str, port: u16) -> bool {
-    let Some((name, named_port)) = host.rsplit_once(':') else { return false };
-    matches!(name, "127.0.0.1" | "localhost") && named_port.parse() == Ok(port)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_own_names_on_the_own_port_are_own() {
-        for host in ["127.0.0.1:8123", "localhost:8123"] {
-            assert!(is_own(host, 8123), "{host}");
-        }
-        for host in [
-            "127.0.0.1",
-            "127.0.0.1:8124",
-            "evil.example:8123",
-            "localhost.evil.example:8123",
-            "",
-            ":8123",
-            "127.0.0.1:8123:8123",
-            "[::1]:8123",
-        ] {
-            assert!(!is_own(host, 8123), "{host}");
-        }
-    }
 }

@@ -10,7 +10,7 @@ use std::thread;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use highwater_analysis::view::answer::{self, Question, Replayed, busiest};
+use highwater_analysis::view::answer::{self, Progress as Simulation, Question, Replayed, busiest};
 use highwater_analysis::view::columns::{self, Columns, Encoding, columns};
 use highwater_analysis::view::report;
 use highwater_analysis::whatif::{Memory, parallel};
@@ -227,12 +227,13 @@ impl Simulator<'_, '_> {
         while let Ok((question, answer)) = questions.recv() {
             // Whoever asked may be gone.
             if !answer.is_closed() {
-                let _ = answer.send(self.answer(&question));
+                let answered = self.answer(&question, &WhileAwaited(&answer));
+                let _ = answer.send(answered);
             }
         }
     }
 
-    fn answer(&mut self, asked: &WhatIf) -> Result<Bytes, Problem> {
+    fn answer(&mut self, asked: &WhatIf, waiting: &WhileAwaited<'_>) -> Result<Bytes, Problem> {
         if let Some(answer) = self.answers.get(asked) {
             return Ok(answer.clone());
         }
@@ -262,12 +263,25 @@ impl Simulator<'_, '_> {
             memories: asked.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None)).collect(),
             with_timelines: true,
         };
-        let answer = json(&replayed.answer(analysis, device, &question, &()));
+        let answer = json(&replayed.answer(analysis, device, &question, waiting));
+        if waiting.is_stopped() {
+            // It may not be whole, and nobody sees it.
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer"));
+        }
         if self.answers.len() >= MAX_ANSWERS {
             self.answers.clear();
         }
         self.answers.insert(asked.clone(), answer.clone());
         Ok(answer)
+    }
+}
+
+/// Goes on for as long as somebody waits: the page may have been closed, or ask for something else by now.
+struct WhileAwaited<'a>(&'a Answer);
+
+impl Simulation for WhileAwaited<'_> {
+    fn is_stopped(&self) -> bool {
+        self.0.is_closed()
     }
 }
 
@@ -319,6 +333,26 @@ mod tests {
     use highwater_analysis::view::columns::{Options, Section};
 
     use super::*;
+
+    #[test]
+    fn a_question_that_nobody_waits_for_any_more_is_given_up() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
+        let snapshot = Snapshot::open(path).expect("the recording reads");
+        let analysis = analyse(&snapshot);
+        let mut simulator = Simulator { analysis: &analysis, replayed: HashMap::new(), answers: HashMap::new() };
+        let question = WhatIf { capacities: vec![1 << 30], ..WhatIf::default() };
+
+        let (answer, waiting) = oneshot::channel();
+        drop(waiting);
+        assert!(simulator.answer(&question, &WhileAwaited(&answer)).is_err());
+        assert!(simulator.answers.is_empty(), "half an answer is not kept");
+
+        let (answer, _waiting) = oneshot::channel();
+        let whole = simulator.answer(&question, &WhileAwaited(&answer)).expect("an answer");
+        assert!(
+            whole.windows(b"\"capacity_bytes\":1073741824".len()).any(|part| part == b"\"capacity_bytes\":1073741824")
+        );
+    }
 
     #[test]
     fn only_large_columns_are_packed_and_the_manifest_says_how() {

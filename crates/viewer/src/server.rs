@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use highwater_loopback::Manner;
+
 use crate::error::Error;
 use crate::files::Shelf;
 use crate::problem::Problem;
@@ -60,7 +62,6 @@ impl Viewer {
         let Options { port, device, redact, .. } = *options;
         let listen = |source| Error::Listen { port, source };
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(listen)?;
-        listener.set_nonblocking(true).map_err(listen)?;
         let port = listener.local_addr().map_err(listen)?.port();
         let token = Token::new().map_err(|source| Error::Token { source })?;
         let shelf = Shelf::new(Treatment { device, redact });
@@ -122,9 +123,8 @@ impl Viewer {
                         }
                     });
                 }
-                let listener = tokio::net::TcpListener::from_std(self.listener)?;
                 tokio::select! {
-                    ended = axum::serve(listener, router(self.served)).into_future() => ended,
+                    ended = highwater_loopback::serve(self.listener, Manner::Page, router(self.served)) => ended,
                     asked = asked_to_end() => asked,
                 }
             })

@@ -11,6 +11,7 @@ use super::{
     VerdictView,
 };
 use crate::replay::{Choice, ChosenBy, choose, recorded_settings};
+pub use crate::whatif::Progress;
 use crate::whatif::{Memory, Outcome, Study};
 use crate::whole_step::whole_step;
 use crate::{Analysis, DeviceAnalysis};
@@ -34,18 +35,6 @@ pub struct Question {
     /// Whether to say what each run holds over time.
     pub with_timelines: bool,
 }
-
-/// Is told how far the fit table is.
-pub trait Progress: Sync {
-    /// It has so many rows.
-    fn begin(&self, _rows: usize) {}
-    /// One more is there.
-    fn step(&self) {}
-    /// It is there.
-    fn end(&self) {}
-}
-
-impl Progress for () {}
 
 /// Settings that cannot be run under.
 #[derive(Clone, Debug)]
@@ -171,7 +160,7 @@ impl Replayed {
         Self { study, rules: replayed, chosen_by: by }
     }
 
-    /// Answers.
+    /// Answers; not with the whole, if it is stopped.
     pub fn answer<'a>(
         &self,
         analysis: &Analysis<'a>,
@@ -189,16 +178,20 @@ impl Replayed {
         let asked = Asked { analysis, device, study, with_timelines: question.with_timelines };
         for conf in confs {
             for (memory, card) in memories {
+                if progress.is_stopped() {
+                    return view;
+                }
                 asked.run(&mut view, conf, *memory, card.as_deref());
             }
         }
-        if !question.memories.is_empty() {
+        if !question.memories.is_empty() || progress.is_stopped() {
             return view;
         }
         let rows = if question.confs.is_empty() { study.candidates() } else { question.confs.clone() };
-        progress.begin(rows.len());
-        let table = study.fit_table(&rows, &|| progress.step());
-        progress.end();
+        let table = study.fit_table(&rows, progress);
+        if progress.is_stopped() {
+            return view;
+        }
         view.fit = table.iter().map(|fit| FitView::new(study, fit)).collect();
         if question.confs.is_empty() {
             if let Some(memory) = study.memory_at_failure(device) {
@@ -213,14 +206,20 @@ impl Replayed {
             }
             view.alarms = study.alarms(&table, &verdict).iter().map(AlarmView::new).collect();
             view.verdict = Some(VerdictView::new(&verdict));
+            if progress.is_stopped() {
+                return view;
+            }
             view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();
             let savings = study.site_savings(own, device, &analysis.sites);
             view.sites = savings.iter().map(|saving| SiteView::new(analysis, saving)).collect();
+            if progress.is_stopped() {
+                return view;
+            }
             view.empty_caches = study.empty_caches(own).iter().map(EmptyCacheView::new).collect();
             let blocks = study.largest_blocks(own, Memory::Ample, SAMPLES);
             view.largest_block = blocks.iter().map(LargestView::new).collect();
             // The page draws what it offers to compare.
-            for conf in rows.iter().skip(1) {
+            for conf in rows.iter().skip(1).take_while(|_| !progress.is_stopped()) {
                 asked.timeline(&mut view, conf, Memory::Ample, None);
             }
         }

@@ -59,16 +59,36 @@ pub struct Fit {
     pub cards: Vec<CardFit>,
 }
 
+/// Is told how far the fit table is, and can end the work.
+pub trait Progress: Sync {
+    /// Whether nobody waits for the answer any more. It is asked between runs; what is given back is then not whole.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// It has so many rows.
+    fn begin(&self, _rows: usize) {}
+    /// One more is there.
+    fn step(&self) {}
+    /// It is there.
+    fn end(&self) {}
+}
+
+impl Progress for () {}
+
 impl Study {
     /// The fit table: a row for each of the settings, side by side on all cores.
     ///
-    /// `done` is called as each row is finished.
-    pub fn fit_table(&self, rows: &[(String, Settings)], done: &(impl Fn() + Sync)) -> Vec<Fit> {
-        parallel::map(rows, |(conf, settings)| {
-            let fit = self.fit(conf, settings);
-            done();
+    /// Once it is stopped, no further row is begun, and those are left out.
+    pub fn fit_table(&self, rows: &[(String, Settings)], progress: &impl Progress) -> Vec<Fit> {
+        progress.begin(rows.len());
+        let fits = parallel::map(rows, |(conf, settings)| {
+            let fit = (!progress.is_stopped()).then(|| self.fit(conf, settings));
+            progress.step();
             fit
-        })
+        });
+        progress.end();
+        fits.into_iter().flatten().collect()
     }
 
     /// The settings of the fit table, with the recording's own first.

@@ -18,7 +18,7 @@ pub mod study;
 pub mod verdict;
 pub mod waterfall;
 
-pub use fit::Fit;
+pub use fit::{Fit, Progress};
 pub use gaps::Gaps;
 pub use least::Least;
 pub use reserved::Reserved;

@@ -10,7 +10,7 @@ use crate::args::{Format, SitesArgs};
 use crate::frames;
 use crate::input::InputArgs;
 use crate::moment::Moment;
-use crate::output::{Sink, to_stdout, write_json};
+use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::table::{Align, Table, terminal_width};
 use crate::units::{count, counted, size};
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view::live(&analysis, &moments))),
         Format::Text => {
-            to_stdout(|out| moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment)))?;
+            text_to_stdout(|out| moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment)))?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }
@@ -72,12 +72,11 @@ fn moment(args: &Args, device: &DeviceAnalysis<'_>) -> Option<EntryId> {
 }
 
 fn write_device(
-    out: &mut Sink,
+    out: &mut impl std::io::Write,
     args: &Args,
     analysis: &Analysis<'_>,
     (device, after): (u32, Option<EntryId>),
 ) -> std::io::Result<()> {
-    use std::io::Write as _;
     let Some(device) = analysis.device(device) else { return Ok(()) };
     let bytes = device.live(after).map(|l| l.requested_bytes).fold(0, u64::saturating_add);
     let active = device.totals(after).active_bytes;

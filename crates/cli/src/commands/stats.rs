@@ -9,7 +9,7 @@ use highwater_analysis::{StackClasses, analyse_with};
 
 use crate::args::Format;
 use crate::input::InputArgs;
-use crate::output::{to_stdout, write_json};
+use crate::output::{text_to_stdout, to_stdout, write_json};
 
 /// The options of `highwater stats`.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &StatsView::new(&shown, view::warnings(&analysis)))),
         Format::Text => {
-            to_stdout(|out| {
+            text_to_stdout(|out| {
                 shown.iter().try_for_each(|(device, stats)| summary(out, *device, stats, args.abbreviated))
             })?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use highwater_viewer::{Options, Viewer};
 
+use crate::browser::Doorway;
 use crate::error::{self, Problem};
 use crate::input;
-use crate::output::{note, to_stdout};
+use crate::output::{note, text_to_stdout};
 use crate::printable::printable;
 use crate::units::counted;
 
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         [file] => printable(&input::short_name(file)).into_owned(),
         _ => counted(files.len(), "snapshot", "snapshots"),
     };
-    to_stdout(|out| writeln!(out, "Viewing {what} at {address}\nCtrl-C ends it"))?;
+    text_to_stdout(|out| writeln!(out, "Viewing {what} at {address}\nCtrl-C ends it"))?;
     serve(viewer, &address, args.no_open)
 }
 
@@ -73,7 +74,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// # Errors
 /// If the network fails.
 pub(crate) fn serve(viewer: Viewer, address: &str, no_open: bool) -> anyhow::Result<()> {
-    if !no_open && let Err(error) = open::that_detached(address) {
+    // It lies there until the server ends, for the browser may be slow to start.
+    let doorway = if no_open { None } else { Some(Doorway::to(address).and_then(Doorway::opened)) };
+    if let Some(Err(error)) = &doorway {
         note(&format!("no browser could be opened ({error}): open the address yourself"))?;
     }
     viewer
@@ -135,29 +138,30 @@ const PACKED: [&str; 3] = ["", ".gz", ".zst"];
 fn snapshots_in(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
     let unreadable =
         |error: &std::io::Error| Problem::new(format!("`{}` cannot be read", directory.display())).because(error);
+    // As text and as it is: a name need not be UTF-8.
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).map_err(|error| unreadable(&error))? {
         let path = entry.map_err(|error| unreadable(&error))?.path();
         if path.is_file()
             && let Some(name) = path.file_name()
         {
-            names.push(name.to_string_lossy().into_owned());
+            names.push((name.to_string_lossy().into_owned(), path.clone()));
         }
     }
-    let with = |endings: &[&str]| -> Vec<String> {
+    let with = |endings: &[&str]| -> Vec<(String, PathBuf)> {
         let is_meant = |name: &str| {
             let name = name.to_ascii_lowercase();
             endings.iter().any(|ending| PACKED.iter().any(|packed| name.ends_with(&format!("{ending}{packed}"))))
         };
-        names.iter().filter(|name| is_meant(name)).cloned().collect()
+        names.iter().filter(|(name, _)| is_meant(name)).cloned().collect()
     };
     let mut found = ENDINGS.iter().map(|endings| with(endings)).find(|found| !found.is_empty()).unwrap_or_default();
     if found.is_empty() {
         return Err(Problem::new(format!("`{}` holds no snapshot", directory.display()))
             .hint("files of these names are looked for: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst"));
     }
-    found.sort_by(|a, b| natural(a, b));
-    Ok(found.iter().map(|name| directory.join(name)).collect())
+    found.sort_by(|(a, _), (b, _)| natural(a, b));
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// By text, and by number where both have one: `rank2` before `rank10`.

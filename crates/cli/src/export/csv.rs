@@ -2,15 +2,15 @@
 //!
 //! An entry that allocates or frees is about one lifetime, and says what that was for.
 //!
-//! Control characters are written as escapes, so that no row breaks over two lines. A cell without a value is empty.
+//! A cell without a value is empty.
 
 use std::io::{self, Write};
 
 use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_snapshot::{Action, Entry, EntryId, PoolId, Snapshot, StackId};
 
+use crate::csv::{Piece, Row};
 use crate::frames;
-use crate::printable::printable;
 
 const HEADER: &str = "device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,\
                       compile_context,stack,category,category_rule";
@@ -61,95 +61,43 @@ fn write_row(
 ) -> io::Result<()> {
     let trace = device.entries;
     let entry = trace.get(id);
-    write!(out, "{},{},", device.device, id.get())?;
-    write_text(out, snapshot.action_name(entry.action))?;
-    out.write_all(b",")?;
-    write_number(out, (entry.action != Action::OOM).then_some(entry.address))?;
-    write!(out, ",{},{},", entry.size_bytes, snapshot.stream_handle(entry.stream))?;
-    if entry.pool != PoolId::MISSING {
-        let (by_graph, by_user) = snapshot.pool_id(entry.pool);
-        write!(out, "\"{by_graph},{by_user}\"")?;
+    let mut cells = Row::new(out);
+    cells.number(Some(device.device))?;
+    cells.number(Some(id.get()))?;
+    cells.text(snapshot.action_name(entry.action))?;
+    cells.number((entry.action != Action::OOM).then_some(entry.address))?;
+    cells.number(Some(entry.size_bytes))?;
+    cells.number(Some(snapshot.stream_handle(entry.stream)))?;
+    match snapshot.pool_id(entry.pool) {
+        (by_graph, by_user) if entry.pool != PoolId::MISSING => cells.text(&format!("{by_graph},{by_user}"))?,
+        _ => cells.text("")?,
     }
-    out.write_all(b",")?;
-    write_number(out, entry.time_us)?;
-    out.write_all(b",")?;
-    write_number(out, trace.device_free_bytes(id))?;
-    out.write_all(b",")?;
-    write_text(out, snapshot.text(entry.user_metadata))?;
-    out.write_all(b",")?;
-    write_text(out, snapshot.text(entry.compile_context))?;
-    out.write_all(b",")?;
-    stacks.write(out, entry.stack)?;
-    match lifetime {
-        Some(row) => {
-            let decided = device.decided(row as usize);
-            writeln!(out, ",{},{}", decided.category.name(), decided.rule)
-        }
-        None => writeln!(out, ",,"),
-    }
-}
-
-fn write_number(out: &mut impl Write, number: Option<impl std::fmt::Display>) -> io::Result<()> {
-    number.map_or(Ok(()), |number| write!(out, "{number}"))
-}
-
-/// Writes a cell, in quotes where it needs them.
-fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
-    let text = printable(text);
-    if needs_quotes(&text) { write!(out, "\"{}\"", doubled(&text)) } else { out.write_all(text.as_bytes()) }
-}
-
-fn needs_quotes(text: &str) -> bool {
-    text.contains(['"', ','])
-}
-
-/// The text as it stands between quotes.
-fn doubled(text: &str) -> String {
-    text.replace('"', "\"\"")
+    cells.number(entry.time_us)?;
+    cells.number(trace.device_free_bytes(id))?;
+    cells.text(snapshot.text(entry.user_metadata))?;
+    cells.text(snapshot.text(entry.compile_context))?;
+    cells.joined(stacks.of(entry.stack))?;
+    let decided = lifetime.map(|row| device.decided(row as usize));
+    cells.text(decided.map_or("", |decided| decided.category.name()))?;
+    cells.text(decided.map_or("", |decided| decided.rule))?;
+    cells.end()
 }
 
 /// The cells of stacks: millions of entries share few frames, so that each frame is put into words once.
 struct Stacks<'a> {
     snapshot: &'a Snapshot,
-    /// By frame: the text as it stands between quotes, and whether the cell needs them.
-    frames: Vec<(String, bool)>,
+    /// By frame.
+    frames: Vec<Piece>,
 }
 
 impl<'a> Stacks<'a> {
     fn new(snapshot: &'a Snapshot) -> Self {
         let texts = snapshot.frames.iter().map(|(_, frame)| frames::full(snapshot, frame));
-        Self { snapshot, frames: texts.map(|text| (doubled(&text), needs_quotes(&text))).collect() }
+        Self { snapshot, frames: texts.map(|text| Piece::new(&text)).collect() }
     }
 
-    /// Writes the cell: `file:line name` of each frame, innermost first, with `;` between.
-    fn write(&self, out: &mut impl Write, stack: StackId) -> io::Result<()> {
-        let frames = self.snapshot.stacks.get(stack).iter().map(|frame| &self.frames[frame.index()]);
-        let quote: &[u8] = if frames.clone().any(|(_, needs_quotes)| *needs_quotes) { b"\"" } else { b"" };
-        out.write_all(quote)?;
-        for (i, (text, _)) in frames.enumerate() {
-            out.write_all(if i == 0 { b"" } else { b";" })?;
-            out.write_all(text.as_bytes())?;
-        }
-        out.write_all(quote)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_are_quoted_where_needed() {
-        for (text, want) in [
-            ("plain text; with this", "plain text; with this"),
-            ("a,b", "\"a,b\""),
-            ("say \"hi\"", "\"say \"\"hi\"\"\""),
-            ("two\nlines", r"two\nlines"),
-            ("", ""),
-        ] {
-            let mut cell = Vec::new();
-            write_text(&mut cell, text).unwrap();
-            assert_eq!(String::from_utf8(cell).unwrap(), want);
-        }
+    /// `file:line name` of each frame, innermost first.
+    fn of(&self, stack: StackId) -> impl Iterator<Item = &Piece> + Clone {
+        self.snapshot.stacks.get(stack).iter().map(|frame| &self.frames[frame.index()])
     }
 }

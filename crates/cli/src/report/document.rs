@@ -2,15 +2,17 @@
 
 use std::io::{self, Write};
 
+use crate::markdown::{Place, markdown, picture};
+use crate::printable::Printable;
 use crate::table::{Table, broken};
 
 /// A report before it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     /// What it is about, one line.
-    pub(crate) title: String,
+    pub(crate) title: Printable,
     /// The answer.
-    pub(crate) lead: String,
+    pub(crate) lead: Printable,
     /// The rest, the most wanted first.
     pub(crate) sections: Vec<Section>,
 }
@@ -18,7 +20,7 @@ pub(crate) struct Document {
 /// A heading and what stands under it.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
-    pub(crate) heading: String,
+    pub(crate) heading: Printable,
     pub(crate) items: Vec<Item>,
 }
 
@@ -26,30 +28,34 @@ pub(crate) struct Section {
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A paragraph.
-    Line(String),
+    Line(Printable),
     /// A table.
     Table(Table),
     /// A point of a list, with paragraphs under it.
-    Point(String, Vec<String>),
+    Point(Printable, Vec<Printable>),
     /// Lines that keep their shape.
-    Picture(Vec<String>),
+    Picture(Vec<Printable>),
 }
 
 impl Section {
-    pub(crate) fn new(heading: impl Into<String>) -> Self {
+    pub(crate) fn new(heading: impl Into<Printable>) -> Self {
         Self { heading: heading.into(), items: Vec::new() }
     }
 
-    pub(crate) fn line(&mut self, line: impl Into<String>) {
+    pub(crate) fn line(&mut self, line: impl Into<Printable>) {
         self.items.push(Item::Line(line.into()));
     }
 
-    pub(crate) fn point(&mut self, title: impl Into<String>, paragraphs: Vec<String>) {
-        self.items.push(Item::Point(title.into(), paragraphs));
+    pub(crate) fn point(&mut self, title: impl Into<Printable>, paragraphs: impl IntoIterator<Item = String>) {
+        self.items.push(Item::Point(title.into(), paragraphs.into_iter().map(Printable::new).collect()));
     }
 
     pub(crate) fn table(&mut self, table: Table) {
         self.items.push(Item::Table(table));
+    }
+
+    pub(crate) fn picture(&mut self, lines: Vec<String>) {
+        self.items.push(Item::Picture(lines.into_iter().map(Printable::new).collect()));
     }
 }
 
@@ -85,6 +91,7 @@ impl Document {
     /// # Errors
     /// Those of `out`.
     pub(crate) fn write_markdown(&self, out: &mut impl Write) -> io::Result<()> {
+        let escaped = |text| markdown(text, Place::Paragraph);
         writeln!(out, "### {}\n\n**{}**", escaped(&self.title), escaped(&self.lead))?;
         for section in &self.sections {
             writeln!(out, "\n#### {}\n", escaped(&section.heading))?;
@@ -96,31 +103,12 @@ impl Document {
                         paragraphs.iter().try_for_each(|paragraph| writeln!(out, "  {}\n", escaped(paragraph)))?;
                     }
                     Item::Table(table) => table.write_markdown(out)?,
-                    Item::Picture(lines) => writeln!(out, "```text\n{}\n```\n", lines.join("\n"))?,
+                    Item::Picture(lines) => writeln!(out, "{}\n", picture(lines))?,
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Text in which Markdown finds nothing but text: names such as `__init__` and `<module>` stay as they are.
-///
-/// What stands in backticks is code already.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut is_code = false;
-    for c in text.chars() {
-        is_code ^= c == '`';
-        if !is_code && matches!(c, '_' | '*' | '<' | '>' | '[' | ']' | '#' | '\\') {
-            out.push('\\');
-        }
-        if c == '|' {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// Writes a paragraph, broken at blanks.
@@ -145,11 +133,5 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|line| line.len() <= 40 && line.starts_with("  word")), "{text}");
         assert_eq!(text.split_whitespace().count(), 20);
-    }
-
-    #[test]
-    fn markdown_leaves_names_alone() {
-        assert_eq!(escaped("a.py:3 __init__ `x_y` <module>"), r"a.py:3 \_\_init\_\_ `x_y` \<module\>");
-        assert_eq!(escaped("a|b"), r"a\|b");
     }
 }

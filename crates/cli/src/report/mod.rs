@@ -6,5 +6,4 @@ mod document;
 mod sections;
 mod timeline;
 
-pub(crate) use document::escaped;
 pub(crate) use sections::{Options, document};

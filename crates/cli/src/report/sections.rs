@@ -8,10 +8,9 @@ use highwater_analysis::verdict::capitalised;
 use highwater_analysis::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_snapshot::Setting;
 
-use super::document::{Document, Item, Section};
+use super::document::{Document, Section};
 use super::{chart, timeline};
 use crate::frames;
-use crate::printable::printable;
 use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
 
@@ -41,8 +40,9 @@ pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &
                 .profile
                 .as_ref()
                 .map_or_else(|| format!("torch {}", report.torch.version), |profile| profile.form.name().to_owned())
-        ),
-        lead: printable(&report.verdict).into_owned(),
+        )
+        .into(),
+        lead: report.verdict.as_str().into(),
         sections: Vec::new(),
     };
     document.sections.extend(findings(report));
@@ -68,7 +68,7 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
             let detail = format!("{}.", capitalised(&finding.detail));
             let change = finding.change.as_ref().map(|change| format!("→ {change}"));
             let paragraphs = [Some(detail), change].into_iter().flatten();
-            section.point(printable(&title), paragraphs.map(|text| printable(&text).into_owned()).collect());
+            section.point(title, paragraphs);
         }
     }
     (!section.items.is_empty()).then_some(section)
@@ -115,7 +115,9 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
         row("allocated at the end", device.end.allocated_bytes, exact(device.end.allocated_bytes));
         section.table(table);
         section.line("");
-        section.items.extend(timeline::picture(analysis, device, options).map(Item::Picture));
+        if let Some(picture) = timeline::picture(analysis, device, options) {
+            section.picture(picture);
+        }
         return section;
     }
     row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
@@ -130,7 +132,9 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
     }
     if has_history(analysis, device) {
         section.line("");
-        section.items.extend(timeline::picture(analysis, device, options).map(Item::Picture));
+        if let Some(picture) = timeline::picture(analysis, device, options) {
+            section.picture(picture);
+        }
     }
     section
 }
@@ -155,7 +159,7 @@ fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
         elapsed.map(|elapsed| format!("after {elapsed}")),
         device.at_peak.iteration.map(|iteration| format!("in iteration {iteration}")),
         device.at_peak.phase.map(str::to_owned),
-        device.at_peak.scopes.last().map(|scope| format!("in `{}`", printable(scope))),
+        device.at_peak.scopes.last().map(|scope| format!("in `{scope}`")),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     format!(", {}", parts.join(", "))
@@ -403,7 +407,7 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let callers: Vec<_> = callers.map(|frame| format!("  ← {}", frame_text(frame))).collect();
     if !callers.is_empty() {
         section.line(if device.oom.len() > 1 { "The first was called from:" } else { "Called from:" });
-        section.items.push(Item::Picture(callers));
+        section.picture(callers);
     }
     Some(section)
 }
@@ -433,10 +437,10 @@ fn settings(report: &ReportView<'_>) -> Option<Section> {
             }
             // Tables whose values are all 0 are off.
             Setting::Table(table) if table.iter().all(|(_, value)| *value == Setting::Int(0)) => {}
-            Setting::Int(-1) => section.line(format!("{} = unlimited", printable(key))),
+            Setting::Int(-1) => section.line(format!("{key} = unlimited")),
             _ => {
                 let value = serde_json::to_string(&SettingView(value)).unwrap_or_default();
-                section.line(format!("{} = {}", printable(key), printable(&value)));
+                section.line(format!("{key} = {value}"));
             }
         }
     }
@@ -450,7 +454,7 @@ fn warnings(report: &ReportView<'_>) -> Option<Section> {
     let mut section = Section::new("Warnings");
     for warning in &report.warnings {
         let times = if warning.count > 1 { format!(" ({} times)", warning.count) } else { String::new() };
-        section.line(format!("- {}{times}", printable(&warning.message)));
+        section.line(format!("- {}{times}", warning.message));
     }
     Some(section)
 }

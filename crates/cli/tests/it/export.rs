@@ -78,6 +78,17 @@ fn csv_quotes_what_needs_it() {
     "#);
 }
 
+#[test]
+fn csv_holds_no_formula() {
+    for text in ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)"] {
+        let snapshot = AWKWARD.replace(r#"say \"a,b\"\nthen \u001b[2J"#, text).replace("a;b.py", text);
+        let csv = run_with("export - --to csv", snapshot).stdout;
+        let row = csv.lines().nth(2).unwrap();
+        assert_eq!(row.matches(&format!("\"'{text}")).count(), 2, "{row}");
+        assert!(!row.contains(&format!(",{text}")) && !row.contains(&format!(",\"{text}")), "{row}");
+    }
+}
+
 /// Text that a careless writer would break a line, a cell or a frame with.
 const AWKWARD: &str = r#"{"segments": [{"device": 0, "address": 4096, "total_size": 2097152, "stream": 0,
     "segment_type": "small", "segment_pool_id": [1, 0], "blocks": [

@@ -6,6 +6,8 @@ mod dryrun;
 mod estimate;
 mod explain;
 mod export;
+#[cfg(target_os = "linux")]
+mod load;
 mod manners;
 mod profiler;
 #[cfg(unix)]

@@ -184,6 +184,36 @@ fn markdown_is_tables_and_redaction_strips_directories_everywhere() {
     }
 }
 
+/// A name in a snapshot is anybody's, and a report is pasted where Markdown is read.
+#[test]
+fn no_name_is_markup_in_markdown() {
+    for (name, dead) in [
+        ("`<img src=http://evil.example/p.png>", r"\`\<img `src=http://evil.example/p.png>`"),
+        ("`![p](//evil.example)", r"\`!\[p\](//evil.example)"),
+        ("x` <script>alert(1)</script> `y", "x`  <script>alert(1)</script>  `y"),
+        ("see https://evil.example @someone x#1", "see `https://evil.example` `@someone` `x#1`"),
+        ("a|b ``` ~~~", r"a\|b \`\`\` \~\~\~"),
+    ] {
+        let frames = format!(
+            r#"[{{"filename": "a.py", "line": 3, "name": {name:?}}}, {{"filename": "{name}.py", "line": 1, "name": "g"}}]"#
+        );
+        let snapshot = format!(
+            r#"{{"segments": [], "device_traces": [[{{"action": "segment_alloc", "addr": 4096, "size": 2097152, "stream": 0, "frames": {frames}}},
+            {{"action": "alloc", "addr": 4096, "size": 1024, "stream": 0, "frames": {frames}}},
+            {{"action": "oom", "addr": 1, "size": 1048576, "stream": 0, "frames": {frames}}}]]}}"#
+        );
+        let run = run_with("report - --format markdown", snapshot);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let outside = run
+            .stdout
+            .split("```text")
+            .flat_map(|part| part.split_once("\n```").map_or(part, |(_, after)| after).lines());
+        let named: Vec<_> = outside.filter(|line| line.contains("a.py:3")).collect();
+        assert!(!named.is_empty(), "{}", run.stdout);
+        assert!(named.iter().all(|line| line.contains(dead)), "{name}: {named:#?}");
+    }
+}
+
 #[test]
 fn devices_are_shown_each_for_itself() {
     let report = json("report ../layouts/several_devices.pickle --format json");

@@ -51,7 +51,7 @@ impl Machine {
         [("HIGHWATER_NVML", library()), (SCRIPT, self.path("machine")), ("HIGHWATER_RUN_DIR", self.path("run"))]
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("highwater"));
         command.args(words).current_dir(self.folder.path()).envs(self.variables()).stdin(Stdio::null());
         for name in ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES"] {
@@ -71,7 +71,7 @@ impl Machine {
     }
 }
 
-fn finished(command: &mut Command) -> Run {
+pub(crate) fn finished(command: &mut Command) -> Run {
     let output = command.output().unwrap();
     Run {
         code: output.status.code().expect("it exits by itself"),
@@ -168,6 +168,41 @@ fn what_was_recorded_is_replayed() {
     let empty = text.iter().position(|&byte| byte == b'\n').unwrap();
     fs::write(machine.path("a.hwlog"), &text[..=empty]).unwrap();
     assert!(replay(&["--once"]).stderr.starts_with("error: `a.hwlog` holds no look"));
+}
+
+/// What anybody's command line, and a log that came by mail, can hold.
+#[test]
+fn nothing_that_is_shown_moves_the_cursor() {
+    let machine = Machine::new("");
+    let escape = "\\u001b]0;x\\u0007";
+    let torch = format!(
+        "{{\"device\":0,\"allocated_bytes\":1,\"cached_bytes\":1,\"context_bytes\":1,\"libraries_bytes\":1,\"unexplained_bytes\":0,\
+         \"peak_allocated_bytes\":1,\"peak_reserved_bytes\":1,\"libraries\":[\"{escape}\"],\"note\":\"{escape}\"}}"
+    );
+    let process = format!(
+        "{{\"pid\":7,\"kind\":\"compute\",\"used_bytes\":1,\"user\":\"{escape}\",\"command\":\"={escape}\",\"torch\":{torch},\
+         \"torch_note\":\"{escape}\"}}"
+    );
+    let gpu = format!(
+        "{{\"index\":0,\"name\":\"{escape}\",\"uuid\":\"{escape}\",\"memory\":null,\"bar1\":null,\"utilization\":null,\
+         \"temperature_c\":null,\"power\":null,\"ecc\":null,\"unseen_bytes\":1073741824,\
+         \"notes\":[\"some of the used memory {escape}\",\"{escape}\"],\"processes\":[{process}]}}"
+    );
+    let look =
+        format!("{{\"time_us\":1,\"driver\":{{\"version\":\"{escape}\",\"cuda\":\"{escape}\"}},\"gpus\":[{gpu}]}}");
+    let log = format!("{{\"format\":\"highwater-log\",\"version\":1,\"interval_us\":1000}}\n{look}\n");
+    fs::write(machine.path("a.hwlog"), log).unwrap();
+    for format in ["text", "csv"] {
+        let run = machine.run(&["top", "--replay", "a.hwlog", "--once", "--format", format]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        assert!(run.stdout.contains(r"\u{1b}]0;x\u{7}") && !run.stdout.contains(['\u{1b}', '\u{7}']), "{}", run.stdout);
+    }
+    let doctor = finished(machine.command(&["doctor"]).env("PYTORCH_ALLOC_CONF", "\x1b]0;x\x07:1"));
+    assert!(
+        doctor.stdout.contains(r"\u{1b}]0;x\u{7}") && !doctor.stdout.contains(['\u{1b}', '\u{7}']),
+        "{}",
+        doctor.stdout
+    );
 }
 
 #[test]
@@ -479,6 +514,27 @@ fn the_screen_fits_small_and_large_terminals_and_follows_a_resize() {
     assert_fits(&again, 80, 24);
     tmux.keys(&["q"]);
     tmux.shows("status 0");
+}
+
+/// A terminal says of itself what it likes: 65535 by 65535 cells would take hundreds of gigabytes.
+#[test]
+fn the_screen_survives_a_terminal_that_claims_to_be_endless() {
+    let machine = Machine::new(TWO);
+    let program = Path::new(assert_cmd::cargo::cargo_bin!("highwater"));
+    let script = "import fcntl, os, pty, select, struct, sys, termios, time\n\
+        size = lambda number, cells: fcntl.ioctl(number, termios.TIOCSWINSZ, struct.pack('4H', cells, cells, 0, 0))\n\
+        pid, terminal = pty.fork()\n\
+        if pid == 0:\n    size(0, 65535)\n    os.execv(sys.argv[1], [sys.argv[1], 'top', '--interval', '0.05'])\n\
+        before = b''\n\
+        while b'A100' not in before:\n    before += os.read(terminal, 1 << 20)\n\
+        os.write(terminal, b'q')\n\
+        try:\n    while piece := os.read(terminal, 1 << 20): before += piece\n\
+        except OSError: pass\n\
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), before.endswith(b'\\x1b[?25h') or b'\\x1b[?1049l' in before)\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(program).envs(machine.variables()).env("TERM", "xterm").stdin(Stdio::null());
+    let run = finished(&mut python);
+    assert_eq!(run.stdout, "0 True\n", "{}", run.stderr);
 }
 
 #[test]

@@ -15,14 +15,13 @@ struct Viewing {
 
 impl Viewing {
     fn new(arguments: &[&str]) -> Self {
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin!("highwater"))
-            .current_dir(recordings())
-            .args(["view", "--no-open"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it runs");
+        let mut program = Command::new(assert_cmd::cargo::cargo_bin!("highwater"));
+        Self::of(program.args(["view", "--no-open"]).args(arguments))
+    }
+
+    fn of(program: &mut Command) -> Self {
+        let mut child =
+            program.current_dir(recordings()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let lines = lines.take(2).map(|line| line.expect("UTF-8")).collect();
         let errors = BufReader::new(child.stderr.take().expect("piped"));
@@ -90,6 +89,70 @@ fn a_directory_stands_for_the_snapshots_in_it() {
     let places = ["rank1.pickle.gz", "rank2.pickle.gz", "rank10.pickle.gz"].map(|name| files.find(name).expect(name));
     assert!(places.is_sorted() && !files.contains("notes"), "{files}");
     viewing.interrupt();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_name_that_is_no_text_is_a_snapshot_like_others() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().expect("a directory");
+    let name = std::ffi::OsStr::from_bytes(b"rank\xff.pickle.gz");
+    std::fs::copy(recordings().join("linear_forward.pickle.gz"), folder.path().join(name)).expect("copied");
+    let viewing = Viewing::new(&[folder.path().to_str().expect("UTF-8")]);
+    assert!(viewing.lines[0].starts_with("Viewing rank\u{fffd}.pickle.gz at "), "{:?}", viewing.lines);
+    assert!(viewing.get("api/files/0/manifest").contains("\"format\":\"highwater-view\""));
+    viewing.interrupt();
+}
+
+/// A browser that writes down what it was started with, and what it was to open.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_browser_is_started_without_the_token() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a directory");
+    let [browser, started, opened] = ["xdg-open", "started", "opened"].map(|name| folder.path().join(name));
+    // It is waited for by the last file's name, which is there when the file is whole.
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" > {started}\nstat -c %a \"$1\" >> {started}\ncat \"$1\" > {opened}.part\nmv {opened}.part {opened}\n",
+        started = started.display(),
+        opened = opened.display()
+    );
+    std::fs::write(&browser, script).expect("written");
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    let mut program = Command::new(assert_cmd::cargo::cargo_bin!("highwater"));
+    let viewing =
+        Viewing::of(program.args(["view", "linear_forward.pickle.gz"]).env("PATH", path).env("TMPDIR", folder.path()));
+    while !opened.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let (host, token) = viewing.address();
+    let started = std::fs::read_to_string(started).expect("text");
+    let (doorway, mode) = started.trim_end().split_once('\n').expect("two lines");
+    assert!(!started.contains(token.trim_end_matches('/')), "{started}");
+    assert_eq!(mode, "600");
+    let opened = std::fs::read_to_string(opened).expect("text");
+    assert!(opened.contains(&format!("content=\"0; url=http://{host}/{token}\"")), "{opened}");
+    assert!(std::path::Path::new(doorway).exists(), "the browser may be slow");
+    let doorway = doorway.to_owned();
+    // Once it answers, it also hears that it is to end.
+    viewing.get("api/files");
+    assert_eq!(viewing.interrupt(), (Some(0), String::new()));
+    assert!(!std::path::Path::new(&doorway).exists());
+}
+
+/// More connections than the server may have, all of them idle.
+#[cfg(target_os = "linux")]
+#[test]
+fn idle_connections_do_not_lock_the_page_out() {
+    let program = assert_cmd::cargo::cargo_bin!("highwater");
+    let line = format!("ulimit -n 128; exec {} view --no-open linear_forward.pickle.gz", program.display());
+    let viewing = Viewing::of(Command::new("sh").args(["-c", &line]));
+    let (host, _) = viewing.address();
+    let idle: Vec<_> = (0..160).map(|_| TcpStream::connect(host).expect("it listens")).collect();
+    assert!(viewing.get("api/files/0/manifest").contains("\"format\":\"highwater-view\""));
+    drop(idle);
+    assert_eq!(viewing.interrupt(), (Some(0), String::new()));
 }
 
 #[cfg(unix)]

@@ -15,6 +15,7 @@ use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
 use crate::input::{self, InputArgs};
 use crate::output::to_stdout;
+use crate::printable::Lines;
 use crate::units::parse_size;
 
 /// For people, for programs, or for a workflow of GitHub.
@@ -121,9 +122,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let title = args.input.short_name();
     to_stdout(|out| match args.format {
-        Format::Text => output::text(out, &analysis, &rows),
+        Format::Text => output::text(&mut Lines(out), &analysis, &rows),
         Format::Json => output::json(out, &analysis, &rows),
-        Format::Github => output::github(out, &analysis, &title, &rows),
+        Format::Github => output::github(&mut Lines(out), &analysis, &title, &rows),
     })?;
     crate::warnings::print_all(&analysis)?;
     let holds = rows.iter().all(|row| row.checked.holds());

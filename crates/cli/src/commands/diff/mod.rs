@@ -19,7 +19,7 @@ use highwater_snapshot::Snapshot;
 use crate::args::{Format, SitesArgs};
 use crate::error::Problem;
 use crate::input;
-use crate::output::{to_stdout, write_json};
+use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::units::{counted, parse_size};
 
 /// Nobody's batch has more.
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let comparison = Comparison::new(names, &analyses, asked)?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
-        Format::Text => to_stdout(|out| text::write(out, &comparison, args.top))?,
+        Format::Text => text_to_stdout(|out| text::write(out, &comparison, args.top))?,
     }
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
 }

@@ -18,6 +18,7 @@ use crate::args::Format;
 use crate::commands::CHECK_FAILED;
 use crate::commands::top::absent;
 use crate::output::{to_stdout, write_json};
+use crate::printable::Lines;
 use crate::table::terminal_width;
 
 /// The options of `highwater doctor`.
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document = examined(looked.as_ref(), torch, &|name| std::env::var(name).ok());
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &document),
-        Format::Text => text::write(out, &document, terminal_width()),
+        Format::Text => text::write(&mut Lines(out), &document, terminal_width()),
     })?;
     if let Err(absence) = looked {
         return Err(absent(&absence).into());

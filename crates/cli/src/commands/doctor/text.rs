@@ -24,9 +24,9 @@ pub(super) fn write(out: &mut impl Write, document: &Document, width: Option<usi
             Severity::Advice => "advice",
             Severity::Note => "note",
         };
-        writeln!(out, "{word}: {}", finding.title)?;
+        writeln!(out, "{word}: {}", printable(&finding.title))?;
         if let Some(change) = &finding.change {
-            writeln!(out, "    {change}")?;
+            writeln!(out, "    {}", printable(change))?;
         }
     }
     Ok(())
@@ -37,7 +37,7 @@ fn setup(document: &Document) -> Table {
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     match (&document.gpus, &document.absence) {
         (Some(sample), _) => {
-            row("driver", driver_line(sample));
+            row("driver", driver_line(sample).to_string());
             for gpu in &sample.gpus {
                 let memory = gpu.memory.map_or_else(
                     || "memory not told".to_owned(),
@@ -51,22 +51,19 @@ fn setup(document: &Document) -> Table {
                         )
                     },
                 );
-                row(&format!("GPU {}", gpu.label()), format!("{}: {memory}", printable(&gpu.name)));
+                row(&format!("GPU {}", gpu.label()), format!("{}: {memory}", gpu.name));
             }
         }
         (None, absence) => row("GPUs", absence.clone().unwrap_or_default()),
     }
     if let Some(torch) = &document.torch {
         let version = torch.torch.as_deref().unwrap_or("none");
-        let cuda = torch
-            .cuda
-            .as_deref()
-            .map_or_else(|| "without CUDA".to_owned(), |cuda| format!("for CUDA {}", printable(cuda)));
-        row("torch", format!("{}, {cuda}, Python {}", printable(version), printable(&torch.python)));
+        let cuda = torch.cuda.as_deref().map_or_else(|| "without CUDA".to_owned(), |cuda| format!("for CUDA {cuda}"));
+        row("torch", format!("{version}, {cuda}, Python {}", torch.python));
     }
     for setting in &document.settings {
         let hidden = if setting.is_used { "" } else { " (hidden by the one above)" };
-        row(setting.variable, format!("{}{hidden}", printable(&setting.value)));
+        row(setting.variable, format!("{}{hidden}", setting.value));
     }
     table
 }

@@ -28,6 +28,7 @@ use crate::args::Format;
 use crate::error::{BAD_INPUT, Problem};
 use crate::input::{read_snapshot, short_name};
 use crate::output::{exists, to_stdout, write_json};
+use crate::printable::Lines;
 use crate::progress::SimulationBar;
 use crate::python;
 
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &json::document(&answer)),
-        Format::Text => text::write(out, &answer),
+        Format::Text => text::write(&mut Lines(out), &answer),
     })?;
     Ok(status)
 }

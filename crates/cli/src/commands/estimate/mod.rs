@@ -20,6 +20,7 @@ use view::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use crate::args::Format;
 use crate::error::Problem;
 use crate::output::{to_stdout, write_json};
+use crate::printable::Lines;
 
 /// The most values of a sweep.
 const MOST_VALUES: usize = 64;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &view),
-        Format::Text => text::write(out, &view, args.terms),
+        Format::Text => text::write(&mut Lines(out), &view, args.terms),
     })
 }
 

@@ -17,7 +17,8 @@ use highwater_snapshot::Snapshot;
 use crate::args::{Format, SitesArgs};
 use crate::commands::simulate::what_if::card;
 use crate::error::Problem;
-use crate::output::{to_stdout, write_json};
+use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::printable::Lines;
 use crate::units::{count, counted, parse_size};
 use input::Input;
 
@@ -236,15 +237,15 @@ fn explained<'a>(
 pub(crate) fn text_of_snapshot(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
     let found = message.map(found_in_message).transpose().unwrap_or_default().unwrap_or_default();
     let view = explained(analysis, &SnapshotQuestion::default(), &found, name)?;
-    let mut out = Vec::new();
+    let mut out = Lines(Vec::new());
     // Writing to memory does not fail.
     text::write(&mut out, &view, name).expect("memory takes it");
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    Ok(String::from_utf8_lossy(&out.0).into_owned())
 }
 
 fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, view)),
-        Format::Text => to_stdout(|out| text::write(out, view, name)),
+        Format::Text => text_to_stdout(|out| text::write(out, view, name)),
     }
 }

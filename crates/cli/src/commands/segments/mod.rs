@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let maps: Vec<_> = devices.into_iter().map(|device| DeviceMap::new(&snapshot, device, args)).collect();
     match args.format {
         Format::Text => {
-            output::to_stdout(|out| write_text(out, &snapshot, &maps, args.blocks.then_some(&sites)))?;
+            output::text_to_stdout(|out| write_text(out, &snapshot, &maps, args.blocks.then_some(&sites)))?;
             warnings::print(&snapshot.warnings)?;
         }
         Format::Json => output::to_stdout(|out| output::write_json(out, &json::document(&snapshot, &maps)))?,

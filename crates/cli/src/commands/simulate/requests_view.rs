@@ -1,7 +1,7 @@
 //! What runs of a request program led to: as tables for people, and as `highwater-simulate`.
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 
 use highwater_allocator::program::{Options, Summary};
 use serde::Serialize;
@@ -10,8 +10,8 @@ use super::program_file::ProgramFile;
 use super::{FORMAT, VERSION};
 use crate::args::Format;
 use crate::error::WARNING;
-use crate::output::{Sink, to_stdout, write_json};
-use crate::printable::printable;
+use crate::output::{to_stdout, write_json};
+use crate::printable::{Lines, printable};
 use crate::table::{Align, Table, terminal_width};
 use crate::units::{count, counted, size};
 
@@ -198,11 +198,11 @@ impl<'a> Document<'a> {
     pub(super) fn print(&self, format: Format) -> anyhow::Result<()> {
         to_stdout(|out| match format {
             Format::Json => write_json(out, self),
-            Format::Text => self.write_text(out),
+            Format::Text => self.write_text(&mut Lines(out)),
         })
     }
 
-    fn write_text(&self, out: &mut Sink) -> io::Result<()> {
+    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let ProgramView { title, kind, rows } = &self.program;
         let kind = if *kind == "rmm-log" { " made of a log of RMM" } else { "" };
         let rows = counted(*rows, "row", "rows");

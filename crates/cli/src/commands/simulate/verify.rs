@@ -1,6 +1,6 @@
 //! `highwater simulate FILE --verify`: the recorded settings, replayed and compared entry by entry.
 
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -18,7 +18,7 @@ use super::{Args, FORMAT, VERSION};
 use crate::args::Format;
 use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
-use crate::output::{Sink, to_stdout, write_json};
+use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::printable::printable;
 use crate::table::{Align, Table, broken, terminal_width};
 use crate::units::{count, counted, size};
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &document))?,
         Format::Text => {
-            to_stdout(|out| document.write_text(out))?;
+            text_to_stdout(|out| document.write_text(out))?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")?;
         }
     }
@@ -151,7 +151,7 @@ impl<'a> Document<'a> {
         Self { format: FORMAT, version: VERSION, torch, fidelity, devices, warnings }
     }
 
-    fn write_text(&self, out: &mut Sink) -> io::Result<()> {
+    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         if self.devices.is_empty() {
             writeln!(out, "the snapshot has no entries and no segments")?;
         }
@@ -190,7 +190,7 @@ impl<'a> DeviceView<'a> {
         }
     }
 
-    fn write_text(&self, out: &mut Sink, torch: &str) -> io::Result<()> {
+    fn write_text(&self, out: &mut impl Write, torch: &str) -> io::Result<()> {
         let FidelityView { entries, equal, first_difference } = &self.fidelity;
         let (device, counted) = (self.device, counted(*entries, "entry", "entries"));
         let Some(difference) = first_difference else {
@@ -218,7 +218,7 @@ impl<'a> DeviceView<'a> {
 }
 
 impl DifferenceView<'_> {
-    fn write_text(&self, out: &mut Sink) -> io::Result<()> {
+    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Table::new([
             ("", Align::Left),
             ("action", Align::Left),

@@ -14,7 +14,7 @@ use super::Args;
 use super::what_if_text;
 use crate::args::Format;
 use crate::error::Problem;
-use crate::output::{to_stdout, write_json};
+use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::progress::SimulationBar;
 use crate::units::parse_size;
 
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view))?,
         Format::Text => {
-            to_stdout(|out| what_if_text::write(out, &view, &input.short_name(), &replayed.study))?;
+            text_to_stdout(|out| what_if_text::write(out, &view, &input.short_name(), &replayed.study))?;
             crate::warnings::print_all(&analysis)?;
         }
     }

@@ -19,7 +19,8 @@ use serde::Serialize;
 use self::outputs::Outputs;
 use self::source::Source;
 use crate::error::Problem;
-use crate::output::{note, to_stdout, write_json};
+use crate::output::{note, text_to_stdout, to_stdout, write_json};
+use crate::printable::Printable;
 use crate::table::terminal_width;
 
 /// For people, or for programs.
@@ -144,7 +145,7 @@ fn once(args: &Args, mut source: Source, outputs: &mut Outputs) -> anyhow::Resul
     }
     let Some(sample) = last else { return Err(source.nothing().into()) };
     outputs.take(&sample)?;
-    to_stdout(|out| table::write(out, &sample, terminal_width()))
+    text_to_stdout(|out| table::write(out, &sample, terminal_width()))
 }
 
 /// Look after look, until there are no more or as many as were asked for.
@@ -184,20 +185,19 @@ fn follow(
     Ok(())
 }
 
-/// A sample as each of the outputs has it, one after the other: for [`crate::fuzzing`].
+/// A sample as a table and as rows of CSV, and as the metrics of Prometheus: for [`crate::fuzzing`].
 ///
 /// # Errors
 /// None: a vector takes all bytes.
-pub(crate) fn printed(sample: &Sample) -> io::Result<Vec<u8>> {
+pub(crate) fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
     let mut out = Vec::new();
     table::write(&mut out, sample, Some(80))?;
     csv::write(&mut out, sample)?;
-    out.extend(prometheus::metrics(sample).into_bytes());
-    Ok(out)
+    Ok((out, prometheus::metrics(sample)))
 }
 
 /// The driver in a line.
-pub(crate) fn driver_line(sample: &Sample) -> String {
+pub(crate) fn driver_line(sample: &Sample) -> Printable {
     table::driver(sample)
 }
 

@@ -1,22 +1,30 @@
 //! `--prometheus :PORT`: the last look as text for Prometheus, on the loopback only.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use highwater_loopback::{Manner, own_host};
 use highwater_monitor::{GpuSample, ProcessSample, Sample};
 
 use crate::error::Problem;
 use crate::output::note;
 use crate::printable::printable;
 
-/// Bytes of a request at most.
-const REQUEST_BYTES: u64 = 8 << 10;
-
 /// For a reader to ask, and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The text format of Prometheus.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `:9400` or `9400`; 0 takes a port that is free.
 pub(super) fn parse_port(text: &str) -> Result<u16, String> {
@@ -40,50 +48,30 @@ pub(super) fn serve(port: u16) -> Result<Arc<Mutex<Sample>>, Problem> {
     let _ = note(&format!("Prometheus finds the numbers at http://127.0.0.1:{port}/metrics"));
     let place = Arc::new(Mutex::new(Sample::default()));
     let served = Arc::clone(&place);
+    let numbers = router(port, move || metrics(&served.lock().unwrap_or_else(PoisonError::into_inner)));
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // One that goes away does not keep the next from asking.
-            let _ = answer(&stream, port, &served);
+        if let Err(error) = highwater_loopback::run(listener, Manner::Question(PATIENCE), numbers) {
+            let _ = note(&format!("Prometheus finds no numbers: {error}"));
         }
     });
     Ok(place)
 }
 
-fn answer(stream: &TcpStream, port: u16, served: &Mutex<Sample>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(stream.take(REQUEST_BYTES)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    let mut host = String::new();
-    for line in lines {
-        let line = line?;
-        if line.is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("host")
-        {
-            value.trim().clone_into(&mut host);
-        }
-    }
-    let (status, body) = match request.split(' ').take(2).collect::<Vec<_>>()[..] {
+fn router(port: u16, numbers: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+    let said = |status: StatusCode, text: &'static str| async move { (status, [(CONTENT_TYPE, TEXT)], text) };
+    let own_name_only = move |request: Request, next: Next| async move {
         // A page from elsewhere that calls this address by a name of its own gets nothing.
-        _ if !is_own(&host, port) => ("403 Forbidden", "only as 127.0.0.1 or localhost\n".to_owned()),
-        ["GET", "/metrics"] => ("200 OK", metrics(&served.lock().unwrap_or_else(PoisonError::into_inner))),
-        ["GET", _] => ("404 Not Found", "the numbers are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        if own_host(request.headers(), port).is_none() {
+            return said(StatusCode::FORBIDDEN, "only as 127.0.0.1 or localhost\n").await.into_response();
+        }
+        next.run(request).await
     };
-    let mut out = stream;
-    write!(
-        out,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-fn is_own(host: &str, port: u16) -> bool {
-    ["127.0.0.1", "localhost"].iter().any(|name| host == format!("{name}:{port}") || (port == 80 && host == *name))
+    let numbers = move || async move { ([(CONTENT_TYPE, TEXT)], numbers()) };
+    Router::new()
+        .route("/metrics", get(numbers))
+        .fallback(move || said(StatusCode::NOT_FOUND, "the numbers are at /metrics\n"))
+        .method_not_allowed_fallback(move || said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"))
+        .layer(middleware::from_fn(own_name_only))
 }
 
 /// A number of a GPU.
@@ -196,11 +184,5 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("temperature"), "{text}");
-    }
-
-    #[test]
-    fn only_its_own_name_is_answered() {
-        assert!(is_own("127.0.0.1:9400", 9400) && is_own("localhost:9400", 9400));
-        assert!(!is_own("evil.example:9400", 9400) && !is_own("", 9400));
     }
 }

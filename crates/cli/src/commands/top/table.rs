@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use highwater_monitor::{GpuSample, ProcessSample, Sample, TorchSplit};
 
-use crate::printable::printable;
+use crate::printable::Printable;
 use crate::table::{Align, Table};
 use crate::units::size;
 
@@ -27,11 +27,9 @@ pub(super) fn write(out: &mut impl Write, sample: &Sample, width: Option<usize>)
 }
 
 /// The driver in a line.
-pub(super) fn driver(sample: &Sample) -> String {
-    let version = |version: &Option<String>| {
-        version.as_deref().map_or_else(|| "?".to_owned(), |text| printable(text).into_owned())
-    };
-    format!("driver {}, CUDA up to {}", version(&sample.driver.version), version(&sample.driver.cuda))
+pub(super) fn driver(sample: &Sample) -> Printable {
+    let version = |version: &'_ Option<String>| version.clone().unwrap_or_else(|| "?".to_owned());
+    format!("driver {}, CUDA up to {}", version(&sample.driver.version), version(&sample.driver.cuda)).into()
 }
 
 fn gpus(sample: &Sample) -> Table {
@@ -61,7 +59,7 @@ fn gpus(sample: &Sample) -> Table {
             temperature(gpu),
             power(gpu),
             ecc(gpu),
-            if gpu.is_lost { format!("{} (lost)", printable(&gpu.name)) } else { printable(&gpu.name).into_owned() },
+            if gpu.is_lost { format!("{} (lost)", gpu.name) } else { gpu.name.clone() },
         ]);
         for note in notes(gpu) {
             table.below(format!("     {note}"));
@@ -71,13 +69,13 @@ fn gpus(sample: &Sample) -> Table {
 }
 
 /// What to know of a GPU, a line each.
-pub(super) fn notes(gpu: &GpuSample) -> Vec<String> {
+pub(super) fn notes(gpu: &GpuSample) -> Vec<Printable> {
     let unseen = gpu.unseen_bytes.filter(|&bytes| bytes >= 64 << 20);
     gpu.notes
         .iter()
         .map(|note| match unseen {
-            Some(bytes) if note.starts_with("some of the used memory") => format!("{}: {note}", size(bytes)),
-            _ => printable(note).into_owned(),
+            Some(bytes) if note.starts_with("some of the used memory") => format!("{}: {note}", size(bytes)).into(),
+            _ => note.as_str().into(),
         })
         .collect()
 }
@@ -130,10 +128,10 @@ fn processes(sample: &Sample) -> Table {
         table.row([
             gpu.label(),
             process.pid.to_string(),
-            known(process.user.as_deref(), |user| printable(user).into_owned()),
+            known(process.user.clone(), |user| user),
             process.kind.letter().to_owned(),
             known(process.bytes, size),
-            command(process),
+            command(process).to_string(),
         ]);
         for line in torch_lines(process) {
             table.below(format!("     {line}"));
@@ -143,26 +141,20 @@ fn processes(sample: &Sample) -> Table {
 }
 
 /// A process's command line, or that it is not to be seen.
-pub(super) fn command(process: &ProcessSample) -> String {
-    process
-        .command
-        .as_deref()
-        .map_or_else(|| "(not to be seen from here)".to_owned(), |line| printable(line).into_owned())
+pub(super) fn command(process: &ProcessSample) -> Printable {
+    process.command.as_deref().unwrap_or("(not to be seen from here)").into()
 }
 
 /// How PyTorch uses a process's memory, in two lines or three; or why that is not known.
-pub(super) fn torch_lines(process: &ProcessSample) -> Vec<String> {
+pub(super) fn torch_lines(process: &ProcessSample) -> Vec<Printable> {
     let mut lines = Vec::new();
     if let Some(torch) = &process.torch {
-        lines.push(split(torch));
-        lines.push(format!(
-            "peak since the last look: allocated {}, reserved {}",
-            size(torch.peak_allocated_bytes),
-            size(torch.peak_reserved_bytes)
-        ));
-        lines.extend(torch.note.clone());
+        lines.push(split(torch).into());
+        let (allocated, reserved) = (size(torch.peak_allocated_bytes), size(torch.peak_reserved_bytes));
+        lines.push(format!("peak since the last look: allocated {allocated}, reserved {reserved}").into());
+        lines.extend(torch.note.as_deref().map(Printable::from));
     }
-    lines.extend(process.torch_note.as_deref().map(|note| printable(note).into_owned()));
+    lines.extend(process.torch_note.as_deref().map(Printable::from));
     lines
 }
 
@@ -175,7 +167,7 @@ fn split(torch: &TorchSplit) -> String {
         size(torch.cached_bytes),
         size(torch.context_bytes),
         size(torch.libraries_bytes),
-        printable(&names),
+        names,
         size(torch.unexplained_bytes)
     )
 }

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .collect();
     match args.format {
         Format::Text => {
-            output::to_stdout(|out| text::write(out, &traces, args.stacks))?;
+            output::text_to_stdout(|out| text::write(out, &traces, args.stacks))?;
             warnings::print(&snapshot.warnings)?;
         }
         Format::Json => {

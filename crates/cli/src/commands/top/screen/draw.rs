@@ -343,10 +343,10 @@ fn draw_details(frame: &mut Frame, state: &State, area: Rect) {
         format!("GPU {} {}", gpu.label(), printable(&gpu.name)),
         format!("memory {}, type {}", process.bytes.map_or_else(|| "not told".to_owned(), size), process.kind.letter()),
         format!("user {}", printable(process.user.as_deref().unwrap_or("not told"))),
-        command(process),
+        command(process).to_string(),
         String::new(),
     ];
-    lines.extend(torch_lines(process));
+    lines.extend(torch_lines(process).iter().map(ToString::to_string));
     if !state.is_log {
         lines.push(String::new());
         lines.push("its tree:".to_owned());

@@ -13,8 +13,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use highwater_monitor::Sample;
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::EnterAlternateScreen;
+use ratatui::layout::{Rect, Size};
+use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 
 use self::state::State;
 use super::Args;
@@ -25,6 +28,10 @@ use crate::output::note;
 
 /// How long a look may wait to be drawn.
 const PATIENCE: Duration = Duration::from_millis(40);
+
+/// Cells that are drawn at most, beside and below each other: no screen shows more, but a terminal may claim to, and each cell
+/// takes memory.
+const LARGEST: Size = Size { width: 1000, height: 400 };
 
 /// What the looking thread says.
 enum News {
@@ -54,8 +61,9 @@ pub(super) fn run(args: &Args, source: Source, outputs: Outputs) -> anyhow::Resu
     let (told, news) = mpsc::channel();
     let samples = args.samples;
     let watching = thread::spawn(move || watch(source, outputs, samples, &received, &told));
-    let mut terminal = ratatui::try_init().context("the terminal cannot be used as a screen")?;
-    let left = show(&mut terminal, State::new(is_log, args.interval), &news, &orders);
+    let left = opened()
+        .context("the terminal cannot be used as a screen")
+        .and_then(|mut terminal| show(&mut terminal, State::new(is_log, args.interval), &news, &orders));
     ratatui::restore();
     // The thread ends when nobody gives it orders, and hands back the log, which says what was written as it is closed.
     drop(orders);
@@ -65,6 +73,20 @@ pub(super) fn run(args: &Args, source: Source, outputs: Outputs) -> anyhow::Resu
         note(&why)?;
     }
     Ok(())
+}
+
+/// The terminal as a screen.
+fn opened() -> io::Result<DefaultTerminal> {
+    // It is not asked for its size by the library, which believes whatever it says.
+    let viewport = Viewport::Fixed(drawn_area(ratatui::crossterm::terminal::size()?.into()));
+    let terminal = ratatui::try_init_with_options(TerminalOptions { viewport })?;
+    execute!(io::stdout(), EnterAlternateScreen)?;
+    Ok(terminal)
+}
+
+/// The part of a terminal of some size that is drawn.
+fn drawn_area(size: Size) -> Rect {
+    Rect::new(0, 0, size.width.min(LARGEST.width), size.height.min(LARGEST.height))
 }
 
 /// Draws and reads keys; says why it ended, if not by a key.
@@ -77,6 +99,10 @@ fn show(
     let mut is_stale = true;
     loop {
         if is_stale {
+            let area = drawn_area(terminal.size()?);
+            if area != terminal.get_frame().area() {
+                terminal.resize(area)?;
+            }
             terminal.draw(|frame| draw::draw(frame, &mut state))?;
         }
         is_stale = false;
