@@ -15,7 +15,7 @@ WORKSPACE := --workspace --exclude highwater-python --locked
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui python torch with-torch demo test bench nightly mutations few-mutations sanitizers miri fuzz fuzz-all oracle \
+.PHONY: build ui python torch with-torch demo test bench nightly mutations few-mutations load sanitizers miri fuzz fuzz-all oracle \
 	fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
@@ -185,11 +185,11 @@ fuzz-all: $(FUZZ_TARGETS:%=fuzz-target-%)
 fuzz-target-%:
 	$(MAKE) --no-print-directory fuzz FUZZ=$*
 
-# Everything that takes minutes, hours or large downloads, 16 hours in all; each of it has a small case in `make test`. A line per
-# part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the sanitizers
-# ten minutes.
+# Everything that takes minutes, hours or large downloads, 18 hours in all; each of it has a small case in `make test`. A line per
+# part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
+# the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory mutations sanitizers miri
+	$(MAKE) --no-print-directory mutations load sanitizers miri
 	$(MAKE) --no-print-directory fuzz-all FUZZ_SECONDS=3600
 
 # Inputs changed by rules, through every command of the release binary, for a quarter of an hour at most.
@@ -197,23 +197,29 @@ MUTATIONS ?= --count 6000 --seed $(shell date +%j)
 mutations: build
 	$(PYTHON) fuzz/mutations --binary target/release/highwater $(MUTATIONS)
 
-# The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain. The sandbox is tried
-# without the tests that preload it into other programs: these would have to be built with the sanitizer too.
-HOST := $(shell rustc --print host-tuple 2>/dev/null)
-sanitizers:
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test --locked --target $(HOST) --target-dir target/asan \
-		--package highwater-nullgpu-core --package highwater-fake-nvml --package highwater-estimate-web --package highwater-monitor
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test --locked --target $(HOST) --target-dir target/asan \
-		--package highwater-sandbox --lib
+# `highwater top`, Prometheus and the recorder's socket under load, for an hour each. `make test` does it for seconds.
+LOAD_SECONDS ?= 3600
+load: $(VENV)/ready
+	HIGHWATER_LOAD_SECS=$(LOAD_SECONDS) $(CARGO) test $(WORKSPACE) --test it load::
+	HIGHWATER_LOAD_SECS=$(LOAD_SECONDS) $(VENV)/bin/python -m pytest -q python/tests/test_load.py
 
-# The same crates under Miri, which only nightly toolchains have; what calls functions of the C library that Miri lacks is left out.
-MIRI := $(shell $(CARGO) +nightly miri --version >/dev/null 2>&1 && echo yes)
+# The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that
+# a test loads finds it in the test's program (`-rdynamic`). The sandbox is tried without the tests that preload it into other
+# programs: these would have to be built with the sanitizer too.
+HOST := $(shell rustc --print host-tuple 2>/dev/null)
+ASAN := RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
+sanitizers:
+	$(ASAN) --package highwater-nullgpu-core --package highwater-fake-nvml --package highwater-estimate-web --package highwater-monitor
+	$(ASAN) --package highwater-sandbox --lib
+
+# The exports of the calculator under Miri, which only nightly toolchains have. The other crates with `unsafe` call functions of
+# the C library that Miri lacks.
 miri:
-ifdef MIRI
-	$(CARGO) +nightly miri test --locked --target-dir target/miri --lib --package highwater-estimate-web
-else
-	@echo 'miri: not run, for there is no nightly toolchain with Miri: `rustup toolchain install nightly --component miri,rust-src`'
-endif
+	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+		$(CARGO) +nightly miri test --locked --target-dir target/miri --lib --package highwater-estimate-web; \
+	else \
+		echo 'miri: not run, for there is no nightly toolchain with Miri: `rustup toolchain install nightly --component miri,rust-src`'; \
+	fi
 
 # PyTorch's own allocator on a made-up device, from released wheels: see oracle/README.md. 2 GB to download, once.
 ORACLES ?= 2.8.0 2.11.0 2.15.0

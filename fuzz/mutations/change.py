@@ -5,7 +5,7 @@ import json
 import pickle
 
 HOSTILE = [
-    "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b31m", "a\nb", "a\r\nb", "a\tb", "\x00nul", "\u202eevil", "\u2028sep",
+    "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b31m", "a\nINJECTED", "a\r\nINJECTED", "a\tb", "\x00nul", "\u202eevil", "\u2028sep",
     "<script>alert(1)</script>", "</script><script>alert(2)</script>", "<img src=x onerror=alert(3)>", "'\"><svg/onload=alert(4)>",
     "javascript:alert(5)", "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "\t=1+1", "|pipe|", "`tick`", "```fence",
     "[a](javascript:x)", "![a](http://127.0.0.1/x.png)", "# head", "<!-- c", "--> c", "a;b;c 7", "%s%n{0}", "\\u001b", "é重み", "x" * 5000,

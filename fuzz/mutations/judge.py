@@ -19,6 +19,7 @@ MULTIPLE = 30
 # Characters that change a terminal or the direction of writing.
 UNSAFE = {chr(code) for code in [*range(32), 0x7F, *range(0x80, 0xA0)]} - {"\n"}
 UNSAFE |= set("\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+INJECTED = b"INJECTED"
 
 
 @dataclass
@@ -80,6 +81,9 @@ def unreadable(out, kind):
     """Reads an output as the next program would, and gives what is wrong with it."""
     if kind in ("text", "markdown") and (unsafe := UNSAFE & set(out.decode())):
         return f"{kind} has {sorted(map(ascii, unsafe))}"
+    # A name that `change.HOSTILE` has begins a line of its own: it could pass for one of the program's.
+    if kind in ("text", "markdown") and (b"\n" + INJECTED in out or out.startswith(INJECTED)):
+        return f"{kind} has a line that a name began"
     if kind == "json" and out.strip():
         strict_json(out)
     if kind == "jsonl":

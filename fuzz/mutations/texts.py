@@ -15,15 +15,16 @@ def logs(check, count):
         check.judge("logs", f"{number}-{name}", data, [("text", ["explain", path]), ("json", ["explain", path, "--format", "json"])], len(data))
 
 
-ROWS = [b"empty_cache", b"reset_peak", b"snapshot", b"memory_fraction,,,,,0.1", b"set_config,,,,,expandable_segments:True", b"pool_begin,,,,7",
-        b"pool_end,,,,7", b"pool_release,,,,7", b"events_ready,,,,,0", b"record_stream,3,,5", b"pool_create,,,,9,use_on_oom",
-        b"memory_fraction,,,,,nan", b"memory_fraction,,,,,-1", b"free,3", b"alloc,3,17,63"]
-# Numbers that a program may have, and others.
-VALID = [b"0", b"1", b"3", b"63", b"512", b"1048576", b"20971520", b"9223372036854775807", b"18446744073709551615", b"4503599627370496"]
+ROWS = [b"empty_cache", b"reset_peak", b"snapshot", b"memory_fraction,,,,,0.1", b"set_config,,,,,expandable_segments:True", b"free,3",
+        b"alloc,3,17,63", b"events_ready,,,,0", b"events_ready,,,,,0", b"record_stream,3,,5", b"pool_create,,,,9,use_on_oom",
+        b"pool_begin,,,,7\nalloc,3,17,0\npool_end,,,,7", b"pool_begin,,,,7", b"pool_release,,,,7", b"memory_fraction,,,,,nan"]
+SIZES = [b"0", b"1", b"512", b"1048576", b"1048577", b"20971520", b"4503599627370496", b"9223372036854775807", b"18446744073709551615"]
+# What no number of a program is.
 ODD = [b"-1", b"0", b"18446744073709551615", b"18446744073709551616", b"x", b"", b"1e9", b"\xff", b"\x1b[2J", b"=1+1",
        b"0x7fffffffffffffff", b"4294967296"]
-CONFS = ["max_split_size_mb:99999999999999999999", "roundup_power2_divisions:[1:0,>:7]", ":", ",,,", "expandable_segments:maybe", "a:b:c",
-         "roundup_power2_divisions:[256:4", "\x1b[31m:1", "expandable_segments:True", "garbage_collection_threshold:0.6,max_split_size_mb:21"]
+CONFS = ["expandable_segments:True", "garbage_collection_threshold:0.6,max_split_size_mb:21", "roundup_power2_divisions:[256:4,>:8]"]
+BAD_CONFS = ["max_split_size_mb:99999999999999999999", "roundup_power2_divisions:[1:0,>:7]", ":", ",,,", "expandable_segments:maybe", "a:b:c",
+             "roundup_power2_divisions:[256:4", "\x1b[31m:1"]
 
 
 def program(plain, rng):
@@ -34,7 +35,8 @@ def program(plain, rng):
         at = rng.randrange(1, max(len(lines), 2)) % len(lines)
         cells = lines[at].split(b",")
         if cells[0] == b"alloc" and len(cells) > 3:
-            cells[rng.choice([1, 2, 2, 3])] = rng.choice(VALID)
+            cells[2] = rng.choice(SIZES)
+            cells[3] = rng.choice([cells[3], b"0", b"1", b"63"])
         elif rng.random() < 0.1:
             cells[rng.randrange(len(cells))] = rng.choice(ODD)
         lines[at] = b",".join(cells)
@@ -51,8 +53,9 @@ def requests(check, count):
         name, plain = rng.choice(inputs)
         data = program(plain, rng)
         words = ["simulate", "--requests", check.file("in.csv", data)]
-        more = rng.choice([[], ["--conf", rng.choice(CONFS)], ["--conf", rng.choice(CONFS)], ["--capacity", "1GiB"], ["--va", "random:1"],
-                           ["--events", "-"], ["--stats", "-"], ["--outside", "900PiB"], ["--capacity", "0"], ["--torch", "99.99"]])
+        more = rng.choice([[], ["--conf", rng.choice(CONFS)], ["--conf", rng.choice(BAD_CONFS)], ["--capacity", "1GiB"],
+                           ["--capacity", "1PiB"], ["--va", "random:1"], ["--va", "descending"], ["--events", "-"], ["--stats", "-"],
+                           rng.choice([["--outside", "900PiB"], ["--capacity", "0"], ["--torch", "99.99"]])])
         chosen = [("csv" if "-" in more else "text", [*words, *more])]
         if "-" not in more:
             chosen.append(("json", [*words, "--format", "json", *more]))
@@ -95,9 +98,9 @@ def budgets(check, count):
     for number in range(count):
         if check.is_over():
             return
-        odd = rng.choice(["-1", "1e400GiB", "99999999999999999999GiB", "\\u001b[31m", "", "NaN%", "8GiB"])
+        odd = rng.choice(["-1", "1e400GiB", "99999999999999999999GiB", "\\u001b[31m", "", "NaN%", *["8GiB"] * 6])
         data = seeds.BUDGETS.replace("8GiB", odd).encode()
-        data = change.text(data, rng) if rng.random() < 0.5 else data
+        data = change.text(data, rng) if rng.random() < 0.3 else data
         path = check.file("budgets.toml", data)
         kind = rng.choice(["text", "json"])
         words = ["check", snapshot, "--config", path, "--format", kind]
