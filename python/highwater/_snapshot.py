@@ -7,11 +7,12 @@ import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Union
 
 from highwater import _highwater
 from highwater._errors import SnapshotError
 from highwater._table import Table
+from highwater._write import write_atomically
 
 if TYPE_CHECKING:
     from highwater._viewer import Viewer
@@ -183,12 +184,12 @@ class Snapshot:
         page = self._native.html(self._name, what_if)
         if path is None:
             return page.decode()
-        Path(path).write_bytes(page)
+        _written(path, page)
         return None
 
     def to_pickle(self, path: str | os.PathLike[str]) -> None:
         """Writes the snapshot as PyTorch does."""
-        Path(path).write_bytes(self._native.pickle())
+        _written(path, self._native.pickle())
 
     def _repr_html_(self) -> str:
         from highwater._notebook import html
@@ -242,24 +243,26 @@ class Check(dict[str, Any]):
         return self.text
 
 
-def load(source: Source) -> Snapshot:
+def load(source: Source, *, allow_any_size: bool = False) -> Snapshot:
     """Reads a snapshot: pickle, JSON or HTML page, compressed or not.
 
     Nothing in it is executed. What is damaged in part gives what can be read, with ``report()["warnings"]``; where nothing can,
-    that is a :class:`SnapshotError`.
+    that is a :class:`SnapshotError`. So is a compressed file that becomes more than 64 MiB and more than 200 times its size;
+    ``allow_any_size`` lifts that limit.
     """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        return Snapshot(_highwater.Snapshot.read_file(str(path), f"`{path}`"), path.name, path)
+        native = _highwater.Snapshot.read_file(str(path), f"`{path}`", allow_any_size)
+        return Snapshot(native, path.name, path)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _of_bytes(bytes(source), "bytes", "the input")
+        return _of_bytes(bytes(source), "bytes", "the input", allow_any_size)
     if isinstance(source, (dict, list)):
-        return _of_bytes(_pickled(source), "snapshot", "the snapshot")
+        return _of_bytes(_pickled(source), "snapshot", "the snapshot", allow_any_size)
     raise TypeError(f"cannot load a snapshot from {type(source).__name__}: {RECORD}")
 
 
-def _of_bytes(data: bytes, name: str, called: str) -> Snapshot:
-    return Snapshot(_highwater.Snapshot.read_bytes(data, called), name, None)
+def _of_bytes(data: bytes, name: str, called: str, allow_any_size: bool) -> Snapshot:
+    return Snapshot(_highwater.Snapshot.read_bytes(data, called, allow_any_size), name, None)
 
 
 def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:
@@ -272,6 +275,13 @@ def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:
         return pickle.dumps(snapshot, protocol=4)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
         raise SnapshotError(f"the snapshot holds what is no plain data: {error}", hint=RECORD) from error
+
+
+def _written(path: str | os.PathLike[str], data: bytes) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(data)
+
+    write_atomically(Path(path), write)
 
 
 def _native_of(snapshot: Snapshot) -> _highwater.Snapshot:

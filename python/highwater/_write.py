@@ -39,8 +39,14 @@ def _pack(file: BinaryIO, snapshot: Any) -> None:
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Lets ``write`` fill a file beside ``path``, which then takes its place.
 
-    So a reader never sees half of it, and an interruption, of whatever kind, leaves what was there.
+    So a reader never sees half of it, and an interruption, of whatever kind, leaves what was there. A link is followed to
+    what it stands for; a pipe or a device is written where it is.
     """
+    if path.exists() and not path.is_file():
+        with open(path, "wb") as place:
+            write(place)
+        return
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     # The system keeps from others what the umask says, as for any file that `open` makes. Nothing that lies there is followed.

@@ -400,3 +400,21 @@ def test_the_command_is_the_same_program() -> None:
     done = _command("report", "nope.pickle")
     assert done.returncode == 2 and "hint:" in done.stderr
     assert _command("--version").returncode == 0
+
+
+def test_a_small_file_that_becomes_large_is_refused_and_a_keyword_lifts_that() -> None:
+    bomb = gzip.compress(b"\x80\x04" + b"N0" * (40 << 20) + b"].")
+    with pytest.raises(highwater.SnapshotError, match="too large when it is unpacked") as raised:
+        highwater.load(bomb)
+    assert "allow_any_size=True" in (raised.value.hint or "")
+    assert highwater.load(bomb, allow_any_size=True).devices == []
+
+
+def test_pages_and_pickles_are_written_through_links_and_whole(tmp_path: Path) -> None:
+    snapshot = highwater.load(recording("leak_grows"))
+    link = tmp_path / "link.pickle"
+    link.symlink_to("there.pickle")
+    snapshot.to_pickle(link)
+    assert link.is_symlink()
+    assert highwater.load(tmp_path / "there.pickle").devices == snapshot.devices
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.pickle", "there.pickle"]

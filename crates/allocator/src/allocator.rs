@@ -122,8 +122,6 @@ pub(crate) struct Streams {
     handles: Vec<u64>,
     rows: FxHashMap<u64, u32>,
     last: u32,
-    /// Rows by ascending handle.
-    sorted: Vec<u32>,
 }
 
 impl Streams {
@@ -137,11 +135,9 @@ impl Streams {
     }
 
     fn look_up(&mut self, handle: u64) -> u32 {
-        let Self { handles, rows, sorted, .. } = self;
+        let Self { handles, rows, .. } = self;
         *rows.entry(handle).or_insert_with(|| {
             let row = u32::try_from(handles.len()).expect("fewer than 2^32 streams");
-            let place = sorted.partition_point(|&other| handles[other as usize] < handle);
-            sorted.insert(place, row);
             handles.push(handle);
             row
         })
@@ -150,11 +146,6 @@ impl Streams {
     #[inline]
     pub(crate) fn handle(&self, row: u32) -> u64 {
         self.handles[row as usize]
-    }
-
-    /// Rows by ascending handle.
-    pub(crate) fn sorted(&self) -> &[u32] {
-        &self.sorted
     }
 }
 
@@ -275,7 +266,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     }
 
     /// The largest free block of the default large pool, on any stream.
-    pub fn largest_free_bytes(&self) -> u64 {
+    pub fn largest_free_bytes(&mut self) -> u64 {
         let largest = self.pools[DEFAULT_LARGE].largest_free();
         largest.map(|block| self.blocks[block].size).max().unwrap_or(0)
     }

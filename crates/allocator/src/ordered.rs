@@ -192,7 +192,6 @@ impl OrderedBlocks {
         self.chunks.iter().flatten().map(|entry| entry.block)
     }
 
-    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.iter().all(Vec::is_empty)
     }

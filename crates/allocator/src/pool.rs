@@ -1,5 +1,6 @@
 //! Pools of free blocks: small and large, the default ones and private ones.
 
+use crate::allocator::Streams;
 use crate::block::BlockId;
 use crate::ordered::{Key, OrderedBlocks};
 
@@ -20,19 +21,51 @@ pub(crate) struct BlockPool {
     pub(crate) searches: u64,
     /// Free blocks by size, for each row of streams.
     free: Vec<OrderedBlocks>,
+    /// Rows of streams that may have free blocks; what is done for all free blocks looks at no other. Many programs have
+    /// thousands of streams, few at a time.
+    listed: Vec<u32>,
+    /// Whether a row of streams is in `listed`.
+    is_listed: Vec<bool>,
     /// Parts of expandable segments without memory by address, for each row of streams.
     unmapped: Vec<OrderedBlocks>,
 }
 
 impl BlockPool {
     pub(crate) fn new(small: bool, owner: Option<usize>) -> Self {
-        Self { small, owner, no_split: false, searches: 0, free: Vec::new(), unmapped: Vec::new() }
+        Self {
+            small,
+            owner,
+            no_split: false,
+            searches: 0,
+            free: Vec::new(),
+            listed: Vec::new(),
+            is_listed: Vec::new(),
+            unmapped: Vec::new(),
+        }
     }
 
     /// The free blocks of a stream.
     #[inline]
     pub(crate) fn free(&mut self, stream: u32) -> &mut OrderedBlocks {
+        let row = stream as usize;
+        if row >= self.is_listed.len() {
+            self.is_listed.resize(row + 1, false);
+        }
+        if !self.is_listed[row] {
+            self.is_listed[row] = true;
+            self.listed.push(stream);
+        }
         of_stream(&mut self.free, stream)
+    }
+
+    /// Takes streams without free blocks off the list.
+    fn unlist_empty(&mut self) {
+        let Self { free, listed, is_listed, .. } = self;
+        listed.retain(|&stream| {
+            let row = stream as usize;
+            is_listed[row] = free.get(row).is_some_and(|blocks| !blocks.is_empty());
+            is_listed[row]
+        });
     }
 
     /// The unmapped parts of a stream.
@@ -41,14 +74,16 @@ impl BlockPool {
     }
 
     /// The largest free block of each stream.
-    pub(crate) fn largest_free(&self) -> impl Iterator<Item = BlockId> {
-        self.free.iter().filter_map(|blocks| blocks.iter().next_back())
+    pub(crate) fn largest_free(&mut self) -> impl Iterator<Item = BlockId> {
+        self.unlist_empty();
+        self.listed.iter().filter_map(|&stream| self.free[stream as usize].iter().next_back())
     }
 
-    /// The free blocks, stream after stream in the order of `streams`.
-    pub(crate) fn all_free(&self, streams: &[u32]) -> Vec<BlockId> {
-        let sets = streams.iter().filter_map(|&stream| self.free.get(stream as usize));
-        sets.flat_map(OrderedBlocks::iter).collect()
+    /// The free blocks, stream after stream by ascending handle.
+    pub(crate) fn all_free(&mut self, streams: &Streams) -> Vec<BlockId> {
+        self.unlist_empty();
+        self.listed.sort_unstable_by_key(|&stream| streams.handle(stream));
+        self.listed.iter().flat_map(|&stream| self.free[stream as usize].iter()).collect()
     }
 }
 
@@ -80,4 +115,34 @@ pub(crate) struct PrivatePool {
     /// Rows of its halves.
     pub(crate) small: usize,
     pub(crate) large: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_without_free_blocks_are_looked_at_once() {
+        let mut streams = Streams::default();
+        let mut pool = BlockPool::new(true, None);
+        // Handles descend where rows ascend: blocks come by handle.
+        let rows: Vec<u32> = (0..1000).rev().map(|handle| streams.row(handle)).collect();
+        let block = |row: u32| (Key(u64::from(row), 0), BlockId::from_index(row as usize));
+        for &row in &rows {
+            let (key, id) = block(row);
+            pool.free(row).insert(key, id);
+        }
+        let all: Vec<usize> = pool.all_free(&streams).into_iter().map(BlockId::index).collect();
+        assert!(all.iter().copied().eq((0..1000).rev()));
+        for &row in &rows[3..] {
+            let (key, id) = block(row);
+            pool.free(row).remove(key, id);
+        }
+        assert_eq!(pool.largest_free().count(), 3);
+        assert_eq!(pool.listed.len(), 3);
+        let (key, id) = block(700);
+        pool.free(700).insert(key, id);
+        let all: Vec<usize> = pool.all_free(&streams).into_iter().map(BlockId::index).collect();
+        assert_eq!(all, [700, 2, 1, 0]);
+    }
 }

@@ -219,9 +219,10 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     }
 
     /// Free blocks of all private pools: an amount of the out-of-memory message.
-    pub(crate) fn private_free_bytes(&self) -> u64 {
-        let pools = self.private_rows.values().flat_map(|&row| [self.private[row].small, self.private[row].large]);
-        let free = pools.flat_map(|pool| self.pools[pool].all_free(self.streams.sorted()));
-        free.map(|id| self.blocks[id].size).sum()
+    pub(crate) fn private_free_bytes(&mut self) -> u64 {
+        let Self { private_rows, private, pools, streams, blocks, .. } = self;
+        let halves = private_rows.values().flat_map(|&row| [private[row].small, private[row].large]);
+        let free = halves.flat_map(|pool| pools[pool].all_free(streams));
+        free.map(|id| blocks[id].size).sum()
     }
 }

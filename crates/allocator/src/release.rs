@@ -34,7 +34,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
 
     /// Returns the segments of a pool that nobody uses, whole ones first, then pages of expandable ones.
     pub(crate) fn release_pool(&mut self, pool: usize) -> Result<(), Failure> {
-        let free = self.pools[pool].all_free(self.streams.sorted());
+        let free = self.pools[pool].all_free(&self.streams);
         let (expandable, whole): (Vec<BlockId>, Vec<BlockId>) =
             free.into_iter().partition(|&id| self.is_expandable(id));
         for block in whole {
@@ -120,7 +120,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         }
         let target = self.used_bytes - threshold;
         let searches = self.pools[DEFAULT_LARGE].searches;
-        let mut candidates = self.pools[DEFAULT_LARGE].all_free(self.streams.sorted());
+        let mut candidates = self.pools[DEFAULT_LARGE].all_free(&self.streams);
         candidates.retain(|&id| !self.blocks[id].is_split());
         let age = |allocator: &Self, id: BlockId| searches - allocator.blocks[id].searches_before;
         let mut count = candidates.len();

@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use highwater_snapshot::ErrorKind;
 
 use crate::printable::printable;
 
@@ -58,6 +59,15 @@ impl Problem {
     /// What to do about it.
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// A text whose bytes, under any compression, could not be read; `name` is how the user knows it.
+    pub(crate) fn unpacked(name: &str, error: io::Error) -> Self {
+        let error = highwater_snapshot::Error::of_reading(error);
+        match error.kind() {
+            ErrorKind::Overgrown { .. } | ErrorKind::OutOfMemory => Self::unreadable(name, &error),
+            _ => Self::new(format!("{name} cannot be read")).because(error),
+        }
     }
 
     /// A file that could not be read; `name` is how the user knows it.

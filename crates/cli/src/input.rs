@@ -4,10 +4,25 @@ use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use highwater_snapshot::Snapshot;
+use highwater_snapshot::{Snapshot, Unpacking};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Problem;
+
+/// How much a compressed file may become.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct SizeArgs {
+    /// Unpack a compressed file however large it becomes: more than 64 MiB and 200 times its size is refused otherwise
+    #[arg(long)]
+    allow_any_size: bool,
+}
+
+impl SizeArgs {
+    /// What the reader is told.
+    pub(crate) const fn unpacking(self) -> Unpacking {
+        if self.allow_any_size { Unpacking::Unbounded } else { Unpacking::Bounded }
+    }
+}
 
 /// The options that every command with a snapshot has.
 #[derive(Debug, clap::Args)]
@@ -20,6 +35,8 @@ pub(crate) struct InputArgs {
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
 }
 
 impl InputArgs {
@@ -36,7 +53,7 @@ impl InputArgs {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
-        let mut snapshot = read_snapshot(&self.file)?;
+        let mut snapshot = read_snapshot(&self.file, self.size)?;
         check_device(&self.name(), self.device, &snapshot)?;
         let seen = look(&snapshot);
         if self.redact {
@@ -91,8 +108,9 @@ pub(crate) fn check_device(name: &str, device: Option<u32>, snapshot: &Snapshot)
 ///
 /// # Errors
 /// If nothing of one can be read.
-pub(crate) fn read_snapshot(file: &Path) -> Result<Snapshot, Problem> {
-    open(file).and_then(Snapshot::read).map_err(|error| Problem::unreadable(&name(file), &error))
+pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Problem> {
+    let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));
+    read.map_err(|error| Problem::unreadable(&name(file), &error))
 }
 
 /// How a message calls a file; `-` is standard input.
@@ -127,18 +145,17 @@ const MAX_TEXT_BYTES: u64 = 4 << 30;
 ///
 /// # Errors
 /// If it cannot be read, or is too long.
-pub(crate) fn read_text(file: &Path) -> Result<Vec<u8>, Problem> {
-    let cannot_read =
-        |error: &dyn std::fmt::Display| Problem::new(format!("{} cannot be read", name(file))).because(error);
+pub(crate) fn read_text(file: &Path, size: SizeArgs) -> Result<Vec<u8>, Problem> {
+    let cannot_read = |cause: String| Problem::new(format!("{} cannot be read", name(file))).because(cause);
     let mut text = Vec::new();
-    let packed = open(file).map_err(|error| cannot_read(&error))?;
-    let source = match highwater_snapshot::decompressed(packed) {
+    let packed = open(file).map_err(|error| cannot_read(error.to_string()))?;
+    let source = match highwater_snapshot::decompressed(packed, size.unpacking()) {
         Ok(source) => source,
-        Err(error) => return Err(cannot_read(&error)),
+        Err(error) => return Err(cannot_read(error.to_string())),
     };
-    source.take(MAX_TEXT_BYTES + 1).read_to_end(&mut text).map_err(|error| cannot_read(&error))?;
+    source.take(MAX_TEXT_BYTES + 1).read_to_end(&mut text).map_err(|error| Problem::unpacked(&name(file), error))?;
     if text.len() as u64 > MAX_TEXT_BYTES {
-        return Err(cannot_read(&format!("it holds more than {} of text", crate::units::size(MAX_TEXT_BYTES))));
+        return Err(cannot_read(format!("it holds more than {} of text", crate::units::size(MAX_TEXT_BYTES))));
     }
     Ok(text)
 }

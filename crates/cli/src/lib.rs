@@ -27,6 +27,7 @@ mod report;
 mod table;
 mod units;
 mod warnings;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,6 +1,5 @@
 //! Where the data go: standard output, or a file that is never overwritten unasked.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,9 +8,42 @@ use anyhow::Context as _;
 use crate::error::Problem;
 use crate::printable::{Lines, printable};
 use crate::units;
+use crate::whole_file::WholeFile;
 
 /// What a command writes to.
-pub(crate) type Sink = BufWriter<Box<dyn Write>>;
+pub(crate) type Sink = BufWriter<Place>;
+
+/// Where the data go.
+pub(crate) enum Place {
+    Stdout(io::Stdout),
+    File(WholeFile),
+}
+
+impl Write for Place {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::File(file) => file.flush(),
+        }
+    }
+}
+
+impl Place {
+    /// Ends the writing: a file takes its place.
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Stdout(_) => Ok(()),
+            Self::File(file) => file.finish(),
+        }
+    }
+}
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -30,7 +62,7 @@ impl OutputArgs {
     /// Lets `write` write to the chosen place and says on standard error what was written, if it was a file.
     ///
     /// # Errors
-    /// If the file exists already, or cannot be written; a file that was begun is removed then.
+    /// If the file exists already, or cannot be written; nothing of it is left then.
     pub(crate) fn write(&self, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
         write_to(self.output.as_deref().unwrap_or(Path::new(STDOUT)), self.force, write)
     }
@@ -52,7 +84,7 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 /// Lets `write` write to a file, or to standard output, and says on standard error what was written, if it was a file.
 ///
 /// # Errors
-/// If the file exists already and `force` is not given, or it cannot be written; a file that was begun is removed then.
+/// If the file exists already and `force` is not given, or it cannot be written: what was there stays as it is.
 pub(crate) fn write_to(
     path: &Path,
     force: bool,
@@ -61,29 +93,18 @@ pub(crate) fn write_to(
     if is_stdout(path) {
         return to_stdout(write);
     }
-    let cannot_write = |error: &io::Error| Problem::new(format!("cannot write `{}`", path.display())).because(error);
-    let file = create(path, force).map_err(|error| match error.kind() {
+    let cannot_write = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(path),
-        _ => cannot_write(&error),
-    })?;
-    let mut out = Sink::with_capacity(BUFFER_BYTES, Box::new(file));
-    if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
-        drop(out);
-        if !force {
-            // Half a file is worse than none; that it cannot be removed either adds nothing to the first error.
-            let _ = std::fs::remove_file(path);
-        }
-        return Err(cannot_write(&error).into());
-    }
+        _ => Problem::new(format!("cannot write `{}`", path.display())).because(error),
+    };
+    let file = WholeFile::create(path, force).map_err(cannot_write)?;
+    let mut out = Sink::with_capacity(BUFFER_BYTES, Place::File(file));
+    let written = write(&mut out).and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error));
+    written.and_then(Place::finish).map_err(cannot_write)?;
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read `{}` again", path.display()))?.len();
     // The file is written; that nobody can be told is no failure.
     let _ = note(&format!("wrote {} ({})", path.display(), units::size(bytes)));
     Ok(())
-}
-
-/// Creates the file in one step, so that no other program's file of that name is lost.
-fn create(path: &Path, force: bool) -> io::Result<File> {
-    if force { File::create(path) } else { OpenOptions::new().write(true).create_new(true).open(path) }
 }
 
 /// That a file is there already.
@@ -96,7 +117,7 @@ pub(crate) fn exists(path: &Path) -> Problem {
 /// # Errors
 /// Those of `write`; a broken pipe among them is recognised by [`crate::error::report`].
 pub(crate) fn to_stdout(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
-    let mut out = Sink::with_capacity(BUFFER_BYTES, Box::new(io::stdout()));
+    let mut out = Sink::with_capacity(BUFFER_BYTES, Place::Stdout(io::stdout()));
     write(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 

@@ -28,6 +28,11 @@ fn optimizer_copies(optimizer: Optimizer) -> (u64, u64) {
     }
 }
 
+/// So many hundredths of the weights.
+fn share(weights: u64, hundredths: u64) -> u64 {
+    (weights / 100).saturating_mul(hundredths)
+}
+
 /// Estimates from the parameter count, with a guess of the activations.
 pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     let guess = Unknown { parameters: 0, largest: 0, hidden: None, layers: None, vocab: None };
@@ -45,7 +50,7 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
         if is_training { per_token.saturating_mul(tokens) } else { per_token.saturating_mul(tokens) / layers.max(1) };
     let logits = known.vocab.unwrap_or(32_000).saturating_mul(tokens).saturating_mul(if is_training { 14 } else { 6 });
     let (state, intermediates) = optimizer_copies(setup.optimizer);
-    let of = |hundredths: u64| if is_training { (weights / 100).saturating_mul(hundredths) } else { 0 };
+    let of = |hundredths: u64| if is_training { share(weights, hundredths) } else { 0 };
     let (state, intermediates) = (of(state), of(intermediates));
     let gradients = if is_training { weights } else { 0 };
     let backward = weights.saturating_add(state).saturating_add(activations).saturating_add(logits);
@@ -125,4 +130,15 @@ fn shape_of(known: &Unknown, parameters: u64) -> (u64, u64) {
         hidden += 128;
     }
     (known.hidden.unwrap_or(hidden), known.layers.unwrap_or((hidden / 128).max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_times_the_largest_number_of_weights_is_no_small_number() {
+        assert_eq!(share(1000, 52), 520);
+        assert_eq!(share(u64::MAX, 300), u64::MAX);
+    }
 }

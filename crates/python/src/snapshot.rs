@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use highwater_analysis::view::{FrameView, report};
 use highwater_analysis::{Analysis, analyse};
 use highwater_cli::documents::{self, WhatIf};
-use highwater_snapshot::StackId;
+use highwater_snapshot::{StackId, Unpacking};
 use highwater_viewer::{PageOptions, ui_is_built, write_page};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -46,18 +46,25 @@ impl Snapshot {
     }
 }
 
+/// How much a compressed input may become.
+fn unpacking(allow_any_size: bool) -> Unpacking {
+    if allow_any_size { Unpacking::Unbounded } else { Unpacking::Bounded }
+}
+
 #[pymethods]
 impl Snapshot {
     /// Reads a file; messages call it `name`.
     #[staticmethod]
-    fn read_file(py: Python<'_>, path: PathBuf, name: &str) -> Result<Self, Failure> {
-        py.detach(|| Self::new(highwater_snapshot::Snapshot::open(path), name))
+    fn read_file(py: Python<'_>, path: PathBuf, name: &str, allow_any_size: bool) -> Result<Self, Failure> {
+        let read = |file| highwater_snapshot::Snapshot::read_with(file, unpacking(allow_any_size));
+        py.detach(|| Self::new(highwater_snapshot::open_file(&path).and_then(read), name))
     }
 
     /// Reads bytes; messages call them `name`.
     #[staticmethod]
-    fn read_bytes(py: Python<'_>, data: &[u8], name: &str) -> Result<Self, Failure> {
-        py.detach(|| Self::new(highwater_snapshot::Snapshot::read(data), name))
+    fn read_bytes(py: Python<'_>, data: &[u8], name: &str, allow_any_size: bool) -> Result<Self, Failure> {
+        let read = || highwater_snapshot::Snapshot::read_with(data, unpacking(allow_any_size));
+        py.detach(|| Self::new(read(), name))
     }
 
     /// The devices with entries or segments.

@@ -1,5 +1,7 @@
 //! The trace of one device: a table with a column per key.
 
+use crate::error::ErrorKind;
+use crate::room;
 use crate::{EntryId, PoolId, StackId, StreamId, StringId};
 
 /// What happened in a trace entry.
@@ -72,6 +74,11 @@ impl Action {
         usize::from(self.0).checked_sub(Self::NAMES.len())
     }
 
+    /// Whether memory is handed out, reserved or mapped.
+    pub(crate) const fn takes_memory(self) -> bool {
+        matches!(self, Self::ALLOC | Self::SEGMENT_ALLOC | Self::SEGMENT_MAP)
+    }
+
     /// The code, equal for equal actions: an index into [`Action::NAMES`] if known.
     pub const fn code(self) -> u8 {
         self.0
@@ -94,26 +101,38 @@ impl<T> Default for Column<T> {
 
 impl<T: Copy + PartialEq> Column<T> {
     /// Adds a row.
+    ///
+    /// # Panics
+    /// If there is no memory for it.
     #[inline]
     pub fn push(&mut self, value: T) {
+        self.try_push(value).expect(NO_MEMORY);
+    }
+
+    /// Adds a row, if there is memory for it.
+    #[inline]
+    fn try_push(&mut self, value: T) -> Result<(), ErrorKind> {
         if !self.rows.is_empty() {
-            self.rows.push(value);
+            room::push(&mut self.rows, value)?;
         } else if self.first != Some(value) {
-            self.spread(value);
+            self.spread(value)?;
         }
         self.len += 1;
+        Ok(())
     }
 
     /// The first row that differs: from here on every row is stored.
     #[cold]
-    fn spread(&mut self, value: T) {
+    fn spread(&mut self, value: T) -> Result<(), ErrorKind> {
         match self.first {
             None => self.first = Some(value),
             Some(first) => {
-                self.rows = vec![first; self.len];
+                room::make(&mut self.rows, self.len + 1)?;
+                self.rows.resize(self.len, first);
                 self.rows.push(value);
             }
         }
+        Ok(())
     }
 
     /// The value of row `row`.
@@ -201,20 +220,32 @@ pub struct EntryTable {
 /// Stands in the column for a time that was not recorded.
 const NO_TIME: i64 = i64::MIN;
 
+/// Why a table that is not read from a file ends the program.
+const NO_MEMORY: &str = "there is memory for another row";
+
 impl EntryTable {
     /// Adds an entry.
+    ///
+    /// # Panics
+    /// If there is no memory for it.
     #[inline]
     pub fn push(&mut self, entry: Entry) {
-        self.action.push(entry.action);
-        self.address.push(entry.address);
-        self.size_bytes.push(entry.size_bytes);
-        self.stream.push(entry.stream);
-        self.time_us.push(entry.time_us.unwrap_or(NO_TIME));
-        self.stack.push(entry.stack);
-        self.pool.push(entry.pool);
-        self.compile_context.push(entry.compile_context);
-        self.user_metadata.push(entry.user_metadata);
-        self.category.push(entry.category);
+        self.try_push(entry).expect(NO_MEMORY);
+    }
+
+    /// Adds an entry, if there is memory for it; the columns are of no use after an error.
+    #[inline]
+    pub(crate) fn try_push(&mut self, entry: Entry) -> Result<(), ErrorKind> {
+        room::push(&mut self.action, entry.action)?;
+        room::push(&mut self.address, entry.address)?;
+        room::push(&mut self.size_bytes, entry.size_bytes)?;
+        room::push(&mut self.stream, entry.stream)?;
+        room::push(&mut self.time_us, entry.time_us.unwrap_or(NO_TIME))?;
+        room::push(&mut self.stack, entry.stack)?;
+        self.pool.try_push(entry.pool)?;
+        self.compile_context.try_push(entry.compile_context)?;
+        self.user_metadata.try_push(entry.user_metadata)?;
+        self.category.try_push(entry.category)
     }
 
     /// Number of entries.

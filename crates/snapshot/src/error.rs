@@ -2,6 +2,9 @@
 
 use std::{fmt, io};
 
+use crate::limits::{MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO};
+use crate::pickle::input::damage;
+
 /// An error of the reader: what is wrong ([`ErrorKind`]) and where.
 ///
 /// Whatever can be read in part is no error but a [`Snapshot`](crate::Snapshot) with warnings.
@@ -65,6 +68,18 @@ pub enum ErrorKind {
         /// The limit.
         limit: u64,
     },
+    /// A compressed input that becomes too much: see [`Unpacking`](crate::Unpacking).
+    #[error(
+        "its first {packed_bytes} bytes unpack to more than {} MiB, which is more than {MAX_UNPACKED_RATIO} times as much",
+        (MAX_UNPACKED_BYTES.max(packed_bytes.saturating_mul(MAX_UNPACKED_RATIO))) >> 20
+    )]
+    Overgrown {
+        /// Bytes that were read by then.
+        packed_bytes: u64,
+    },
+    /// The system has no more memory, or gives no more.
+    #[error("the system gives no more memory")]
+    OutOfMemory,
     /// Text that is no JSON.
     #[error("{0}")]
     Json(String),
@@ -96,7 +111,19 @@ pub enum LooksLike {
     Unknown,
 }
 
+impl ErrorKind {
+    /// Whether what was read before it may be shown.
+    pub(crate) fn leaves_a_part(&self) -> bool {
+        !matches!(self, Self::Io(_) | Self::Overgrown { .. } | Self::OutOfMemory)
+    }
+}
+
 impl Error {
+    /// The error of a reader that [`decompressed`](crate::decompressed) gave.
+    pub fn of_reading(error: io::Error) -> Self {
+        Self::new(damage(error))
+    }
+
     pub(crate) fn new(kind: ErrorKind) -> Self {
         Self { kind, byte: None }
     }
@@ -120,6 +147,8 @@ impl Error {
         match self.kind {
             ErrorKind::Io(_) | ErrorKind::Directory => "cannot be read",
             ErrorKind::Refused { .. } => "is not safe to load",
+            ErrorKind::Overgrown { .. } => "is too large when it is unpacked",
+            ErrorKind::OutOfMemory => "takes more memory than there is",
             ErrorKind::UnknownOpcode(_)
             | ErrorKind::Malformed { .. }
             | ErrorKind::Cut(_)
@@ -157,6 +186,13 @@ impl Error {
             }
             ErrorKind::Limit { .. } => {
                 "no snapshot of PyTorch comes near this limit; if this one is real, please report it"
+            }
+            ErrorKind::Overgrown { .. } => {
+                "no snapshot of PyTorch packs so well; if you trust the file, `--allow-any-size` lifts the limit \
+                 (`allow_any_size=True` in Python)"
+            }
+            ErrorKind::OutOfMemory => {
+                "read it on a machine with more memory, or raise the limit that is set here (`ulimit -v`, a container's)"
             }
             ErrorKind::HtmlWithoutSnapshot => {
                 "pages of `torch.cuda._memory_viz trace_plot` and `segment_plot` embed one; dump the pickle itself otherwise"

@@ -12,7 +12,8 @@
 //! # Design constraints
 //!
 //! - A snapshot is untrusted. Nothing in it is executed; opcodes that would run code are refused by name. No input
-//!   panics, hangs, or takes more memory than a small multiple of its decompressed size.
+//!   panics, hangs, or takes more memory than a small multiple of its decompressed size, which is limited by the size of
+//!   what was compressed ([`Unpacking`]). Memory that the system refuses is an error, too.
 //! - Files reach gigabytes. One forward pass, no copy of the file in memory, each distinct string, frame and stack kept
 //!   once, about 40 bytes for each trace entry.
 //! - Partial beats nothing. What is odd is counted in [`Warnings`] and kept where it can be; [`Error`] means that
@@ -27,6 +28,7 @@ mod ids;
 mod limits;
 mod pickle;
 mod profiler;
+mod room;
 mod segments;
 mod settings;
 mod snapshot;
@@ -34,6 +36,7 @@ mod source;
 mod spans;
 mod stacks;
 mod strings;
+mod unpack;
 mod warnings;
 mod write;
 
@@ -45,7 +48,8 @@ pub use profiler::{Profile, ProfileForm};
 pub use segments::{Block, BlockState, Segment, SegmentType};
 pub use settings::{Setting, Settings};
 pub use snapshot::{Cut, Encoding, EndTotals, HostMemory, Layout, Snapshot};
-pub use source::{decompressed, open_file};
+pub use source::open_file;
 pub use stacks::{Frame, FrameTable, StackTable};
 pub use strings::StringTable;
+pub use unpack::{Unpacking, decompressed};
 pub use warnings::{Place, Warning, Warnings};

@@ -3,6 +3,30 @@
 /// Open `MARK`s. A real snapshot nests about ten deep.
 pub(crate) const MAX_MARKS: usize = 1_000;
 
+/// Values on a pickle's stack, beside one for each container so far. CPython writes long lists and dicts in pieces of 1,000
+/// items or pairs. PyTorch's C++ writer leaves a whole list there, and the long ones are of dicts and lists.
+pub(crate) const MAX_LOOSE_VALUES: usize = 1 << 16;
+
+/// Containers at the start of a pickle; from there on one for [`MIN_CONTAINER_BYTES`].
+pub(crate) const MAX_FIRST_CONTAINERS: u64 = 1 << 16;
+
+/// Bytes that a container takes in a pickle, on average, at least. An entry of the trace with its stack and its pool is
+/// three containers in fifty bytes.
+pub(crate) const MIN_CONTAINER_BYTES: u64 = 4;
+
+/// Layers of compression around a snapshot: people gzip a zstd file by accident, and not twice.
+pub(crate) const MAX_LAYERS: usize = 2;
+
+/// Bytes that any compressed input may unpack to: what a snapshot of a million entries has, and a second's work.
+pub(crate) const MAX_UNPACKED_BYTES: u64 = 64 << 20;
+
+/// Beyond [`MAX_UNPACKED_BYTES`], how many times its size an input may unpack to. Real snapshots pack 15 to 60 times.
+pub(crate) const MAX_UNPACKED_RATIO: u64 = 200;
+
+/// All sizes of a file, added up: 65,536 times the most that one may be, far above what any run allocates. So no sum over
+/// a snapshot comes near the ends of 63 bits, however often a row counts in it.
+pub(crate) const MAX_SIZES_SUM_BYTES: u64 = 1 << 60;
+
 /// Bytes of one string or number. Stacks are lists, not strings, so real strings are paths and metadata.
 pub(crate) const MAX_TEXT_BYTES: u64 = 64 << 20;
 

@@ -200,8 +200,9 @@ impl Snapshot {
 
     /// Notes segments that overlap: the reader keeps both, their sum counts that memory twice.
     pub(crate) fn check_overlaps(&mut self) {
+        let on_devices = self.segments.iter().filter(|segment| segment.device >= 0);
         let mut spans: Vec<(i32, u64, u64)> =
-            self.segments.iter().map(|segment| (segment.device, segment.address, segment.end())).collect();
+            on_devices.map(|segment| (segment.device, segment.address, segment.end())).collect();
         spans.sort_unstable();
         for pair in spans.windows(2) {
             if pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2 {

@@ -1,7 +1,7 @@
-//! What stands around the pickle: files, pipes, gzip, zstd, HTML pages; and which of them it is.
+//! What stands around the pickle under any compression: files, pipes, HTML pages; and which of them it is.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use base64::engine::general_purpose::STANDARD;
@@ -13,21 +13,14 @@ use crate::error::{Error, ErrorKind, LooksLike};
 use crate::pickle::input::damage;
 use crate::pickle::machine::Machine;
 use crate::snapshot::{Cut, Encoding, Snapshot};
+use crate::unpack::{Unpacking, unpacked};
 use crate::warnings::Place;
-
-/// Bytes that are looked at to tell what the input is.
-const PREFIX_BYTES: usize = 128;
 
 /// What the page of `export_memory_timeline("….html")` is called, which holds a picture only.
 ///
 /// # Source
 /// PyTorch v2.11, `torch/profiler/_memory_profiler.py`, `export_memory_timeline_html`.
 const PICTURE_TITLE: &[u8] = b"<title>GPU Memory Timeline HTML";
-
-/// Layers of compression around a snapshot. People do gzip a zstd file by accident; not five times.
-const MAX_LAYERS: usize = 4;
-
-type Bytes<'a> = Box<dyn Read + 'a>;
 
 impl Snapshot {
     /// Reads a file: a pickle, gzip'd or not, an HTML page of `_memory_viz`, JSON, or what `torch.profiler` exports.
@@ -43,33 +36,17 @@ impl Snapshot {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn read(source: impl Read) -> Result<Self, Error> {
-        let (prefix, whole) = unpacked(Box::new(source))?;
+        Self::read_with(source, Unpacking::default())
+    }
+
+    /// As [`read`](Self::read), with another limit to what a compressed input may become.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn read_with(source: impl Read, unpacking: Unpacking) -> Result<Self, Error> {
+        let (prefix, whole) = unpacked(Box::new(source), unpacking)?;
         read_plain(&prefix, whole)
     }
-}
-
-/// The bytes behind gzip and zstd, in as many layers as there are; what is not compressed comes as it is.
-///
-/// # Errors
-/// If the first bytes cannot be read, or there are too many layers.
-pub fn decompressed<'a>(source: impl Read + 'a) -> Result<impl Read + 'a, Error> {
-    unpacked(Box::new(source)).map(|(_, whole)| whole)
-}
-
-/// The first bytes behind any compression, and all of them.
-fn unpacked(mut bytes: Bytes<'_>) -> Result<(Vec<u8>, impl Read + '_), Error> {
-    for _ in 0..=MAX_LAYERS {
-        let (prefix, rest) = split_prefix(bytes)?;
-        let whole = Cursor::new(prefix.clone()).chain(rest);
-        bytes = match prefix[..] {
-            [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(whole))),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                Box::new(zstd::stream::read::Decoder::new(whole).map_err(|e| Error::at(0, damage(e)))?)
-            }
-            _ => return Ok((prefix, whole)),
-        };
-    }
-    Err(Error::new(ErrorKind::Limit { what: "the number of compressed layers", limit: MAX_LAYERS as u64 }))
 }
 
 /// Opens a file for [`Snapshot::read`].
@@ -81,17 +58,6 @@ pub fn open_file(path: &Path) -> Result<File, Error> {
     match file.metadata() {
         Ok(metadata) if metadata.is_dir() => Err(Error::new(ErrorKind::Directory)),
         _ => Ok(file),
-    }
-}
-
-/// The first bytes, and what comes after them.
-fn split_prefix(mut bytes: Bytes<'_>) -> Result<(Vec<u8>, Bytes<'_>), Error> {
-    let mut prefix = Vec::with_capacity(PREFIX_BYTES);
-    let read = bytes.by_ref().take(PREFIX_BYTES as u64).read_to_end(&mut prefix);
-    match read {
-        // What came before the error may say enough; the error comes again with the rest.
-        Err(error) if prefix.is_empty() => Err(Error::at(0, damage(error))),
-        _ => Ok((prefix, bytes)),
     }
 }
 
@@ -168,6 +134,10 @@ fn read_pickle(source: impl Read) -> Result<Snapshot, Error> {
 fn read_json(source: impl Read) -> Result<Snapshot, Error> {
     let mut store = Store::new();
     let json::Outcome { root, error, bytes, found, base_time_ns } = json::read(source, &mut store);
+    let error = match error {
+        Some(error) if !error.kind().leaves_a_part() => return Err(error),
+        other => other,
+    };
     if let Some(made) = found.into_snapshot(base_time_ns, error.as_ref(), bytes) {
         return made.map_err(|kind| error.unwrap_or(Error::new(kind)));
     }

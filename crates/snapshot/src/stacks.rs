@@ -5,6 +5,8 @@ use std::hash::BuildHasher as _;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::entries::{Sparse, sparse_rows};
+use crate::error::ErrorKind;
+use crate::room;
 use crate::spans::span;
 use crate::{FrameId, StackId, StringId};
 
@@ -42,6 +44,13 @@ impl FrameTable {
         let rows = &self.rows;
         self.index.insert_unique(hash, id.get(), |&row| hasher.hash_one(rows[row as usize]));
         id
+    }
+
+    /// Makes room for another frame.
+    pub(crate) fn make_room(&mut self) -> Result<(), ErrorKind> {
+        room::make(&mut self.rows, 1)?;
+        let (rows, hasher) = (&self.rows, &self.hasher);
+        self.index.try_reserve(1, |&row| hasher.hash_one(rows[row as usize])).map_err(|_| ErrorKind::OutOfMemory)
     }
 
     /// The frame of `id`.
@@ -110,6 +119,15 @@ impl StackTable {
         let (all, ends, hasher) = (&self.frames, &self.ends, &self.hasher);
         self.index.insert_unique(hash, id.get(), |&row| hasher.hash_one(&all[span(ends, row)]));
         id
+    }
+
+    /// Makes room for another stack of so many frames.
+    pub(crate) fn make_room(&mut self, frames: usize) -> Result<(), ErrorKind> {
+        room::make(&mut self.frames, frames)?;
+        room::make(&mut self.ends, 1)?;
+        let (all, ends, hasher) = (&self.frames, &self.ends, &self.hasher);
+        let hash = |&row: &u32| hasher.hash_one(&all[span(ends, row)]);
+        self.index.try_reserve(1, hash).map_err(|_| ErrorKind::OutOfMemory)
     }
 
     /// The frames of `id`, innermost first; none for [`StackId::EMPTY`] and [`StackId::MISSING`].

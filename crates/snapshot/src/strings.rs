@@ -5,6 +5,8 @@ use std::hash::BuildHasher as _;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::StringId;
+use crate::error::ErrorKind;
+use crate::room;
 use crate::spans::span;
 
 /// The distinct strings of a snapshot, in order of first appearance.
@@ -39,6 +41,15 @@ impl StringTable {
         };
         self.short.put(text.as_bytes(), id);
         id
+    }
+
+    /// Makes room for another text of so many bytes.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), ErrorKind> {
+        self.text.try_reserve(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+        room::make(&mut self.ends, 1)?;
+        let (all, ends, hasher) = (&self.text, &self.ends, &self.hasher);
+        let hash = |&row: &u32| hasher.hash_one(&all[span(ends, row)]);
+        self.index.try_reserve(1, hash).map_err(|_| ErrorKind::OutOfMemory)
     }
 
     fn push(&mut self, text: &str, hash: u64) -> StringId {

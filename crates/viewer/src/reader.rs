@@ -15,7 +15,7 @@ use highwater_analysis::view::columns::{self, Columns, Encoding, columns};
 use highwater_analysis::view::report;
 use highwater_analysis::whatif::{Memory, parallel};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_snapshot::{Error as SnapshotError, Snapshot};
+use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
 use tokio::sync::{oneshot, watch};
 
 use crate::problem::Problem;
@@ -84,6 +84,8 @@ pub(crate) struct Treatment {
     pub(crate) device: Option<u32>,
     /// Strip the directories from all paths.
     pub(crate) redact: bool,
+    /// How much it may become, if it is compressed.
+    pub(crate) unpacking: Unpacking,
 }
 
 /// Begins to read in a thread of its own.
@@ -99,7 +101,8 @@ pub(crate) fn start<R: Read>(
         let progress = progress.clone();
         move || {
             let permit = gate.as_ref().map(Gate::enter);
-            let read = open().and_then(Snapshot::read).map_err(|error| Problem::unreadable(&name, &error));
+            let read = open().and_then(|bytes| Snapshot::read_with(bytes, treatment.unpacking));
+            let read = read.map_err(|error| Problem::unreadable(&name, &error));
             match read.and_then(|snapshot| chosen(snapshot, &name, treatment)) {
                 Ok((snapshot, classes)) => {
                     let analysis = analysed(&snapshot, classes, treatment);

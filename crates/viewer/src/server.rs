@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use highwater_loopback::Manner;
+use highwater_snapshot::Unpacking;
 
 use crate::error::Error;
 use crate::files::Shelf;
@@ -24,6 +25,8 @@ pub struct Options {
     pub device: Option<u32>,
     /// Strip the directories from all paths.
     pub redact: bool,
+    /// How much compressed files may become.
+    pub unpacking: Unpacking,
     /// What the calculator begins with: see [`write_calculator`](crate::write_calculator).
     pub inputs: Vec<(String, String)>,
 }
@@ -59,12 +62,12 @@ impl Viewer {
     /// If the port is taken, or there are no random numbers for a token. A file that cannot be read is none: the page
     /// says so.
     pub fn open(files: &[PathBuf], options: &Options) -> Result<Self, Error> {
-        let Options { port, device, redact, .. } = *options;
+        let Options { port, device, redact, unpacking, .. } = *options;
         let listen = |source| Error::Listen { port, source };
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(listen)?;
         let port = listener.local_addr().map_err(listen)?.port();
         let token = Token::new().map_err(|source| Error::Token { source })?;
-        let shelf = Shelf::new(Treatment { device, redact });
+        let shelf = Shelf::new(Treatment { device, redact, unpacking });
         for file in files {
             shelf.add_path(file);
         }

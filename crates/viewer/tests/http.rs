@@ -402,3 +402,24 @@ fn a_file_that_is_not_there_is_a_problem_of_its_own() {
     assert!(missing.json()["causes"][0].is_string());
     assert_eq!(served.get("api/files/1/manifest").status, 200);
 }
+
+#[test]
+fn a_rank_that_becomes_too_large_ends_nothing_for_the_others() {
+    use flate2::{Compression, read::GzEncoder};
+    let unpacked = [b"\x80\x04", &b"N0".repeat(40 << 20)[..], b"]."].concat();
+    let mut bomb = Vec::new();
+    GzEncoder::new(unpacked.as_slice(), Compression::default()).read_to_end(&mut bomb).expect("it packs");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("bomb.pickle.gz");
+    std::fs::write(&path, &bomb).expect("a file");
+    let served = Served::new(&[path, recording("linear_forward")]);
+    let dropped = served.post("api/files?name=dropped.pickle", &bomb);
+    assert_eq!(dropped.status / 100, 2, "{}", String::from_utf8_lossy(&dropped.body));
+    for (file, status) in [(0, 422), (1, 200), (2, 422)] {
+        let answer = served.get(&format!("api/files/{file}/sections/report"));
+        assert_eq!(answer.status, status, "{file}: {}", String::from_utf8_lossy(&answer.body));
+        if status == 422 {
+            assert!(String::from_utf8_lossy(&answer.body).contains("--allow-any-size"));
+        }
+    }
+}

@@ -162,7 +162,7 @@ impl Pairing {
     /// Those that the program made itself, as many as gradients or states ask for.
     fn find_parameters_made_by_hand<T: Fn(usize) -> Origin>(&mut self, known: &mut Known<'_, T>) {
         let course = known.course;
-        let mut in_pass = (0, 0);
+        let mut in_pass = (0, 0_u64);
         let mut order: (u32, Vec<u64>) = (0, Vec::new());
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), freed(lifetime, course), lifetime.requested_bytes);
@@ -186,7 +186,8 @@ impl Pairing {
                         known.add_order(made);
                     }
                     order.1.push(size);
-                    in_pass.1 += if WORKSPACES.contains(&size) { 0 } else { size };
+                    let counted = if WORKSPACES.contains(&size) { 0 } else { size };
+                    in_pass.1 = in_pass.1.saturating_add(counted);
                     self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
                 }
                 Origin::Module | Origin::Compiled | Origin::Program if course.pass_at(freed).is_some() => {

@@ -1,7 +1,10 @@
 //! `highwater live`: who is there at a moment.
 
+use std::io::Write as _;
+
 use anyhow::Context as _;
 use highwater_analysis::units::percent;
+use highwater_analysis::verdict::verdict;
 use highwater_analysis::view;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_snapshot::EntryId;
@@ -57,7 +60,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view::live(&analysis, &moments))),
         Format::Text => {
-            text_to_stdout(|out| moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment)))?;
+            text_to_stdout(|out| {
+                if moments.is_empty() {
+                    writeln!(out, "{}", verdict(&analysis))?;
+                }
+                moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment))
+            })?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }

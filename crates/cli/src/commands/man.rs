@@ -9,6 +9,7 @@ use clap_mangen::Man;
 
 use crate::args::Cli;
 use crate::output;
+use crate::whole_file::move_file;
 
 /// Options of `highwater man`.
 #[derive(Debug, clap::Args)]
@@ -34,7 +35,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn write_all(directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .and_then(|()| {
+            let pages = tempfile::tempdir()?;
+            clap_mangen::generate_to(Cli::command(), pages.path())?;
+            for page in std::fs::read_dir(pages.path())? {
+                let page = page?;
+                move_file(&page.path(), &directory.join(page.file_name()))?;
+            }
+            Ok(())
+        })
         .with_context(|| format!("cannot write manual pages to `{}`", directory.display()))?;
     // The pages are written; that nobody can be told is no failure.
     let _ = writeln!(io::stderr(), "wrote the manual pages to {}", directory.display());

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use highwater_analysis::stats::{Metric, Stat, Stats, stats};
+use highwater_analysis::verdict::verdict;
 use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{StackClasses, analyse_with};
 
@@ -43,6 +44,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Json => to_stdout(|out| write_json(out, &StatsView::new(&shown, view::warnings(&analysis)))),
         Format::Text => {
             text_to_stdout(|out| {
+                if shown.is_empty() {
+                    writeln!(out, "{}", verdict(&analysis))?;
+                }
                 shown.iter().try_for_each(|(device, stats)| summary(out, *device, stats, args.abbreviated))
             })?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")

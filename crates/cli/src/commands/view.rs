@@ -38,6 +38,8 @@ pub(crate) struct Args {
     /// Strip the directories from all paths in the snapshot
     #[arg(long)]
     redact: bool,
+    #[command(flatten)]
+    size: input::SizeArgs,
 }
 
 /// What is no snapshot says so at once: then the browser need not open for it.
@@ -49,7 +51,13 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// If a file is not there, nothing of any file can be shown, or the port is taken.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let files = files(&args.files)?;
-    let options = Options { port: args.port, device: args.device, redact: args.redact, ..Options::default() };
+    let options = Options {
+        port: args.port,
+        device: args.device,
+        redact: args.redact,
+        unpacking: args.size.unpacking(),
+        ..Options::default()
+    };
     let viewer = Viewer::open(&files, &options).map_err(|error| stopped(&error))?;
     if let Some(failures) = viewer.failures(PATIENCE) {
         let mut failures = failures.iter().map(failed);

@@ -6,6 +6,7 @@ mod dryrun;
 mod estimate;
 mod explain;
 mod export;
+mod hostile;
 #[cfg(target_os = "linux")]
 mod load;
 mod manners;

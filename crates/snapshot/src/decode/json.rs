@@ -10,8 +10,10 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 use super::store::Store;
 use crate::error::{Error, ErrorKind};
+use crate::pickle::input::damage;
 use crate::pickle::value::Value;
 use crate::profiler::{Events, Found, Item};
+use crate::room;
 use crate::warnings::NO_OFFSET;
 
 /// The key of a Chrome trace's events.
@@ -66,6 +68,7 @@ pub(crate) fn read(source: impl Read, store: &mut Store) -> Outcome {
             let kind = match failure {
                 Some(kind) => kind,
                 None if error.is_eof() => ErrorKind::Cut("the JSON text"),
+                None if error.is_io() => damage(error.into()),
                 None => ErrorKind::Json(format!("not readable as JSON: {error}")),
             };
             (broken, Some(Error::new(kind)))
@@ -139,7 +142,7 @@ impl Node<'_> {
         let list = match list {
             Some(list) => list,
             None => {
-                let made = self.store.empty_list();
+                let made = self.store.empty_list(NO_OFFSET);
                 self.keep(made)?
             }
         };
@@ -183,16 +186,19 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(Value::bool(flag))
     }
 
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Value, E> {
-        Ok(self.store.number(i128::from(number)))
+    fn visit_i64<E: serde::de::Error>(mut self, number: i64) -> Result<Value, E> {
+        let value = self.store.number(i128::from(number));
+        self.keep(value)
     }
 
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Value, E> {
-        Ok(self.store.number(i128::from(number)))
+    fn visit_u64<E: serde::de::Error>(mut self, number: u64) -> Result<Value, E> {
+        let value = self.store.number(i128::from(number));
+        self.keep(value)
     }
 
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Value, E> {
-        Ok(self.store.float(number))
+    fn visit_f64<E: serde::de::Error>(mut self, number: f64) -> Result<Value, E> {
+        let value = self.store.float(number);
+        self.keep(value)
     }
 
     fn visit_str<E: serde::de::Error>(mut self, text: &str) -> Result<Value, E> {
@@ -233,7 +239,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut pairs: A) -> Result<Value, A::Error> {
-        let made = self.store.empty_dict();
+        let made = self.store.empty_dict(NO_OFFSET);
         let dict = self.keep(made)?;
         let node = dict.as_node().expect("a dict is a node");
         let mut items = Vec::new();
@@ -244,7 +250,11 @@ impl<'de> Visitor<'de> for Node<'_> {
                 Err(error) => break Some(error),
             };
             match self.value_of(key, &mut pairs) {
-                Ok(value) => items.extend([key, value]),
+                Ok(value) => {
+                    let made = room::make(&mut items, 2);
+                    self.keep(made)?;
+                    items.extend([key, value]);
+                }
                 Err(error) => {
                     // The key stays even if its value is lost: it tells what came before it in full.
                     items.extend([key, self.broken.take().unwrap_or(Value::NONE)]);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::store::{Node, Store};
 use crate::StringId;
+use crate::error::ErrorKind;
 use crate::limits::{MAX_RENDER_BYTES, MAX_RENDER_DEPTH};
 use crate::pickle::value::{Kind, Value};
 use crate::warnings::Place;
@@ -12,19 +13,20 @@ impl Store {
     /// The value as compact JSON text, interned; cut where it is deep or long.
     ///
     /// All such texts together stay below the input's own size: values that share their parts cannot multiply.
-    pub(crate) fn render(&mut self, value: Value, at: u64) -> StringId {
+    pub(crate) fn render(&mut self, value: Value, at: u64) -> Result<StringId, ErrorKind> {
         if self.rendered_bytes > at.saturating_add(MAX_RENDER_BYTES as u64) {
             self.warnings.add(
                 "long-values",
                 "unknown values take too much room; the rest are left out",
                 Place::byte(at),
             );
-            return self.strings.intern("…");
+            return Ok(self.strings.intern("…"));
         }
         let mut text = String::new();
         self.write_json(value, 0, &mut text);
         self.rendered_bytes += text.len() as u64;
-        self.strings.intern(&text)
+        self.strings.make_room(text.len())?;
+        Ok(self.strings.intern(&text))
     }
 
     /// Recurses at most [`MAX_RENDER_DEPTH`] deep.

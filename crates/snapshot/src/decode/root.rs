@@ -55,6 +55,7 @@ impl Store {
             }
             other => return Err(ErrorKind::OtherData(Self::describe(root, other))),
         };
+        self.warn_of_segments(parts.segments);
         let segments = self.take_segments(parts.segments, "segments");
         let host_segments = self.take_segments(parts.host_segments, "host_segments");
         let annotations = self.take_annotations(parts.annotations);
@@ -121,7 +122,7 @@ impl Store {
         for (key, value) in others {
             self.unknown_key("the snapshot", key, NO_OFFSET);
             if parts.extras.len() < MAX_EXTRAS {
-                let text = self.text_of(value, NO_OFFSET);
+                let text = self.text_of(value, NO_OFFSET)?;
                 let key = key.as_text().map_or("?", |id| self.strings.get(id));
                 let text = self.strings.get(text);
                 if let Some(left) = room.checked_sub(key.len() + text.len()) {
@@ -146,6 +147,35 @@ impl Store {
             (None, _) => "a single value",
         };
         format!("the file holds {what}, not a snapshot")
+    }
+
+    /// Says what is odd about the segments of all devices, pinned host memory apart.
+    fn warn_of_segments(&mut self, value: Option<Value>) {
+        let rows: Vec<u32> = match value.and_then(|value| self.node_of(value)) {
+            Some(Node::Segments(run)) => run.rows().collect(),
+            Some(Node::List(index)) => {
+                let items = self.lists[index as usize].iter().map(|&item| self.node_of(item));
+                items.filter_map(|node| if let Some(Node::Segment(row)) = node { Some(row) } else { None }).collect()
+            }
+            _ => Vec::new(),
+        };
+        for row in rows {
+            let device = self.segments[row as usize].device;
+            if device >= 0 {
+                continue;
+            }
+            let odd = self.odd_devices.binary_search_by_key(&row, |&(row, _)| row);
+            let said = odd.map_or_else(
+                |_| device.to_string(),
+                |at| self.strings.get(self.odd_devices[at].1).chars().take(40).collect(),
+            );
+            let message =
+                format!("a segment is on device `{said}`, expected a number from 0 to 2^31 - 1; it is left out");
+            self.warnings.add("odd-device", message, Place::default());
+        }
+        if let Some((message, place, count)) = self.odd_sums.take() {
+            self.warnings.add_times("odd-sums", message, place, count);
+        }
     }
 
     fn take_segments(&mut self, value: Option<Value>, key: &str) -> Vec<Segment> {
@@ -178,7 +208,7 @@ impl Store {
         }
     }
 
-    fn skip_item(&mut self, key: &str) {
+    pub(super) fn skip_item(&mut self, key: &str) {
         let message = format!("`{key}` holds something that does not belong there; it is left out");
         self.warnings.add("bad-item", message, Place::default());
     }

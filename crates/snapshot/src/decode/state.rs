@@ -4,11 +4,20 @@ use super::keys;
 use super::store::{Node, Store, next_row, pairs};
 use crate::error::ErrorKind;
 use crate::pickle::value::Value;
+use crate::room;
 use crate::warnings::Place;
 use crate::{Block, BlockState, PoolId, Segment, SegmentType, StackId, StreamId};
 
 /// A block whose file has no address (before torch 2.1): it follows the one before it.
 const NO_ADDRESS: u64 = u64::MAX;
+
+/// What a segment says of its blocks; nothing where it does not say.
+#[derive(Default)]
+struct OwnSums {
+    allocated_bytes: Option<u64>,
+    active_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
+}
 
 impl Store {
     pub(super) fn drain_block(&mut self, items: &[Value], at: u64) -> Result<Node, ErrorKind> {
@@ -21,12 +30,16 @@ impl Store {
             stack: StackId::EMPTY,
         };
         let mut history = None;
+        let mut has_state = false;
         for (key, value) in pairs(items) {
             match key.as_text() {
                 Some(keys::ADDRESS) => block.address = self.u64_of(value).unwrap_or(NO_ADDRESS),
                 Some(keys::SIZE) => block.size_bytes = self.bytes_of(value, "size", at),
                 Some(keys::REQUESTED_SIZE) => block.requested_bytes = self.bytes_of(value, "requested_size", at),
-                Some(keys::STATE) => block.state = self.state_of(value, at),
+                Some(keys::STATE) => {
+                    has_state = true;
+                    block.state = self.state_of(value, at);
+                }
                 Some(keys::FRAMES) => block.stack = self.stack_of(value, at)?,
                 Some(keys::HISTORY) => history = Some(value),
                 // Of a backward operation under anomaly mode; the `alloc` entry has it, too.
@@ -43,7 +56,11 @@ impl Store {
                 block.requested_bytes = block.size_bytes;
             }
         }
-        self.blocks.push(block);
+        if !has_state {
+            let message = "a block has no `state`; it counts as inactive";
+            self.warnings.add("no-state", message, Place::byte(at));
+        }
+        room::push(&mut self.blocks, block)?;
         Ok(Node::Block(row))
     }
 
@@ -96,12 +113,13 @@ impl Store {
             blocks: 0..0,
         };
         let mut blocks = None;
+        let mut own = OwnSums::default();
         for (key, value) in pairs(items) {
             match key.as_text() {
-                Some(keys::DEVICE) => segment.device = self.device_of(value),
+                Some(keys::DEVICE) => segment.device = self.device_of_segment(value, row, at)?,
                 Some(keys::ADDRESS) => segment.address = self.u64_of(value).unwrap_or(0),
                 Some(keys::TOTAL_SIZE) => segment.total_bytes = self.bytes_of(value, "total_size", at),
-                Some(keys::STREAM) => segment.stream = self.stream_of(value),
+                Some(keys::STREAM) => segment.stream = self.stream_of(value)?,
                 Some(keys::SEGMENT_TYPE) => {
                     segment.segment_type = match value.as_text() {
                         Some(keys::SMALL) => SegmentType::Small,
@@ -110,30 +128,38 @@ impl Store {
                     };
                 }
                 Some(keys::SEGMENT_POOL_ID) => {
-                    let pool = self.pool_of(value);
+                    let pool = self.pool_of(value)?;
                     segment.pool = if pool == PoolId::MISSING { PoolId::DEFAULT } else { pool };
                 }
                 Some(keys::IS_EXPANDABLE) => segment.is_expandable = value == Value::bool(true),
                 Some(keys::FRAMES) => segment.stack = self.stack_of(value, at)?,
                 Some(keys::BLOCKS) => blocks = Some(value),
-                // Sums over the blocks: they are summed anew.
-                Some(keys::ALLOCATED_SIZE | keys::ACTIVE_SIZE | keys::REQUESTED_SIZE | keys::FORWARD_FRAMES) => {}
+                Some(keys::ALLOCATED_SIZE) => own.allocated_bytes = self.u64_of(value),
+                Some(keys::ACTIVE_SIZE) => own.active_bytes = self.u64_of(value),
+                // Writers that do not know it give 0.
+                Some(keys::REQUESTED_SIZE) => own.requested_bytes = self.u64_of(value).filter(|&bytes| bytes > 0),
+                Some(keys::FORWARD_FRAMES) => {}
                 _ => self.unknown_key("a segment", key, at),
             }
         }
         if let Some(blocks) = blocks {
-            segment.blocks = self.take_blocks(blocks, at);
+            segment.blocks = self.take_blocks(blocks, at)?;
         }
+        if segment.blocks.is_empty() && segment.total_bytes > 0 {
+            let message = "a segment has no blocks; all of it counts as free";
+            self.warnings.add("no-blocks", message, Place::byte(at));
+        }
+        self.compare_sums(&segment, &own, at);
         self.lay_out(&mut segment, at);
-        self.segments.push(segment);
+        room::push(&mut self.segments, segment)?;
         Ok(Node::Segment(row))
     }
 
     /// The rows of a segment's blocks; they belong to it from now on.
-    fn take_blocks(&mut self, value: Value, at: u64) -> std::ops::Range<u32> {
+    fn take_blocks(&mut self, value: Value, at: u64) -> Result<std::ops::Range<u32>, ErrorKind> {
         let taken = match self.node_of(value) {
             Some(Node::Blocks(run)) => run.rows(),
-            Some(Node::List(index)) => self.gather_blocks(index as usize, at),
+            Some(Node::List(index)) => self.gather_blocks(index as usize, at)?,
             Some(Node::Taken) => {
                 let message = "two segments share one list of blocks; the second gets none";
                 self.warnings.add("shared-blocks", message, Place::byte(at));
@@ -146,22 +172,75 @@ impl Store {
         {
             self.nodes[node] = Node::Taken;
         }
-        taken
+        Ok(taken)
     }
 
     /// Blocks that are not consecutive rows, copied to the end so that they are.
-    fn gather_blocks(&mut self, list: usize, at: u64) -> std::ops::Range<u32> {
+    fn gather_blocks(&mut self, list: usize, at: u64) -> Result<std::ops::Range<u32>, ErrorKind> {
         let items = std::mem::take(&mut self.lists[list]);
         let start = self.blocks.len();
         if self.may_copy(items.len() as u64, at) {
             for item in items {
-                if let Some(Node::Block(row)) = self.node_of(item) {
-                    self.blocks.push(self.blocks[row as usize]);
+                match self.node_of(item) {
+                    Some(Node::Block(row)) => {
+                        let block = self.blocks[row as usize];
+                        room::push(&mut self.blocks, block)?;
+                    }
+                    _ => self.skip_item("blocks"),
                 }
             }
         }
         let row = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        row(start)..row(self.blocks.len())
+        Ok(row(start)..row(self.blocks.len()))
+    }
+
+    /// The device of a segment: its number, also of the text `cuda:1`. What else stands there is kept for a warning.
+    fn device_of_segment(&mut self, value: Value, row: u32, at: u64) -> Result<i32, ErrorKind> {
+        let number = match value.as_text() {
+            Some(text) => match self.strings.get(text).strip_prefix("cuda") {
+                Some("") => Some(0),
+                Some(rest) => rest.strip_prefix(':').and_then(|number| number.parse().ok()),
+                None => None,
+            },
+            None => self.integer_of(value).and_then(|number| i32::try_from(number).ok()),
+        };
+        match number {
+            Some(number) => Ok(number),
+            None => {
+                let text = self.text_of(value, at)?;
+                room::push(&mut self.odd_devices, (row, text))?;
+                Ok(-1)
+            }
+        }
+    }
+
+    /// Notes a segment whose own sums are not those of its blocks.
+    fn compare_sums(&mut self, segment: &Segment, own: &OwnSums, at: u64) {
+        let mut sums = [
+            ("allocated", own.allocated_bytes, 0),
+            ("active", own.active_bytes, 0),
+            ("requested", own.requested_bytes, 0),
+        ];
+        for block in &self.blocks[segment.block_rows()] {
+            let is_allocated = block.state == BlockState::ActiveAllocated;
+            let of_block = [
+                (is_allocated, block.size_bytes),
+                (block.state.is_active(), block.size_bytes),
+                (block.state.is_active(), block.requested_bytes),
+            ];
+            for (sum, (counts, bytes)) in sums.iter_mut().zip(of_block) {
+                sum.2 += if counts { bytes } else { 0 };
+            }
+        }
+        let differs = sums.iter().find(|(_, own, of_blocks)| own.is_some_and(|own| own != *of_blocks));
+        let Some(&(word, Some(own), of_blocks)) = differs else { return };
+        let first = || {
+            let message = format!(
+                "a segment says that {own} bytes of it are {word}, and its blocks say {of_blocks}; the blocks count"
+            );
+            (message, Place::byte(at), 0)
+        };
+        self.odd_sums.get_or_insert_with(first).2 += 1;
     }
 
     /// Gives every block its address, and checks that they tile the segment.

@@ -5,8 +5,11 @@ use hashbrown::HashMap;
 use super::keys;
 use crate::entries::EntryTable;
 use crate::error::ErrorKind;
-use crate::limits::{MAX_RECORD_KEYS, MAX_ROWS, MAX_TEXT_BYTES};
+use crate::limits::{
+    MAX_FIRST_CONTAINERS, MAX_RECORD_KEYS, MAX_ROWS, MAX_SIZES_SUM_BYTES, MAX_TEXT_BYTES, MIN_CONTAINER_BYTES,
+};
 use crate::pickle::value::{Kind, Value};
+use crate::room;
 use crate::stacks::{Frame, FrameTable, StackTable};
 use crate::strings::StringTable;
 use crate::warnings::{Place, Warnings};
@@ -83,15 +86,21 @@ pub(crate) struct Store {
     pub(crate) rendered_bytes: u64,
     /// Rows that were copied because a list named them twice or out of order.
     pub(crate) copied_rows: u64,
+    /// What stands for the device of segments that name none, by row.
+    pub(crate) odd_devices: Vec<(u32, crate::StringId)>,
+    /// Segments whose own sums are not those of their blocks: what is said of the first, where it is, how many there are.
+    pub(crate) odd_sums: Option<(String, Place, u64)>,
+    /// All sizes so far.
+    sizes_sum_bytes: u64,
     frame_scratch: Vec<FrameId>,
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
         let mut streams = Interner::default();
-        let default_stream = streams.intern(0);
+        let default_stream = streams.intern(0).expect("a table begins with room");
         let mut pools = Interner::default();
-        let default_pool = pools.intern((0, 0));
+        let default_pool = pools.intern((0, 0)).expect("a table begins with room");
         debug_assert_eq!((default_stream, default_pool), (StreamId::DEFAULT.get(), PoolId::DEFAULT.get()));
         Self {
             nodes: Vec::new(),
@@ -112,6 +121,9 @@ impl Store {
             warnings: Warnings::default(),
             rendered_bytes: 0,
             copied_rows: 0,
+            odd_devices: Vec::new(),
+            odd_sums: None,
+            sizes_sum_bytes: 0,
             frame_scratch: Vec::new(),
         }
     }
@@ -119,22 +131,23 @@ impl Store {
     // ---- making values
 
     #[inline]
-    pub(crate) fn empty_dict(&mut self) -> Result<Value, ErrorKind> {
-        self.node(Node::EmptyDict)
+    pub(crate) fn empty_dict(&mut self, at: u64) -> Result<Value, ErrorKind> {
+        self.node(Node::EmptyDict, at)
     }
 
     #[inline]
-    pub(crate) fn empty_list(&mut self) -> Result<Value, ErrorKind> {
-        self.node(Node::EmptyList)
+    pub(crate) fn empty_list(&mut self, at: u64) -> Result<Value, ErrorKind> {
+        self.node(Node::EmptyList, at)
     }
 
     #[inline]
-    fn node(&mut self, node: Node) -> Result<Value, ErrorKind> {
+    fn node(&mut self, node: Node, at: u64) -> Result<Value, ErrorKind> {
         let index = self.nodes.len();
-        if index >= MAX_ROWS {
-            return Err(ErrorKind::Limit { what: "the number of containers", limit: MAX_ROWS as u64 });
+        let limit = (MAX_FIRST_CONTAINERS + at / MIN_CONTAINER_BYTES).min(MAX_ROWS as u64);
+        if index as u64 >= limit {
+            return Err(ErrorKind::Limit { what: "the number of containers so far", limit });
         }
-        self.nodes.push(node);
+        room::push(&mut self.nodes, node)?;
         Ok(Value::node(index))
     }
 
@@ -146,6 +159,7 @@ impl Store {
         if self.strings.len() >= MAX_ROWS {
             return Err(ErrorKind::Limit { what: "the number of strings", limit: MAX_ROWS as u64 });
         }
+        self.strings.make_room(bytes.len())?;
         let id = match std::str::from_utf8(bytes) {
             Ok(text) => self.strings.intern(text),
             Err(_) => {
@@ -160,19 +174,19 @@ impl Store {
         Ok(Value::text(id))
     }
 
-    pub(crate) fn float(&mut self, number: f64) -> Value {
-        self.floats.push(number);
-        Value::float(self.floats.len() - 1)
+    pub(crate) fn float(&mut self, number: f64) -> Result<Value, ErrorKind> {
+        room::push(&mut self.floats, number)?;
+        Ok(Value::float(self.floats.len() - 1))
     }
 
     #[cold]
-    pub(crate) fn wide(&mut self, number: i128) -> Value {
-        self.wide.push(number);
-        Value::wide(self.wide.len() - 1)
+    pub(crate) fn wide(&mut self, number: i128) -> Result<Value, ErrorKind> {
+        room::push(&mut self.wide, number)?;
+        Ok(Value::wide(self.wide.len() - 1))
     }
 
-    pub(crate) fn number(&mut self, number: i128) -> Value {
-        i64::try_from(number).ok().and_then(Value::int).unwrap_or_else(|| self.wide(number))
+    pub(crate) fn number(&mut self, number: i128) -> Result<Value, ErrorKind> {
+        i64::try_from(number).ok().and_then(Value::int).map_or_else(|| self.wide(number), Ok)
     }
 
     /// A list or tuple of these items: a pair of numbers is a pool's id.
@@ -181,10 +195,10 @@ impl Store {
             && let (Some(a), Some(b)) = (a.as_int(), b.as_int())
             && let (Ok(a), Ok(b)) = (u64::try_from(a), u64::try_from(b))
         {
-            let pool = PoolId::new(self.pools.intern((a, b)));
-            return self.node(Node::Pool(pool));
+            let pool = PoolId::new(self.pools.intern((a, b))?);
+            return self.node(Node::Pool(pool), at);
         }
-        let list = self.empty_list()?;
+        let list = self.empty_list(at)?;
         self.append(list.as_node().expect("just made"), items, at)?;
         Ok(list)
     }
@@ -281,7 +295,11 @@ impl Store {
             }
             Node::EmptyDict if items.is_empty() => {}
             Node::EmptyDict => self.nodes[dict] = self.map(items, at)?,
-            Node::Map(index) => self.maps[index as usize].extend(pairs(items)),
+            Node::Map(index) => {
+                let map = &mut self.maps[index as usize];
+                room::make(map, items.len() / 2)?;
+                map.extend(pairs(items));
+            }
             _ => self.warnings.add("late-key", "a key was added to a finished record; it is ignored", Place::byte(at)),
         }
         Ok(())
@@ -290,7 +308,7 @@ impl Store {
     fn map(&mut self, items: &[Value], at: u64) -> Result<Node, ErrorKind> {
         self.check_small_containers(at)?;
         let index = u32::try_from(self.maps.len()).expect("fewer maps than nodes");
-        self.maps.push(pairs(items).collect());
+        room::push(&mut self.maps, room::collect(pairs(items))?)?;
         Ok(Node::Map(index))
     }
 
@@ -324,7 +342,7 @@ impl Store {
             self.drain_frame(items, at).map(Some)
         } else if has(items, keys::TOTAL_SIZE) {
             self.drain_segment(items, at).map(Some)
-        } else if has(items, keys::SIZE) && has(items, keys::STATE) {
+        } else if has(items, keys::SIZE) && (has(items, keys::STATE) || has(items, keys::REQUESTED_SIZE)) {
             self.drain_block(items, at).map(Some)
         } else if has(items, keys::STAGE) {
             self.drain_annotation(items, at).map(Some)
@@ -349,7 +367,7 @@ impl Store {
 
     /// Appends items to a list.
     pub(crate) fn append(&mut self, list: usize, items: &[Value], at: u64) -> Result<(), ErrorKind> {
-        if self.nodes[list] == Node::EmptyList && self.append_frames(list, items) {
+        if self.nodes[list] == Node::EmptyList && self.append_frames(list, items)? {
             return Ok(());
         }
         if !self.is_list(list) {
@@ -376,7 +394,7 @@ impl Store {
                 Some(run) => self.nodes[list] = run,
                 None => {
                     let index = self.as_plain_list(list, at)?;
-                    self.lists[index].push(item);
+                    room::push(&mut self.lists[index], item)?;
                 }
             }
         }
@@ -384,19 +402,20 @@ impl Store {
     }
 
     /// A whole stack at once: the items of an empty list, if all are frames.
-    fn append_frames(&mut self, list: usize, items: &[Value]) -> bool {
+    fn append_frames(&mut self, list: usize, items: &[Value]) -> Result<bool, ErrorKind> {
         self.frame_scratch.clear();
         for &item in items {
             match self.node_of(item) {
-                Some(Node::Frame(frame)) => self.frame_scratch.push(frame),
-                _ => return false,
+                Some(Node::Frame(frame)) => room::push(&mut self.frame_scratch, frame)?,
+                _ => return Ok(false),
             }
         }
         if items.is_empty() {
-            return false;
+            return Ok(false);
         }
+        self.stacks.make_room(items.len())?;
         self.nodes[list] = Node::Stack(self.stacks.intern(&self.frame_scratch));
-        true
+        Ok(true)
     }
 
     /// Turns a list of any form into one of plain values; its index.
@@ -406,16 +425,20 @@ impl Store {
         }
         self.check_small_containers(at)?;
         let values = match self.nodes[list] {
-            Node::Stack(stack) => self.stacks.get(stack).iter().map(|&frame| Node::Frame(frame)).collect(),
-            Node::Entries(run) => run.rows().map(Node::Entry).collect(),
-            Node::Blocks(run) => run.rows().map(Node::Block).collect(),
-            Node::Segments(run) => run.rows().map(Node::Segment).collect(),
-            Node::Annotations(run) => run.rows().map(Node::Annotation).collect(),
+            Node::Stack(stack) => room::collect(self.stacks.get(stack).iter().map(|&frame| Node::Frame(frame)))?,
+            Node::Entries(run) => room::collect(run.rows().map(Node::Entry))?,
+            Node::Blocks(run) => room::collect(run.rows().map(Node::Block))?,
+            Node::Segments(run) => room::collect(run.rows().map(Node::Segment))?,
+            Node::Annotations(run) => room::collect(run.rows().map(Node::Annotation))?,
             _ => Vec::new(),
         };
-        let values = values.into_iter().map(|node| self.node(node)).collect::<Result<_, _>>()?;
+        let mut items = Vec::new();
+        room::make(&mut items, values.len())?;
+        for node in values {
+            items.push(self.node(node, at)?);
+        }
         let index = self.lists.len();
-        self.lists.push(values);
+        room::push(&mut self.lists, items)?;
         self.nodes[list] = Node::List(u32::try_from(index).expect("fewer lists than nodes"));
         Ok(index)
     }
@@ -445,11 +468,13 @@ impl Store {
     /// A list that holds more than frames: strings (`forward_frames`, `cpp_frames`) become frames of that name.
     fn stack_of_list(&mut self, value: Value, index: usize, at: u64) -> Result<StackId, ErrorKind> {
         let items = std::mem::take(&mut self.lists[index]);
-        let mut frames = Vec::with_capacity(items.len());
+        let mut frames = Vec::new();
+        room::make(&mut frames, items.len())?;
         let mut odd = false;
         for &item in &items {
             if let Some(name) = item.as_text() {
                 let filename = self.strings.intern("");
+                self.frames.make_room()?;
                 frames.push(self.frames.intern(Frame { name, filename, line: 0 }));
             } else if let Some(node) = item.as_node()
                 && let Node::Frame(frame) = self.settle(node, at)?
@@ -462,6 +487,7 @@ impl Store {
         if odd {
             self.warnings.add("bad-frames", "`frames` holds more than frames; the rest is left out", Place::byte(at));
         }
+        self.stacks.make_room(frames.len())?;
         let stack = self.stacks.intern(&frames);
         // A later reference to this list finds the stack at once.
         self.nodes[value.as_node().expect("a list is a node")] = Node::Stack(stack);
@@ -482,16 +508,17 @@ impl Store {
                     if !keys::FX.contains(&name) {
                         self.unknown_key("a frame", key, at);
                     }
-                    others.push((name, value));
+                    room::push(&mut others, (name, value))?;
                 }
                 None => self.unknown_key("a frame", key, at),
             }
         }
+        self.frames.make_room()?;
         let frame = self.frames.intern(frame);
         if frame.get() == new_row {
             for (key, value) in others {
-                let text = self.text_of(value, at);
-                self.frames.extras.push((new_row, (key, text)));
+                let text = self.text_of(value, at)?;
+                room::push(&mut self.frames.extras, (new_row, (key, text)))?;
             }
         }
         Ok(Node::Frame(frame))
@@ -518,7 +545,7 @@ impl Store {
                 _ => self.unknown_key("an annotation", key, at),
             }
         }
-        self.annotations.push(annotation);
+        room::push(&mut self.annotations, annotation)?;
         Ok(Node::Annotation(row))
     }
 
@@ -544,11 +571,11 @@ impl Store {
     /// A number of bytes, 0 to 2^50.
     #[inline]
     pub(crate) fn bytes_of(&mut self, value: Value, key: &str, at: u64) -> u64 {
-        /// A pebibyte: no device has that much, and sums of such sizes stay far from the ends of 64 bits.
+        /// A pebibyte: no device has that much.
         const MAX_SIZE_BYTES: i128 = 1 << 50;
         match value.as_int().map(i128::from).or_else(|| self.integer_of(value)) {
             #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "within 0 to 2^50")]
-            Some(number) if (0..=MAX_SIZE_BYTES).contains(&number) => number as u64,
+            Some(number) if (0..=MAX_SIZE_BYTES).contains(&number) => self.within_sum(number as u64, at),
             Some(number) => {
                 let message = format!("`{key}` is {number}, expected 0 to 2^50; it counts as 0");
                 self.warnings.add("bad-size", message, Place::byte(at));
@@ -562,25 +589,38 @@ impl Store {
         }
     }
 
+    /// The size, as long as all sizes together stay within what sums can hold.
     #[inline]
-    pub(crate) fn stream_of(&mut self, value: Value) -> StreamId {
-        let handle = self.u64_of(value).unwrap_or(0);
-        StreamId::new(self.streams.intern(handle))
+    fn within_sum(&mut self, bytes: u64, at: u64) -> u64 {
+        let sum_bytes = self.sizes_sum_bytes + bytes;
+        if sum_bytes > MAX_SIZES_SUM_BYTES {
+            let message = "the sizes in this file add up to more than 2^60 bytes; those beyond count as 0";
+            self.warnings.add("sum-of-sizes", message, Place::byte(at));
+            return 0;
+        }
+        self.sizes_sum_bytes = sum_bytes;
+        bytes
     }
 
     #[inline]
-    pub(crate) fn pool_of(&mut self, value: Value) -> PoolId {
-        match self.node_of(value) {
+    pub(crate) fn stream_of(&mut self, value: Value) -> Result<StreamId, ErrorKind> {
+        let handle = self.u64_of(value).unwrap_or(0);
+        self.streams.intern(handle).map(StreamId::new)
+    }
+
+    #[inline]
+    pub(crate) fn pool_of(&mut self, value: Value) -> Result<PoolId, ErrorKind> {
+        Ok(match self.node_of(value) {
             Some(Node::Pool(pool)) => pool,
             Some(Node::List(index)) => match self.lists[index as usize][..] {
                 [a, b] => match (self.u64_of(a), self.u64_of(b)) {
-                    (Some(a), Some(b)) => PoolId::new(self.pools.intern((a, b))),
+                    (Some(a), Some(b)) => PoolId::new(self.pools.intern((a, b))?),
                     _ => PoolId::MISSING,
                 },
                 _ => PoolId::MISSING,
             },
             _ => PoolId::MISSING,
-        }
+        })
     }
 
     #[cold]
@@ -623,7 +663,7 @@ pub(crate) fn next_row(len: usize, what: &'static str) -> Result<u32, ErrorKind>
 
 /// Keys with their values.
 #[inline]
-pub(crate) fn pairs(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + '_ {
+pub(crate) fn pairs(items: &[Value]) -> impl ExactSizeIterator<Item = (Value, Value)> + '_ {
     items.chunks_exact(2).map(|pair| (pair[0], pair[1]))
 }
 
@@ -646,20 +686,22 @@ impl<T> Default for Interner<T> {
 
 impl<T: Copy + Eq + std::hash::Hash> Interner<T> {
     #[inline]
-    pub(crate) fn intern(&mut self, value: T) -> u32 {
+    pub(crate) fn intern(&mut self, value: T) -> Result<u32, ErrorKind> {
         match self.last {
-            Some((last, row)) if last == value => row,
+            Some((last, row)) if last == value => Ok(row),
             _ => self.look_up(value),
         }
     }
 
-    fn look_up(&mut self, value: T) -> u32 {
+    fn look_up(&mut self, value: T) -> Result<u32, ErrorKind> {
+        room::make(&mut self.rows, 1)?;
+        self.index.try_reserve(1).map_err(|_| ErrorKind::OutOfMemory)?;
         let rows = &mut self.rows;
         let row = *self.index.entry(value).or_insert_with(|| {
             rows.push(value);
             u32::try_from(rows.len() - 1).expect("each value took two bytes of input or more")
         });
         self.last = Some((value, row));
-        row
+        Ok(row)
     }
 }

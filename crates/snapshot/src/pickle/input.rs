@@ -4,6 +4,8 @@ use std::io::{self, Read};
 
 use crate::error::{Error, ErrorKind};
 use crate::limits::{MAX_LINE_BYTES, MAX_PADDING_BYTES, MAX_TEXT_BYTES};
+use crate::room;
+use crate::unpack::Overgrown;
 
 /// Enough for an opcode with its fixed argument: the machine asks for this much before each opcode.
 const LOOKAHEAD: usize = 16;
@@ -121,6 +123,7 @@ impl<R: Read> Input<R> {
             if piece == 0 {
                 return Err(self.cut(what));
             }
+            room::make(scratch, piece).map_err(|kind| Error::at(self.offset(), kind))?;
             scratch.extend_from_slice(&self.buffer[self.next..self.next + piece]);
             self.next += piece;
             missing -= piece;
@@ -200,7 +203,11 @@ impl<R: Read> Input<R> {
 
 /// A decompressor's complaint is about the data, other failures are the machine's.
 pub(crate) fn damage(error: io::Error) -> ErrorKind {
+    if let Some(&Overgrown { packed_bytes }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return ErrorKind::Overgrown { packed_bytes };
+    }
     match error.kind() {
+        io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
         io::ErrorKind::UnexpectedEof => ErrorKind::Cut("the compressed data"),
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
             ErrorKind::Damaged(error.to_string())

@@ -10,7 +10,8 @@ use super::runs::Runs;
 use super::value::Value;
 use crate::decode::store::Store;
 use crate::error::{Error, ErrorKind};
-use crate::limits::MAX_MARKS;
+use crate::limits::{MAX_LOOSE_VALUES, MAX_MARKS};
+use crate::room;
 use crate::warnings::Place;
 
 /// One run over one pickle.
@@ -86,6 +87,10 @@ impl<'s, R: Read> Machine<'s, R> {
     fn steps(&mut self) -> Result<Value, Error> {
         loop {
             let at = self.input.offset();
+            // No opcode leaves more than one value more.
+            if self.stack.len() == self.stack.capacity() {
+                self.make_room(at)?;
+            }
             let code = self.input.opcode()?;
             match code {
                 // The opcodes of a real snapshot, the most frequent first.
@@ -127,11 +132,11 @@ impl<'s, R: Read> Machine<'s, R> {
                     self.append(mark, at, code)?;
                 }
                 op::EMPTY_DICT => {
-                    let dict = self.store.empty_dict().map_err(|kind| Error::at(at, kind))?;
+                    let dict = self.store.empty_dict(at).map_err(|kind| Error::at(at, kind))?;
                     self.open(dict, at)?;
                 }
                 op::EMPTY_LIST | op::EMPTY_SET | op::EMPTY_TUPLE => {
-                    let list = self.store.empty_list().map_err(|kind| Error::at(at, kind))?;
+                    let list = self.store.empty_list(at).map_err(|kind| Error::at(at, kind))?;
                     self.open(list, at)?;
                 }
                 op::SHORT_BINUNICODE | op::SHORT_BINSTRING => {
@@ -164,7 +169,7 @@ impl<'s, R: Read> Machine<'s, R> {
                 op::NONE => self.stack.push(Value::NONE),
                 op::BINFLOAT => {
                     let number = f64::from_be_bytes(self.input.take("a number")?);
-                    let value = self.store.float(number);
+                    let value = self.store.float(number).map_err(|kind| Error::at(at, kind))?;
                     self.stack.push(value);
                 }
                 op::FRAME => drop(self.input.take::<8>("a frame length")?),
@@ -207,7 +212,7 @@ impl<'s, R: Read> Machine<'s, R> {
                 }
                 op::DICT => {
                     let mark = self.mark(at, code)?;
-                    let node = self.store.empty_dict().map_err(|kind| Error::at(at, kind))?;
+                    let node = self.store.empty_dict(at).map_err(|kind| Error::at(at, kind))?;
                     self.stack.insert(mark, node);
                     self.set_items(mark + 1, at, code)?;
                 }
@@ -293,6 +298,9 @@ impl<'s, R: Read> Machine<'s, R> {
                 _ => break,
             };
             let Some(value) = value else { break };
+            if self.stack.len() == self.stack.capacity() {
+                break;
+            }
             self.stack.push(value);
             rest = &rest[len..];
         }
@@ -327,6 +335,8 @@ impl<'s, R: Read> Machine<'s, R> {
             return Ok(true);
         }
         let items_start = self.stack.len();
+        // Each reference is two bytes or more of the buffer.
+        room::make(&mut self.stack, run.len / 2).map_err(|kind| Error::at(at, kind))?;
         let (memo, stack) = (&self.memo, &mut self.stack);
         let known = Runs::scan(ahead, |index| memo.get(index).map(|value| stack.push(value)).is_some()).is_some();
         if known {
@@ -365,6 +375,18 @@ impl<'s, R: Read> Machine<'s, R> {
 
     fn pop(&mut self, at: u64, code: u8) -> Result<Value, Error> {
         self.stack.pop().ok_or_else(|| underflow(at, code))
+    }
+
+    /// Makes room for another value, if the stack is not higher already than it is of use.
+    ///
+    /// Asked only when the stack has to grow, which doubles it: so it may become twice as high as the limit says.
+    #[cold]
+    fn make_room(&mut self, at: u64) -> Result<(), Error> {
+        let limit = MAX_LOOSE_VALUES + self.store.nodes.len();
+        if self.stack.len() >= limit {
+            return Err(Error::at(at, ErrorKind::Limit { what: "the height of the stack", limit: limit as u64 }));
+        }
+        room::make(&mut self.stack, 1).map_err(|kind| Error::at(at, kind))
     }
 
     /// Closes the innermost mark: what lies above it starts at this index.
@@ -423,9 +445,10 @@ impl<'s, R: Read> Machine<'s, R> {
     /// A little-endian two's complement number of `len` bytes.
     #[inline]
     fn long(&mut self, len: u64) -> Result<(), Error> {
+        let at = self.input.offset();
         let bytes = self.input.text(len, &mut self.scratch, "a number")?;
         let value = match wide_number(bytes) {
-            Some(number) => self.store.number(number),
+            Some(number) => self.store.number(number).map_err(|kind| Error::at(at, kind))?,
             None => Value::OPAQUE,
         };
         self.stack.push(value);
@@ -459,11 +482,11 @@ impl<'s, R: Read> Machine<'s, R> {
             op::INT if line == "01" => Value::bool(true),
             op::INT | op::LONG => {
                 let number: i128 = line.trim_end_matches('L').parse().map_err(|_| unreadable())?;
-                self.store.number(number)
+                self.store.number(number).map_err(|kind| Error::at(at, kind))?
             }
             op::FLOAT => {
                 let number: f64 = line.parse().map_err(|_| unreadable())?;
-                self.store.float(number)
+                self.store.float(number).map_err(|kind| Error::at(at, kind))?
             }
             op::UNICODE => {
                 let text = raw_unicode(&self.scratch);
@@ -511,7 +534,7 @@ impl<'s, R: Read> Machine<'s, R> {
         while let Some(mark) = self.marks.pop() {
             let below = mark.min(self.stack.len()).checked_sub(1)?;
             let node = self.stack[below].as_node()?;
-            let items = self.stack.split_off(below + 1);
+            let items = room::collect(self.stack.drain(below + 1..)).ok()?;
             let closed = if self.store.is_list(node) {
                 self.store.append(node, &items, at)
             } else if below == 0 {

@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use super::value::Value;
 use crate::error::ErrorKind;
 use crate::limits::MAX_ROWS;
+use crate::room;
 
 /// Slots by index, four bytes each: strings and containers as they are, anything else by a detour.
 ///
@@ -29,8 +30,7 @@ impl Memo {
         if self.slots.len() >= 4 * MAX_ROWS {
             return Err(ErrorKind::Limit { what: "the number of memo slots", limit: MAX_ROWS as u64 * 4 });
         }
-        self.slots.push(slot);
-        Ok(())
+        room::push(&mut self.slots, slot)
     }
 
     /// `BINPUT` and its like: a slot by index.
@@ -44,8 +44,9 @@ impl Memo {
         if at < self.slots.len() {
             self.slots[at] = slot;
             self.overwrites += 1;
-        } else if self.sparse.insert(index, slot).is_some() {
-            self.overwrites += 1;
+        } else {
+            self.sparse.try_reserve(1).map_err(|_| ErrorKind::OutOfMemory)?;
+            self.overwrites += u64::from(self.sparse.insert(index, slot).is_some());
         }
         Ok(())
     }
@@ -84,7 +85,7 @@ impl Memo {
         if index >= MAX_ROWS {
             return Err(ErrorKind::Limit { what: "the number of memo slots", limit: MAX_ROWS as u64 });
         }
-        self.others.push(value);
+        room::push(&mut self.others, value)?;
         Ok(u32::try_from(index).expect("below the limit") << Value::TAG_BITS | OTHER)
     }
 }

@@ -19,6 +19,7 @@ use crate::decode::keys;
 use crate::decode::store::{Interner, next_row};
 use crate::error::ErrorKind;
 use crate::limits::MAX_DEVICES;
+use crate::room;
 use crate::snapshot::Snapshot;
 use crate::strings::StringTable;
 use crate::warnings::{Place, Warnings};
@@ -172,41 +173,12 @@ impl<'de> Visitor<'de> for Arguments {
     }
 }
 
+/// What is limited.
+const TOO_MANY: &str = "the number of trace events";
+
 impl Chrome {
     fn take(&mut self, event: Event) {
-        let [category, name, process, thread, start, duration] = event.values;
-        let Some(Scalar::Text(name)) = name else { return };
-        let time_ns = start.and_then(|time| time.as_ns());
-        if name == MEMORY {
-            let thread = self.thread(process, thread);
-            match memory(&event.arguments, time_ns, thread) {
-                Some(memory) if memory.bytes != 0 => self.memory.push(memory),
-                Some(_) => {}
-                None => self.unreadable += 1,
-            }
-            self.check(self.memory.len());
-            return;
-        }
-        let Some(Scalar::Text(category)) = category else { return };
-        let is_scope = category == "user_annotation";
-        let (Some(start_ns), Some(length_ns), true) = (
-            time_ns,
-            duration.and_then(|length| length.as_ns()),
-            is_scope || category == "cpu_op" || category == "python_function",
-        ) else {
-            return;
-        };
-        let thread = self.thread(process, thread);
-        let name = self.strings.intern(&name);
-        let range = Range { thread, start_ns, end_ns: start_ns.saturating_add(length_ns.max(0)), name };
-        let rows = if is_scope { &mut self.scopes } else { &mut self.ranges };
-        rows.push(range);
-        let len = rows.len();
-        self.check(len.max(self.strings.len()));
-    }
-
-    fn check(&mut self, len: usize) {
-        if let Err(kind) = next_row(len, "the number of trace events") {
+        if let Err(kind) = self.try_take(event) {
             self.failure.get_or_insert(kind);
             // What is over the limit is not shown: nothing is gained by keeping it.
             self.memory = Vec::new();
@@ -215,7 +187,38 @@ impl Chrome {
         }
     }
 
-    fn thread(&mut self, process: Option<Scalar>, thread: Option<Scalar>) -> u32 {
+    fn try_take(&mut self, event: Event) -> Result<(), ErrorKind> {
+        let [category, name, process, thread, start, duration] = event.values;
+        let Some(Scalar::Text(name)) = name else { return Ok(()) };
+        let time_ns = start.and_then(|time| time.as_ns());
+        if name == MEMORY {
+            let thread = self.thread(process, thread)?;
+            match memory(&event.arguments, time_ns, thread) {
+                Some(memory) if memory.bytes != 0 => room::push(&mut self.memory, memory)?,
+                Some(_) => {}
+                None => self.unreadable += 1,
+            }
+            return next_row(self.memory.len(), TOO_MANY).map(drop);
+        }
+        let Some(Scalar::Text(category)) = category else { return Ok(()) };
+        let is_scope = category == "user_annotation";
+        let (Some(start_ns), Some(length_ns), true) = (
+            time_ns,
+            duration.and_then(|length| length.as_ns()),
+            is_scope || category == "cpu_op" || category == "python_function",
+        ) else {
+            return Ok(());
+        };
+        let thread = self.thread(process, thread)?;
+        self.strings.make_room(name.len())?;
+        let name = self.strings.intern(&name);
+        let range = Range { thread, start_ns, end_ns: start_ns.saturating_add(length_ns.max(0)), name };
+        let rows = if is_scope { &mut self.scopes } else { &mut self.ranges };
+        room::push(rows, range)?;
+        next_row(rows.len().max(self.strings.len()), TOO_MANY).map(drop)
+    }
+
+    fn thread(&mut self, process: Option<Scalar>, thread: Option<Scalar>) -> Result<u32, ErrorKind> {
         let key = [process, thread].map(|id| match id {
             Some(Scalar::Text(text)) => (true, u64::from(self.strings.intern(&text).get())),
             Some(number) => (false, number.as_u64().unwrap_or(u64::MAX)),

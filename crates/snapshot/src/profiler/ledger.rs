@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use crate::decode::store::next_row;
 use crate::entries::{Action, Entry, EntryTable};
 use crate::error::ErrorKind;
+use crate::limits::MAX_SIZES_SUM_BYTES;
 use crate::{PoolId, StackId, StreamId, StringId};
 
 /// The entries so far, and what is allocated after them.
@@ -15,6 +16,8 @@ pub(super) struct Ledger {
     pub(super) table: EntryTable,
     /// The bytes at each address. The hash is seeded: a file chooses its addresses.
     live: HashMap<u64, u64>,
+    /// All sizes so far.
+    sizes_sum_bytes: u64,
 }
 
 /// When something happened, and what is known of it.
@@ -68,7 +71,11 @@ impl Ledger {
 
     fn push(&mut self, action: Action, address: u64, size_bytes: u64, at: Moment) -> Result<(), ErrorKind> {
         next_row(self.table.len(), "the number of trace entries")?;
-        self.table.push(Entry {
+        self.sizes_sum_bytes = self.sizes_sum_bytes.saturating_add(size_bytes);
+        if self.sizes_sum_bytes > MAX_SIZES_SUM_BYTES {
+            return Err(ErrorKind::Limit { what: "the sum of all sizes", limit: MAX_SIZES_SUM_BYTES });
+        }
+        self.table.try_push(Entry {
             action,
             address,
             size_bytes,
@@ -79,7 +86,6 @@ impl Ledger {
             compile_context: StringId::MISSING,
             user_metadata: StringId::MISSING,
             category: at.category,
-        });
-        Ok(())
+        })
     }
 }

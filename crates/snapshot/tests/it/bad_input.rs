@@ -166,19 +166,6 @@ fn gzip_header_alone() {
 }
 
 #[test]
-fn gzip_around_gzip_five_times() {
-    let mut bytes = layout_bytes("torch_2_1.pickle");
-    for _ in 0..4 {
-        bytes = gzip(&bytes);
-    }
-    assert!(Snapshot::read(bytes.as_slice()).is_ok());
-    insta::assert_snapshot!(refusal(&gzip(&bytes)), @"
-    FILE is damaged: the number of compressed layers exceeds the limit of 4
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
-    ");
-}
-
-#[test]
 fn a_source_that_fails() {
     struct Failing;
     impl Read for Failing {
@@ -397,7 +384,7 @@ fn deep_nesting() {
     ");
     let lists = [b"\x80\x04".as_slice(), &vec![b']'; 100_000], &vec![b'a'; 99_999], b"."].concat();
     insta::assert_snapshot!(refusal(&lists), @"
-    FILE is damaged: byte 134701: the number of tiny lists and dicts so far exceeds the limit of 34699
+    FILE is damaged: byte 87383: the number of containers so far exceeds the limit of 87381
     hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
     ");
     let dicts = [b"\x80\x04}".as_slice(), &b"N}".repeat(100_000), &vec![b's'; 100_000], b"."].concat();
@@ -570,7 +557,10 @@ fn times_that_cannot_be_are_none() {
     let snapshot = Snapshot::read(bytes.as_slice()).unwrap();
     let trace = &snapshot.traces[0];
     assert_eq!(trace.ids().map(|id| trace.time_us(id)).collect::<Vec<_>>(), [None, None, None, None, Some(7)]);
-    insta::assert_snapshot!(warnings(&snapshot), @"`time_us` is no time; the entry is kept without one (3 times, first: byte 69)");
+    insta::assert_snapshot!(warnings(&snapshot), @"
+    `time_us` is no time; the entry is kept without one (3 times, first: byte 69)
+    an allocation has no `size`; it counts as 0 bytes (5 times, first: byte 69)
+    ");
 }
 
 #[test]
@@ -578,7 +568,10 @@ fn overlapping_segments_are_told() {
     let overlapping = r#"{"segments": [
         {"device": 0, "address": 0, "total_size": 4096}, {"device": 0, "address": 2048, "total_size": 4096},
         {"device": 1, "address": 2048, "total_size": 4096}, {"device": 0, "address": 8192, "total_size": 4096}]}"#;
-    insta::assert_snapshot!(oddities(overlapping.as_bytes()), @"segments overlap at 0x800; that memory counts twice (device 0)");
+    insta::assert_snapshot!(oddities(overlapping.as_bytes()), @"
+    a segment has no blocks; all of it counts as free (4 times)
+    segments overlap at 0x800; that memory counts twice (device 0)
+    ");
 }
 
 #[test]
@@ -610,7 +603,7 @@ fn totals_of_sizes_near_the_limit_do_not_overflow() {
     let block = "{\"size\": 1125899906842624, \"requested_size\": 1125899906842624, \"state\": \"active_allocated\"}";
     let text = with_segment(&format!("\"blocks\": [{}]", vec![block; 20_000].join(",")));
     let snapshot = Snapshot::read(text.as_bytes()).unwrap();
-    assert_eq!(snapshot.end_totals(0).allocated_bytes, u64::MAX);
+    assert_eq!(snapshot.end_totals(0).allocated_bytes, 1 << 59);
 }
 
 #[test]
@@ -623,8 +616,14 @@ fn what_is_not_where_it_belongs_is_left_out_and_told() {
     `segments` holds something that does not belong there; it is left out (4 times)
     `device_traces` holds something that does not belong there; it is left out (4 times)
     ");
-    insta::assert_snapshot!(oddities(with_entries("{\"action\": \"alloc\", \"frames\": 5}").as_bytes()), @"`frames` is not a list of frames; it is left out");
-    insta::assert_snapshot!(oddities(with_entries("{\"action\": \"alloc\", \"frames\": [5, \"f\"]}").as_bytes()), @"`frames` holds more than frames; the rest is left out");
+    insta::assert_snapshot!(oddities(with_entries("{\"action\": \"alloc\", \"frames\": 5}").as_bytes()), @"
+    `frames` is not a list of frames; it is left out
+    an allocation has no `size`; it counts as 0 bytes
+    ");
+    insta::assert_snapshot!(oddities(with_entries("{\"action\": \"alloc\", \"frames\": [5, \"f\"]}").as_bytes()), @"
+    `frames` holds more than frames; the rest is left out
+    an allocation has no `size`; it counts as 0 bytes
+    ");
     insta::assert_snapshot!(oddities(with_entries("{\"action\": 5, \"stream\": \"x\", \"pool_id\": 5}").as_bytes()), @"entries have the unknown action `5`; they are kept but not replayed");
     insta::assert_snapshot!(oddities(with_segment("\"blocks\": [{\"size\": 1024, \"state\": 7}]").as_bytes()), @"a block has the unknown state ``; it counts as inactive");
 }
@@ -666,6 +665,7 @@ fn a_row_that_two_lists_name_counts_once() {
     assert_eq!(snapshot.end_totals(0).allocated_bytes, 8);
     insta::assert_snapshot!(warnings(&snapshot), @"
     two segments share one list of blocks; the second gets none (byte 110)
+    a segment has no blocks; all of it counts as free (byte 110)
     segments overlap at 0x0; that memory counts twice (device 0)
     ");
     // One segment twice.
@@ -673,5 +673,8 @@ fn a_row_that_two_lists_name_counts_once() {
     let bytes = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"h\x00eu."].concat();
     let snapshot = Snapshot::read(bytes.as_slice()).unwrap();
     assert_eq!(snapshot.end_totals(0).reserved_bytes, 8);
-    insta::assert_snapshot!(warnings(&snapshot), @"`segments` holds something that does not belong there; it is left out");
+    insta::assert_snapshot!(warnings(&snapshot), @"
+    a segment has no blocks; all of it counts as free (byte 43)
+    `segments` holds something that does not belong there; it is left out
+    ");
 }

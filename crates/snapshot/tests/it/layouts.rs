@@ -401,6 +401,7 @@ fn missing_keys() {
       entry "oom" address=0x0 size=2147483648 stream=0 time=- pool=- context=- metadata=- category=- stack=-
       entry "snapshot" address=0x0 size=0 stream=0 time=- pool=- context=- metadata=- category=- stack=-
       entry "free_completed" address=0x7f4000000000 size=512 stream=0 time=- pool=- context=- metadata=- category=- stack=0
+    a segment has no blocks; all of it counts as free (byte 313)
     "#);
 }
 

@@ -14,6 +14,7 @@ use highwater_analysis::budget::{Amount, Measure};
 
 use super::{Args, Limits};
 use crate::error::Problem;
+use crate::input::SizeArgs;
 use crate::units::parse_size;
 
 /// The file that is read unasked.
@@ -72,7 +73,7 @@ struct Written {
 
 fn read(path: &Path) -> Result<Written, Problem> {
     // `std::fs` is kept out by lint, so that no message lacks its path: this one has it.
-    parse(path, crate::input::read_text(path)?)
+    parse(path, crate::input::read_text(path, SizeArgs::default())?)
 }
 
 /// Reads the text of a file of budgets.

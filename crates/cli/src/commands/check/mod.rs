@@ -13,7 +13,7 @@ use self::budgets::Budgets;
 use crate::args::SitesArgs;
 use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
-use crate::input::{self, InputArgs};
+use crate::input::{self, InputArgs, SizeArgs};
 use crate::output::to_stdout;
 use crate::printable::Lines;
 use crate::units::parse_size;
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(baseline) = &budgets.baseline {
-        against_baseline(&budgets, baseline, &analysis, &shown, &mut rows)?;
+        against_baseline(&budgets, (baseline, args.input.size), &analysis, &shown, &mut rows)?;
     }
     let title = args.input.short_name();
     to_stdout(|out| match args.format {
@@ -137,12 +137,12 @@ const COMPARED: [Measure; 4] =
 
 fn against_baseline(
     budgets: &Budgets,
-    baseline: &std::path::Path,
+    (baseline, size): (&std::path::Path, SizeArgs),
     analysis: &Analysis<'_>,
     devices: &[&DeviceAnalysis<'_>],
     rows: &mut Vec<Row>,
 ) -> anyhow::Result<()> {
-    let old = input::read_snapshot(baseline)?;
+    let old = input::read_snapshot(baseline, size)?;
     let old = highwater_analysis::analyse(&old);
     for device in devices {
         let before = old.device(device.device).ok_or_else(|| {

@@ -56,6 +56,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     device: Option<Vec<u32>>,
     #[command(flatten)]
+    size: input::SizeArgs,
+    #[command(flatten)]
     sites: SitesArgs,
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 15)]
@@ -114,7 +116,8 @@ pub(crate) fn moment(text: &str) -> Result<Moment, &'static str> {
 /// # Errors
 /// If a snapshot cannot be read, or they have no device in common.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let snapshots = args.files.iter().map(|file| input::read_snapshot(file)).collect::<Result<Vec<Snapshot>, _>>()?;
+    let snapshots =
+        args.files.iter().map(|file| input::read_snapshot(file, args.size)).collect::<Result<Vec<Snapshot>, _>>()?;
     if args.events {
         return events::run(args, &snapshots);
     }

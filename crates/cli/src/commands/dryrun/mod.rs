@@ -7,7 +7,6 @@ mod sandbox_library;
 mod text;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,11 +25,12 @@ use super::CHECK_FAILED;
 use super::simulate::what_if::Asked;
 use crate::args::Format;
 use crate::error::{BAD_INPUT, Problem};
-use crate::input::{read_snapshot, short_name};
+use crate::input::{SizeArgs, read_snapshot, short_name};
 use crate::output::{exists, to_stdout, write_json};
 use crate::printable::Lines;
 use crate::progress::SimulationBar;
 use crate::python;
+use crate::whole_file::move_file;
 
 /// Runs the script, and answers.
 ///
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(main) = outcome.processes.first() else {
         return Err(nothing_recorded(&outcome, args).into());
     };
-    let snapshot = read_snapshot(recording(main))?;
+    let snapshot = read_snapshot(recording(main), SizeArgs::default())?;
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
@@ -187,9 +187,7 @@ fn kept(mut outcome: Outcome, args: &Args) -> anyhow::Result<Outcome> {
         if source.as_os_str().is_empty() {
             continue;
         }
-        // Another file system cannot take it by renaming.
-        fs::rename(&source, &target)
-            .or_else(|_| fs::copy(&source, &target).map(|_| ()))
+        move_file(&source, &target)
             .map_err(|error| Problem::new(format!("cannot write `{}`", target.display())).because(error))?;
         match &mut process.failed {
             Some(failed) if process.how == Ending::Oom => failed.snapshot = target,

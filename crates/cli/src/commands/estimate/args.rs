@@ -45,6 +45,8 @@ pub(crate) struct Args {
     /// Show a recording beside the estimate, by category
     #[arg(long, value_name = "SNAPSHOT")]
     pub(super) against: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) size: crate::input::SizeArgs,
     /// How many terms to show, 0 for all
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(super) terms: usize,

@@ -19,6 +19,7 @@ use view::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 
 use crate::args::Format;
 use crate::error::Problem;
+use crate::input::SizeArgs;
 use crate::output::{to_stdout, write_json};
 use crate::printable::Lines;
 
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         document,
     };
     if let Some(recording) = &args.against {
-        view.against = Some(against(recording, &view)?);
+        view.against = Some(against(recording, args.size, &view)?);
     }
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &view),
@@ -136,8 +137,8 @@ fn values_of(text: &str) -> Option<Vec<u64>> {
 }
 
 /// The busiest device of a recording beside the estimate: each at its own peak of requested bytes, in requested bytes.
-fn against(recording: &Path, view: &EstimateView) -> Result<AgainstView, Problem> {
-    let snapshot = crate::input::read_snapshot(recording)?;
+fn against(recording: &Path, size: SizeArgs, view: &EstimateView) -> Result<AgainstView, Problem> {
+    let snapshot = crate::input::read_snapshot(recording, size)?;
     let analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     let busiest = analysis.devices.iter().max_by_key(|device| device.timeline.requested_peak().bytes);
     let device = busiest.ok_or_else(|| Problem::new(format!("{} has no device", crate::input::name(recording))))?;

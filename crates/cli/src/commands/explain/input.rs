@@ -4,6 +4,7 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use crate::error::Problem;
+use crate::input::SizeArgs;
 
 /// Bytes that are looked at: the keys of a snapshot in JSON come within them.
 const HEAD_BYTES: usize = 64 << 10;
@@ -20,17 +21,17 @@ pub(super) enum Input {
 ///
 /// # Errors
 /// If it cannot be read.
-pub(super) fn open(file: &Path) -> Result<Input, Problem> {
+pub(super) fn open(file: &Path, size: SizeArgs) -> Result<Input, Problem> {
     let unreadable = |error: &highwater_snapshot::Error| Problem::unreadable(&crate::input::name(file), error);
     let packed = crate::input::open(file).map_err(|error| unreadable(&error))?;
-    let mut bytes = highwater_snapshot::decompressed(packed).map_err(|error| unreadable(&error))?;
+    let mut bytes = highwater_snapshot::decompressed(packed, size.unpacking()).map_err(|error| unreadable(&error))?;
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let read = bytes.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head);
     // What came before an error may say enough; the error comes again with the rest.
     if let Err(error) = read
         && head.is_empty()
     {
-        return Err(Problem::new(format!("{} cannot be read", crate::input::name(file))).because(error));
+        return Err(Problem::unpacked(&crate::input::name(file), error));
     }
     let is_log = is_log(&head);
     let whole: Box<dyn Read> = Box::new(Cursor::new(head).chain(bytes));

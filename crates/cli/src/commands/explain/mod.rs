@@ -12,11 +12,12 @@ use highwater_analysis::view::ExplainView;
 use highwater_analysis::view::answer::{Replayed, busiest, unanswerable};
 use highwater_analysis::whatif::Memory;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_snapshot::Snapshot;
+use highwater_snapshot::{Snapshot, Unpacking};
 
 use crate::args::{Format, SitesArgs};
 use crate::commands::simulate::what_if::card;
 use crate::error::Problem;
+use crate::input::SizeArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::printable::Lines;
 use crate::units::{count, counted, parse_size};
@@ -54,6 +55,8 @@ pub(crate) struct Args {
     #[arg(long, requires = "file")]
     redact: bool,
     #[command(flatten)]
+    size: SizeArgs,
+    #[command(flatten)]
     sites: SitesArgs,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -74,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(text) => Some(card(text)?),
         None => args.capacity.map(Memory::Limit),
     };
-    match input::open(file)? {
+    match input::open(file, args.size)? {
         Input::Log(log) if of_message.is_none() && memory.is_none() => {
             let found = found_in_log(log, &crate::input::name(file))?;
             print(args, &ExplainView::of_log(&found), &name)
@@ -90,8 +93,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 .into())
         }
         Input::Snapshot(bytes) => {
-            let snapshot =
-                Snapshot::read(bytes).map_err(|error| Problem::unreadable(&crate::input::name(file), &error))?;
+            // It is unpacked already, as far as it may be.
+            let snapshot = Snapshot::read_with(bytes, Unpacking::Unbounded)
+                .map_err(|error| Problem::unreadable(&crate::input::name(file), &error))?;
             explain_snapshot(args, memory, snapshot, &of_message.unwrap_or_default(), &name)
         }
     }
@@ -112,7 +116,7 @@ fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found
             Ok(0) => break,
             Ok(length) => reader.push(&buffer[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Problem::new(format!("{name} cannot be read")).because(error).into()),
+            Err(error) => return Err(Problem::unpacked(name, error).into()),
         }
     }
     let found = reader.finish();

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use highwater_allocator::{AddressPolicy, TorchVersion};
 
 use crate::args::{Format, SitesArgs};
-use crate::input::InputArgs;
+use crate::input::{InputArgs, SizeArgs};
 use crate::units::parse_size;
 
 /// Options of `highwater simulate`.
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     /// Strip the directories from all paths in the snapshot
     #[arg(long, conflicts_with = "requests")]
     redact: bool,
+    #[command(flatten)]
+    pub(super) size: SizeArgs,
     #[command(flatten)]
     pub(super) sites: SitesArgs,
     /// Replay the recorded settings, and say whether each entry is predicted as it was recorded
@@ -87,7 +89,7 @@ impl Args {
     /// The snapshot; `None` with `--requests`.
     pub(super) fn input(&self) -> Option<InputArgs> {
         let file = self.file.clone()?;
-        Some(InputArgs { file, redact: self.redact, device: self.device })
+        Some(InputArgs { file, redact: self.redact, device: self.device, size: self.size })
     }
 }
 

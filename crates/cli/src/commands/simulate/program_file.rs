@@ -8,7 +8,7 @@ use highwater_allocator::{AddressPolicy, ScriptedRange};
 use super::args::Va;
 use super::requests_view::Warning;
 use crate::error::Problem;
-use crate::input::{name, read_text};
+use crate::input::{SizeArgs, name, read_text};
 
 /// A program, and what there is to say of its file.
 pub(super) struct ProgramFile {
@@ -30,8 +30,8 @@ impl ProgramFile {
     ///
     /// # Errors
     /// If the file cannot be read or is neither.
-    pub(super) fn read(file: &Path) -> Result<Self, Problem> {
-        let text = read_text(file)?;
+    pub(super) fn read(file: &Path, size: SizeArgs) -> Result<Self, Problem> {
+        let text = read_text(file, size)?;
         if !RmmLog::recognises(&text) {
             let program = Program::parse(&text).map_err(|error| {
                 Problem::new(format!("{} is not a request program", name(file)))
@@ -73,11 +73,13 @@ impl ProgramFile {
 pub(super) fn address_policy(va: &Va) -> Result<AddressPolicy, Problem> {
     match va {
         Va::Rule(policy) => Ok(policy.clone()),
-        Va::Script(file) => parse_script(&read_text(file)?).map(AddressPolicy::Script).map_err(|problem| {
-            Problem::new(format!("{} is not a script of addresses", name(file)))
-                .because(problem)
-                .hint("write the header `bytes,addr`, then a line for each segment; 0 bytes stand for a reservation")
-        }),
+        Va::Script(file) => {
+            parse_script(&read_text(file, SizeArgs::default())?).map(AddressPolicy::Script).map_err(|problem| {
+                Problem::new(format!("{} is not a script of addresses", name(file))).because(problem).hint(
+                    "write the header `bytes,addr`, then a line for each segment; 0 bytes stand for a reservation",
+                )
+            })
+        }
     }
 }
 

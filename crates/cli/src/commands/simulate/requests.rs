@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
         check_settings(conf, torch(args), &mut warnings)?;
     }
     let policy = args.requests.va.as_ref().map(address_policy).transpose()?;
-    let program = ProgramFile::read(file)?;
+    let program = ProgramFile::read(file, args.size)?;
     warnings.extend(program.log.iter().flat_map(|log| log.warnings.iter().cloned()));
     let failed = |(machine, error)| explain(&program, file, &machines, machine, error);
     let writes = args.requests.outputs().next().is_some();
