@@ -23,7 +23,6 @@ VENV := target/venv
 # and the calculator's WebAssembly among it.
 build: ui
 	$(CARGO) build --release --locked --bin highwater
-	$(CARGO) build --release --locked --package highwater-sandbox
 
 # The viewer's page and the calculator in ui/dist, which the binary embeds: 10 s with its packages, else 1 s; the calculator's
 # WebAssembly takes 30 s of processor time from nothing.
@@ -82,7 +81,7 @@ with-torch:
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
-		$(CARGO) test $(WORKSPACE) --test it dryrun::torch -- --ignored
+		$(CARGO) test $(WORKSPACE) --test it -- --ignored dryrun::torch dryrun_faults::torch
 	@echo 'torch: only a GPU can run python/tests/test_cuda.py; docs/python-gpu.md has a transcript'
 
 $(VENV)/ready: pyproject.toml

@@ -30,6 +30,8 @@ mod math;
 mod memory;
 mod nccl;
 mod nvml;
+#[expect(unsafe_code, reason = "has itself called when the library is loaded, and asks the kernel for a signal")]
+mod parent;
 mod reads;
 mod register;
 mod settings;

@@ -8,6 +8,7 @@
 //! | `HIGHWATER_NULLGPU_CUDA` | the CUDA version as a number: 13000 is 13.0 | 13000 |
 //! | `HIGHWATER_NULLGPU_CUDNN` | the cuDNN version as a number: 91900 is 9.19.0 | 91900 |
 //! | `HIGHWATER_NULLGPU_NCCL` | the NCCL version as a number: 22809 is 2.28.9 | 22809 |
+//! | `HIGHWATER_NULLGPU_PARENT` | the process whose own children end when it does (`parent`) | they go on |
 //! | `HIGHWATER_NULLGPU_TRACE` | a file to which every process adds a line of JSON when it ends | nothing is written |
 
 use std::path::PathBuf;

@@ -78,3 +78,35 @@ fn a_symbol_is_found_by_its_version_only() {
 unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
+
+#[test]
+fn a_process_ends_with_the_one_that_runs_it() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    // The shell runs two programs; one of them is not told whose it is. Each says its number once it is loaded.
+    let script = "HIGHWATER_NULLGPU_PARENT=$$ sh -c 'echo own $$; exec sleep 1000' &
+        HIGHWATER_NULLGPU_PARENT=1 sh -c 'echo other $$; exec sleep 1000' & wait";
+    let mut shell = Command::new("sh")
+        .args(["-c", script])
+        .env("LD_PRELOAD", core_library())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said: Vec<String> =
+        BufReader::new(shell.stdout.take().unwrap()).lines().take(2).collect::<Result<_, _>>().unwrap();
+    said.sort();
+    let [other, own] = [&said[0], &said[1]].map(|line| line.split(' ').nth(1).unwrap());
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    // It is gone, or only waited for by whoever takes orphans in.
+    let state = |process: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").map_or('X', |(_, rest)| rest.chars().next().unwrap_or('X'))
+    };
+    while !matches!(state(own), 'X' | 'Z') {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(!matches!(state(other), 'X' | 'Z'));
+    Command::new("kill").args(["-KILL", other]).status().unwrap();
+}

@@ -70,9 +70,6 @@ pub enum Kind {
     /// There is no core library, or none for this system.
     #[error("the null GPU's library is not there")]
     NoCore,
-    /// The sandbox's library is not where it should be.
-    #[error("the sandbox's library is not there")]
-    NoSandbox,
     /// The loader's list of libraries cannot hold this path.
     #[error("a path with a space or a colon cannot be preloaded")]
     Unloadable,
@@ -92,9 +89,8 @@ impl Kind {
             Kind::WithoutCuda { .. } => {
                 Some("install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux")
             }
-            Kind::NoSandbox => Some("build it with `cargo build -p highwater-sandbox`, beside the program"),
             Kind::NoCore => Some("it is in builds of highwater for Linux on x86-64"),
-            Kind::Unloadable => Some("use a directory whose path has neither"),
+            Kind::Unloadable => Some("use a directory whose path has neither: `TMPDIR` names that of the run"),
             _ => None,
         }
     }

@@ -1,10 +1,9 @@
 //! The Python modules that a dry run adds to the program's processes, as files for `PYTHONPATH`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind};
-use crate::prepare::write_whole;
+use crate::whole_file;
 
 macro_rules! modules {
     ($($name:literal),* $(,)?) => {
@@ -19,6 +18,7 @@ modules![
     "highwater_dryrun/compiled.py",
     "highwater_dryrun/core.py",
     "highwater_dryrun/exchange.py",
+    "highwater_dryrun/farewell.py",
     "highwater_dryrun/history.py",
     "highwater_dryrun/importing.py",
     "highwater_dryrun/mirrors.py",
@@ -34,27 +34,27 @@ modules![
     "highwater_dryrun/weights.py",
 ];
 
-/// Writes the modules below `directory`, and gives the directory to be put at the front of `PYTHONPATH`.
+/// Writes the modules below the directory of a run, and gives the directory to be put at the front of `PYTHONPATH`.
+///
+/// Python believes what it finds compiled beside a module, so they lie in no directory that outlives the run.
 ///
 /// # Errors
-/// Something cannot be written.
+/// Something cannot be written, or the path cannot stand in `PYTHONPATH`.
 pub(crate) fn write(directory: &Path) -> Result<PathBuf, Error> {
     let root = directory.join("python");
-    let package = root.join("highwater_dryrun");
-    fs::create_dir_all(&package).map_err(|error| Error::new(&package, Kind::Write(error)))?;
+    if root.to_string_lossy().contains(':') {
+        return Err(Error::new(&root, Kind::Unloadable));
+    }
     for (name, text) in MODULES {
-        let path = root.join(name);
-        // Another run may be reading it.
-        if fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
-            continue;
-        }
-        write_whole(&path, text.as_bytes())?;
+        whole_file::keep(&root.join(name), text.as_bytes())?;
     }
     Ok(root)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -87,6 +87,8 @@ mod tests {
     }
 
     fn asked(answer: &str) -> Result<Interpreter, Error> {
+        #[cfg(target_os = "linux")]
+        let _alone = crate::processes::tests::alone();
         Interpreter::new(&program(answer).path().join("python"))
     }
 

@@ -9,16 +9,21 @@
 //! outside the child process changes; no compiler is needed.
 
 pub mod card;
-pub mod core_library;
 pub mod elf;
+pub mod enforcement;
 mod error;
 mod injected;
 pub mod install;
 pub mod interpreter;
+mod libraries;
 pub mod looked_up;
+pub mod outside;
+pub mod own_directory;
 mod prepare;
+mod processes;
 pub mod run;
 pub mod sandbox;
+mod whole_file;
 
 pub use error::{Error, Kind};
 pub use prepare::{Machine, Prepared, prepare};

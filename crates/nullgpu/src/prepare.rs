@@ -1,10 +1,13 @@
 //! Gets ready to run a Python of which the loader finds the null GPU first.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
 
 use crate::card::{self, Card};
 use crate::elf::wanted::{self, Libraries, SharedObject};
@@ -12,6 +15,7 @@ use crate::elf::{Functions, stub};
 use crate::error::{Error, Kind};
 use crate::install::{self, Torch};
 use crate::looked_up;
+use crate::whole_file;
 
 /// Stubs that lie in a directory, ready to be loaded.
 #[derive(Clone, Debug)]
@@ -22,7 +26,7 @@ pub struct Prepared {
     pub stubs: PathBuf,
     /// What is loaded first: the core, then a stub for each library, sorted by soname.
     pub preload: Vec<PathBuf>,
-    /// Whether the stubs were there already.
+    /// Whether it was known already which functions they need.
     pub cached: bool,
 }
 
@@ -48,10 +52,13 @@ impl Machine {
     }
 }
 
-/// The file that says what the stubs beside it are for.
-const IDENTITY: &str = "identity.txt";
+/// The file in which stands what the PyTorch wants, so that it need not be read again.
+const WANTED: &str = "wanted.json";
 
-/// Writes the stubs that the PyTorch in `site_packages` wants into `directory`, unless they are there already.
+/// Has the stubs that the PyTorch in `site_packages` wants in `directory`.
+///
+/// What it wants is kept there from run to run. The stubs themselves are made anew each time, and what lies there is loaded only if
+/// it has the very same bytes.
 ///
 /// `core` is the library that answers (`highwater-nullgpu-core`).
 ///
@@ -65,14 +72,24 @@ pub fn prepare(site_packages: &Path, core: &Path, directory: &Path) -> Result<Pr
     let objects = install::shared_objects(site_packages);
     let identity = identity(&torch, &objects);
 
-    let known = read_identity(&directory, &identity);
+    let list = directory.join(WANTED);
+    let known = read_wanted(&list, &identity);
     let cached = known.is_some();
-    let sonames = match known {
-        Some(sonames) => sonames,
-        None => write_stubs(site_packages, &objects, &directory, &identity)?,
+    let libraries = match known {
+        Some(libraries) => libraries,
+        None => {
+            let libraries = wanted_libraries(site_packages, &objects)?;
+            whole_file::keep(&list, &written(&identity, &libraries))?;
+            libraries
+        }
     };
     let mut preload = vec![core];
-    preload.extend(sonames.iter().map(|soname| directory.join(soname)));
+    for (soname, functions) in &libraries {
+        let path = directory.join(soname);
+        let bytes = stub::write(soname, functions).map_err(|error| Error::new(&path, Kind::Stub(error)))?;
+        whole_file::keep(&path, &bytes)?;
+        preload.push(path);
+    }
     for path in &preload {
         if path.to_string_lossy().contains([' ', ':']) {
             return Err(Error::new(path, Kind::Unloadable));
@@ -117,12 +134,11 @@ impl Prepared {
     }
 }
 
-/// What the stubs depend on: this crate, the PyTorch, and the files that were read, with their sizes and times.
+/// What the list depends on: this crate, the PyTorch, and the files that were read, with their sizes and times.
 fn identity(torch: &Torch, objects: &[PathBuf]) -> String {
     let mut text = format!(
-        "highwater {} record {} names {} torch {} cuda {:?}\n",
+        "highwater {} names {} torch {} cuda {:?}\n",
         env!("CARGO_PKG_VERSION"),
-        stub::RECORD_LAYOUT,
         looked_up::LISTS.iter().map(|(_, _, names)| names.len()).sum::<usize>(),
         torch.version,
         torch.cuda
@@ -137,20 +153,37 @@ fn identity(torch: &Torch, objects: &[PathBuf]) -> String {
     text
 }
 
-/// The sonames of the stubs in a directory, if they are those of `identity` and all are there.
-fn read_identity(directory: &Path, identity: &str) -> Option<Vec<String>> {
-    let text = fs::read_to_string(directory.join(IDENTITY)).ok()?;
-    let sonames: Vec<String> = text.strip_prefix(identity)?.lines().map(str::to_owned).collect();
-    let complete = !sonames.is_empty() && sonames.iter().all(|soname| directory.join(soname).is_file());
-    complete.then_some(sonames)
+/// The file [`WANTED`].
+#[derive(Serialize, Deserialize)]
+struct Wanted {
+    identity: String,
+    /// By soname.
+    libraries: BTreeMap<String, ListedFunctions>,
 }
 
-fn write_stubs(
-    site_packages: &Path,
-    paths: &[PathBuf],
-    directory: &Path,
-    identity: &str,
-) -> Result<Vec<String>, Error> {
+/// As [`Functions`]: a key of JSON is never nothing.
+type ListedFunctions = Vec<(Option<String>, BTreeSet<String>)>;
+
+fn written(identity: &str, libraries: &Libraries) -> Vec<u8> {
+    let libraries = libraries.iter().map(|(soname, functions)| {
+        let functions = functions.iter().map(|(version, names)| (version.clone(), names.clone()));
+        (soname.clone(), functions.collect())
+    });
+    serde_json::to_vec(&Wanted { identity: identity.to_owned(), libraries: libraries.collect() }).unwrap_or_default()
+}
+
+/// What is wanted, if the file is for the PyTorch of this identity and names nothing but libraries of CUDA.
+fn read_wanted(list: &Path, identity: &str) -> Option<Libraries> {
+    let wanted: Wanted = serde_json::from_slice(&fs::read(list).ok()?).ok()?;
+    let is_plain = |soname: &String| wanted::is_cuda_library(soname) && !soname.contains('/');
+    let is_right = wanted.identity == identity && !wanted.libraries.is_empty() && wanted.libraries.keys().all(is_plain);
+    is_right.then(|| {
+        wanted.libraries.into_iter().map(|(soname, functions)| (soname, functions.into_iter().collect())).collect()
+    })
+}
+
+/// What the shared objects of a PyTorch and of its extensions want of CUDA's libraries.
+fn wanted_libraries(site_packages: &Path, paths: &[PathBuf]) -> Result<Libraries, Error> {
     let mut objects = Vec::new();
     for path in paths {
         match wanted::read_file(path) {
@@ -165,16 +198,7 @@ fn write_stubs(
         return Err(Error::new(site_packages, Kind::NothingWanted));
     }
     add_looked_up(&mut libraries);
-
-    let mut names = String::new();
-    for (soname, functions) in &libraries {
-        let path = directory.join(soname);
-        let bytes = stub::write(soname, functions).map_err(|error| Error::new(&path, Kind::Stub(error)))?;
-        write_whole(&path, &bytes)?;
-        let _ = writeln!(names, "{soname}");
-    }
-    write_whole(&directory.join(IDENTITY), format!("{identity}{names}").as_bytes())?;
-    Ok(libraries.into_keys().collect())
+    Ok(libraries)
 }
 
 /// Whether an object is of interest: PyTorch's own, and what is linked with it or with CUDA.
@@ -196,22 +220,8 @@ fn add_looked_up(libraries: &mut Libraries) {
     }
 }
 
-/// Writes a file so that another process sees all of it or nothing.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written: io::Result<()> = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&part);
-        Error::new(path, Kind::Write(error))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
     use super::*;
 
     /// A directory with a PyTorch of which one object wants `cudaMalloc`: a stub needs its core, so it does as an object
@@ -224,6 +234,36 @@ mod tests {
         let bytes = stub::write("libtorch_cuda.so", &functions).unwrap();
         fs::write(directory.path().join("torch/lib/libtorch_cuda.so"), bytes).unwrap();
         directory
+    }
+
+    #[test]
+    fn what_is_preloaded_is_what_this_program_made() {
+        let (site, out) = (site_packages(), tempfile::tempdir().unwrap());
+        let objects = install::shared_objects(site.path());
+        let identity = identity(&install::torch(site.path()).unwrap(), &objects);
+        let functions: Functions = BTreeMap::from([(Some("V1".to_owned()), BTreeSet::from(["cudaMalloc".to_owned()]))]);
+        let mut libraries = Libraries::from([("libcudart.so.12".to_owned(), functions)]);
+        let (core, list) = (out.path().join("core.so"), out.path().join(WANTED));
+        fs::write(&core, "").unwrap();
+        fs::write(&list, written(&identity, &libraries)).unwrap();
+        let prepared = prepare(site.path(), &core, out.path()).unwrap();
+        assert!(prepared.cached);
+        let stub = prepared.preload[1].clone();
+        let right = fs::read(&stub).unwrap();
+        fs::write(&stub, "somebody else's").unwrap();
+        assert_eq!(prepare(site.path(), &core, out.path()).unwrap().preload, prepared.preload);
+        assert_eq!(fs::read(&stub).unwrap(), right);
+
+        for name in ["evil.so", "../libcudart.so.12", "libcuda/../../evil.so", "/tmp/evil.so"] {
+            libraries.insert(name.to_owned(), Functions::new());
+            fs::write(&list, written(&identity, &libraries)).unwrap();
+            assert!(read_wanted(&list, &identity).is_none(), "{name}");
+            libraries.remove(name);
+        }
+        for damaged in ["", "{}", &format!("{identity}\nevil.so\n")] {
+            fs::write(&list, damaged).unwrap();
+            assert!(read_wanted(&list, &identity).is_none(), "{damaged}");
+        }
     }
 
     #[test]

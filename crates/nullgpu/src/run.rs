@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{fs, io, thread};
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind};
 use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
+use crate::processes::{GRACE, Plan};
 use crate::sandbox::{Sandbox, Writes};
-use crate::{core_library, injected};
+use crate::{injected, libraries, own_directory};
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -28,8 +30,10 @@ pub struct Run<'a> {
     pub watch: Watch,
     /// How many ranks of it there are to be.
     pub ranks: Ranks,
-    /// The library of the sandbox, if what the program writes is to be kept in the run's directory.
-    pub sandbox: Option<PathBuf>,
+    /// Whether what the program writes is to be kept in the run's directory.
+    pub sandbox: bool,
+    /// Once this is set the program is asked to end, as by Ctrl-C, and is ended if it does not.
+    pub end: &'a AtomicBool,
 }
 
 /// How a program is watched.
@@ -197,6 +201,10 @@ pub struct Outcome {
     pub duration: Duration,
     /// What it wrote, if that was kept in a sandbox.
     pub writes: Option<Writes>,
+    /// Whether it was asked to end.
+    pub asked_to_end: bool,
+    /// Why a process could not leave what it recorded, a full disk say.
+    pub unwritten: Option<String>,
 }
 
 impl Process {
@@ -209,45 +217,56 @@ impl Process {
     }
 }
 
-/// Time that a program has to leave what it recorded after it should have ended.
-const GRACE: Duration = Duration::from_secs(30);
-
 impl Run<'_> {
-    /// Writes the stubs into `stubs`, unless they are there, and runs the program; its processes leave their files in `directory`.
+    /// Runs the program; its processes leave their files in `directory`, a directory of this user's own.
     ///
-    /// What the program prints goes to standard error.
+    /// What is loaded into them is kept in `cache` from run to run, if that is this user's own too ([`own_directory::make`]), else it is
+    /// made in `directory`. What the program prints goes to standard error.
     ///
     /// # Errors
     /// There is no PyTorch for CUDA, something cannot be written, or the program cannot be started.
-    pub fn run(&self, stubs: &Path, directory: &Path) -> Result<Outcome, Error> {
-        let core = core_library::write(stubs)?;
-        let prepared = prepare(&self.interpreter.site_packages, &core, stubs)?;
-        let python = injected::write(stubs)?;
+    pub fn run(&self, cache: Option<&Path>, directory: &Path) -> Result<Outcome, Error> {
+        let own = cache.filter(|cache| own_directory::make(cache).is_ok());
+        let stubs = own.map_or_else(|| directory.join("stubs"), Path::to_owned);
+        let core = libraries::write_core(&stubs)?;
+        let prepared = prepare(&self.interpreter.site_packages, &core, &stubs)?;
+        let python = injected::write(directory)?;
+        let room = Room::reserve(directory)?;
         let trace = directory.join("calls.jsonl");
         let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
-        let caches = [stubs];
-        let sandbox = self.sandbox.as_ref().map(|library| Sandbox::new(library, directory, &caches)).transpose()?;
+        let sandbox = self.sandbox.then(|| Sandbox::new(directory, &stubs)).transpose()?;
         let begun = Instant::now();
-        let mut children = Vec::new();
-        for variables in self.rank_variables() {
+        let commands = self.rank_variables().into_iter().map(|variables| {
             let mut command = self.command(&prepared, &machine, &python, directory, sandbox.as_ref());
-            let child = command.envs(variables).spawn();
-            children.push(child.map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?);
-        }
-        let wait_until = self.watch.timeout.map(|timeout| begun + timeout + GRACE);
-        let (status, timed_out) = wait(&mut children, wait_until)
-            .map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
+            command.envs(variables);
+            command
+        });
+        let plan = Plan {
+            commands: commands.collect(),
+            directory,
+            restricted: self.sandbox,
+            until: self.watch.timeout.map(|timeout| begun + timeout + GRACE),
+            end: self.end,
+        };
+        let ended = plan.run().map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
+        let duration = begun.elapsed();
         let mut processes = processes(directory)?;
+        // A program that was cut short could not see to it itself.
+        if processes.iter().any(|process| matches!(process.how, Ending::Steps | Ending::Timeout)) {
+            ended.family.end_others();
+        }
         if let [only] = processes.as_mut_slice() {
-            only.judge(status);
+            only.judge(ended.status);
         }
         Ok(Outcome {
             processes,
             unanswered: unanswered(&trace),
-            status,
-            timed_out,
-            duration: begun.elapsed(),
-            writes: sandbox.map(|sandbox| sandbox.writes()),
+            status: ended.status,
+            timed_out: ended.timed_out,
+            duration,
+            writes: sandbox.map(|sandbox| sandbox.writes(ended.enforcement)),
+            asked_to_end: self.end.load(Ordering::Relaxed),
+            unwritten: room.message(),
         })
     }
 
@@ -270,6 +289,7 @@ impl Run<'_> {
             .envs(sandbox.into_iter().flat_map(Sandbox::variables))
             .env("PYTHONPATH", in_front(python, std::env::var_os("PYTHONPATH")))
             .env("HIGHWATER_DRYRUN", self.wishes(&prepared.preload[0], directory))
+            .env("HIGHWATER_NULLGPU_PARENT", std::process::id().to_string())
             .envs(compiler_variables(&prepared.stubs, directory))
             .stdout(io::stderr());
         command
@@ -293,7 +313,8 @@ impl Run<'_> {
             "assume": self.watch.assume,
             "fake_weights": self.watch.fake_weights,
             "imagined_ranks": imagined,
-            "sandbox": self.sandbox.is_some(),
+            "launched_ranks": if let Ranks::Launched(ranks) = self.ranks { ranks } else { 0 },
+            "sandbox": self.sandbox,
         })
         .to_string()
     }
@@ -347,38 +368,25 @@ fn free_port() -> u16 {
     listener.map_or(29_500, |address| address.port())
 }
 
-/// Waits for all; after the first that fails, or when it is time, the others are given a moment and ended.
-fn wait(children: &mut [Child], mut until: Option<Instant>) -> io::Result<(ExitStatus, bool)> {
-    const STEP: Duration = Duration::from_millis(20);
-    const AFTER_FAILURE: Duration = Duration::from_secs(10);
-    let mut first_failure = None;
-    let mut timed_out = false;
-    loop {
-        let mut running = false;
-        let mut last = None;
-        for child in children.iter_mut() {
-            match child.try_wait()? {
-                Some(status) if !status.success() && first_failure.is_none() => {
-                    first_failure = Some(status);
-                    let soon = Instant::now() + AFTER_FAILURE;
-                    until = Some(until.map_or(soon, |until| until.min(soon)));
-                }
-                Some(status) => last = Some(status),
-                None => running = true,
-            }
-        }
-        if let (false, Some(status)) = (running, first_failure.or(last)) {
-            return Ok((status, timed_out));
-        }
-        if until.is_some_and(|until| Instant::now() > until) {
-            timed_out |= first_failure.is_none();
-            for child in children.iter_mut() {
-                // One that has just ended by itself cannot be ended any more.
-                let _ = child.kill();
-            }
-            until = None;
-        }
-        thread::sleep(STEP);
+/// A file with room in it, reserved at the beginning: a process that finds the disk full leaves word there.
+struct Room(PathBuf);
+
+impl Room {
+    /// `highwater_dryrun/notes.py` knows name and length.
+    const NAME: &str = "unwritten.txt";
+    const BYTES: usize = 4096;
+
+    fn reserve(directory: &Path) -> Result<Self, Error> {
+        let path = directory.join(Room::NAME);
+        fs::write(&path, vec![b' '; Room::BYTES]).map_err(|error| Error::new(&path, Kind::Write(error)))?;
+        Ok(Room(path))
+    }
+
+    /// The word that was left.
+    fn message(&self) -> Option<String> {
+        let bytes = fs::read(&self.0).ok()?;
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        (!text.is_empty()).then_some(text)
     }
 }
 
@@ -424,20 +432,4 @@ fn unanswered(trace: &Path) -> Unanswered {
         names.dedup();
     }
     all
-}
-
-/// The directory for stubs of this user: those of each installed PyTorch in one of its own.
-pub fn stubs_directory(interpreter: &Interpreter) -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let home =
-        || std::env::var_os("HOME").filter(|path| !path.is_empty()).map(|home| PathBuf::from(home).join(".cache"));
-    let root = cache.or_else(home).unwrap_or_else(std::env::temp_dir);
-    // FNV-1a: the same in every version of this program.
-    let hash = interpreter
-        .site_packages
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    root.join("highwater").join(format!("nullgpu-{hash:016x}"))
 }

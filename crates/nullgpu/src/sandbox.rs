@@ -3,7 +3,7 @@
 //! The library of `highwater-sandbox`, loaded in front of the C library, does it; here is what it has to be told, and how what
 //! it leaves is read: a tree of directories in which a link whose target begins with `/./` stands for what was not changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -11,17 +11,18 @@ use std::{fs, io};
 
 use serde::Serialize;
 
+use crate::enforcement::Enforcement;
 use crate::error::{Error, Kind};
-
-/// The name of the library.
-pub const LIBRARY: &str = "libhighwater_sandbox.so";
+use crate::libraries;
+use crate::outside::{self, Outside};
 
 /// Where the writes of a run go.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     library: PathBuf,
+    /// The directory of the run.
+    run: PathBuf,
     directory: PathBuf,
-    pass: OsString,
     begun: SystemTime,
 }
 
@@ -46,31 +47,27 @@ pub struct Writes {
     pub total: Written,
     /// By the directory that the program knows, in which the files are themselves; sorted by path.
     pub directories: BTreeMap<PathBuf, Written>,
+    /// What has changed where the program is not to write: looked up, not concluded.
+    pub outside: Outside,
+    /// What the kernel held back.
+    pub kernel: Enforcement,
 }
 
 impl Sandbox {
-    /// Makes one in the directory of a run, which passes itself, as `caches` do.
+    /// Makes one in the directory of a run, which passes itself; the library lies in `libraries`.
     ///
     /// # Errors
-    /// The library is not there, something cannot be written, or a path has a space or a colon in it.
-    pub fn new(library: &Path, run: &Path, caches: &[&Path]) -> Result<Self, Error> {
-        let library = library.canonicalize().map_err(|_| Error::new(library, Kind::NoSandbox))?;
+    /// Something cannot be written, or a path has a space or a colon in it.
+    pub fn new(run: &Path, libraries: &Path) -> Result<Self, Error> {
+        let library = libraries::write_sandbox(libraries)?;
+        // The library knows paths by the names that they have without links.
         let run = run.canonicalize().map_err(|error| Error::new(run, Kind::Write(error)))?;
         let directory = run.join("sandbox");
         let stage = directory.join("stage");
         fs::create_dir_all(&stage).map_err(|error| Error::new(&stage, Kind::Write(error)))?;
-        // The library knows paths by the names that they have without links.
-        let caches = caches.iter().map(|cache| cache.canonicalize().unwrap_or_else(|_| cache.to_path_buf()));
-        let mut pass = OsString::new();
-        for path in std::iter::once(run).chain(caches) {
-            check(&path)?;
-            if !pass.is_empty() {
-                pass.push(":");
-            }
-            pass.push(path);
-        }
+        check(&run)?;
         check(&library)?;
-        Ok(Sandbox { library, directory, pass, begun: SystemTime::now() })
+        Ok(Sandbox { library, run, directory, begun: SystemTime::now() })
     }
 
     /// What `LD_PRELOAD` is to hold, before what it holds already.
@@ -87,17 +84,19 @@ impl Sandbox {
     pub(crate) fn variables(&self) -> [(&'static str, &OsStr); 3] {
         [
             ("HIGHWATER_SANDBOX", self.directory.as_os_str()),
-            ("HIGHWATER_SANDBOX_PASS", &self.pass),
+            ("HIGHWATER_SANDBOX_PASS", self.run.as_os_str()),
             ("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
         ]
     }
 
-    /// What was written up to now.
-    pub fn writes(&self) -> Writes {
-        let mut writes = Writes::default();
+    /// What was written up to now, while the kernel held this.
+    pub fn writes(&self, kernel: Enforcement) -> Writes {
+        let mut writes = Writes { kernel, ..Writes::default() };
         let tree = self.directory.join("tree");
+        let mut places = BTreeSet::from_iter(std::env::current_dir());
         // Without a tree nothing was.
-        let _ = self.count(&tree, Path::new("/"), &mut writes);
+        let _ = self.count(&tree, Path::new("/"), &mut writes, &mut places);
+        writes.outside = outside::look(&places, &self.run, self.begun);
         for written in writes.directories.values() {
             writes.total.files += written.files;
             writes.total.bytes += written.bytes;
@@ -107,7 +106,13 @@ impl Sandbox {
         writes
     }
 
-    fn count(&self, inside: &Path, outside: &Path, writes: &mut Writes) -> io::Result<()> {
+    fn count(
+        &self,
+        inside: &Path,
+        outside: &Path,
+        writes: &mut Writes,
+        places: &mut BTreeSet<PathBuf>,
+    ) -> io::Result<()> {
         open_up(inside);
         let mut written = Written::default();
         let mut unlisted = false;
@@ -117,7 +122,7 @@ impl Sandbox {
             let metadata = fs::symlink_metadata(&path)?;
             if metadata.is_dir() {
                 // One that cannot be read is one less to be told of.
-                let _ = self.count(&path, &outside, writes);
+                let _ = self.count(&path, &outside, writes, places);
             } else if !metadata.is_symlink() || !stands_in(&path) {
                 written.files += 1;
                 written.bytes += if metadata.is_file() { metadata.len() } else { 0 };
@@ -130,6 +135,7 @@ impl Sandbox {
             written.removed = self.removed(inside, outside);
         }
         if written != Written::default() {
+            places.insert(outside.to_owned());
             writes.directories.insert(outside.to_owned(), written);
         }
         Ok(())
@@ -170,7 +176,7 @@ fn stands_in(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::time::Duration;
@@ -181,18 +187,15 @@ mod tests {
     fn what_was_written_is_counted_by_directory() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let (home, run, library) = (root.join("home"), root.join("run"), root.join(LIBRARY));
+        let (home, run) = (root.join("home"), root.join("run"));
         for path in [&home, &run] {
             fs::create_dir(path).unwrap();
         }
         for name in ["kept", "changed", "removed"] {
             fs::write(home.join(name), "text").unwrap();
         }
-        let error = Sandbox::new(&library, &run, &[]).unwrap_err();
-        assert!(matches!(error.kind, Kind::NoSandbox));
-        fs::write(&library, "").unwrap();
-        let mut sandbox = Sandbox::new(&library, &run, &[&home]).unwrap();
-        assert_eq!(sandbox.writes(), Writes::default());
+        let mut sandbox = Sandbox::new(&run, &run).unwrap();
+        assert_eq!(sandbox.writes(Enforcement::default()).total, Written::default());
         sandbox.begun += Duration::from_secs(2);
 
         let tree = run.join("sandbox/tree");
@@ -201,10 +204,15 @@ mod tests {
         symlink(format!("/.{}/kept", home.display()), inside.join("kept")).unwrap();
         fs::write(inside.join("changed"), "longer text").unwrap();
         fs::write(inside.join("new"), "new").unwrap();
-        let writes = sandbox.writes();
+        let writes = sandbox.writes(Enforcement::default());
         let expected = Written { files: 2, bytes: 14, replaced: 1, removed: 1 };
         assert_eq!(writes.directories[&home], expected);
         assert_eq!((writes.total.files, writes.total.bytes), (2, 14));
-        assert_eq!(sandbox.variables()[1].1.to_str(), Some(format!("{}:{}", run.display(), home.display()).as_str()));
+        assert_eq!(sandbox.variables()[1].1, run.as_os_str());
+        assert!(!writes.outside.changed.iter().any(|path| path.starts_with(&home)), "{:?}", writes.outside);
+        sandbox.begun -= Duration::from_secs(60);
+        let writes = sandbox.writes(Enforcement::default());
+        let changed: Vec<_> = writes.outside.changed.iter().filter(|path| path.starts_with(&home)).collect();
+        assert_eq!(changed, [&home.join("changed"), &home.join("kept"), &home.join("removed")]);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::abi;
 use crate::lock::Lock;
 use crate::path::{self, Path};
 use crate::settings::Settings;
@@ -57,10 +58,10 @@ pub(crate) fn file(settings: &Settings, place: &Place, with_content: bool) -> Re
         Ok(_) | Err(Errno::NOT_THERE) => {}
         Err(error) => return Err(error),
     }
-    let source = File::open(&place.real, libc::O_RDONLY, 0)?;
+    let source = File::open(&place.real, abi::O_RDONLY, 0)?;
     let metadata = source.metadata()?;
     let stage = on_stage(settings)?;
-    let copy = File::open(&stage, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, 0o600)?;
+    let copy = File::open(&stage, abi::O_WRONLY | abi::O_CREAT | abi::O_EXCL, 0o600)?;
     let done = copy.copy_from(&source, &metadata, with_content).and_then(|()| system::rename(&stage, &real, 0));
     if done.is_err() {
         let _ = system::remove(&stage);
@@ -88,7 +89,7 @@ fn grow(settings: &Settings, original: &Path, place: &Path) -> Result<(), Errno>
     if there.is_err() {
         return system::rename(&stage, place, 0);
     }
-    match system::rename(&stage, place, libc::RENAME_EXCHANGE) {
+    match system::rename(&stage, place, abi::RENAME_EXCHANGE) {
         // What is on the stage now is the stand-in.
         Ok(()) => system::remove(&stage),
         Err(_) => {
@@ -100,7 +101,7 @@ fn grow(settings: &Settings, original: &Path, place: &Path) -> Result<(), Errno>
 
 /// A stand-in in `stage` for each entry of `original`, which is opened as `source`.
 fn fill(original: &Path, source: &Path, stage: &Path) -> Result<(), Errno> {
-    let file = match File::open(source, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+    let file = match File::open(source, abi::O_RDONLY | abi::O_DIRECTORY, 0) {
         Ok(file) => file,
         Err(Errno::DENIED) => {
             let link = Path::joined(stage.as_bytes(), UNLISTED)?;

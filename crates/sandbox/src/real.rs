@@ -7,7 +7,9 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::abi;
 use crate::path::Path;
+use crate::settings;
 use crate::system::Errno;
 
 /// A text of the caller's.
@@ -108,7 +110,7 @@ impl Real {
             return known;
         }
         // SAFETY: the name ends with a zero byte.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let found = unsafe { abi::dlsym(abi::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(found, Ordering::Relaxed);
         found
     }
@@ -139,21 +141,43 @@ impl Errno {
     /// Why the last function of the C library failed.
     pub(crate) fn last() -> Errno {
         // SAFETY: the place is this thread's own, and always there.
-        Errno(unsafe { *libc::__errno_location() })
+        Errno(unsafe { *abi::__errno_location() })
     }
 
     /// Says why to the caller.
     pub(crate) fn fail<T: Failed>(self) -> T {
         // SAFETY: the place is this thread's own, and always there.
-        unsafe { *libc::__errno_location() = self.0 };
+        unsafe { *abi::__errno_location() = self.0 };
         T::FAILED
     }
+}
+
+/// Reads the settings as soon as the library is loaded. A program may clear its environment before it does anything else, as
+/// `env -i` does.
+// SAFETY: the loader calls what stands in this section, with arguments that a function of C may leave alone; the C library, on which
+// this one depends, is ready by then.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static WHEN_LOADED: extern "C" fn() = {
+    extern "C" fn read_settings() {
+        let _ = settings::get();
+    }
+    read_settings
+};
+
+/// Sets a variable of the environment to the text that is at `value`, if there is memory for it.
+///
+/// # Safety
+/// `value` ends with a zero byte.
+pub(crate) unsafe fn set_environment(name: &CStr, value: *const c_char) {
+    // SAFETY: both end with a zero byte; the C library copies them.
+    let _ = unsafe { abi::setenv(name.as_ptr(), value, 1) };
 }
 
 /// A variable of the environment.
 pub(crate) fn environment(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: the name ends with a zero byte; what is found is read before the program can change it, by `settings` once.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
+    let value = unsafe { abi::getenv(name.as_ptr()) };
     // SAFETY: not null, hence a text.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
 }
@@ -161,9 +185,9 @@ pub(crate) fn environment(name: &CStr) -> Option<&'static [u8]> {
 /// The path of this library, as the loader was given it.
 pub(crate) fn library() -> &'static [u8] {
     // SAFETY: a structure of pointers that may be null.
-    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let mut found: abi::DlInfo = unsafe { std::mem::zeroed() };
     // SAFETY: the address is that of a function here, and the structure is there to be written.
-    let known = unsafe { libc::dladdr((library as *const ()).cast(), &raw mut found) } != 0;
+    let known = unsafe { abi::dladdr((library as *const ()).cast(), &raw mut found) } != 0;
     if !known || found.dli_fname.is_null() {
         return b"";
     }

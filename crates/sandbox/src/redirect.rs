@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use crate::abi;
 use crate::farm;
 use crate::path::{self, Path};
 use crate::settings::{self, Settings};
@@ -37,17 +38,33 @@ pub(crate) enum Purpose {
 /// The call fails, as it would without a sandbox, or because the sandbox cannot be written.
 pub(crate) fn redirect(directory: c_int, path: &[u8], purpose: Purpose) -> Result<Option<Path>, Errno> {
     let Some(settings) = settings::get() else { return Ok(None) };
-    // A function that takes no path for what is open already, or one that fails.
-    if path.is_empty() || (looks_only(purpose) && !settings.begun()) {
+    if path.is_empty() {
+        // A function that takes no path for what is open already, or one that fails.
+        let changes = matches!(purpose, Purpose::Change | Purpose::ChangeLink) && directory != abi::AT_FDCWD;
+        return if changes { open_one(settings, directory) } else { Ok(None) };
+    }
+    if looks_only(purpose) && !settings.begun() {
         return Ok(None);
     }
     redirect_in(settings, &absolute(settings, directory, path)?, purpose).map(Some)
 }
 
+/// Where the copy is of what is open outside of the tree, even if only to be read; nothing if it may be changed where it is.
+fn open_one(settings: &Settings, descriptor: c_int) -> Result<Option<Path>, Errno> {
+    let Ok(path) = system::path_of(descriptor) else { return Ok(None) };
+    // Pipes and sockets have names without a slash; what was removed has no path any more.
+    if !path.as_bytes().starts_with(b"/") || path.as_bytes().ends_with(b" (deleted)") {
+        return Ok(None);
+    }
+    // Of what is open the kernel tells a path without links.
+    let other = redirect_in(settings, &path, Purpose::ChangeLink)?;
+    Ok(Some(other).filter(|other| other.as_bytes() != path.as_bytes()))
+}
+
 fn looks_only(purpose: Purpose) -> bool {
     match purpose {
         Purpose::Look | Purpose::LookAtLink => true,
-        Purpose::Open(flags) => !writes(flags) && flags & libc::O_CREAT == 0 && !is_temporary(flags),
+        Purpose::Open(flags) => !writes(flags) && flags & abi::O_CREAT == 0 && !is_temporary(flags),
         _ => false,
     }
 }
@@ -60,7 +77,7 @@ pub(crate) fn absolute(settings: &Settings, directory: c_int, path: &[u8]) -> Re
     if path.starts_with(b"/") {
         return Path::of(path);
     }
-    let base = if directory == libc::AT_FDCWD { system::current_directory()? } else { system::path_of(directory)? };
+    let base = if directory == abi::AT_FDCWD { system::current_directory()? } else { system::path_of(directory)? };
     if !base.as_bytes().starts_with(b"/") {
         return Err(Errno::NO_DIRECTORY);
     }
@@ -114,11 +131,11 @@ fn change(settings: &Settings, place: Place) -> Result<Path, Errno> {
         farm::directory(settings, place.shown.as_bytes())
     } else if system::is_regular(&metadata) {
         farm::file(settings, &place, true)
-    } else if metadata.st_mode & libc::S_IFMT == libc::S_IFLNK {
+    } else if metadata.st_mode & abi::S_IFMT == abi::S_IFLNK {
         link(settings, &place)
     } else {
         // A pipe or a device that lies among files is left alone, but for being written to.
-        Err(Errno(libc::EPERM))
+        Err(Errno(abi::EPERM))
     }
 }
 
@@ -144,7 +161,7 @@ fn check_parent(settings: &Settings, place: &Place) -> Result<(), Errno> {
     let parent = path::parent(place.shown.as_bytes());
     let parent = if parent.is_empty() { b"/" } else { parent };
     debug_assert!(!settings.passes(place.shown.as_bytes()), "who passes is not asked");
-    match system::may(&Path::of(parent)?, libc::W_OK) {
+    match system::may(&Path::of(parent)?, abi::W_OK) {
         // It is new.
         Err(Errno::NOT_THERE | Errno::NO_DIRECTORY) => Ok(()),
         result => result,
@@ -191,7 +208,7 @@ pub(crate) fn rename(from: (c_int, &[u8]), to: (c_int, &[u8]), flags: u32) -> Re
     if !from.exists {
         return Err(Errno::NOT_THERE);
     }
-    if to.exists && flags & libc::RENAME_NOREPLACE != 0 {
+    if to.exists && flags & abi::RENAME_NOREPLACE != 0 {
         return Err(Errno::EXISTS);
     }
     Ok(Some((movable(settings, &from)?, movable(settings, &to)?)))
@@ -210,17 +227,17 @@ fn movable(settings: &Settings, place: &Place) -> Result<Path, Errno> {
 }
 
 fn writes(flags: c_int) -> bool {
-    flags & libc::O_PATH == 0 && (flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0)
+    flags & abi::O_PATH == 0 && (flags & abi::O_ACCMODE != abi::O_RDONLY || flags & abi::O_TRUNC != 0)
 }
 
 fn is_temporary(flags: c_int) -> bool {
-    flags & libc::O_TMPFILE == libc::O_TMPFILE
+    flags & abi::O_TMPFILE == abi::O_TMPFILE
 }
 
 fn open(settings: &Settings, path: &[u8], flags: c_int) -> Result<Path, Errno> {
-    let creates = flags & libc::O_CREAT != 0 && flags & libc::O_PATH == 0;
-    let exclusive = creates && flags & libc::O_EXCL != 0;
-    let follow = flags & libc::O_NOFOLLOW == 0 && !exclusive;
+    let creates = flags & abi::O_CREAT != 0 && flags & abi::O_PATH == 0;
+    let exclusive = creates && flags & abi::O_EXCL != 0;
+    let follow = flags & abi::O_NOFOLLOW == 0 && !exclusive;
     let place = walk(settings, path, follow)?;
     if place.passes {
         return Ok(place.real);
@@ -241,6 +258,6 @@ fn open(settings: &Settings, path: &[u8], flags: c_int) -> Result<Path, Errno> {
     if is_settled(settings, &place) || !system::is_regular(&system::metadata(&place.real)?) {
         return Ok(place.real);
     }
-    system::may(&place.real, libc::W_OK)?;
-    farm::file(settings, &place, flags & libc::O_TRUNC == 0)
+    system::may(&place.real, abi::W_OK)?;
+    farm::file(settings, &place, flags & abi::O_TRUNC == 0)
 }

@@ -9,15 +9,17 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::path::Path;
+use crate::path::{self, Path};
 use crate::real;
 use crate::system::{self, Errno};
 
-const SANDBOX: &CStr = c"HIGHWATER_SANDBOX";
-const PASS: &CStr = c"HIGHWATER_SANDBOX_PASS";
+pub(crate) const SANDBOX: &CStr = c"HIGHWATER_SANDBOX";
+pub(crate) const PASS: &CStr = c"HIGHWATER_SANDBOX_PASS";
 
-/// What has no files that could be copied: writes there mean something else.
-const OF_THE_KERNEL: [&[u8]; 3] = [b"/dev", b"/proc", b"/sys"];
+/// Whether a path is where there are no files that could be copied: writes there mean something else.
+pub(crate) fn is_of_the_kernel(path: &[u8]) -> bool {
+    [&b"/dev"[..], b"/proc", b"/sys"].iter().any(|directory| path::below(path, directory).is_some())
+}
 
 pub(crate) struct Settings {
     /// The tree: what a path means if something there has changed.
@@ -46,10 +48,9 @@ impl Settings {
         })
     }
 
-    /// Whether a directory is one of those in which writes stay where they are.
+    /// Whether a directory is one of those that the parent process named, in which writes stay where they are.
     pub(crate) fn passes(&self, directory: &[u8]) -> bool {
-        let others = self.pass.as_bytes().split(|&byte| byte == b':').filter(|path| !path.is_empty());
-        OF_THE_KERNEL.into_iter().chain(others).any(|pass| pass == directory)
+        self.pass.as_bytes().split(|&byte| byte == b':').any(|pass| !pass.is_empty() && pass == directory)
     }
 
     /// Whether there is a tree yet; until then everything is where it always was.
@@ -90,12 +91,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_kernels_and_what_is_named_passes() {
+    fn what_is_named_passes() {
         let settings = Settings::new(b"/run/box", b"/run:/cache").unwrap();
-        for (path, passes) in
-            [("/proc", true), ("/run", true), ("/cache", true), ("/cache2", false), ("", false), ("/home", false)]
-        {
+        for (path, passes) in [("/run", true), ("/cache", true), ("/cache2", false), ("", false), ("/home", false)] {
             assert_eq!(settings.passes(path.as_bytes()), passes, "{path}");
+        }
+        for (path, is) in [("/proc", true), ("/proc/self", true), ("/process", false), ("/dev/null", true), ("", false)]
+        {
+            assert_eq!(is_of_the_kernel(path.as_bytes()), is, "{path}");
         }
         assert_eq!(settings.tree.as_bytes(), b"/run/box/tree");
     }

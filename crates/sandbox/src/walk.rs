@@ -4,8 +4,9 @@
 //! there: a link whose target begins with `/./`, which means to the kernel what it means without, and tells it from the
 //! links that programs make.
 
+use crate::kernel;
 use crate::path::{self, Path};
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::system::{self, Errno};
 
 /// How the target of a stand-in begins.
@@ -23,7 +24,7 @@ pub(crate) struct Place {
     pub(crate) real: Path,
     /// Whether something is there.
     pub(crate) exists: bool,
-    /// Whether this is one of the places in which writes stay where they are.
+    /// Whether this is one of the places in which writes stay where they are: the kernel's, or one that was named.
     pub(crate) passes: bool,
 }
 
@@ -52,13 +53,13 @@ pub(crate) fn stand_in(directory: &[u8], name: &[u8]) -> Result<Path, Errno> {
 }
 
 /// What is at the end of one step.
-struct Step {
-    real: Path,
-    found: Found,
+pub(crate) struct Step {
+    pub(crate) real: Path,
+    pub(crate) found: Found,
 }
 
 #[expect(clippy::large_enum_variant, reason = "nothing here allocates")]
-enum Found {
+pub(crate) enum Found {
     Nothing,
     /// What is no link.
     Thing,
@@ -97,7 +98,8 @@ pub(crate) fn walk(settings: &Settings, path: &[u8], follow: bool) -> Result<Pla
             return Ok(place);
         }
         let is_last = path::first_name(rest).is_none();
-        let step = step(&place.real, name)?;
+        place.passes = settings::is_of_the_kernel(place.shown.as_bytes());
+        let step = if place.passes { kernel::step(&place.real, name)? } else { step(&place.real, name)? };
         place.real = step.real;
         match step.found {
             Found::Nothing => place.exists = false,
@@ -134,7 +136,7 @@ fn goes_up(path: &[u8]) -> bool {
     path.split(|&byte| byte == b'/').any(|name| name == b"..")
 }
 
-fn step(directory: &Path, name: &[u8]) -> Result<Step, Errno> {
+pub(crate) fn step(directory: &Path, name: &[u8]) -> Result<Step, Errno> {
     let step = found(Path::joined(directory.as_bytes(), name)?)?;
     let instead = match &step.found {
         Found::Thing => None,
@@ -206,11 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_not_looked_at() {
+    fn what_is_the_kernels_passes() {
         let (_directory, settings) = world();
-        let place = walk(&settings, b"/proc/self/fd/0", true).unwrap();
-        assert!(place.passes);
-        assert_eq!(place.real.as_bytes(), b"/proc/self/fd/0");
+        for path in [&b"/proc/self/status"[..], b"/dev/null", b"/sys/none"] {
+            let place = walk(&settings, path, true);
+            assert!(place.as_ref().is_ok_and(|place| place.passes && place.real.as_bytes() == path), "{path:?}");
+        }
         assert!(!walk(&settings, b"/proc/../tmp", true).unwrap().passes);
         assert_eq!(walk(&settings, b"/", true).unwrap().real.as_bytes(), b"/");
     }

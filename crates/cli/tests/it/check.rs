@@ -37,7 +37,8 @@ fn a_name_in_the_snapshot_begins_no_line() {
         "frames": [{"name": "f\n::error::forged", "filename": "a.py\n::error::forged", "line": 1}]}]]}"#;
     for format in ["github", "text"] {
         for limit in ["1TiB", "1"] {
-            let Run { stdout, .. } = run_with(&format!("check - --max-peak-allocated {limit} --format {format}"), snapshot);
+            let Run { stdout, .. } =
+                run_with(&format!("check - --max-peak-allocated {limit} --format {format}"), snapshot);
             assert!(stdout.contains(r"\n::error::forged"), "{stdout}");
             assert!(!stdout.contains("\n::error::forged"), "{stdout}");
         }

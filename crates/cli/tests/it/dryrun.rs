@@ -73,9 +73,13 @@ fn a_python_without_torch_or_with_one_for_processors_is_said() {
     assert!(err.contains("torch 2.9.0+cpu is built without CUDA") && err.contains("pip install torch"), "{err}");
 }
 
+pub(crate) fn python() -> String {
+    std::env::var("HIGHWATER_TEST_TORCH").expect("HIGHWATER_TEST_TORCH names an interpreter with torch")
+}
+
 /// What a script does in a dry run, as the JSON document.
 fn with_torch(script: &str, options: &[&str]) -> (i32, Value, String) {
-    let python = std::env::var("HIGHWATER_TEST_TORCH").expect("HIGHWATER_TEST_TORCH names an interpreter with torch");
+    let python = python();
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("script.py"), script).unwrap();
     let arguments = [&["--python", &python, "--format", "json"], options, &["script.py", "--own", "option"]].concat();
@@ -236,10 +240,12 @@ fn torch_runs_that_end_badly_leave_what_they_recorded() {
     let begin = "import torch\nx = torch.ones(1000, 1000, device='cuda')\n";
     let (status, answer, _) = with_torch(&format!("{begin}raise ValueError('no luck')\n"), &[]);
     assert_eq!((status, &answer["ended"], &answer["error"]), (2, &"error".into(), &"ValueError: no luck".into()));
-    let (status, answer, _) = with_torch(&format!("{begin}while x.sum().item() == 0: pass\n"), &["--timeout", "8s"]);
+    // The clock is put forward, for how long it takes to get there nobody knows.
+    let script = format!("{begin}import time; time.time = lambda: 1e12\nwhile x.sum().item() == 0: pass\n");
+    let (status, answer, _) = with_torch(&script, &["--timeout", "10m"]);
     assert_eq!((status, &answer["ended"]), (2, &"timeout".into()));
     let stack = answer["processes"][0]["stack"].as_str().unwrap();
-    assert!(stack.contains("line 3") && !stack.contains("highwater_dryrun"), "{stack}");
+    assert!(stack.contains("line 4") && !stack.contains("highwater_dryrun"), "{stack}");
     let (status, answer, _) = with_torch(&format!("{begin}import ctypes; ctypes.string_at(0)\n"), &[]);
     assert_eq!((status, &answer["ended"]), (2, &"crash".into()));
     assert!(answer["error"].as_str().unwrap().starts_with("SIGSEGV after a call of `cuda"), "{}", answer["error"]);
@@ -272,6 +278,36 @@ dist.destroy_process_group()
     let (status, answer, err) = with_torch(script, &["--imagine-ranks", "2"]);
     assert_eq!(status, 0, "{err}");
     assert_eq!((answer["processes"].as_array().unwrap().len(), &answer["peak"]["requested_bytes"]), (1, &peak));
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_find_the_first_one_also_when_it_is_done() {
+    let script = "
+import os, time, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+while rank and not os.path.exists('done'): time.sleep(0.01)
+if rank: time.sleep(2)
+dist.barrier()
+dist.destroy_process_group()
+open('done', 'w').close()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+    // One that fails ends the run, though it has what the other waits for.
+    let script = "
+import os, time, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.ones(1, device='cuda')
+dist.init_process_group('nccl')
+if rank == 0: raise ValueError('no luck')
+time.sleep(1000)
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!((status, &answer["error"]), (2, &"ValueError: no luck".into()), "{err}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod check;
 mod diff;
 mod dryrun;
+mod dryrun_faults;
 mod estimate;
 mod explain;
 mod export;

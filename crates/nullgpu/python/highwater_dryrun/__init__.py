@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from highwater_dryrun import importing, settings
+from highwater_dryrun import farewell, importing, settings
 
 
 def begin() -> None:
     """Gets ready, at the start of a process."""
     wanted = settings.get()
+    if wanted.launched_ranks > 1:
+        farewell.begin()
     importing.after("torch", lambda _: _begin_with_torch(wanted))
     if wanted.sandbox:
         importing.after("safetensors", _begin_sandbox)

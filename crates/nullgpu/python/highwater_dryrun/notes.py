@@ -11,6 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
+_ROOM_BYTES = 4096
+"""Of the file for word to the parent: ``Room`` in crates/nullgpu."""
+
+
 @dataclass
 class Failure:
     """The first allocation that the card had no memory for."""
@@ -31,7 +35,7 @@ def write_snapshot(directory: str, snapshot: "dict[str, Any]", name: str) -> str
             pickle.dump(snapshot, file, protocol=4)
         os.replace(path + ".part", path)
     except OSError as error:
-        print(f"highwater: the snapshot cannot be written: {error}", file=sys.stderr)
+        _leave_word(directory, error)
         return ""
     return path
 
@@ -66,9 +70,25 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
         **what,
     }
     path = os.path.join(directory, f"{os.getpid()}.json")
-    with open(path + ".part", "w") as file:
-        json.dump(note, file)
-    os.replace(path + ".part", path)
+    try:
+        with open(path + ".part", "w") as file:
+            json.dump(note, file)
+        os.replace(path + ".part", path)
+    except OSError as error:
+        _leave_word(directory, error)
+
+
+def _leave_word(directory: str, error: OSError) -> None:
+    """Tells the parent why something could not be written: in a file of its own that has room in it, so that a full disk takes it."""
+    try:
+        # Whatever half was written is in the way of others.
+        for name in os.listdir(directory):
+            if name.startswith(f"{os.getpid()}.") and name.endswith(".part"):
+                os.unlink(os.path.join(directory, name))
+        with open(os.path.join(directory, "unwritten.txt"), "r+b") as file:
+            file.write(str(error).encode(errors="replace")[:_ROOM_BYTES])
+    except OSError:
+        print(f"highwater: what was recorded cannot be written: {error}", file=sys.stderr)
 
 
 def _number(name: str) -> "int | None":

@@ -14,7 +14,7 @@ import weakref
 from types import FrameType, TracebackType
 from typing import Any
 
-from highwater_dryrun import core, importing, notes, padding
+from highwater_dryrun import core, farewell, importing, notes, padding
 from highwater_dryrun.history import History
 from highwater_dryrun.settings import Settings
 
@@ -146,6 +146,8 @@ class _Run:
                 pass
         for child in multiprocessing.active_children():
             child.terminate()
+        if how == "steps":
+            farewell.wait_for_others()
         os._exit(status)
 
     def _write(self, how: str, error: str = "", stack: str = "") -> None:

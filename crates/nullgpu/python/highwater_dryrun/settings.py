@@ -29,6 +29,8 @@ class Settings:
     fake_weights: bool = False
     sandbox: bool = False
     """Whether what the program writes is kept apart."""
+    launched_ranks: int = 0
+    """How many ranks the parent has started; 0 if it started one process that is told of none."""
     imagined_ranks: int = 0
     """How many ranks this process is to believe in, itself the only one; 0 if it is told the truth."""
 

@@ -3,18 +3,20 @@
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 use super::redirected;
+use crate::abi;
 use crate::real::Name;
 use crate::redirect::Purpose::{self, Change, ChangeLink, Make, Remove, RemoveDirectory, Unlink};
 
-const HERE: c_int = libc::AT_FDCWD;
+const HERE: c_int = abi::AT_FDCWD;
 
-fn by_flags(flags: c_int) -> Purpose {
-    if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { Change } else { ChangeLink }
+/// What flags as those of `fchownat` mean.
+pub(super) fn by_flags(flags: c_int) -> Purpose {
+    if flags & abi::AT_SYMLINK_NOFOLLOW == 0 { Change } else { ChangeLink }
 }
 
 /// What flags as those of `unlinkat` mean.
 pub(super) fn removal(flags: c_int) -> Purpose {
-    if flags & libc::AT_REMOVEDIR == 0 { Unlink } else { RemoveDirectory }
+    if flags & abi::AT_REMOVEDIR == 0 { Unlink } else { RemoveDirectory }
 }
 
 redirected! {

@@ -3,20 +3,15 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::real;
+use crate::abi;
 use crate::path::Path;
 use crate::real::Name;
-use crate::redirect::{self, Purpose};
-use crate::system::{self, Errno};
+use crate::redirect::{Purpose, redirect};
+use crate::system::Errno;
 
 /// Where the copy is of what is open outside of the tree; nothing if it may be changed where it is.
 fn copied(descriptor: c_int) -> Result<Option<Path>, Errno> {
-    let Ok(path) = system::path_of(descriptor) else { return Ok(None) };
-    // Pipes and sockets have names without a slash; what was removed has no path any more.
-    if !path.as_bytes().starts_with(b"/") || path.as_bytes().ends_with(b" (deleted)") {
-        return Ok(None);
-    }
-    let other = redirect::redirect(libc::AT_FDCWD, path.as_bytes(), Purpose::Change)?;
-    Ok(other.filter(|other| other.as_bytes() != path.as_bytes()))
+    redirect(descriptor, b"", Purpose::Change)
 }
 
 macro_rules! of_open {
@@ -45,7 +40,7 @@ pub(super) extern "C" fn futimens(descriptor: c_int, times: *const c_void) -> c_
     match copied(descriptor) {
         Ok(None) => real!(futimens: fn(c_int, *const c_void) -> c_int; descriptor, times),
         Ok(Some(path)) => real!(utimensat: fn(c_int, Name, *const c_void, c_int) -> c_int;
-            libc::AT_FDCWD, Name::of(&path), times, 0),
+            abi::AT_FDCWD, Name::of(&path), times, 0),
         Err(error) => error.fail(),
     }
 }

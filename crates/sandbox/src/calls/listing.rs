@@ -2,24 +2,23 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
-use libc::dirent64;
-
 use super::real;
+use crate::abi::{self, Dirent64};
 use crate::settings;
 use crate::system;
 use crate::walk::{UNLISTED, original};
 
 #[unsafe(no_mangle)]
-extern "C" fn readdir(directory: *mut c_void) -> *mut dirent64 {
-    next(directory, || real!(readdir: fn(*mut c_void) -> *mut dirent64; directory))
+extern "C" fn readdir(directory: *mut c_void) -> *mut Dirent64 {
+    next(directory, || real!(readdir: fn(*mut c_void) -> *mut Dirent64; directory))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn readdir64(directory: *mut c_void) -> *mut dirent64 {
-    next(directory, || real!(readdir64: fn(*mut c_void) -> *mut dirent64; directory))
+extern "C" fn readdir64(directory: *mut c_void) -> *mut Dirent64 {
+    next(directory, || real!(readdir64: fn(*mut c_void) -> *mut Dirent64; directory))
 }
 
-fn next(directory: *mut c_void, read: impl Fn() -> *mut dirent64) -> *mut dirent64 {
+fn next(directory: *mut c_void, read: impl Fn() -> *mut Dirent64) -> *mut Dirent64 {
     loop {
         let entry = Entry(read());
         if !entry.is_link() || settings::get().is_none() {
@@ -36,12 +35,12 @@ fn next(directory: *mut c_void, read: impl Fn() -> *mut dirent64) -> *mut dirent
 
 /// Null, or the entry that the C library has just written, which is the caller's until it asks for the next. It is as long
 /// as its name needs: no reference may be made to the whole structure.
-struct Entry(*mut dirent64);
+struct Entry(*mut Dirent64);
 
 impl Entry {
     fn is_link(&self) -> bool {
         // SAFETY: not null, hence an entry.
-        !self.0.is_null() && unsafe { (*self.0).d_type } == libc::DT_LNK
+        !self.0.is_null() && unsafe { (*self.0).d_type } == abi::DT_LNK
     }
 
     /// With the zero byte behind it.
@@ -62,5 +61,5 @@ fn type_behind(directory: *mut c_void, name: &[u8]) -> Option<u8> {
     let stands_for = original(&system::read_link_of(descriptor, name).ok()?)?;
     let metadata = system::metadata(&stands_for).ok()?;
     // `DT_DIR` and the others are these bits.
-    u8::try_from((metadata.st_mode & libc::S_IFMT) >> 12).ok()
+    u8::try_from((metadata.st_mode & abi::S_IFMT) >> 12).ok()
 }

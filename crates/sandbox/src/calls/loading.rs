@@ -7,6 +7,7 @@ use std::arch::naked_asm;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 
+use crate::abi;
 use crate::path::Path;
 use crate::real::{Name, Real};
 use crate::redirect::{Purpose, redirect};
@@ -48,7 +49,7 @@ extern "C" fn redirected(path: Name) -> Name {
     if !path.bytes().contains(&b'/') {
         return path;
     }
-    let Ok(Some(other)) = redirect(libc::AT_FDCWD, path.bytes(), Purpose::Look) else { return path };
+    let Ok(Some(other)) = redirect(abi::AT_FDCWD, path.bytes(), Purpose::Look) else { return path };
     ROOM.try_with(|room| {
         // SAFETY: of this thread only, and what was there before has been used by the loader.
         unsafe { *room.get() = other };

@@ -3,14 +3,15 @@
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use super::redirected;
+use crate::abi;
 use crate::real::Name;
 use crate::redirect::Purpose::{self, Look, LookAtLink};
 
-const HERE: c_int = libc::AT_FDCWD;
+const HERE: c_int = abi::AT_FDCWD;
 
 /// What flags as those of `fstatat` mean.
 pub(super) fn by_flags(flags: c_int) -> Purpose {
-    if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { Look } else { LookAtLink }
+    if flags & abi::AT_SYMLINK_NOFOLLOW == 0 { Look } else { LookAtLink }
 }
 
 redirected! {
@@ -44,7 +45,7 @@ redirected! {
     fn llistxattr([HERE] path, list: *mut c_char, size: usize) -> isize = LookAtLink;
     fn inotify_add_watch(queue: c_int, [HERE] path, mask: c_uint) -> c_int = Look;
     fn name_to_handle_at(directory: c_int, [directory] path, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int
-        = if flags & libc::AT_SYMLINK_FOLLOW == 0 { LookAtLink } else { Look };
+        = if flags & abi::AT_SYMLINK_FOLLOW == 0 { LookAtLink } else { Look };
     fn chdir([HERE] path) -> c_int = Look;
     fn opendir([HERE] path) -> *mut c_void = Look;
     fn scandir([HERE] path, list: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int = Look;

@@ -9,6 +9,7 @@
 
 mod changing;
 mod descriptors;
+mod listed;
 mod listing;
 mod loading;
 mod looking;
@@ -31,7 +32,7 @@ macro_rules! real {
         static REAL: $crate::real::Real = $crate::real::Real::new($crate::calls::c_name(concat!(stringify!($name), "\0")));
         let address = REAL.address();
         if address.is_null() {
-            $crate::system::Errno(libc::ENOSYS).fail()
+            $crate::system::Errno($crate::abi::ENOSYS).fail()
         } else {
             // SAFETY: the function of this name has this type, as the C library's headers say.
             let function = unsafe {

@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_uint};
 
 use super::real;
+use crate::abi;
 use crate::real::Name;
 use crate::redirect::{self, Purpose, redirect};
 use crate::system::{self, Errno};
 
-const HERE: c_int = libc::AT_FDCWD;
+const HERE: c_int = abi::AT_FDCWD;
 
 #[unsafe(no_mangle)]
 extern "C" fn rename(from: Name, to: Name) -> c_int {
@@ -43,8 +44,14 @@ extern "C" fn link(from: Name, to: Name) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn linkat(from_directory: c_int, from: Name, to_directory: c_int, to: Name, flags: c_int) -> c_int {
-    let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+pub(super) extern "C" fn linkat(
+    from_directory: c_int,
+    from: Name,
+    to_directory: c_int,
+    to: Name,
+    flags: c_int,
+) -> c_int {
+    let follow = flags & abi::AT_SYMLINK_FOLLOW != 0;
     let purpose = if follow { Purpose::Change } else { Purpose::ChangeLink };
     let paths = redirect(from_directory, from.bytes(), purpose)
         .and_then(|first| Ok((first, redirect(to_directory, to.bytes(), Purpose::Make)?)));
@@ -62,7 +69,7 @@ extern "C" fn symlink(target: Name, path: Name) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn symlinkat(target: Name, directory: c_int, path: Name) -> c_int {
+pub(super) extern "C" fn symlinkat(target: Name, directory: c_int, path: Name) -> c_int {
     super::taken(
         directory,
         path,

@@ -6,11 +6,13 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::redirected;
+use crate::abi;
 use crate::real::Name;
 use crate::redirect::Purpose::{self, Open};
 
-const HERE: c_int = libc::AT_FDCWD;
-const CREATE: c_int = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+const HERE: c_int = abi::AT_FDCWD;
+/// The flags that `creat` stands for.
+pub(super) const CREATE: c_int = abi::O_WRONLY | abi::O_CREAT | abi::O_TRUNC;
 
 redirected! {
     fn open([HERE] path, flags: c_int, mode: c_uint) -> c_int = Open(flags);
@@ -40,13 +42,13 @@ fn flags_of(mode: &[u8]) -> c_int {
     // Behind a comma is a name of characters.
     let mode = mode.split(|&byte| byte == b',').next().unwrap_or_default();
     let both = mode.contains(&b'+');
-    let exclusive = if mode.contains(&b'x') { libc::O_EXCL } else { 0 };
-    let writes = if both { libc::O_RDWR } else { libc::O_WRONLY };
+    let exclusive = if mode.contains(&b'x') { abi::O_EXCL } else { 0 };
+    let writes = if both { abi::O_RDWR } else { abi::O_WRONLY };
     match mode.first() {
-        Some(b'w') => writes | libc::O_CREAT | libc::O_TRUNC | exclusive,
-        Some(b'a') => writes | libc::O_CREAT | libc::O_APPEND | exclusive,
-        Some(b'r') if both => libc::O_RDWR,
-        _ => libc::O_RDONLY,
+        Some(b'w') => writes | abi::O_CREAT | abi::O_TRUNC | exclusive,
+        Some(b'a') => writes | abi::O_CREAT | abi::O_APPEND | exclusive,
+        Some(b'r') if both => abi::O_RDWR,
+        _ => abi::O_RDONLY,
     }
 }
 
@@ -56,11 +58,11 @@ mod tests {
 
     #[test]
     fn modes_are_flags() {
-        assert_eq!(flags_of(b"rb"), libc::O_RDONLY);
-        assert_eq!(flags_of(b"r+b"), libc::O_RDWR);
-        assert_eq!(flags_of(b"wbx"), CREATE | libc::O_EXCL);
+        assert_eq!(flags_of(b"rb"), abi::O_RDONLY);
+        assert_eq!(flags_of(b"r+b"), abi::O_RDWR);
+        assert_eq!(flags_of(b"wbx"), CREATE | abi::O_EXCL);
         assert_eq!(flags_of(b"w"), CREATE);
-        assert_eq!(flags_of(b"a+"), libc::O_RDWR | libc::O_CREAT | libc::O_APPEND);
-        assert_eq!(flags_of(b"r,ccs=x+"), libc::O_RDONLY);
+        assert_eq!(flags_of(b"a+"), abi::O_RDWR | abi::O_CREAT | abi::O_APPEND);
+        assert_eq!(flags_of(b"r,ccs=x+"), abi::O_RDONLY);
     }
 }

@@ -4,19 +4,20 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
 
 use super::{real, taken};
+use crate::abi;
 use crate::path::Path;
-use crate::real::{Name, library};
+use crate::real::{Name, library, set_environment};
 use crate::redirect::{Purpose, redirect};
 use crate::settings;
 use crate::system::{self, Errno};
 
-const HERE: c_int = libc::AT_FDCWD;
+const HERE: c_int = abi::AT_FDCWD;
 
 /// Texts of the caller's: pointers to each, and null behind the last.
-type Texts = *const *const c_char;
+pub(super) type Texts = *const *const c_char;
 
 #[unsafe(no_mangle)]
-extern "C" fn execve(path: Name, arguments: Texts, variables: Texts) -> c_int {
+pub(super) extern "C" fn execve(path: Name, arguments: Texts, variables: Texts) -> c_int {
     let mut own = Environment::with(variables);
     taken(
         HERE,
@@ -27,12 +28,12 @@ extern "C" fn execve(path: Name, arguments: Texts, variables: Texts) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn execv(path: Name, arguments: Texts) -> c_int {
+pub(super) extern "C" fn execv(path: Name, arguments: Texts) -> c_int {
     execve(path, arguments, present())
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn execvp(name: Name, arguments: Texts) -> c_int {
+pub(super) extern "C" fn execvp(name: Name, arguments: Texts) -> c_int {
     execvpe(name, arguments, present())
 }
 
@@ -43,6 +44,23 @@ extern "C" fn execvpe(name: Name, arguments: Texts, variables: Texts) -> c_int {
         Ok(path) => real!(execvpe: fn(Name, Texts, Texts) -> c_int; name.or(path.as_ref()), arguments, own.texts()),
         Err(error) => error.fail(),
     }
+}
+
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn execveat(
+    directory: c_int,
+    path: Name,
+    arguments: Texts,
+    variables: Texts,
+    flags: c_int,
+) -> c_int {
+    let mut own = Environment::with(variables);
+    taken(
+        directory,
+        path,
+        Purpose::Look,
+        |path| real!(execveat: fn(c_int, Name, Texts, Texts, c_int) -> c_int; directory, path, arguments, own.texts(), flags),
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -123,11 +141,28 @@ fn found(name: &[u8]) -> Result<Option<Path>, Errno> {
     for directory in directories.split(|&byte| byte == b':') {
         let Ok(path) = Path::joined(if directory.is_empty() { b"." } else { directory }, name) else { continue };
         let Ok(Some(path)) = redirect(HERE, path.as_bytes(), Purpose::Look) else { continue };
-        if system::may(&path, libc::X_OK).is_ok() {
+        if system::may(&path, abi::X_OK).is_ok() {
             return Ok(crate::path::below(path.as_bytes(), settings.tree.as_bytes()).is_some().then_some(path));
         }
     }
     Ok(None)
+}
+
+/// Functions with which the C library starts a shell by its own means, with the variables of this process.
+macro_rules! by_shell {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $ret:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($argument: $type),*) -> $ret {
+            Environment::with(present()).put_back();
+            real!($name: fn($($type),*) -> $ret; $($argument),*)
+        }
+    )*};
+}
+
+by_shell! {
+    fn system(command: Name) -> c_int;
+    fn popen(command: Name, mode: Name) -> *mut c_void;
+    fn wordexp(words: Name, out: *mut c_void, flags: c_int) -> c_int;
 }
 
 /// The variables of this process.
@@ -146,7 +181,8 @@ struct Environment {
     given: Texts,
     /// Empty if what was given will do.
     own: Vec<*const c_char>,
-    _preload: Vec<u8>,
+    /// The variable for the loader, with a zero byte behind; empty if what was given will do.
+    preload: Vec<u8>,
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -159,7 +195,7 @@ impl Environment {
         let loads = preloaded.split(|&byte| byte == b':' || byte == b' ').any(|path| path == library());
         let missing = settings::get().is_some() && !(loads && value(b"HIGHWATER_SANDBOX=").is_some());
         if !missing {
-            return Environment { given, own: Vec::new(), _preload: Vec::new() };
+            return Environment { given, own: Vec::new(), preload: Vec::new() };
         }
         let own_names: [&[u8]; 3] = [PRELOAD, b"HIGHWATER_SANDBOX=", b"HIGHWATER_SANDBOX_PASS="];
         let is_other = |text: &*const c_char| !own_names.iter().any(|name| read(*text).starts_with(name));
@@ -174,11 +210,27 @@ impl Environment {
         own.push(preload.as_ptr().cast());
         own.extend(settings::variables().map(|text| text.as_ptr().cast::<c_char>()));
         own.push(null());
-        Environment { given, own, _preload: preload }
+        Environment { given, own, preload }
     }
 
     fn texts(&mut self) -> Texts {
         if self.own.is_empty() { self.given } else { self.own.as_ptr() }
+    }
+
+    /// Gives the variables that are missing to this process itself.
+    fn put_back(&self) {
+        if self.preload.is_empty() {
+            return;
+        }
+        let put = |name: &CStr, variable: &[u8]| {
+            let value = &variable[name.to_bytes().len() + 1..];
+            // SAFETY: the value is the end of a text with a zero byte behind.
+            unsafe { set_environment(name, value.as_ptr().cast()) };
+        };
+        put(c"LD_PRELOAD", &self.preload);
+        for (name, variable) in [settings::SANDBOX, settings::PASS].into_iter().zip(settings::variables()) {
+            put(name, variable);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use super::real;
+use crate::abi;
 use crate::path::Path;
 use crate::real::Room;
 use crate::redirect::{Purpose, redirect};
@@ -50,13 +51,13 @@ extern "C" fn mkdtemp(template: Room) -> *mut c_char {
 }
 
 fn file(path: &[u8], flags: c_int) -> Result<c_int, Errno> {
-    let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-    let path = redirect(libc::AT_FDCWD, path, Purpose::Open(flags))?.map_or_else(|| Path::of(path), Ok)?;
+    let flags = flags & !abi::O_ACCMODE | abi::O_RDWR | abi::O_CREAT | abi::O_EXCL;
+    let path = redirect(abi::AT_FDCWD, path, Purpose::Open(flags))?.map_or_else(|| Path::of(path), Ok)?;
     system::open_to_keep(&path, flags, 0o600)
 }
 
 fn directory(path: &[u8]) -> Result<(), Errno> {
-    let path = redirect(libc::AT_FDCWD, path, Purpose::Make)?.map_or_else(|| Path::of(path), Ok)?;
+    let path = redirect(abi::AT_FDCWD, path, Purpose::Make)?.map_or_else(|| Path::of(path), Ok)?;
     system::make_directory(&path, 0o700)
 }
 

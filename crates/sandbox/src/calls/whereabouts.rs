@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 
 use super::real;
+use crate::abi;
 use crate::path::{self, Path};
 use crate::real::{Name, Room};
 use crate::redirect::{self, Purpose, redirect};
@@ -11,7 +12,7 @@ use crate::settings;
 use crate::system::{self, Errno};
 use crate::walk::{self, walk};
 
-const HERE: c_int = libc::AT_FDCWD;
+const HERE: c_int = abi::AT_FDCWD;
 
 #[unsafe(no_mangle)]
 extern "C" fn getcwd(room: Room, size: usize) -> *mut c_char {
@@ -126,6 +127,6 @@ fn shown(settings: &settings::Settings, path: &Path) -> Result<Path, Errno> {
 /// A text for the caller to free; null if there is no memory.
 fn allocated(path: &Path, size: usize) -> *mut c_char {
     // SAFETY: any size may be asked for.
-    let room = unsafe { libc::malloc(size) };
+    let room = unsafe { abi::malloc(size) };
     if room.is_null() { null_mut() } else { Room::at(room.cast()).put(path.with_end()) }
 }

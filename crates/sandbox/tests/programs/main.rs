@@ -5,6 +5,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod escapes;
 mod files;
 mod processes;
 mod python;

@@ -1,23 +1,24 @@
 //! `highwater dryrun SCRIPT`: runs a script over the null GPU, and says what it would have taken on a real card.
 
 mod args;
+mod folder;
 mod json;
 mod sandbox;
-mod sandbox_library;
+mod signals;
 mod text;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use highwater_analysis::view::answer::Replayed;
 use highwater_analysis::view::{self, ReportView, SimulateView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_nullgpu::Machine;
 use highwater_nullgpu::card::{CARDS, Card};
 use highwater_nullgpu::interpreter::Interpreter;
-use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch, stubs_directory};
+use highwater_nullgpu::own_directory;
+use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
 
 pub(crate) use args::Args;
 
@@ -27,7 +28,7 @@ use crate::args::Format;
 use crate::error::{BAD_INPUT, Problem};
 use crate::input::{SizeArgs, read_snapshot, short_name};
 use crate::output::{exists, to_stdout, write_json};
-use crate::printable::Lines;
+use crate::printable::{Lines, printable};
 use crate::progress::SimulationBar;
 use crate::python;
 use crate::whole_file::move_file;
@@ -42,10 +43,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_output(args)?;
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
     let interpreter = Interpreter::new(&asked).map_err(|error| refused(&error))?;
-    let directory = tempfile::Builder::new()
-        .prefix("highwater-dryrun-")
-        .tempdir()
-        .context("a temporary directory cannot be made")?;
+    let end = signals::end_on_signals();
+    let folder = folder::Folder::new()?;
     let machine = Machine { memory_bytes: args.memory, devices: args.gpus(), ..Machine::new(card) };
     let watch = Watch {
         steps: args.steps,
@@ -54,17 +53,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         assume: args.assume.iter().cloned().collect(),
         fake_weights: args.fake_weights,
     };
-    let sandbox = args.sandbox.then(sandbox_library::find).transpose()?;
-    let asked =
-        Run { interpreter: &interpreter, arguments: &args.script, machine, watch, ranks: args.ranks(), sandbox };
-    // Ctrl-C reaches the script too, which then leaves what it has recorded; without a handler this program would be gone by
-    // then. It can be set once, and only here.
-    let _ = ctrlc::set_handler(|| {});
-    let outcome = asked.run(&stubs_directory(&interpreter), directory.path()).map_err(|error| refused(&error))?;
+    let asked = Run {
+        interpreter: &interpreter,
+        arguments: &args.script,
+        machine,
+        watch,
+        ranks: args.ranks(),
+        sandbox: args.sandbox,
+        end: &end,
+    };
+    let cache = own_directory::cache(&interpreter);
+    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(|error| refused(&error))?;
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
-    let Some(main) = outcome.processes.first() else {
-        return Err(nothing_recorded(&outcome, args).into());
+    let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
+    let Some(main) = main else {
+        return Err(nothing_recorded(&outcome, args, folder.path()).into());
     };
     let snapshot = read_snapshot(recording(main), SizeArgs::default())?;
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
@@ -163,8 +167,15 @@ fn status(outcome: &Outcome) -> ExitCode {
     }
 }
 
-fn nothing_recorded(outcome: &Outcome, args: &Args) -> Problem {
+fn nothing_recorded(outcome: &Outcome, args: &Args, folder: &Path) -> Problem {
     let script = Path::new(&args.script[usize::from(args.script.len() > 1 && args.script[0] == "-m")]).display();
+    if let Some(why) = &outcome.unwritten {
+        return Problem::new(format!("the recording of `{script}` cannot be written: {}", printable(why)))
+            .hint(format!("it goes to a folder in `{}`: `TMPDIR` names another place", parent(folder).display()));
+    }
+    if outcome.asked_to_end {
+        return Problem::new(format!("`{script}` was ended by a signal, and left no recording"));
+    }
     if outcome.timed_out {
         return Problem::new(format!("`{script}` took too long, and had not used CUDA by then"))
             .hint("give it more time with `--timeout`");
@@ -176,6 +187,10 @@ fn nothing_recorded(outcome: &Outcome, args: &Args) -> Problem {
     }
     Problem::new(format!("`{script}` failed before it allocated anything on the GPU ({})", outcome.status))
         .hint("what it said itself stands above")
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
 }
 
 /// Moves the recordings to where they are wanted: rank 0's to the file that is named, the others' beside it.

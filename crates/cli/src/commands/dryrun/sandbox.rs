@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use highwater_nullgpu::enforcement::Enforcement;
+use highwater_nullgpu::outside::Outside;
 use highwater_nullgpu::sandbox::{Writes, Written};
 
 use super::text::{item, paragraph};
@@ -15,15 +17,17 @@ const LISTED: usize = 5;
 pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
     let total = &writes.total;
     if *total == Written::default() {
-        return paragraph(out, "In its sandbox the script wrote no file.");
+        paragraph(out, "In its sandbox the script wrote no file.")?;
+    } else {
+        paragraph(out, &format!("In its sandbox the script wrote {}. That was thrown away:", told(total)))?;
+        write_directories(out, writes)?;
     }
-    paragraph(
-        out,
-        &format!(
-            "In its sandbox the script wrote {}. That was thrown away, and nothing outside has changed:",
-            told(total)
-        ),
-    )?;
+    write_outside(out, &writes.outside)?;
+    paragraph(out, &enforced(&writes.kernel))
+}
+
+/// The directories with most in them.
+fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
     let mut directories: Vec<(&Path, &Written)> =
         writes.directories.iter().map(|(path, written)| (path.as_path(), written)).collect();
     directories.sort_by_key(|(_, written)| std::cmp::Reverse((written.bytes, written.files)));
@@ -36,9 +40,51 @@ pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
     Ok(())
 }
 
+/// What was found outside. Nothing is concluded from what the sandbox is made for.
+fn write_outside(out: &mut impl Write, outside: &Outside) -> io::Result<()> {
+    let looked_at = counted(count(outside.looked_at), "file or directory", "files and directories");
+    let places = "in its working directory and where it wrote";
+    if outside.changed.is_empty() {
+        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} looked at, {places}."));
+    }
+    let changed = outside.changed.len();
+    paragraph(
+        out,
+        &format!(
+            "Outside, {changed} of {looked_at} changed during the run, {places}, by the script or by another program:"
+        ),
+    )?;
+    for path in outside.changed.iter().take(LISTED) {
+        item(out, &format!("`{}`", printable(&path.to_string_lossy())))?;
+    }
+    if changed > LISTED {
+        item(out, &counted(changed - LISTED, "more", "more"))?;
+    }
+    Ok(())
+}
+
+/// What the kernel held, and what it did not.
+fn enforced(kernel: &Enforcement) -> String {
+    match kernel {
+        Enforcement::Enforced { landlock, truncation } => format!(
+            "Enforced by the kernel (Landlock {landlock}): none of its processes could write, make, rename or remove a file \
+             elsewhere. Not enforced: {}files' modes, owners and times",
+            if *truncation { "" } else { "that none is cut short (Linux 6.2 does that), " }
+        ),
+        Enforcement::NotEnforced { reason } => format!(
+            "Not enforced by the kernel ({}): a program that is linked statically, or that calls the kernel itself, may have \
+             written elsewhere",
+            printable(reason)
+        ),
+    }
+}
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// `3 files (1.00 KiB), of which 1 would have replaced one that is there; 2 would have been removed`
 fn told(written: &Written) -> String {
-    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let files = counted(count(written.files), "file", "files");
     let replaced = match written.replaced {
         0 => String::new(),
@@ -58,17 +104,36 @@ mod tests {
     #[test]
     fn what_was_written_is_said_with_what_it_would_have_done() {
         let written = Written { files: 3, bytes: 1 << 10, replaced: 1, removed: 2 };
-        let writes = Writes { total: written.clone(), directories: [("/home/out".into(), written)].into() };
-        let mut out = Vec::new();
-        write(&mut out, &writes).unwrap();
-        let text = String::from_utf8(out).unwrap().replace('\n', " ");
+        let outside = Outside { looked_at: 5, changed: vec!["/home/log\u{1b}[2J".into()] };
+        let directories = [("/home/out".into(), written.clone())].into();
+        let kernel = Enforcement::Enforced { landlock: 2, truncation: false };
+        let text = text(&Writes { total: written, directories, outside, kernel });
         assert!(
             text.contains("3 files (1.00 KiB), of which 1 would have replaced one that is there; 2 would have been"),
             "{text}"
         );
         assert!(text.contains("`/home/out`: 3 files"), "{text}");
+        assert!(
+            text.contains("1 of 5 files and directories") && text.contains("or by another program: - `/home/log"),
+            "{text}"
+        );
+        assert!(text.contains("Landlock 2") && text.contains("cut short") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_claimed_that_was_not_looked_at_or_enforced() {
+        let text = text(&Writes::default());
+        assert!(
+            text.starts_with("In its sandbox the script wrote no file. Outside, nothing has changed: 0 files and"),
+            "{text}"
+        );
+        assert!(text.contains("Not enforced by the kernel (") && text.contains("may have written elsewhere"), "{text}");
+    }
+
+    fn text(writes: &Writes) -> String {
         let mut out = Vec::new();
-        write(&mut out, &Writes::default()).unwrap();
-        assert_eq!(out, b"In its sandbox the script wrote no file.\n");
+        write(&mut out, writes).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }

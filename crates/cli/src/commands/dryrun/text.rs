@@ -17,6 +17,8 @@ use crate::units::{counted, size};
 const WIDTH: usize = 100;
 /// Rows of a table.
 const ROWS: usize = 15;
+/// What the C library says of a disk without room.
+const DISK_FULL: &str = "No space left on device";
 /// Reads and functions that are listed.
 const LISTED: usize = 8;
 
@@ -86,6 +88,16 @@ fn write_end(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
     let main = answer.main;
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
         paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
+    }
+    if main.error.contains(DISK_FULL) && answer.args.sandbox {
+        let folder = std::env::temp_dir();
+        paragraph(
+            out,
+            &format!(
+                "The sandbox may be why: all that the script writes goes to a folder in `{}`, and `TMPDIR` names another place.",
+                printable(&folder.to_string_lossy())
+            ),
+        )?;
     }
     if matches!(main.how, Ending::Timeout | Ending::Crash) && !main.stack.is_empty() {
         writeln!(out, "It was here:")?;
