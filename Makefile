@@ -1,4 +1,4 @@
-# build, demo, test, bench, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or newer.
+# build, demo, test, bench, nightly, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or newer.
 # `make test` wants Chromium too.
 
 CARGO ?= cargo
@@ -15,8 +15,8 @@ WORKSPACE := --workspace --exclude highwater-python --locked
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui python torch with-torch demo test bench fuzz oracle fuzz-allocator mutants tools formatting scripts recipes \
-	licences lints docs doctests tests page browser
+.PHONY: build ui python torch with-torch demo test bench nightly mutations few-mutations load sanitizers miri fuzz fuzz-all oracle \
+	fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -96,7 +96,7 @@ demo: build
 
 # Every check, the fast ones first. From nothing 34 minutes of processor time, 22 minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 40 s.
-test: tools formatting scripts recipes licences page lints docs doctests browser python torch tests
+test: tools formatting scripts recipes licences page lints docs doctests browser python torch few-mutations tests
 
 # What the checks need beside Rust and Python.
 tools:
@@ -109,7 +109,7 @@ formatting:
 
 # Every Python file compiles, and what makes the files of the benchmarks writes what CPython's pickler would.
 scripts:
-	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates python testdata
+	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates fuzz python testdata
 	$(PYTHON) benches/gen_snapshot.py --selftest
 
 # The recipes of the made-up files still make the same bytes.
@@ -154,6 +154,11 @@ browser: ui
 	$(CARGO) build $(WORKSPACE) --bin highwater --example requests
 	cd ui && $(NPM) run e2e
 
+# A few changed inputs through the debug binary, always the same: seconds. `make mutations` has thousands.
+few-mutations:
+	$(CARGO) build $(WORKSPACE) --bin highwater
+	$(PYTHON) fuzz/mutations --binary $(TARGET)/highwater --count 100 --seed 1 --drawn --wall 120
+
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of
 # ten million entries: 1.3 GB that take two minutes to make, and which CPython needs 7 GB and half a minute to read. The
 # allocator is measured against PyTorch's own where `make oracle` has built that.
@@ -163,12 +168,57 @@ bench: build
 	$(CARGO) build --release --locked --package highwater-allocator --example speed
 	$(PYTHON) benches/allocator.py
 
-# Ten minutes of made-up snapshots; see fuzz/README.md. Needs `cargo install cargo-fuzz --locked`. `make fuzz TARGET=analysis`
-# takes another target. Not part of `make test`: what it finds becomes a test.
-TARGET ?= snapshot
+# Ten minutes of one fuzz target: `make fuzz FUZZ=gguf FUZZ_SECONDS=60`. Needs `cargo install cargo-fuzz --locked`. Not part of
+# `make test`, which only replays the inputs that are kept: see fuzz/README.md.
+FUZZ ?= snapshot
+FUZZ_SECONDS ?= 600
 fuzz:
-	fuzz/seed.sh
-	$(CARGO) fuzz run $(TARGET) --sanitizer none -- -max_len=200000 -rss_limit_mb=4096 -timeout=20 -max_total_time=600
+	$(PYTHON) fuzz/seeds.py
+	$(CARGO) fuzz run $(FUZZ) --sanitizer none fuzz/found/$(FUZZ) fuzz/corpus/$(FUZZ) -- \
+		-max_len=200000 -rss_limit_mb=4096 -timeout=20 -max_total_time=$(FUZZ_SECONDS)
+
+# Every fuzz target, one after the other.
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+fuzz-all: $(FUZZ_TARGETS:%=fuzz-target-%)
+
+fuzz-target-%:
+	$(MAKE) --no-print-directory fuzz FUZZ=$*
+
+# Everything that takes minutes, hours or large downloads, 18 hours in all; each of it has a small case in `make test`. A line per
+# part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
+# the sanitizers ten minutes.
+nightly: build
+	$(MAKE) --no-print-directory mutations load sanitizers miri
+	$(MAKE) --no-print-directory fuzz-all FUZZ_SECONDS=3600
+
+# Inputs changed by rules, through every command of the release binary, for a quarter of an hour at most.
+MUTATIONS ?= --count 6000 --seed $(shell date +%j)
+mutations: build
+	$(PYTHON) fuzz/mutations --binary target/release/highwater $(MUTATIONS)
+
+# `highwater top`, Prometheus and the recorder's socket under load, for an hour each. `make test` does it for seconds.
+LOAD_SECONDS ?= 3600
+load: $(VENV)/ready
+	HIGHWATER_LOAD_SECS=$(LOAD_SECONDS) $(CARGO) test $(WORKSPACE) --test it load::
+	HIGHWATER_LOAD_SECS=$(LOAD_SECONDS) $(VENV)/bin/python -m pytest -q python/tests/test_load.py
+
+# The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that
+# a test loads finds it in the test's program (`-rdynamic`). The sandbox is tried without the tests that preload it into other
+# programs: these would have to be built with the sanitizer too.
+HOST := $(shell rustc --print host-tuple 2>/dev/null)
+ASAN := RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
+sanitizers:
+	$(ASAN) --package highwater-nullgpu-core --package highwater-fake-nvml --package highwater-estimate-web --package highwater-monitor
+	$(ASAN) --package highwater-sandbox --lib
+
+# The exports of the calculator under Miri, which only nightly toolchains have. The other crates with `unsafe` call functions of
+# the C library that Miri lacks.
+miri:
+	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+		$(CARGO) +nightly miri test --locked --target-dir target/miri --lib --package highwater-estimate-web; \
+	else \
+		echo 'miri: not run, for there is no nightly toolchain with Miri: `rustup toolchain install nightly --component miri,rust-src`'; \
+	fi
 
 # PyTorch's own allocator on a made-up device, from released wheels: see oracle/README.md. 2 GB to download, once.
 ORACLES ?= 2.8.0 2.11.0 2.15.0

@@ -11,6 +11,8 @@ const SLOT: u64 = 4 << 30;
 const SLOTS: u64 = 1 << 13;
 /// The span that descending addresses start from, in which the policies that ascend stay.
 const SPAN: u64 = 1 << 46;
+/// The end of all addresses. No device reaches it, but a program that asks for most of a pebibyte again and again does.
+const TOP: u64 = 1 << 62;
 /// Where the ranges begin that a script does not have.
 const BESIDE_SCRIPT: u64 = 1 << 44;
 /// Under which size a script keeps its reservations.
@@ -103,6 +105,8 @@ pub(crate) struct AddressSpace {
     holes: Vec<Hole>,
     /// The lowest address that the descending policy handed out.
     low: u64,
+    /// How far down it may go.
+    floor: u64,
     random: u64,
     /// Slots in use.
     slots: BTreeSet<u64>,
@@ -119,6 +123,7 @@ impl AddressSpace {
             end: 0,
             holes: Vec::new(),
             low: SPAN,
+            floor: 0,
             random: 88_172_645_463_325_252,
             slots: BTreeSet::new(),
             script: FxHashMap::default(),
@@ -148,7 +153,8 @@ impl AddressSpace {
         self.unscripted
     }
 
-    pub(crate) fn get_segment(&mut self, bytes: u64) -> u64 {
+    /// A range for a segment; `None` when addresses have run out.
+    pub(crate) fn get_segment(&mut self, bytes: u64) -> Option<u64> {
         match self.rule {
             Rule::Random if bytes <= SLOT => self.random_slot(),
             Rule::Script => self.scripted(bytes, bytes),
@@ -156,14 +162,12 @@ impl AddressSpace {
         }
     }
 
-    pub(crate) fn get_reservation(&mut self, bytes: u64) -> u64 {
+    /// A range for an expandable segment; `None` when addresses have run out.
+    pub(crate) fn get_reservation(&mut self, bytes: u64) -> Option<u64> {
         match self.rule {
             Rule::FirstFit => self.first_fit(bytes),
             Rule::Bump | Rule::Random => self.bump(bytes),
-            Rule::Descending => {
-                self.low = self.low.wrapping_sub(bytes);
-                self.low
-            }
+            Rule::Descending => self.descend(bytes),
             Rule::Script => self.scripted(RESERVATION, bytes),
         }
     }
@@ -181,21 +185,34 @@ impl AddressSpace {
     }
 
     /// The next address under a script's `size`, else a hole for `bytes`.
-    fn scripted(&mut self, size: u64, bytes: u64) -> u64 {
+    fn scripted(&mut self, size: u64, bytes: u64) -> Option<u64> {
         if let Some(address) = self.script.get_mut(&size).and_then(VecDeque::pop_front) {
-            return address;
+            return Some(address);
         }
         self.unscripted += 1;
         self.first_fit(bytes)
     }
 
-    fn bump(&mut self, bytes: u64) -> u64 {
-        let address = self.end;
-        self.end = self.end.wrapping_add(bytes);
-        address
+    fn bump(&mut self, bytes: u64) -> Option<u64> {
+        let mut address = self.end;
+        let slots = SPAN..SPAN + SLOTS * SLOT;
+        if self.rule == Rule::Random && address < slots.end && bytes > slots.start.saturating_sub(address) {
+            address = slots.end;
+        }
+        self.end = address.checked_add(bytes).filter(|&end| end <= TOP)?;
+        Some(address)
     }
 
-    fn first_fit(&mut self, bytes: u64) -> u64 {
+    /// Below the last range; once nothing is left there, on from [`TOP`], down to where it began.
+    fn descend(&mut self, bytes: u64) -> Option<u64> {
+        if self.floor == 0 && bytes > self.low {
+            (self.low, self.floor) = (TOP, SPAN);
+        }
+        self.low = self.low.checked_sub(bytes).filter(|&address| address >= self.floor)?;
+        Some(self.low)
+    }
+
+    fn first_fit(&mut self, bytes: u64) -> Option<u64> {
         let Some(index) = self.holes.iter().position(|hole| hole.bytes >= bytes) else {
             return self.bump(bytes);
         };
@@ -206,7 +223,7 @@ impl AddressSpace {
         if hole.bytes == 0 {
             self.holes.remove(index);
         }
-        address
+        Some(address)
     }
 
     fn add_hole(&mut self, hole: Hole) {
@@ -225,14 +242,14 @@ impl AddressSpace {
     }
 
     /// Draws until a slot is free. There are more slots than a device has room for segments of half a slot.
-    fn random_slot(&mut self) -> u64 {
+    fn random_slot(&mut self) -> Option<u64> {
         loop {
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;
             let address = SPAN + (self.random % SLOTS) * SLOT;
             if self.slots.insert(address) {
-                return address;
+                return Some(address);
             }
             if self.slots.len() as u64 >= SLOTS {
                 return self.bump(SLOT);
@@ -250,13 +267,13 @@ mod tests {
     #[test]
     fn first_fit_takes_the_lowest_hole_and_merges() {
         let mut space = AddressSpace::new(AddressPolicy::FirstFit);
-        let addresses: Vec<u64> = (0..4).map(|_| space.get_segment(2 * MIB)).collect();
+        let addresses: Vec<u64> = (0..4).filter_map(|_| space.get_segment(2 * MIB)).collect();
         assert_eq!(addresses, [0, 2 * MIB, 4 * MIB, 6 * MIB]);
         for address in [0, 4 * MIB, 2 * MIB] {
             space.give_back(address, 2 * MIB);
         }
-        assert_eq!(space.get_segment(8 * MIB), 8 * MIB, "no hole of this size");
-        assert_eq!(space.get_segment(6 * MIB), 0, "three holes became one");
+        assert_eq!(space.get_segment(8 * MIB), Some(8 * MIB), "no hole of this size");
+        assert_eq!(space.get_segment(6 * MIB), Some(0), "three holes became one");
     }
 
     #[test]
@@ -264,16 +281,36 @@ mod tests {
         let rows = [(2, 70), (0, 90), (4, 50), (2, 10)];
         let ranges = rows.map(|(bytes, address)| ScriptedRange { bytes: bytes * MIB, address: address * MIB });
         let mut space = AddressSpace::new(AddressPolicy::Script(ranges.into()));
-        assert_eq!(space.get_segment(2 * MIB), 70 * MIB);
-        assert_eq!(space.get_segment(4 * MIB), 50 * MIB);
+        assert_eq!(space.get_segment(2 * MIB), Some(70 * MIB));
+        assert_eq!(space.get_segment(4 * MIB), Some(50 * MIB));
         space.give_back(70 * MIB, 2 * MIB);
-        assert_eq!(space.get_segment(2 * MIB), 10 * MIB, "the next row, not the hole");
-        assert_eq!(space.get_reservation(600 * MIB), 90 * MIB, "a reservation of any size");
+        assert_eq!(space.get_segment(2 * MIB), Some(10 * MIB), "the next row, not the hole");
+        assert_eq!(space.get_reservation(600 * MIB), Some(90 * MIB), "a reservation of any size");
         assert_eq!(space.unscripted(), 0);
-        assert_eq!(space.get_segment(2 * MIB), BESIDE_SCRIPT);
+        assert_eq!(space.get_segment(2 * MIB), Some(BESIDE_SCRIPT));
         space.give_back(BESIDE_SCRIPT, 2 * MIB);
-        assert_eq!(space.get_reservation(2 * MIB), BESIDE_SCRIPT, "here holes are used again");
+        assert_eq!(space.get_reservation(2 * MIB), Some(BESIDE_SCRIPT), "here holes are used again");
         assert_eq!(space.unscripted(), 2);
+    }
+
+    #[test]
+    fn no_range_lies_across_the_end_of_all_addresses() {
+        const LARGE: u64 = 3 << 44;
+        let first = AddressSpace::new(AddressPolicy::Random(1)).get_segment(MIB).unwrap();
+        let mut space = AddressSpace::new(AddressPolicy::Random(1));
+        space.get_segment(MIB);
+        let overlapping = |&address: &u64| address < first + SLOT && address + LARGE > first;
+        assert_eq!(std::iter::from_fn(|| space.get_segment(LARGE)).find(overlapping), None, "a slot is left out");
+        for policy in
+            [AddressPolicy::FirstFit, AddressPolicy::Descending, AddressPolicy::Bump, AddressPolicy::Random(1)]
+        {
+            let mut space = AddressSpace::new(policy.clone());
+            let mut ranges: Vec<u64> = std::iter::from_fn(|| space.get_segment(LARGE)).collect();
+            ranges.sort_unstable();
+            assert!(ranges.len() as u64 > TOP / LARGE - 8, "{policy}: nearly every address is used");
+            assert!(ranges.windows(2).all(|pair| pair[0] + LARGE <= pair[1]), "{policy}: ranges overlap");
+            assert!(ranges.iter().all(|address| address + LARGE <= TOP), "{policy}");
+        }
     }
 
     #[test]

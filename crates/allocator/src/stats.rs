@@ -7,14 +7,14 @@ pub struct Stat<Level = u64> {
     pub current: Level,
     /// The largest since the last [`Statistics::reset_peak`].
     pub peak: Level,
-    /// The sum of all increases.
+    /// The sum of all increases, as far as 64 bits count.
     pub allocated: u64,
     /// The sum of all decreases.
     pub freed: u64,
 }
 
 /// A metric as it changes: `freed` follows from the others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Running {
     current: u64,
     peak: u64,
@@ -25,7 +25,8 @@ impl Running {
     #[inline]
     fn increase(&mut self, amount: u64) {
         self.current += amount;
-        self.allocated += amount;
+        // A program that asks for a pebibyte again and again gets further than 64 bits count.
+        self.allocated = self.allocated.saturating_add(amount);
         self.peak = self.peak.max(self.current);
     }
 
@@ -36,12 +37,12 @@ impl Running {
 
     fn stat(self) -> Stat {
         let Self { current, peak, allocated } = self;
-        Stat { current, peak, allocated, freed: allocated - current }
+        Stat { current, peak, allocated, freed: allocated.saturating_sub(current) }
     }
 }
 
 /// What is counted by the `max_split_size` of the moment: where that changes during a run, less can come than goes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Oversize(Stat<i64>);
 
 impl Oversize {
@@ -58,7 +59,7 @@ impl Oversize {
 }
 
 /// A metric of both pools and of each: the default pools, with the private pools of the same kind.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metric {
     all: Running,
     small: Running,
@@ -109,7 +110,7 @@ impl Metric {
 ///
 /// # Source
 /// `spec/caching-allocator.md` section 18.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Blocks handed out and not freed by their owners.
     pub allocation: Metric,

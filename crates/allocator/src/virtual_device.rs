@@ -78,7 +78,12 @@ impl Device for VirtualDevice {
 
     fn malloc(&mut self, bytes: u64) -> Option<u64> {
         let bytes = in_units(bytes);
-        self.take(bytes).then(|| self.addresses.get_segment(bytes))
+        if bytes > self.free_bytes() {
+            return None;
+        }
+        let address = self.addresses.get_segment(bytes)?;
+        self.used_bytes += bytes;
+        Some(address)
     }
 
     fn free(&mut self, address: u64, bytes: u64) {
@@ -87,7 +92,7 @@ impl Device for VirtualDevice {
     }
 
     fn reserve(&mut self, bytes: u64) -> Option<u64> {
-        Some(self.addresses.get_reservation(in_units(bytes)))
+        self.addresses.get_reservation(in_units(bytes))
     }
 
     fn release(&mut self, address: u64, bytes: u64) {

@@ -14,6 +14,8 @@ pub mod documents;
 mod error;
 mod export;
 mod frames;
+#[doc(hidden)]
+pub mod fuzzing;
 mod input;
 mod markdown;
 mod moment;

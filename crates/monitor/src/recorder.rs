@@ -65,15 +65,38 @@ pub enum AskError {
 #[cfg(unix)]
 pub use unix::{directory, has_socket, memory, snapshot};
 
-/// The devices of a process.
+/// What a process answers, to any question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-struct Answer {
+pub struct Answer {
+    /// How it uses the memory of each device, if that was asked.
+    #[serde(default)]
+    pub devices: Vec<TorchDevice>,
+    /// How long the snapshot is that follows, in bytes, if that was asked.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     #[serde(default)]
     error: Option<String>,
-    #[serde(default)]
-    devices: Vec<TorchDevice>,
-    #[serde(default)]
-    bytes: Option<u64>,
+}
+
+impl Answer {
+    /// Reads the line that process `pid` answered, its newline included.
+    ///
+    /// # Errors
+    /// [`AskError::Garbled`] if the line has no end or is not an answer; [`AskError::Refused`] if the process says that it cannot.
+    pub fn read(pid: u32, line: &[u8]) -> Result<Self, AskError> {
+        if line.last() != Some(&b'\n') {
+            return Err(garbled(pid, "its line has no end"));
+        }
+        let answer: Self = serde_json::from_slice(line).map_err(|error| garbled(pid, &error.to_string()))?;
+        match answer.error {
+            Some(reason) => Err(AskError::Refused { pid, reason }),
+            None => Ok(answer),
+        }
+    }
+}
+
+fn garbled(pid: u32, cause: &str) -> AskError {
+    AskError::Garbled { pid, cause: cause.to_owned() }
 }
 
 #[cfg(unix)]
@@ -87,7 +110,7 @@ mod unix {
 
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
-    use super::{Answer, AskError, PATIENCE, SNAPSHOT_PATIENCE, VERSION};
+    use super::{Answer, AskError, PATIENCE, SNAPSHOT_PATIENCE, VERSION, garbled};
     use crate::sample::TorchDevice;
 
     /// Bytes of a line at most: a hundred devices are 40 KiB.
@@ -136,10 +159,6 @@ mod unix {
             return Err(garbled(pid, &format!("the snapshot ends after {copied} of {expected} bytes")));
         }
         Ok(copied)
-    }
-
-    fn garbled(pid: u32, cause: &str) -> AskError {
-        AskError::Garbled { pid, cause: cause.to_owned() }
     }
 
     /// Connects, if directory, socket and the process behind it are this user's.
@@ -224,14 +243,7 @@ mod unix {
         let question = format!("{{\"version\":{VERSION},\"ask\":\"{what}\",\"watcher\":\"{watcher}\"}}\n");
         stream.get_mut().write_all(question.as_bytes()).map_err(io)?;
         let line = line_within(stream, patience).map_err(io)?;
-        if line.last() != Some(&b'\n') {
-            return Err(garbled(pid, "its line has no end"));
-        }
-        let answer: Answer = serde_json::from_slice(&line).map_err(|error| garbled(pid, &error.to_string()))?;
-        match answer.error {
-            Some(reason) => Err(AskError::Refused { pid, reason }),
-            None => Ok(answer),
-        }
+        Answer::read(pid, &line)
     }
 }
 

@@ -29,4 +29,6 @@ pub use calculator::write_calculator;
 pub use error::Error;
 pub use html::{PageOptions, write_page};
 pub use problem::Problem;
+#[doc(hidden)]
+pub use routes::read_request;
 pub use server::{Options, Viewer};

@@ -154,6 +154,17 @@ fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
         .into_response())
 }
 
+/// The parts of a request that are read here, without a server: what `crates/fuzz-targets` holds to. Returns the status that each
+/// would be refused with.
+#[doc(hidden)]
+pub fn read_request(query: &str, range: &str) -> [Option<u16>; 2] {
+    let section = Bytes::from_static(&[0; 256]);
+    let range = HeaderValue::from_str(range).map(|range| part(&section, Some(&range)));
+    let status = |problem: Problem| problem.into_response().status().as_u16();
+    assert!(short_name(query).chars().count() <= MAX_NAME_CHARS);
+    [question(Some(query)).err().map(status), range.ok().and_then(|answer| answer.err().map(status))]
+}
+
 /// `bytes=FIRST-LAST`, both given.
 fn byte_range(text: &str) -> Option<Range<usize>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;

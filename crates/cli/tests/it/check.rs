@@ -2,7 +2,7 @@
 
 use std::fs::write;
 
-use crate::run::{Run, failure, json, memory_stats, run};
+use crate::run::{Run, failure, json, memory_stats, run, run_with};
 
 #[test]
 fn each_rule_is_one_line_and_the_status_says_whether_all_hold() {
@@ -28,6 +28,30 @@ fn a_workflow_gets_an_error_for_each_rule_that_fails() {
     ok  max-peak-reserved: leak_grows.pickle.gz, device 0: 250.00 MiB of 1.00 TiB, after entry 1,893; most at capture.py:256 _: 65.04 MiB
     ::error title=highwater max-growth-per-iteration::leak_grows.pickle.gz, device 0: 512.50 KiB of 256.00 KiB, 256.50 KiB too much; most at capture.py:257 _: 502.86 KiB
     ");
+}
+
+/// A line of a workflow's log that begins with `::error` is an error of the workflow, whoever wrote it.
+#[test]
+fn a_name_in_the_snapshot_begins_no_line() {
+    let frames = r#"[{"name": "f\n::error::forged", "filename": "a\n::error::forged.py", "line": 1}]"#;
+    let entry = |action: &str| {
+        format!(r#"{{"action": "{action}", "addr": 2097152, "size": 2097152, "stream": 0, "frames": {frames}}}"#)
+    };
+    let snapshot = format!(
+        r#"{{"segments": [{{"address": 2097152, "total_size": 2097152, "segment_type": "large", "stream": 0, "blocks": [
+        {{"address": 2097152, "size": 2097152, "state": "active_allocated", "frames": {frames}}}]}}],
+        "device_traces": [[{}, {}]]}}"#,
+        entry("segment_alloc"),
+        entry("alloc")
+    );
+    for format in ["github", "text"] {
+        for limit in ["1TiB", "1"] {
+            let Run { stdout, .. } =
+                run_with(&format!("check - --max-peak-allocated {limit} --format {format}"), snapshot.as_str());
+            assert!(stdout.contains(r"\n::error::forged"), "{stdout}");
+            assert!(!stdout.contains("\n::error::forged"), "{stdout}");
+        }
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ const NO_ADDRESS: u64 = u64::MAX;
 
 /// What a segment says of its blocks; nothing where it does not say.
 #[derive(Default)]
+#[expect(clippy::struct_field_names, reason = "the unit")]
 struct OwnSums {
     allocated_bytes: Option<u64>,
     active_bytes: Option<u64>,

@@ -72,10 +72,17 @@ struct Written {
 }
 
 fn read(path: &Path) -> Result<Written, Problem> {
+    // `std::fs` is kept out by lint, so that no message lacks its path: this one has it.
+    parse(path, crate::input::read_text(path, SizeArgs::default())?)
+}
+
+/// Reads the text of a file of budgets.
+///
+/// # Errors
+/// It is not a table of known budgets; `path` is for the message.
+fn parse(path: &Path, text: Vec<u8>) -> Result<Written, Problem> {
     let problem =
         |why: String| Problem::new(format!("the budgets in `{}` cannot be used", path.display())).because(why);
-    // `std::fs` is kept out by lint, so that no message lacks its path: this one has it.
-    let text = crate::input::read_text(path, SizeArgs::default())?;
     let text = String::from_utf8(text).map_err(|_| problem("it is not UTF-8".to_owned()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| problem(error.message().to_owned()))?;
     let Some(budget) = table.get("budget") else {
@@ -108,6 +115,14 @@ fn read(path: &Path) -> Result<Written, Problem> {
         }
     }
     Ok(written)
+}
+
+/// Reads budgets and forgets them: for [`crate::fuzzing`].
+///
+/// # Errors
+/// As for a file.
+pub(crate) fn read_budgets(text: Vec<u8>) -> Result<(), Problem> {
+    parse(Path::new(DEFAULT_FILE), text).map(drop)
 }
 
 /// A share given as `10%`.

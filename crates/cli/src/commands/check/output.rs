@@ -9,6 +9,7 @@ use highwater_analysis::units::percent;
 
 use super::Row;
 use crate::output::write_json;
+use crate::printable::Printable;
 use crate::units::{count, size};
 
 /// One line a rule.
@@ -30,7 +31,7 @@ pub(crate) fn text(out: &mut impl Write, analysis: &Analysis<'_>, rows: &[Row]) 
 /// GitHub, "Workflow commands for GitHub Actions": `::error title=…::message`, with `%`, line ends, `:` and `,` escaped.
 pub(super) fn github(out: &mut impl Write, analysis: &Analysis<'_>, file: &str, rows: &[Row]) -> io::Result<()> {
     for row in rows {
-        let message = format!("{file}, device {}: {}", row.device, sentence(analysis, row));
+        let message = Printable::new(format!("{file}, device {}: {}", row.device, sentence(analysis, row)));
         if row.checked.holds() {
             writeln!(out, "ok  {}: {message}", row.rule())?;
         } else {
@@ -41,8 +42,9 @@ pub(super) fn github(out: &mut impl Write, analysis: &Analysis<'_>, file: &str, 
     Ok(())
 }
 
+/// A line's text for a command; its line ends are escapes already.
 fn escaped(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    text.replace('%', "%25")
 }
 
 /// `highwater-check`.
@@ -118,18 +120,18 @@ fn rule(analysis: &Analysis<'_>, row: &Row) -> RuleView {
 }
 
 /// What was needed, what is allowed, and where.
-fn sentence(analysis: &Analysis<'_>, row: &Row) -> String {
+fn sentence(analysis: &Analysis<'_>, row: &Row) -> Printable {
     let limit = row.checked.limit;
     let measured = match &row.checked.measured {
         Ok(measured) => measured,
-        Err(reason) => return format!("cannot be measured: {reason} ({} allowed)", amount(limit)),
+        Err(reason) => return format!("cannot be measured: {reason} ({} allowed)", amount(limit)).into(),
     };
     let over = match (measured.amount, limit) {
         (Amount::Bytes(bytes), Amount::Bytes(limit)) if bytes > limit => format!(", {} too much", size(bytes - limit)),
         _ => String::new(),
     };
     let after = measured.entry.map_or_else(String::new, |entry| format!(", after entry {}", count(entry.index())));
-    format!("{} of {}{over}{after}{}", amount(measured.amount), amount(limit), details(analysis, measured))
+    format!("{} of {}{over}{after}{}", amount(measured.amount), amount(limit), details(analysis, measured)).into()
 }
 
 fn details(analysis: &Analysis<'_>, measured: &Measured) -> String {

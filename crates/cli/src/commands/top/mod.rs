@@ -185,6 +185,17 @@ fn follow(
     Ok(())
 }
 
+/// A sample as a table and as rows of CSV, and as the metrics of Prometheus: for [`crate::fuzzing`].
+///
+/// # Errors
+/// None: a vector takes all bytes.
+pub(crate) fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
+    let mut out = Vec::new();
+    table::write(&mut out, sample, Some(80))?;
+    csv::write(&mut out, sample)?;
+    Ok((out, prometheus::metrics(sample)))
+}
+
 /// The driver in a line.
 pub(crate) fn driver_line(sample: &Sample) -> Printable {
     table::driver(sample)

@@ -122,7 +122,7 @@ fn float(bytes: u64) -> f64 {
 }
 
 /// The text.
-fn metrics(sample: &Sample) -> String {
+pub(super) fn metrics(sample: &Sample) -> String {
     let mut text = String::new();
     for (name, help, value) in OF_GPUS {
         let rows = sample.gpus.iter().filter_map(|gpu| Some((gpu_labels(gpu), value(gpu)?)));
