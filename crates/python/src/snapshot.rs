@@ -55,6 +55,7 @@ fn unpacking(allow_any_size: bool) -> Unpacking {
 impl Snapshot {
     /// Reads a file; messages call it `name`.
     #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "Python's paths come as owned ones")]
     fn read_file(py: Python<'_>, path: PathBuf, name: &str, allow_any_size: bool) -> Result<Self, Failure> {
         let read = |file| highwater_snapshot::Snapshot::read_with(file, unpacking(allow_any_size));
         py.detach(|| Self::new(highwater_snapshot::open_file(&path).and_then(read), name))

@@ -203,19 +203,19 @@ struct CallLine {
 /// Which frames call modules.
 struct CallLines {
     /// PyTorch's own way from a call to `forward`.
-    is_call: Vec<bool>,
+    calls: Vec<bool>,
     /// A module that calls itself, for something beside.
-    is_wrapper: Vec<bool>,
+    wraps: Vec<bool>,
     /// Of PyTorch itself.
-    is_torch: Vec<bool>,
+    of_torch: Vec<bool>,
     /// Of what wraps a whole model, and calls it once in a forward pass.
-    is_of_whole_model: Vec<bool>,
+    of_whole_model: Vec<bool>,
 }
 
 impl CallLines {
     fn new(evidence: &Evidence<'_>) -> Self {
         let snapshot = evidence.analysis.snapshot;
-        let is_call = snapshot.frames.iter().map(|(_, frame)| {
+        let calls = snapshot.frames.iter().map(|(_, frame)| {
             matches!(snapshot.text(frame.name), "_wrapped_call_impl" | "_call_impl")
                 && snapshot.text(frame.filename).replace('\\', "/").contains("torch/nn/modules/module.py")
         });
@@ -226,10 +226,10 @@ impl CallLines {
             WHOLE_MODEL.iter().any(|part| file.contains(part))
         });
         Self {
-            is_call: is_call.collect(),
-            is_wrapper: is_wrapper.collect(),
-            is_torch: is_torch.collect(),
-            is_of_whole_model: is_of_whole_model.collect(),
+            calls: calls.collect(),
+            wraps: is_wrapper.collect(),
+            of_torch: is_torch.collect(),
+            of_whole_model: is_of_whole_model.collect(),
         }
     }
 
@@ -246,14 +246,13 @@ impl CallLines {
         for (depth, pair) in frames.windows(2).rev().enumerate() {
             let (inner, outer) = (pair[0], pair[1]);
             path = (path ^ outer.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
-            if !self.is_call[outer.index()] && !self.is_wrapper[outer.index()] {
+            if !self.calls[outer.index()] && !self.wraps[outer.index()] {
                 called_at = outer;
             }
-            if !self.is_torch[outer.index()] && !self.is_wrapper[outer.index()] {
+            if !self.of_torch[outer.index()] && !self.wraps[outer.index()] {
                 from = Some(outer);
             }
-            if self.is_call[inner.index()] && !self.is_call[outer.index()] && !self.is_of_whole_model[called_at.index()]
-            {
+            if self.calls[inner.index()] && !self.calls[outer.index()] && !self.of_whole_model[called_at.index()] {
                 lines.push(CallLine { path, depth, frame: called_at, from });
             }
         }

@@ -116,7 +116,7 @@ mod tests {
         drop(locked(&left).unwrap());
         drop(locked(&other).unwrap());
         #[cfg(unix)]
-        fs::set_permissions(left.join("sub"), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(left.join("sub"), std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
         sweep(root.path());
         assert!(at_work.exists() && new.exists() && other.exists() && !left.exists());
         drop(lock);
