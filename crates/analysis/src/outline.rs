@@ -147,7 +147,11 @@ impl Outline {
             .into_iter()
             .filter(|&(_, stacks)| stacks >= MIN_STACKS)
             .max_by_key(|&(count, stacks)| (stacks, count));
-        let layers = layers.map(|(count, _)| {
+        // A pass that ran out of memory was in the middle of one.
+        let next = self.parts.iter().find(|part| part.entries.start >= longest.entries.end);
+        let until = next.map_or(entries.len(), |next| next.entries.start);
+        let has_failed = entries.actions()[longest.entries.start..until].contains(&Action::OOM);
+        let layers = layers.filter(|_| !has_failed).map(|(count, _)| {
             let bytes =
                 of_stack.values().filter(|sum| sum.0 % count == 0).map(|sum| sum.1).fold(0, u64::saturating_add);
             Layers { count, kept_bytes: bytes / count as u64 }

@@ -24,6 +24,9 @@ const WORTH_SAVING_PERCENT: u64 = 10;
 /// Parts of a call's memory that do not decide how often it is made: one in so many.
 const MINOR: u64 = 1000;
 
+/// Calls that save as much but for this, in percent, save the same: what comes before the layers and behind them is little.
+const ALIKE_PERCENT: u64 = 2;
+
 /// Calls that are told.
 const MOST_CALLS: usize = 3;
 
@@ -157,16 +160,22 @@ fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> V
             (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
         })
         .collect();
-    // Of lines that keep the same, the innermost: a line further out may call once what calls the layers, and has the same stacks.
     calls.sort_by_key(|(saving, below, _)| (Reverse(*saving), Reverse(below.depth), below.frame));
     let least = calls.first().map_or(0, |(saving, ..)| saving / LESSER);
     let mut taken: FxHashSet<StackId> = FxHashSet::default();
     let mut best = Vec::new();
-    for (_, below, times) in calls.into_iter().filter(|(saving, ..)| *saving >= least) {
-        if best.len() < MOST_CALLS && below.by_stack.keys().all(|stack| !taken.contains(stack)) {
-            taken.extend(below.by_stack.keys());
-            best.extend(Call::of(below, times));
+    for (at, (saving, outer, _)) in calls.iter().enumerate().take_while(|(_, (saving, ..))| *saving >= least) {
+        if best.len() == MOST_CALLS || outer.by_stack.keys().any(|stack| taken.contains(stack)) {
+            continue;
         }
+        // Of lines within each other that keep the same, the innermost: the one further out may call once what calls the layers.
+        let inner = calls[at..]
+            .iter()
+            .take_while(|(kept, ..)| *kept >= saving - saving / 100 * ALIKE_PERCENT)
+            .filter(|(_, below, _)| below.by_stack.keys().all(|stack| outer.by_stack.contains_key(stack)))
+            .max_by_key(|(_, below, _)| below.depth);
+        taken.extend(outer.by_stack.keys());
+        best.extend(inner.and_then(|(_, below, times)| Call::of(below, *times)));
     }
     best
 }
@@ -181,10 +190,10 @@ impl Call {
         }
     }
 
-    fn of(below: Below, times: u64) -> Option<Self> {
+    fn of(below: &Below, times: u64) -> Option<Self> {
         let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
         let each_bytes = of_one.fold(0, u64::saturating_add);
-        let stacks = below.by_stack.into_keys().collect();
+        let stacks = below.by_stack.keys().copied().collect();
         Some(Self { frame: below.frame?, from: below.from, times, bytes: below.bytes, each_bytes, stacks })
     }
 }
