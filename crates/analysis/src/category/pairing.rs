@@ -22,6 +22,12 @@ const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20]
 /// Bytes of the widest number.
 const NUMBER: u64 = 8;
 
+/// Smaller blocks may be anything.
+const LARGE: u64 = 1 << 20;
+
+/// Large blocks that no gradient pairs with, from which on they are a frozen model.
+const MIN_FROZEN: usize = 4;
+
 /// What sizes tell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
@@ -325,13 +331,27 @@ impl Pairing {
             .collect();
         let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
         let fresh = before::lie_as_when_made(&held, &known.memory.regions);
+        // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
+        let pairs_at =
+            held.iter().zip(&found).filter(|(_, is_parameter)| **is_parameter).map(|(block, _)| block.address);
+        let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| first..=last);
+        let is_apart = |block: &Held| {
+            block.size_bytes > LARGE && among.as_ref().is_some_and(|among| !among.contains(&block.address))
+        };
+        let unpaired = held
+            .iter()
+            .zip(&fresh)
+            .filter(|(block, is_fresh)| **is_fresh && block.size_bytes > LARGE && gradients(block.size_bytes) == 0);
+        let may_be_data = unpaired.count() < MIN_FROZEN;
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
         for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
             let pairs = gradients(block.size_bytes) > 0;
             // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
             if is_of_optimizer(block.size_bytes) {
                 self.states.insert(block.row);
-            } else if is_parameter || (!pairs && is_fresh && !WORKSPACES.contains(&block.size_bytes)) {
+            } else if is_parameter
+                || (!pairs && is_fresh && !WORKSPACES.contains(&block.size_bytes) && !(may_be_data && is_apart(block)))
+            {
                 self.parameters.insert(block.row);
             } else if pairs {
                 self.states.insert(block.row);
@@ -344,8 +364,6 @@ impl Pairing {
     fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, held: &[Held]) {
         /// Sizes that show it: fewer may be chance.
         const MIN_SIZES: usize = 3;
-        /// Smaller ones may be anything.
-        const LARGE: u64 = 1 << 20;
         /// The rest is what conversions leave.
         const FRESH_PERCENT: u64 = 95;
         // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
