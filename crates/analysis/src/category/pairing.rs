@@ -335,23 +335,23 @@ impl Pairing {
         let pairs_at =
             held.iter().zip(&found).filter(|(_, is_parameter)| **is_parameter).map(|(block, _)| block.address);
         let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| first..=last);
-        let is_apart = |block: &Held| {
-            block.size_bytes > LARGE && among.as_ref().is_some_and(|among| !among.contains(&block.address))
+        let is_among = |block: &Held| {
+            block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
         };
         let unpaired = held
             .iter()
             .zip(&fresh)
             .filter(|(block, is_fresh)| **is_fresh && block.size_bytes > LARGE && gradients(block.size_bytes) == 0);
-        let may_be_data = unpaired.count() < MIN_FROZEN;
+        let is_frozen_model = unpaired.count() >= MIN_FROZEN;
+        let may_be_frozen =
+            |block: &Held| !WORKSPACES.contains(&block.size_bytes) && (is_frozen_model || is_among(block));
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
         for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
             let pairs = gradients(block.size_bytes) > 0;
             // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
             if is_of_optimizer(block.size_bytes) {
                 self.states.insert(block.row);
-            } else if is_parameter
-                || (!pairs && is_fresh && !WORKSPACES.contains(&block.size_bytes) && !(may_be_data && is_apart(block)))
-            {
+            } else if is_parameter || (!pairs && is_fresh && may_be_frozen(block)) {
                 self.parameters.insert(block.row);
             } else if pairs {
                 self.states.insert(block.row);
