@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind};
-use crate::whole_file;
+use crate::verified_file;
 
 macro_rules! modules {
     ($($name:literal),* $(,)?) => {
@@ -46,7 +46,7 @@ pub(crate) fn write(directory: &Path) -> Result<PathBuf, Error> {
         return Err(Error::new(&root, Kind::Unloadable));
     }
     for (name, text) in MODULES {
-        whole_file::keep(&root.join(name), text.as_bytes())?;
+        verified_file::keep(&root.join(name), text.as_bytes())?;
     }
     Ok(root)
 }

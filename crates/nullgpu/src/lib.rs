@@ -23,7 +23,7 @@ mod prepare;
 mod processes;
 pub mod run;
 pub mod sandbox;
-mod whole_file;
+mod verified_file;
 
 pub use error::{Error, Kind};
 pub use prepare::{Machine, Prepared, prepare};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::stub::CORE_SONAME;
 use crate::error::{Error, Kind};
-use crate::whole_file;
+use crate::verified_file;
 
 /// The library that answers for CUDA's (`crates/nullgpu-core`); empty where no PyTorch for CUDA runs.
 const CORE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libhighwater_nullgpu_core.so"));
@@ -32,7 +32,7 @@ fn write(path: &Path, library: &[u8]) -> Result<PathBuf, Error> {
     if library.is_empty() {
         return Err(Error::new(path, Kind::NoCore));
     }
-    whole_file::keep(path, library)?;
+    verified_file::keep(path, library)?;
     // The loader, and the sandbox, know a path without links.
     fs::canonicalize(path).map_err(|error| Error::new(path, Kind::Write(error)))
 }

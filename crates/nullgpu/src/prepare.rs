@@ -15,7 +15,7 @@ use crate::elf::{Functions, stub};
 use crate::error::{Error, Kind};
 use crate::install::{self, Torch};
 use crate::looked_up;
-use crate::whole_file;
+use crate::verified_file;
 
 /// Stubs that lie in a directory, ready to be loaded.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub fn prepare(site_packages: &Path, core: &Path, directory: &Path) -> Result<Pr
         Some(libraries) => libraries,
         None => {
             let libraries = wanted_libraries(site_packages, &objects)?;
-            whole_file::keep(&list, &written(&identity, &libraries))?;
+            verified_file::keep(&list, &written(&identity, &libraries))?;
             libraries
         }
     };
@@ -87,7 +87,7 @@ pub fn prepare(site_packages: &Path, core: &Path, directory: &Path) -> Result<Pr
     for (soname, functions) in &libraries {
         let path = directory.join(soname);
         let bytes = stub::write(soname, functions).map_err(|error| Error::new(&path, Kind::Stub(error)))?;
-        whole_file::keep(&path, &bytes)?;
+        verified_file::keep(&path, &bytes)?;
         preload.push(path);
     }
     for path in &preload {

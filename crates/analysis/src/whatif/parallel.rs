@@ -11,16 +11,19 @@ pub fn map<T: Sync, R: Send>(items: &[T], apply: impl Fn(&T) -> R + Sync) -> Vec
     }
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(index) else { break };
-                    *results[index].lock().expect("no thread panics") = Some(apply(item));
-                }
-            });
+    let take_items = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { break };
+            *results[index].lock().expect("no thread panics") = Some(apply(item));
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where no more threads can be had, those that there are do it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, take_items);
+        }
+        take_items();
     });
     let results = results.into_iter().map(|result| result.into_inner().expect("no thread panics"));
     results.map(|result| result.expect("every item was taken")).collect()

@@ -1,4 +1,4 @@
-//! Files that another process sees whole or not at all.
+//! Files of which every byte is what it should be, and which another process sees whole or not at all.
 
 use std::fs;
 use std::io::{self, Write as _};
