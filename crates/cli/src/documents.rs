@@ -3,9 +3,9 @@
 use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
-use highwater_analysis::budget::{Amount, Measure, check as checked};
-use highwater_analysis::view::ReportView;
 use highwater_estimate::Document;
+use highwater_findings::budget::{Amount, Measure, check as checked};
+use highwater_findings::view::ReportView;
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use highwater_analysis::stats::{Metric, Stat, Stats, stats};
-use highwater_analysis::verdict::verdict;
-use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{StackClasses, analyse_with};
+use highwater_findings::verdict::verdict;
+use highwater_findings::view::{self, WarningView};
+use highwater_whatif::alloc_retries;
 
 use crate::args::Format;
 use crate::input::InputArgs;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .devices
         .iter()
         .filter(|device| devices.contains(&device.device))
-        .map(|device| (device.device, stats(&snapshot, device)))
+        .map(|device| (device.device, stats(&snapshot, device, alloc_retries(&snapshot, device))))
         .collect();
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &StatsView::new(&shown, view::warnings(&analysis)))),

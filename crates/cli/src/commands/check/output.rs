@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use highwater_analysis::Analysis;
-use highwater_analysis::budget::{Amount, Largest, Measured};
 use highwater_analysis::place::place;
-use highwater_analysis::units::percent;
+use highwater_findings::budget::{Amount, Largest, Measured};
+use highwater_units::percent;
 
 use super::Row;
 use crate::output::write_json;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use highwater_analysis::batch::{BatchFit, Covers, NoFit, Ratio};
-use highwater_analysis::diff::DeviceDiff;
+use highwater_findings::batch::{BatchFit, Covers, NoFit, Ratio};
+use highwater_findings::diff::DeviceDiff;
 
 use super::Asked;
 use super::text::letter;

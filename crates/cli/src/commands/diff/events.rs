@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use highwater_analysis::events::{Event, EventsDiff, StreamDiff, compare};
+use highwater_findings::events::{Event, EventsDiff, StreamDiff, compare};
 use highwater_snapshot::{Action, Snapshot};
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! What `highwater diff` says, for a program.
 
-use highwater_analysis::batch::{BatchFit, Covers};
-use highwater_analysis::diff::{Moment, Side};
-use highwater_analysis::view::{FrameView, PlaceView, SettingView};
+use highwater_findings::batch::{BatchFit, Covers};
+use highwater_findings::diff::{Moment, Side};
+use highwater_findings::view::{FrameView, PlaceView, SettingView};
 use highwater_snapshot::EntryId;
 
 use super::{Compared, Comparison, shown_frames};

@@ -8,12 +8,12 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use highwater_analysis::batch::{BatchFit, NoFit, fit};
-use highwater_analysis::diff::{
+use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_findings::batch::{BatchFit, NoFit, fit};
+use highwater_findings::diff::{
     DeviceDiff, Moment, SettingDiff, SiteDiff, compare_devices, matching_devices, settings,
 };
-use highwater_analysis::view::{self, FrameView};
-use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_findings::view::{self, FrameView};
 use highwater_snapshot::Snapshot;
 
 use crate::args::{Format, SitesArgs};

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
-use highwater_analysis::diff::{DeviceDiff, Moment, SiteDiff};
-use highwater_analysis::view::SettingView;
+use highwater_findings::diff::{DeviceDiff, Moment, SiteDiff};
+use highwater_findings::view::SettingView;
 
 use super::{Compared, Comparison, batch};
 use crate::frames;

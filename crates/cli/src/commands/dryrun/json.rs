@@ -1,6 +1,6 @@
 //! What a dry run found, for programs.
 
-use highwater_analysis::view::{ReportView, SimulateView};
+use highwater_findings::view::{ReportView, SimulateView};
 use highwater_nullgpu::run::{Ending, Process};
 use highwater_nullgpu::sandbox::Writes;
 use serde::Serialize;

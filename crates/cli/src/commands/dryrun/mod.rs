@@ -11,14 +11,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use highwater_analysis::view::answer::Replayed;
-use highwater_analysis::view::{self, ReportView, SimulateView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_nullgpu::Machine;
+use highwater_findings::view::{self, ReportView, SimulateView};
 use highwater_nullgpu::card::{CARDS, Card};
 use highwater_nullgpu::interpreter::Interpreter;
-use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
+use highwater_nullgpu::{Machine, own_directory};
+use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
 

@@ -1,6 +1,6 @@
 //! The map as JSON: `highwater-segments`, version 1.
 
-use highwater_analysis::view::WarningView;
+use highwater_findings::view::WarningView;
 use highwater_snapshot::{BlockState, Segment, Snapshot};
 use serde::{Serialize, Serializer};
 

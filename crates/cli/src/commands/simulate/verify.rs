@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use highwater_allocator::TraceEntry;
 use highwater_allocator::settings::Backend;
-use highwater_analysis::replay::{Choice, Difference, Fidelity, Replay, choose, recorded_settings};
+use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::torch_version::torch_version;
-use highwater_analysis::view::answer::unanswerable;
-use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_findings::view::{self, WarningView};
 use highwater_snapshot::{EntryId, Snapshot};
+use highwater_whatif::replay::{Choice, Difference, Fidelity, Replay, choose};
+use highwater_whatif::unanswerable;
 use serde::Serialize;
 
 use super::{Args, FORMAT, VERSION};

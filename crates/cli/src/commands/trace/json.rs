@@ -1,6 +1,6 @@
 //! The entries as JSON: `highwater-trace`, version 1.
 
-use highwater_analysis::view::WarningView;
+use highwater_findings::view::WarningView;
 use highwater_snapshot::{Action, PoolId, Warnings};
 use serde::{Serialize, Serializer};
 
