@@ -2,7 +2,6 @@
 
 mod args;
 mod folder;
-mod json;
 mod sandbox;
 mod signals;
 mod text;
@@ -14,6 +13,7 @@ use std::process::ExitCode;
 use highwater_analysis::view::answer::Replayed;
 use highwater_analysis::view::{self, ReportView, SimulateView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_nullgpu::Machine;
 use highwater_nullgpu::card::{CARDS, Card};
 use highwater_nullgpu::interpreter::Interpreter;
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         name,
     };
     to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &json::document(&answer)),
+        Format::Json => write_json(out, &answer.document()),
         Format::Text => text::write(&mut Lines(out), &answer),
     })?;
     Ok(status)
@@ -112,6 +112,17 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    fn document(&self) -> DryrunView<'_> {
+        let card = CardView {
+            key: self.card.key,
+            name: self.card.name,
+            memory_bytes: self.memory_bytes(),
+            proven: self.card.proven,
+        };
+        let simulate = self.simulated.as_ref().map(|(_, view)| view);
+        DryrunView::new(card, self.machine.devices, self.outcome, self.main, self.report, simulate)
+    }
+
     /// What the card has.
     fn memory_bytes(&self) -> u64 {
         self.machine.memory_bytes.unwrap_or(self.card.memory_bytes)
