@@ -1,8 +1,8 @@
 //! Frames and stacks as text.
 
 use highwater_analysis::callsite::{Site, Sites};
-use highwater_analysis::view::PlaceView;
 use highwater_analysis::{Analysis, place};
+use highwater_findings::view::PlaceView;
 use highwater_snapshot::{Frame, Snapshot, StackId};
 
 use crate::printable::printable;

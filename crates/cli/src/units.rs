@@ -1,6 +1,6 @@
 //! Sizes, counts and times as people write them: those that are printed everywhere come from the analysis.
 
-pub(crate) use highwater_analysis::units::{count, counted, size};
+pub(crate) use highwater_units::{count, counted, size};
 
 /// Units that [`parse_size`] accepts, with their bytes.
 const ACCEPTED: [(&str, u128); 9] = [

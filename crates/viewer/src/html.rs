@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use highwater_analysis::Analysis;
-use highwater_analysis::units::count;
-use highwater_analysis::view::answer::{Progress, Question, Replayed, busiest, unanswerable};
-use highwater_analysis::view::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
-use highwater_analysis::view::report;
-use highwater_analysis::whatif::parallel;
+use highwater_findings::view::answer::{self, Question};
+use highwater_findings::view::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
+use highwater_findings::view::report;
+use highwater_units::count;
+use highwater_whatif::{Progress, Replayed, busiest, parallel, unanswerable};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;
@@ -221,7 +221,7 @@ fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progre
     }
     let replayed = Replayed::new(analysis, device, None);
     let question = Question { with_timelines: true, ..Question::default() };
-    json(&replayed.answer(analysis, device, &question, progress)).map_err(|error| error.to_string())
+    json(&answer::answer(&replayed, analysis, device, &question, progress)).map_err(|error| error.to_string())
 }
 
 fn json(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {

@@ -10,12 +10,13 @@ use std::thread;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use highwater_analysis::view::answer::{self, Progress as Simulation, Question, Replayed, busiest};
-use highwater_analysis::view::columns::{self, Columns, Encoding, columns};
-use highwater_analysis::view::report;
-use highwater_analysis::whatif::{Memory, parallel};
+use highwater_allocator::Memory;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_findings::view::answer::{self, Question};
+use highwater_findings::view::columns::{self, Columns, Encoding, columns};
+use highwater_findings::view::report;
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
+use highwater_whatif::{Progress as Simulation, Replayed, busiest, parallel};
 use tokio::sync::{oneshot, watch};
 
 use crate::problem::Problem;
@@ -250,12 +251,12 @@ impl Simulator<'_, '_> {
             unanswerable("the snapshot has no trace, so there is nothing to run again")
                 .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
         })?;
-        if let Some(why) = answer::unanswerable(analysis.snapshot) {
+        if let Some(why) = highwater_whatif::unanswerable(analysis.snapshot) {
             return Err(unanswerable(&format!("the snapshot {}", why.what)).because(&why.because).hint(why.hint));
         }
         let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
         let confs = asked.confs.iter().map(|conf| {
-            answer::conf(&replayed.study, conf).map_err(|error| {
+            highwater_whatif::conf(&replayed.study, conf).map_err(|error| {
                 Problem::malformed(format!("the settings `{conf}` cannot be run under"))
                     .because(&error)
                     .hinted(error.hint())
@@ -266,7 +267,7 @@ impl Simulator<'_, '_> {
             memories: asked.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None)).collect(),
             with_timelines: true,
         };
-        let answer = json(&replayed.answer(analysis, device, &question, waiting));
+        let answer = json(&answer::answer(replayed, analysis, device, &question, waiting));
         if waiting.is_stopped() {
             // It may not be whole, and nobody sees it.
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer"));
@@ -333,7 +334,7 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use highwater_analysis::analyse;
-    use highwater_analysis::view::columns::{Options, Section};
+    use highwater_findings::view::columns::{Options, Section};
 
     use super::*;
 

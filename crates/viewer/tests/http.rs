@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use highwater_analysis::view::columns::{Columns, Options as ColumnOptions, columns};
-use highwater_analysis::{analyse, view};
+use highwater_analysis::analyse;
+use highwater_findings::view;
+use highwater_findings::view::columns::{Columns, Options as ColumnOptions, columns};
 use highwater_snapshot::Snapshot;
 use highwater_viewer::{Options, Viewer};
 use serde_json::Value;

@@ -3,11 +3,11 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use highwater_analysis::units::percent;
-use highwater_analysis::verdict::verdict;
-use highwater_analysis::view;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_findings::verdict::verdict;
+use highwater_findings::view;
 use highwater_snapshot::EntryId;
+use highwater_units::percent;
 
 use crate::args::{Format, SitesArgs};
 use crate::frames;

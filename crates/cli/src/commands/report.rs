@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use highwater_analysis::findings::IDS;
-use highwater_analysis::view::{self, TimingsView};
 use highwater_analysis::{StackClasses, analyse_with};
+use highwater_findings::IDS;
+use highwater_findings::view::{self, TimingsView};
 
 use crate::args::SitesArgs;
 use crate::input::InputArgs;

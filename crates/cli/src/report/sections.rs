@@ -3,10 +3,10 @@
 use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
-use highwater_analysis::units::{duration_us, percent};
-use highwater_analysis::verdict::capitalised;
-use highwater_analysis::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
+use highwater_findings::verdict::capitalised;
+use highwater_findings::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_snapshot::Setting;
+use highwater_units::{duration_us, percent};
 
 use super::document::{Document, Section};
 use super::{chart, timeline};

@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use highwater_analysis::budget::{Amount, Measure};
+use highwater_findings::budget::{Amount, Measure};
 
 use super::{Args, Limits};
 use crate::error::Problem;

@@ -6,13 +6,14 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use highwater_allocator::TorchVersion;
-use highwater_analysis::explain::{Asked, Found, LogReader, disagreements, failures};
-use highwater_analysis::view::ExplainView;
-use highwater_analysis::view::answer::{Replayed, busiest, unanswerable};
-use highwater_analysis::whatif::Memory;
+use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_findings::explain::{Asked, disagreements, failures};
+use highwater_findings::view::ExplainView;
+use highwater_oom::{Found, LogReader};
 use highwater_snapshot::{Snapshot, Unpacking};
+use highwater_whatif::{Replayed, busiest, unanswerable};
+use input::Input;
 
 use crate::args::{Format, SitesArgs};
 use crate::commands::simulate::what_if::card;
@@ -21,7 +22,6 @@ use crate::input::SizeArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::printable::Lines;
 use crate::units::{count, counted, parse_size};
-use input::Input;
 
 /// The options of `highwater explain`.
 #[derive(Debug, clap::Args)]
@@ -221,7 +221,7 @@ fn explained<'a>(
     if memory.is_none() {
         let others = analysis.devices.iter().filter(|other| other.device != device.device && question.device.is_none());
         for other in others.filter(|other| !other.oom.is_empty()) {
-            failures.extend(highwater_analysis::explain::failures(analysis, other, None, Asked::default()));
+            failures.extend(highwater_findings::explain::failures(analysis, other, None, Asked::default()));
         }
     }
     let mut view = ExplainView::of_failures(analysis, &failures, found);

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use highwater_allocator::program::{self, Options, Run, RunError, Summary};
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
-use highwater_analysis::whatif::parallel;
+use highwater_whatif::parallel;
 
 use highwater_documents::requests::{ProgramView, RequestsView, RunView, TorchView, Warning};
 

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use highwater_allocator::TorchVersion;
-use highwater_analysis::view::SimulateView;
-use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
-use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES, Card};
-use highwater_analysis::whatif::{Memory, Study};
+use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_findings::view::SimulateView;
+use highwater_findings::view::answer::{self, Question};
+use highwater_whatif::cards::{CARDS, CONTEXT_BYTES, Card};
+use highwater_whatif::{Conf, Progress, RefusedConf, Replayed, Study, busiest};
 
 use super::Args;
 use super::what_if_text;
@@ -76,13 +76,13 @@ impl Asked<'_> {
         let confs = self.confs.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
         let limits = self.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None));
         let question = Question { confs, memories: limits.chain(cards).collect(), with_timelines: false };
-        let view = replayed.answer(analysis, device, &question, progress);
+        let view = answer::answer(&replayed, analysis, device, &question, progress);
         Ok((replayed, view))
     }
 }
 
 fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
-    answer::conf(study, conf).map_err(|error| {
+    highwater_whatif::conf(study, conf).map_err(|error| {
         let problem = match &error {
             RefusedConf::ByTorch(cause) => {
                 Problem::new(format!("`--conf {conf}` is refused by torch {}", study.torch)).because(cause)
