@@ -3,10 +3,10 @@
 use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
-use highwater_analysis::budget::{Amount, Measure, check as checked};
-use highwater_analysis::view::ReportView;
+use highwater_documents::ReportView;
 use highwater_documents::check::{CheckView, Row};
 use highwater_documents::estimate::EstimateView;
+use highwater_findings::budget::{Amount, Measure, check as checked};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 

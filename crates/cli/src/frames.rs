@@ -2,7 +2,7 @@
 
 use highwater_analysis::callsite::{Site, Sites};
 use highwater_analysis::{Analysis, place};
-use highwater_findings::view::PlaceView;
+use highwater_documents::PlaceView;
 use highwater_snapshot::{Frame, Snapshot, StackId};
 
 use crate::printable::printable;

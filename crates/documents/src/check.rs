@@ -1,8 +1,8 @@
 //! `highwater-check`: budgets, and whether they are kept.
 
 use highwater_analysis::Analysis;
-use highwater_analysis::budget::{Amount, Checked};
 use highwater_analysis::place::place;
+use highwater_findings::budget::{Amount, Checked};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 

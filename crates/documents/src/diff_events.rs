@@ -1,6 +1,6 @@
 //! `highwater-diff-events`: whether two recordings are of a program that did the very same.
 
-use highwater_analysis::events::{Event, EventsDiff, StreamDiff};
+use highwater_findings::events::{Event, EventsDiff, StreamDiff};
 use highwater_snapshot::Snapshot;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater_analysis::view::{ReportView, SimulateView};
+use crate::{ReportView, SimulateView};
 use highwater_nullgpu::run::{Ending, Outcome, Process};
 use highwater_nullgpu::sandbox::Writes;
 use serde::Serialize;

@@ -1,16 +1,16 @@
 //! Stacks in documents.
 
-use highwater_analysis::view::FrameView;
+use crate::FrameView;
 use highwater_snapshot::{Snapshot, StackId};
 use serde::{Serialize, Serializer};
 
 /// The frames of a stack, innermost first; serialized as they are read, for stacks are long and there are many.
 #[derive(Clone, Copy, Debug)]
-pub struct StackFrames<'a> {
+pub(crate) struct StackFrames<'a> {
     /// Where the stack is from.
-    pub snapshot: &'a Snapshot,
+    pub(crate) snapshot: &'a Snapshot,
     /// Which stack.
-    pub stack: StackId,
+    pub(crate) stack: StackId,
 }
 
 impl Serialize for StackFrames<'_> {

@@ -1,11 +1,11 @@
 //! The list of all documents.
 
-use highwater_analysis::view::columns::Manifest;
-use highwater_analysis::view::{ExplainView, LiveView, ReportView, SimulateView};
+use crate::{ExplainView, LiveView, ReportView, SimulateView};
 use highwater_monitor::log;
 
 use crate::Document;
 use crate::check::CheckView;
+use crate::columns::Manifest;
 use crate::diff::DiffView;
 use crate::diff_events::EventsDiffView;
 use crate::doctor::DoctorView;

@@ -1,7 +1,7 @@
 //! `highwater-requests`: runs of a request program.
 
 use highwater_allocator::program::{Options, Summary};
-use highwater_analysis::units::{count, size};
+use highwater_units::{count, size};
 use serde::Serialize;
 
 use crate::{Document, Format, Version};

@@ -1,6 +1,6 @@
 //! `highwater-segments`: the map of the memory at the dump.
 
-use highwater_analysis::view::WarningView;
+use crate::WarningView;
 use highwater_snapshot::{Block, BlockState, Segment, Snapshot};
 use serde::{Serialize, Serializer};
 

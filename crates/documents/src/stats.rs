@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::WarningView;
 use highwater_analysis::stats::{Stat, Stats};
-use highwater_analysis::view::WarningView;
 use serde::Serialize;
 
 use crate::{Document, Format, Version};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use highwater_analysis::view::WarningView;
+use crate::WarningView;
 use highwater_snapshot::{Action, Entry, EntryId, EntryTable, PoolId, Snapshot, Warnings};
 use serde::{Serialize, Serializer};
 

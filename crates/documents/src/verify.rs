@@ -1,11 +1,11 @@
 //! `highwater-verify`: a recording, replayed under its own settings and compared entry by entry.
 
+use crate::WarningView;
 use highwater_allocator::TraceEntry;
-use highwater_analysis::replay::{Choice, Difference, Fidelity, Replay};
 use highwater_analysis::torch_version::torch_version;
-use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_snapshot::{EntryId, Snapshot};
+use highwater_whatif::replay::{Choice, Difference, Fidelity, Replay};
 use serde::Serialize;
 
 use crate::{Document, Format, Version};
@@ -110,7 +110,7 @@ impl<'a> VerifyView<'a> {
             chosen_by: choice.by.name(),
             keys: torch_version(snapshot).to_string(),
         };
-        let warnings = view::warnings(analysis);
+        let warnings = crate::warnings(analysis);
         Self { format: Format::default(), version: Version::default(), torch, fidelity, devices, warnings }
     }
 }

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use highwater_analysis::stats::stats;
-use highwater_analysis::verdict::verdict;
-use highwater_analysis::view;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::stats::{DeviceStatsView, StatsView};
+use highwater_findings::verdict::verdict;
+use highwater_whatif::alloc_retries;
 
 use crate::args::Format;
 use crate::input::InputArgs;
@@ -39,8 +39,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .devices
         .iter()
         .filter(|device| devices.contains(&device.device))
-        .map(|device| (device.device, stats(&snapshot, device)));
-    let view = StatsView::new(shown, view::warnings(&analysis));
+        .map(|device| (device.device, stats(&snapshot, device, alloc_retries(&snapshot, device))));
+    let view = StatsView::new(shown, highwater_documents::warnings(&analysis));
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view)),
         Format::Text => {

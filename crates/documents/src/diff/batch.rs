@@ -1,6 +1,6 @@
 //! The peak by the batch.
 
-use highwater_analysis::batch::{BatchFit, Covers, Ratio};
+use highwater_findings::batch::{BatchFit, Covers, Ratio};
 use serde::Serialize;
 
 /// The peak by the batch: the larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch + bytes_per_unit_squared * batch²`.

@@ -2,10 +2,10 @@
 
 mod batch;
 
+use crate::{FrameView, PlaceView, SettingView, frames_from_site};
 use highwater_analysis::Analysis;
-use highwater_analysis::batch::{BatchFit, NoFit};
-use highwater_analysis::diff::{DeviceDiff, Moment, SettingDiff, Side, SiteDiff};
-use highwater_analysis::view::{FrameView, PlaceView, SettingView, frames_from_site};
+use highwater_findings::batch::{BatchFit, NoFit};
+use highwater_findings::diff::{DeviceDiff, Moment, SettingDiff, Side, SiteDiff};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 

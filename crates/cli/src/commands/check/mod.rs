@@ -6,9 +6,9 @@ pub(crate) mod output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use highwater_analysis::budget::{Measure, check, measure_of, with_tolerance};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_documents::check::{CheckView, Row};
+use highwater_findings::budget::{Measure, check, measure_of, with_tolerance};
 
 use self::budgets::Budgets;
 use crate::args::SitesArgs;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use highwater_analysis::units::percent;
 use highwater_documents::check::{CheckView, RuleView};
+use highwater_units::percent;
 
 use crate::printable::Printable;
 use crate::units::{count, size};

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use highwater_analysis::events::compare;
 use highwater_documents::diff_events::{ComparisonView, EventsDiffView, StreamDiffView};
+use highwater_findings::events::compare;
 use highwater_snapshot::Snapshot;
 
 use super::{Args, chosen_devices};

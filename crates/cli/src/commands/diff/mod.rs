@@ -7,10 +7,10 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use highwater_analysis::batch::{NoFit, fit};
-use highwater_analysis::diff::{Moment, SettingDiff, compare_devices, matching_devices, settings};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::diff::{Compared, DiffView};
+use highwater_findings::batch::{NoFit, fit};
+use highwater_findings::diff::{Moment, SettingDiff, compare_devices, matching_devices, settings};
 use highwater_snapshot::Snapshot;
 
 use crate::args::{Format, SitesArgs};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use highwater_analysis::category::Category;
-use highwater_analysis::view::SettingView;
+use highwater_documents::SettingView;
 use highwater_documents::diff::{DeviceDiffView, DiffView, SideView, SiteDiffView};
 
 use super::batch;

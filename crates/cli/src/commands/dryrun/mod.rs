@@ -10,15 +10,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use highwater_analysis::view::answer::Replayed;
-use highwater_analysis::view::{self, ReportView, SimulateView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
+use highwater_documents::{self, ReportView, SimulateView};
 use highwater_nullgpu::Machine;
 use highwater_nullgpu::card::{CARDS, Card};
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
+use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
-    let report = view::report(&analysis);
+    let report = highwater_documents::report(&analysis);
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
     let answer = Answer {

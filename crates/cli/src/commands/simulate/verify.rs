@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use highwater_allocator::settings::Backend;
-use highwater_analysis::replay::{Choice, choose, recorded_settings};
-use highwater_analysis::view::answer::unanswerable;
+use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
 use highwater_snapshot::Snapshot;
+use highwater_whatif::replay::{Choice, choose};
+use highwater_whatif::unanswerable;
 
 use super::Args;
 use crate::args::Format;
