@@ -3,13 +3,14 @@
 use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
-use highwater_estimate::Document;
+use highwater_documents::ReportView;
+use highwater_documents::check::{CheckView, Row};
+use highwater_documents::estimate::EstimateView;
 use highwater_findings::budget::{Amount, Measure, check as checked};
-use highwater_findings::view::ReportView;
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 
-use crate::commands::check::{Row, budgets, output};
+use crate::commands::check::{budgets, output};
 use crate::commands::diff::{self, Comparison};
 use crate::commands::estimate;
 use crate::commands::explain;
@@ -95,7 +96,8 @@ pub fn check_json(
         let hint = "give a budget, and a recording of a program that allocates on a device";
         return Err(Problem::new("there is nothing to check").hint(hint));
     }
-    Ok((json(&output::view(analysis, &rows)), text(|out| output::text(out, analysis, &rows))))
+    let view = CheckView::new(analysis, &rows);
+    Ok((json(&view), text(|out| output::text(out, &view))))
 }
 
 fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
@@ -172,7 +174,7 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
         Problem::new(first)
     })?;
     let setup = parsed.run.request().setup(&architecture)?;
-    Ok(json(&Document::new(&architecture, &setup)?))
+    Ok(json(&EstimateView::new(&architecture, &setup)?))
 }
 
 /// The options of an estimate, without a command line around them.

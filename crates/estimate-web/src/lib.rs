@@ -6,10 +6,11 @@ mod exports;
 
 use std::error::Error;
 
+use highwater_documents::estimate::EstimateView;
 use highwater_estimate::read::{DescriptionError, Model, catalogue_names, describe};
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Document, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
-    RequestError, TorchRelease,
+    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request, RequestError,
+    TorchRelease,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -56,7 +57,7 @@ pub fn answered(request: &[u8]) -> String {
     text(document(request))
 }
 
-fn document(request: &[u8]) -> Result<Document, Problem> {
+fn document(request: &[u8]) -> Result<EstimateView, Problem> {
     let mut options: Map<String, Value> =
         serde_json::from_slice(request).map_err(|error| Problem::malformed("request", &error))?;
     let model = options.remove("model").unwrap_or_default();
@@ -66,7 +67,7 @@ fn document(request: &[u8]) -> Result<Document, Problem> {
     let request = Request::from_json(&options)?;
     let architecture = model.architecture()?;
     let setup = request.setup(&architecture)?;
-    let document = Document::new(&architecture, &setup)?;
+    let document = EstimateView::new(&architecture, &setup)?;
     Ok(if is_to_fit { document.fitted(&architecture, &setup, request.gpu.memory_bytes) } else { document })
 }
 

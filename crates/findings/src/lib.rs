@@ -12,6 +12,5 @@ pub mod events;
 pub mod explain;
 mod rules;
 pub mod verdict;
-pub mod view;
 
 pub use rules::*;

@@ -1,6 +1,6 @@
 //! Logs: of programs, for `highwater explain`, and of `highwater top`.
 
-use highwater_findings::view::ExplainView;
+use highwater_documents::ExplainView;
 use highwater_monitor::Sample;
 use highwater_monitor::log::{Reader, Writer};
 use highwater_oom::{Found, LogReader, Situation, diagnosis, steps};

@@ -2,8 +2,7 @@
 
 use highwater_allocator::{AddressPolicy, Memory, TorchVersion};
 use highwater_analysis::{Analysis, DeviceAnalysis, analyse, stats};
-use highwater_findings::view;
-use highwater_findings::view::columns::{Options, columns};
+use highwater_documents::columns::{Options, columns};
 use highwater_snapshot::{Settings, Snapshot};
 use highwater_whatif::Study;
 
@@ -60,7 +59,7 @@ pub fn profiler(bytes: &[u8]) {
 fn check_analysis(snapshot: &Snapshot) -> Analysis<'_> {
     let analysis = analyse(snapshot);
     assert_eq!(analysis.devices.len(), snapshot.devices().len());
-    let _ = view::report(&analysis);
+    let _ = highwater_documents::report(&analysis);
     check_columns(&analysis);
     for device in &analysis.devices {
         let _ = stats::stats(snapshot, device, highwater_whatif::alloc_retries(snapshot, device));

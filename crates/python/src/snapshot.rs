@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use highwater_analysis::{Analysis, analyse};
 use highwater_cli::documents::{self, WhatIf};
-use highwater_findings::view::{FrameView, report};
+use highwater_documents::{FrameView, report};
 use highwater_snapshot::{StackId, Unpacking};
 use highwater_viewer::{PageOptions, ui_is_built, write_page};
 use pyo3::exceptions::PyIndexError;

@@ -12,9 +12,9 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_allocator::Memory;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_findings::view::answer::{self, Question};
-use highwater_findings::view::columns::{self, Columns, Encoding, columns};
-use highwater_findings::view::report;
+use highwater_documents::answer::{self, Question};
+use highwater_documents::columns::{self, Columns, Encoding, columns};
+use highwater_documents::report;
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
 use highwater_whatif::{Progress as Simulation, Replayed, busiest, parallel};
 use tokio::sync::{oneshot, watch};
@@ -334,7 +334,7 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use highwater_analysis::analyse;
-    use highwater_findings::view::columns::{Options, Section};
+    use highwater_documents::columns::{Options, Section};
 
     use super::*;
 

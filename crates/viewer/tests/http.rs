@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use highwater_analysis::analyse;
-use highwater_findings::view;
-use highwater_findings::view::columns::{Columns, Options as ColumnOptions, columns};
+use highwater_documents::columns::{Columns, Options as ColumnOptions, columns};
 use highwater_snapshot::Snapshot;
 use highwater_viewer::{Options, Viewer};
 use serde_json::Value;
@@ -95,7 +94,7 @@ impl Served {
 fn columns_of(name: &str) -> (Columns, Value) {
     let snapshot = Snapshot::open(recording(name)).expect("the recording reads");
     let analysis = analyse(&snapshot);
-    let report = serde_json::to_value(view::report(&analysis)).expect("JSON");
+    let report = serde_json::to_value(highwater_documents::report(&analysis)).expect("JSON");
     (columns(&analysis, &format!("{name}.pickle.gz"), &ColumnOptions::default()), report)
 }
 

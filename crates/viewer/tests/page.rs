@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use highwater_analysis::{StackClasses, analyse, analyse_with};
-use highwater_findings::view::columns::{Columns, Options, columns};
+use highwater_documents::columns::{Columns, Options, columns};
 use highwater_snapshot::Snapshot;
 use highwater_viewer::{PageOptions, write_page};
 use serde_json::Value;

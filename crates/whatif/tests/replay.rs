@@ -1,7 +1,7 @@
 //! The allocator against real recordings: what it predicts is what the H200 did.
 
 #[expect(dead_code, reason = "random programs are for other tests")]
-#[path = "../../findings/tests/made/mod.rs"]
+#[path = "../../documents/tests/made/mod.rs"]
 mod made;
 
 use std::path::{Path, PathBuf};

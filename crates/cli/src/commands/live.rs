@@ -5,7 +5,6 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_findings::verdict::verdict;
-use highwater_findings::view;
 use highwater_snapshot::EntryId;
 use highwater_units::percent;
 
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let shown = analysis.devices.iter().filter(|device| devices.contains(&device.device));
     let moments: Vec<_> = shown.map(|device| (device.device, moment(args, device))).collect();
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &view::live(&analysis, &moments))),
+        Format::Json => to_stdout(|out| write_json(out, &highwater_documents::live(&analysis, &moments))),
         Format::Text => {
             text_to_stdout(|out| {
                 if moments.is_empty() {

@@ -3,8 +3,8 @@
 use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
+use highwater_documents::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_findings::verdict::capitalised;
-use highwater_findings::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_snapshot::Setting;
 use highwater_units::{duration_us, percent};
 

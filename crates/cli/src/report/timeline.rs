@@ -2,7 +2,7 @@
 
 use highwater_analysis::oom::Cause;
 use highwater_analysis::{Analysis, DeviceAnalysis};
-use highwater_findings::view::DeviceView;
+use highwater_documents::DeviceView;
 
 use super::chart::{self, Chart};
 use super::sections::Options;

@@ -53,7 +53,7 @@ impl BatchBound {
 /// ```no_run
 /// let snapshot = highwater_snapshot::Snapshot::open("run.pickle")?;
 /// let analysis = highwater_analysis::analyse(&snapshot);
-/// if let Some(bound) = highwater_analysis::batch::bound(&analysis.devices[0], &snapshot) {
+/// if let Some(bound) = highwater_findings::batch::bound(&analysis.devices[0], &snapshot) {
 ///     println!("a batch twice as large needs at most {} bytes more", bound.doubling_adds_bytes());
 /// }
 /// # Ok::<(), highwater_snapshot::Error>(())

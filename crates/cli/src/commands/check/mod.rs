@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
-use highwater_findings::budget::{Checked, Measure, check, measure_of, with_tolerance};
+use highwater_documents::check::{CheckView, Row};
+use highwater_findings::budget::{Measure, check, measure_of, with_tolerance};
 
 use self::budgets::Budgets;
 use crate::args::SitesArgs;
 use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
 use crate::input::{self, InputArgs, SizeArgs};
-use crate::output::to_stdout;
+use crate::output::{to_stdout, write_json};
 use crate::printable::Lines;
 use crate::units::parse_size;
 
@@ -79,22 +80,6 @@ struct Limits {
     max_fragmentation: Option<f64>,
 }
 
-/// A rule with what it was applied to.
-pub(crate) struct Row {
-    pub(crate) device: u32,
-    /// The limit is what the baseline needed.
-    pub(crate) is_baseline: bool,
-    pub(crate) checked: Checked,
-}
-
-impl Row {
-    /// The rule's name.
-    fn rule(&self) -> String {
-        let rule = self.checked.measure.rule();
-        if self.is_baseline { format!("{rule} (baseline)") } else { rule.to_owned() }
-    }
-}
-
 /// Reads, measures, compares.
 ///
 /// # Errors
@@ -120,15 +105,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(baseline) = &budgets.baseline {
         against_baseline(&budgets, (baseline, args.input.size), &analysis, &shown, &mut rows)?;
     }
+    let view = CheckView::new(&analysis, &rows);
     let title = args.input.short_name();
     to_stdout(|out| match args.format {
-        Format::Text => output::text(&mut Lines(out), &analysis, &rows),
-        Format::Json => output::json(out, &analysis, &rows),
-        Format::Github => output::github(&mut Lines(out), &analysis, &title, &rows),
+        Format::Text => output::text(&mut Lines(out), &view),
+        Format::Json => write_json(out, &view),
+        Format::Github => output::github(&mut Lines(out), &view, &title),
     })?;
     crate::warnings::print_all(&analysis)?;
-    let holds = rows.iter().all(|row| row.checked.holds());
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
+    Ok(if view.passed { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
 }
 
 /// What a baseline limits: fragmentation is left out, for it follows from the two peaks.

@@ -2,7 +2,6 @@
 
 mod args;
 mod folder;
-mod json;
 mod sandbox;
 mod signals;
 mod text;
@@ -12,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_findings::view::{self, ReportView, SimulateView};
+use highwater_documents::dryrun::{CardView, DryrunView};
+use highwater_documents::{self, ReportView, SimulateView};
+use highwater_nullgpu::Machine;
 use highwater_nullgpu::card::{CARDS, Card};
 use highwater_nullgpu::interpreter::Interpreter;
+use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
-use highwater_nullgpu::{Machine, own_directory};
 use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
-    let report = view::report(&analysis);
+    let report = highwater_documents::report(&analysis);
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
     let answer = Answer {
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         name,
     };
     to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &json::document(&answer)),
+        Format::Json => write_json(out, &answer.document()),
         Format::Text => text::write(&mut Lines(out), &answer),
     })?;
     Ok(status)
@@ -111,6 +112,17 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    fn document(&self) -> DryrunView<'_> {
+        let card = CardView {
+            key: self.card.key,
+            name: self.card.name,
+            memory_bytes: self.memory_bytes(),
+            proven: self.card.proven,
+        };
+        let simulate = self.simulated.as_ref().map(|(_, view)| view);
+        DryrunView::new(card, self.machine.devices, self.outcome, self.main, self.report, simulate)
+    }
+
     /// What the card has.
     fn memory_bytes(&self) -> u64 {
         self.machine.memory_bytes.unwrap_or(self.card.memory_bytes)

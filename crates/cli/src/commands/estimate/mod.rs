@@ -3,7 +3,6 @@
 pub(crate) mod args;
 pub(crate) mod model;
 mod text;
-mod view;
 mod web;
 
 use std::collections::BTreeMap;
@@ -13,9 +12,9 @@ use std::path::Path;
 
 pub(crate) use args::{Args, RunArgs};
 use highwater_analysis::{StackClasses, analyse_with};
+use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use highwater_estimate::read::DescriptionError;
-use highwater_estimate::{Architecture, Document, RequestError, Setup, estimate, simple};
-use view::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
+use highwater_estimate::{Architecture, RequestError, Setup, estimate, simple};
 
 use crate::args::Format;
 use crate::error::Problem;
@@ -40,17 +39,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return web::run(args);
     }
     let (architecture, setup) = asked(args)?;
-    let mut document = Document::new(&architecture, &setup).map_err(Problem::from)?;
+    let mut view = EstimateView::new(&architecture, &setup).map_err(Problem::from)?;
     if let Some(limit) = &args.fit {
-        document = document.fitted(&architecture, &setup, args::card_bytes(limit)?);
+        view = view.fitted(&architecture, &setup, args::card_bytes(limit)?);
     }
     let is_simple = args.method == args::Method::Simple;
-    let mut view = EstimateView {
-        simple: is_simple.then(|| simple(document.estimate.parameters, &setup)),
-        sweep: args.sweep.as_ref().map(|range| sweep(&architecture, &setup, range)).transpose()?,
-        against: None,
-        document,
-    };
+    view.simple = is_simple.then(|| simple(view.estimate.parameters, &setup));
+    view.sweep = args.sweep.as_ref().map(|range| sweep(&architecture, &setup, range)).transpose()?;
     if let Some(recording) = &args.against {
         view.against = Some(against(recording, args.size, &view)?);
     }
@@ -151,7 +146,7 @@ fn against(recording: &Path, size: SizeArgs, view: &EstimateView) -> Result<Agai
         let iteration = &device.iterations.rows[device.iterations.containing(entry)?];
         iteration.phases.iter().find(|run| run.entries.contains(&entry.index()))
     });
-    let estimated = &view.document.estimate;
+    let estimated = &view.estimate;
     let by_category = estimated.breakdown.by_category().map(|(category, bytes)| (category.name(), bytes));
     let row = |(category, bytes): (&'static str, u64)| AgainstRow {
         category,

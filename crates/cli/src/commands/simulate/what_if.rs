@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_findings::view::SimulateView;
-use highwater_findings::view::answer::{self, Question};
+use highwater_documents::SimulateView;
+use highwater_documents::answer::{self, Question};
 use highwater_whatif::cards::{CARDS, CONTEXT_BYTES, Card};
 use highwater_whatif::{Conf, Progress, RefusedConf, Replayed, Study, busiest};
 

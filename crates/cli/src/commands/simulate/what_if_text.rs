@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use highwater_findings::view::{FitView, PinningView, RunView, SimulateView, SiteView};
+use highwater_documents::{FitView, PinningView, RunView, SimulateView, SiteView};
 use highwater_whatif::Study;
 
 use crate::frames;

@@ -23,7 +23,7 @@ pub use section::{Encoding, Kind, Section, SectionInfo};
 use self::lifetimes::{LeftOut, Lives};
 use self::section::double;
 use self::segments::Segments;
-use crate::view::{TorchView, warnings};
+use crate::{Format, TorchView, Version, warnings};
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::number;
@@ -49,7 +49,7 @@ pub struct Columns {
 ///
 /// # Examples
 /// ```
-/// use highwater_analysis::view::columns::{Options, columns};
+/// use crate::columns::{Options, columns};
 /// use highwater_snapshot::Snapshot;
 ///
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
@@ -82,8 +82,8 @@ pub fn columns(analysis: &Analysis<'_>, name: &str, options: &Options) -> Column
         devices.push(made.manifest);
     }
     let manifest = Manifest {
-        format: "highwater-view",
-        version: 1,
+        format: Format::default(),
+        version: Version::default(),
         name: name.to_owned(),
         torch: TorchView::of(snapshot),
         warnings: warnings(analysis),

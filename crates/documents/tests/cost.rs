@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use highwater_analysis::stats::stats;
 use highwater_analysis::{Analysis, analyse};
-use highwater_findings::view;
 use highwater_snapshot::{
     Action, Annotation, Entry, Frame, FrameId, PoolId, Segment, SegmentType, Snapshot, StackId, Stage, StreamId,
     StringId,
@@ -67,7 +66,7 @@ impl Builder {
         let begun = processor_time();
         let analysis = analyse(&self.0);
         let seen = look(&analysis);
-        let _ = view::report(&analysis);
+        let _ = highwater_documents::report(&analysis);
         let taken = processor_time().saturating_sub(begun);
         assert!(taken < MAX_TIME, "{taken:?}");
         seen

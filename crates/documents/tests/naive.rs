@@ -103,7 +103,7 @@ proptest! {
             let owned = device.live(after).filter(|l| !l.awaits_free(after));
             prop_assert_eq!(totals.allocated_bytes, owned.map(size).sum::<u64>());
         }
-        let report = highwater_findings::view::report(&analysis);
+        let report = highwater_documents::report(&analysis);
         prop_assert!(serde_json::to_string(&report).is_ok());
     }
 }

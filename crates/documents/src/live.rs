@@ -1,22 +1,26 @@
 //! `highwater-live`: who is there at a moment.
 
+use crate::{Document, Format, Version};
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_snapshot::EntryId;
 
-use super::{FrameView, WarningView, frames_from_site, warnings};
+use crate::{FrameView, WarningView, frames_from_site, warnings};
 
 /// The live blocks at a moment.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct LiveView<'a> {
-    /// `highwater-live`.
-    pub format: &'static str,
-    /// 1.
-    pub version: u32,
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
     /// Every active block, by device, then by address.
     pub blocks: Vec<BlockView<'a>>,
     /// What was odd.
     pub warnings: Vec<WarningView>,
+}
+
+impl Document for LiveView<'_> {
+    const FORMAT: &'static str = "highwater-live";
+    const VERSION: u32 = 1;
 }
 
 /// One active block.
@@ -61,7 +65,7 @@ pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> 
         blocks.extend(device.live_rows(after).map(|(row, _)| block_view(analysis, device, row, after)));
         blocks[start..].sort_by_key(|block: &BlockView<'_>| block.address);
     }
-    LiveView { format: "highwater-live", version: 1, blocks, warnings: warnings(analysis) }
+    LiveView { format: Format::default(), version: Version::default(), blocks, warnings: warnings(analysis) }
 }
 
 fn block_view<'a>(

@@ -1,33 +1,4 @@
-//! Plain structures for a screen, a table or JSON: the wire formats of what is analysed.
-//!
-//! Each format carries its name and an integer version. Names may be added; what is there stays.
-
-pub mod answer;
-pub mod columns;
-mod explain;
-mod live;
-mod report;
-mod simulate;
-
-pub use explain::{
-    DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
-    StepView,
-};
-pub use live::{BlockView, LiveView, live};
-pub use report::{
-    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
-    IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView,
-    TorchView, WarningView, report, report_but, warnings,
-};
-
-pub use simulate::{
-    AlarmView, BarView, BoundView, CardView, DifferenceView, EmptyCacheView, FailureView, FidelityView, FitView,
-    LargestView, PinningSiteView, PinningView, PredictedView, RulesView, RunView, SimulateView, SiteView, TimelineView,
-    VerdictView,
-};
-
-use report::call_site_view;
-use simulate::{frames_of_entry, place_of_entry};
+//! Call sites and frames in documents.
 
 use highwater_snapshot::{FrameId, Snapshot, StackId};
 

@@ -1,35 +1,34 @@
 //! `highwater-simulate`: what would have been.
 
+use crate::verify::FidelityView;
+use crate::{Document, Format, Version};
 use highwater_allocator::{Memory, TorchVersion};
-use highwater_analysis::Analysis;
 use highwater_analysis::callsite::SiteTotal;
-use highwater_snapshot::{EntryId, StackId};
+use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_snapshot::{EntryId, Snapshot, StackId};
 use highwater_whatif::empty_cache::EmptyCache;
 use highwater_whatif::fit::CardFit;
 use highwater_whatif::largest::Largest;
 use highwater_whatif::packing::Packing;
 use highwater_whatif::pinned::Pinned;
-use highwater_whatif::replay::{Difference, Fidelity};
 use highwater_whatif::sites::SiteSaving;
 use highwater_whatif::verdict::{Alarm, Verdict};
 use highwater_whatif::waterfall::Bar;
 use highwater_whatif::{Case, Fit, Outcome, Study};
 
-use super::{FrameView, PlaceView, frames_from_site};
+use crate::{FrameView, PlaceView, frames_from_site};
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct SimulateView<'a> {
-    /// `highwater-simulate`.
-    pub format: &'static str,
-    /// 1.
-    pub version: u32,
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
     /// CUDA ordinal.
     pub device: u32,
     /// Whose rules.
     pub torch: RulesView,
     /// How well the rules explain the recording.
-    pub fidelity: FidelityView,
+    pub fidelity: FidelityView<'a>,
     /// Why the program may not be what ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub premise: Option<String>,
@@ -57,6 +56,11 @@ pub struct SimulateView<'a> {
     pub timelines: Vec<TimelineView>,
 }
 
+impl Document for SimulateView<'_> {
+    const FORMAT: &'static str = "highwater-simulate";
+    const VERSION: u32 = 1;
+}
+
 /// Reserved bytes over the recording: a step function.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct TimelineView {
@@ -82,43 +86,6 @@ pub struct RulesView {
     pub replayed: String,
     /// How it was chosen: `flag`, `file` (by its keys) or `replay`.
     pub chosen_by: &'static str,
-}
-
-/// How well the rules explain a recording.
-#[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct FidelityView {
-    /// Entries compared.
-    pub entries: u64,
-    /// Of these, how many came out the same before the first that did not.
-    pub equal: u64,
-    /// The first that did not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_difference: Option<DifferenceView>,
-}
-
-/// Where a replay parts from its recording.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct DifferenceView {
-    /// The entry.
-    pub entry: u32,
-    /// What the allocator would have done there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<PredictedView>,
-    /// Why, as far as can be said.
-    pub note: String,
-}
-
-/// An entry that the allocator would have made.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-pub struct PredictedView {
-    /// The action.
-    pub action: &'static str,
-    /// The address.
-    pub address: u64,
-    /// The size.
-    pub size_bytes: u64,
-    /// The stream's handle.
-    pub stream: u64,
 }
 
 /// One run.
@@ -339,42 +306,25 @@ pub struct LargestView {
     pub allocatable_bytes: Option<u64>,
 }
 
-impl SimulateView<'_> {
-    /// A document without runs.
-    pub fn new(study: &Study, replayed: TorchVersion, chosen_by: &'static str) -> Self {
+impl<'a> SimulateView<'a> {
+    /// A document without runs, of a device of the snapshot.
+    pub fn new(
+        snapshot: &'a Snapshot,
+        device: &DeviceAnalysis<'a>,
+        study: &Study,
+        replayed: TorchVersion,
+        chosen_by: &'static str,
+    ) -> Self {
         Self {
-            format: "highwater-simulate",
-            version: 1,
+            format: Format::default(),
+            version: Version::default(),
             device: study.device,
             torch: RulesView { version: study.torch.to_string(), replayed: replayed.to_string(), chosen_by },
-            fidelity: FidelityView::new(&study.fidelity),
+            fidelity: FidelityView::new(snapshot, device, &study.fidelity),
             premise: study.premise.clone(),
             bound: BoundView::new(study, None),
             ..Self::default()
         }
-    }
-}
-
-impl FidelityView {
-    /// As counted.
-    pub fn new(fidelity: &Fidelity) -> Self {
-        Self {
-            entries: fidelity.entries,
-            equal: fidelity.equal,
-            first_difference: fidelity.first_difference.as_ref().map(DifferenceView::new),
-        }
-    }
-}
-
-impl DifferenceView {
-    fn new(difference: &Difference) -> Self {
-        let predicted = difference.predicted.map(|entry| PredictedView {
-            action: entry.action.name(),
-            address: entry.address,
-            size_bytes: entry.bytes,
-            stream: entry.stream,
-        });
-        Self { entry: difference.entry.get(), predicted, note: difference.note.clone() }
     }
 }
 

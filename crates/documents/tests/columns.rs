@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use highwater_analysis::blocks::Knowledge;
 use highwater_analysis::{Analysis, DeviceAnalysis, analyse};
-use highwater_findings::view::columns::{Columns, DeviceManifest, Encoding, Options, Section, WhatIf, columns};
-use highwater_findings::view::live;
+use highwater_documents::columns::{Columns, DeviceManifest, Encoding, Options, Section, WhatIf, columns};
+use highwater_documents::live;
 use highwater_snapshot::{Action, EntryId, Snapshot};
 use proptest::prelude::*;
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use highwater_analysis::category::Category;
 use highwater_analysis::{Analysis, DeviceAnalysis, analyse};
-use highwater_findings::view;
 use highwater_snapshot::{EntryId, Snapshot};
 
 /// The lists of a mark, the ones that count more later: a parameter that is saved for backward is a parameter.
@@ -173,7 +172,7 @@ fn steps_are_counted() {
 #[test]
 fn leaks_are_found_where_two_steps_show_them_and_nowhere_else() {
     assert_everywhere(|truth, analysis| {
-        let report = view::report(analysis);
+        let report = highwater_documents::report(analysis);
         let has = |id| report.devices.iter().any(|device| device.findings.iter().any(|finding| finding.id == id));
         let found = has("growth");
         match (truth.fact("leak"), found) {
@@ -198,7 +197,7 @@ fn nothing_is_called_wrapped_that_did_not_wrap() {
 fn every_place_is_one_that_can_be_opened() {
     assert_everywhere(|_, analysis| {
         let report = serde_json::to_string(
-            &view::report(analysis).devices.iter().map(|device| &device.findings).collect::<Vec<_>>(),
+            &highwater_documents::report(analysis).devices.iter().map(|device| &device.findings).collect::<Vec<_>>(),
         );
         let text = report.unwrap();
         let machinery = ["??", "PyEval", "CUDACachingAllocator"];

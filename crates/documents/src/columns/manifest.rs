@@ -1,5 +1,6 @@
 //! The manifest: what there is to draw, all that is no column.
 
+use crate::{Document, Format, Version};
 use std::collections::BTreeMap;
 
 use highwater_analysis::device::DeviceAnalysis;
@@ -10,7 +11,7 @@ use highwater_whatif::verdict::capacity_at_failure;
 
 use super::lifetimes::measure;
 use super::section::SectionInfo;
-use crate::view::{RecordedView, TorchView, WarningView};
+use crate::{RecordedView, TorchView, WarningView};
 
 /// Sections by their names.
 pub type Sections = BTreeMap<String, SectionInfo>;
@@ -18,10 +19,8 @@ pub type Sections = BTreeMap<String, SectionInfo>;
 /// `highwater-view`.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Manifest {
-    /// `highwater-view`.
-    pub format: &'static str,
-    /// 1.
-    pub version: u32,
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
     /// The file's name.
     pub name: String,
     /// Which PyTorch wrote it, as far as the file tells.
@@ -47,6 +46,11 @@ pub struct Manifest {
     pub opens_on: Option<u32>,
     /// One for each device; they are never summed.
     pub devices: Vec<DeviceManifest>,
+}
+
+impl Document for Manifest {
+    const FORMAT: &'static str = "highwater-view";
+    const VERSION: u32 = 1;
 }
 
 impl Manifest {

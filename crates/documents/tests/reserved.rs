@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use highwater_allocator::Memory;
 use highwater_analysis::analyse;
-use highwater_findings::view::answer::{Question, answer};
+use highwater_documents::answer::{Question, answer};
 use highwater_snapshot::Snapshot;
 use highwater_whatif::{Progress, Replayed, busiest};
 

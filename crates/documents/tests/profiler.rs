@@ -5,7 +5,7 @@ use std::io::Read as _;
 use highwater_analysis::analyse;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
-use highwater_findings::view::columns::{Options, columns};
+use highwater_documents::columns::{Options, columns};
 use highwater_snapshot::{EntryId, Snapshot};
 use highwater_whatif::unanswerable;
 

@@ -11,19 +11,19 @@ use highwater_units::size;
 use highwater_whatif::Gaps;
 use highwater_whatif::whole_step::WholeStep;
 
-use super::{
-    CallSiteView, CategoriesView, FrameView, PinningView, PlaceView, VerdictView, WarningView, call_site_view,
-    frames_of_entry, place_of_entry,
+use crate::report::call_site_view;
+use crate::simulate::{frames_of_entry, place_of_entry};
+use crate::{
+    CallSiteView, CategoriesView, Document, Format, FrameView, PinningView, PlaceView, VerdictView, Version,
+    WarningView,
 };
-use crate::explain::Failure;
+use highwater_findings::explain::Failure;
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ExplainView<'a> {
-    /// `highwater-explain`.
-    pub format: &'static str,
-    /// 1.
-    pub version: u32,
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
     /// The messages of a log, those that say the same together.
     pub messages: Vec<MessageView>,
     /// How many there are in all.
@@ -48,6 +48,11 @@ pub struct ExplainView<'a> {
     pub disagreements: Vec<String>,
     /// What was odd in a snapshot.
     pub warnings: Vec<WarningView>,
+}
+
+impl Document for ExplainView<'_> {
+    const FORMAT: &'static str = "highwater-explain";
+    const VERSION: u32 = 1;
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -299,8 +304,8 @@ impl ExplainView<'_> {
         let messages: Vec<MessageView> =
             found.groups.iter().map(|group| MessageView::new(group, diagnosis(&situation(group)).cause)).collect();
         let mut view = Self {
-            format: "highwater-explain",
-            version: 1,
+            format: Format::default(),
+            version: Version::default(),
             message: messages.first().cloned(),
             messages,
             message_count: found.count,
@@ -332,7 +337,7 @@ impl<'a> ExplainView<'a> {
             view.shares = first.shares.clone();
             view.steps = first.steps.clone();
         }
-        view.warnings = super::warnings(analysis);
+        view.warnings = crate::warnings(analysis);
         view
     }
 

@@ -8,8 +8,7 @@ use highwater_analysis::iteration::IterationSource;
 use highwater_analysis::phase::Phase;
 use highwater_analysis::place::place;
 use highwater_analysis::{Analysis, analyse};
-use highwater_findings::view;
-use highwater_findings::view::{CallSiteView, ReportView};
+use highwater_documents::{CallSiteView, ReportView};
 use highwater_snapshot::{Action, Annotation, EntryId, EntryTable, Snapshot, Stage};
 use serde_json::Value;
 
@@ -256,7 +255,7 @@ fn line(site: &CallSiteView<'_>) -> u64 {
 }
 
 fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
-    view::report(analysis)
+    highwater_documents::report(analysis)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `highwater-report`.
 
+use crate::{Document, Format, Version};
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::SiteTotal;
 use highwater_analysis::category::Category;
@@ -13,17 +14,15 @@ use highwater_analysis::timeline::{Peak, Timeline, Totals};
 use highwater_analysis::torch_version::torch_version;
 use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, Warning, Warnings};
 
-use super::{FrameView, PlaceView, frames_from_site};
-use crate::rules::{Finding, explain, findings_beside};
-use crate::verdict::verdict;
+use crate::{FrameView, PlaceView, frames_from_site};
+use highwater_findings::verdict::verdict;
+use highwater_findings::{Finding, explain, findings_beside};
 
 /// The whole report.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct ReportView<'a> {
-    /// `highwater-report`.
-    pub format: &'static str,
-    /// 1.
-    pub version: u32,
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
     /// What was read.
     pub source: SourceView,
     /// The answer in one sentence.
@@ -42,6 +41,11 @@ pub struct ReportView<'a> {
     /// How long it took, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timings: Option<TimingsView>,
+}
+
+impl Document for ReportView<'_> {
+    const FORMAT: &'static str = "highwater-report";
+    const VERSION: u32 = 1;
 }
 
 /// What was read.
@@ -574,8 +578,8 @@ pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
 pub fn report_but<'a>(analysis: &Analysis<'a>, is_left_out: impl Fn(&str) -> bool) -> ReportView<'a> {
     let snapshot = analysis.snapshot;
     ReportView {
-        format: "highwater-report",
-        version: 1,
+        format: Format::default(),
+        version: Version::default(),
         source: SourceView {
             bytes: snapshot.bytes,
             encoding: snapshot.encoding.to_string(),

@@ -7,7 +7,7 @@ use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_whatif::whole_step::whole_step;
 use highwater_whatif::{Conf, Outcome, Progress, Replayed, Study};
 
-use super::{
+use crate::{
     AlarmView, BarView, BoundView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, TimelineView,
     VerdictView,
 };
@@ -38,7 +38,7 @@ pub fn answer<'a>(
     progress: &impl Progress,
 ) -> SimulateView<'a> {
     let study = &replayed.study;
-    let mut view = SimulateView::new(study, replayed.rules, replayed.chosen_by.name());
+    let mut view = SimulateView::new(analysis.snapshot, device, study, replayed.rules, replayed.chosen_by.name());
     view.bound = BoundView::new(study, study.packing().as_ref());
     let own: Conf = (study.recorded_conf.clone(), study.recorded.clone());
     let confs = if question.confs.is_empty() { std::slice::from_ref(&own) } else { &question.confs };
