@@ -46,7 +46,6 @@ pub mod scope;
 pub mod stats;
 pub mod timeline;
 pub mod torch_version;
-pub mod units;
 pub mod verdict;
 pub mod view;
 pub mod whatif;
@@ -55,6 +54,7 @@ pub mod whole_step;
 use highwater_snapshot::{Snapshot, Warnings};
 
 pub use device::DeviceAnalysis;
+pub use highwater_units as units;
 
 /// The analysis of a whole snapshot.
 #[derive(Clone, Debug)]

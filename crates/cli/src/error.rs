@@ -77,6 +77,16 @@ impl Problem {
     }
 }
 
+impl From<highwater_cards::NeitherCardNorSize> for Problem {
+    fn from(error: highwater_cards::NeitherCardNorSize) -> Self {
+        let problem = Self::new(error.to_string()).hint(error.hint());
+        match error.cause {
+            Some(cause) => problem.because(cause),
+            None => problem,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)

@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use highwater_analysis::Analysis;
-use highwater_analysis::units::count;
 use highwater_analysis::view::answer::{Progress, Question, Replayed, busiest, unanswerable};
 use highwater_analysis::view::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_analysis::view::report;
 use highwater_analysis::whatif::parallel;
+use highwater_units::count;
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;

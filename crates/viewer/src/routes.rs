@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use highwater_units::parse_size;
 
 use crate::assets;
 use crate::calculator::{content_security_policy, write_calculator};
@@ -196,9 +197,10 @@ fn question(query: Option<&str>) -> Result<WhatIf, Problem> {
             }
             "conf" => question.confs.push(value),
             "capacity" => {
-                let bytes = value.parse().map_err(|_| {
-                    Problem::malformed(format!("`capacity={value}` is no number of bytes"))
-                        .hint("give whole bytes, such as `capacity=17179869184`")
+                let bytes = parse_size(&value).map_err(|why| {
+                    Problem::malformed(format!("`{value}` is no size of memory"))
+                        .because(&why)
+                        .hint("give one such as `capacity=16GiB`")
                 })?;
                 question.capacities.push(bytes);
             }

@@ -76,7 +76,7 @@ impl Feed {
 pub(crate) fn too_large() -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("a file that is dropped on the page may have {}", highwater_analysis::units::size(MAX_BYTES)),
+        format!("a file that is dropped on the page may have {}", highwater_units::size(MAX_BYTES)),
     )
     .hint("name it on the command line: `highwater view FILE`")
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
+use crate::units::percent;
 use anyhow::Context as _;
-use highwater_analysis::units::percent;
 use highwater_analysis::verdict::verdict;
 use highwater_analysis::view;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};

@@ -1,9 +1,9 @@
 //! What the report says, in the order in which a person in trouble asks.
 
+use crate::units::{duration_us, percent};
 use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
-use highwater_analysis::units::{duration_us, percent};
 use highwater_analysis::verdict::capitalised;
 use highwater_analysis::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_snapshot::Setting;

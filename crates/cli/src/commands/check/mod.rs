@@ -16,7 +16,7 @@ use crate::error::Problem;
 use crate::input::{self, InputArgs, SizeArgs};
 use crate::output::to_stdout;
 use crate::printable::Lines;
-use crate::units::parse_size;
+use crate::units::{parse_bytes, parse_size};
 
 /// For people, for programs, or for a workflow of GitHub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -72,7 +72,7 @@ struct Limits {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_peak_reserved: Option<u64>,
     /// How much more may be allocated at the end of an iteration than at the end of the one before, in the mean
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_growth_per_iteration: Option<u64>,
     /// Of the reserved memory, the share that may be in no active block at the peak, such as `10%`
     #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use crate::units::percent;
 use highwater_analysis::Analysis;
 use highwater_analysis::budget::{Amount, Largest, Measured};
 use highwater_analysis::place::place;
-use highwater_analysis::units::percent;
 
 use super::Row;
 use crate::output::write_json;

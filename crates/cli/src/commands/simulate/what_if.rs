@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::view::SimulateView;
 use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
-use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES, Card};
+use highwater_analysis::whatif::cards::CONTEXT_BYTES;
 use highwater_analysis::whatif::{Memory, Study};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_cards::CardOrSize;
 
 use super::Args;
 use super::what_if_text;
@@ -16,7 +17,6 @@ use crate::args::Format;
 use crate::error::Problem;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::progress::SimulationBar;
-use crate::units::parse_size;
 
 /// Reads, replays, runs, answers.
 ///
@@ -101,13 +101,6 @@ fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
 /// # Errors
 /// If it is neither.
 pub(crate) fn card(text: &str) -> Result<Memory, Problem> {
-    let total_bytes = match Card::named(text) {
-        Some(card) => card.total_bytes(),
-        None => parse_size(text).map_err(|_| {
-            let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
-            Problem::new(format!("`--card {text}` is neither a size nor a card that is known"))
-                .hint(format!("give its memory, such as `24GiB`, or one of {}", names.join(", ")))
-        })?,
-    };
+    let total_bytes = CardOrSize::parse(text)?.memory_bytes();
     Ok(Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES })
 }

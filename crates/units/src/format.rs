@@ -6,7 +6,7 @@ const BINARY: [(&str, u32); 6] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB",
 /// Bytes in binary units with two decimals, rounded half up.
 ///
 /// ```
-/// use highwater_analysis::units::size;
+/// use highwater_units::size;
 /// assert_eq!(size(512), "512 B");
 /// assert_eq!(size(1_610_612_736), "1.50 GiB");
 /// ```
@@ -27,7 +27,7 @@ pub fn size(bytes: u64) -> String {
 /// A count with a comma every three digits.
 ///
 /// ```
-/// assert_eq!(highwater_analysis::units::count(1_234_567_u64), "1,234,567");
+/// assert_eq!(highwater_units::count(1_234_567_u64), "1,234,567");
 /// ```
 pub fn count(count: impl Into<Count>) -> String {
     let digits = count.into().0.to_string();
