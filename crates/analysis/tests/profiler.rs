@@ -5,7 +5,7 @@ use std::io::Read as _;
 use highwater_analysis::analyse;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
-use highwater_analysis::view::answer::unanswerable;
+use highwater_analysis::view::answer::check_replayable;
 use highwater_analysis::view::columns::{Options, columns};
 use highwater_snapshot::{EntryId, Snapshot};
 
@@ -71,7 +71,7 @@ fn nothing_is_said_of_segments_and_nothing_is_warned_of() {
         assert!(device.blocks().reason().is_none(), "{name}");
         assert!(!device.recorded.from_start && !device.recorded.truncated, "{name}: {:?}", device.recorded);
         assert!(device.recorded.reason.is_some(), "{name}");
-        assert!(unanswerable(&snapshot).is_some(), "{name}");
+        assert!(check_replayable(&snapshot, name).is_err(), "{name}");
         let drawn = columns(&analysis, name, &Options::default());
         let manifest = &drawn.manifest.devices[0];
         assert_eq!(manifest.reserved_peak.bytes, 0, "{name}");

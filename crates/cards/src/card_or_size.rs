@@ -1,5 +1,6 @@
 //! A card as somebody asks for it: by its name, or by its memory.
 
+use highwater_problem::Explained;
 use highwater_units::{SizeError, parse_size};
 use thiserror::Error;
 
@@ -25,10 +26,9 @@ pub struct NeitherCardNorSize {
     pub cause: Option<SizeError>,
 }
 
-impl NeitherCardNorSize {
-    /// What to do.
-    pub fn hint(&self) -> String {
-        format!("give its memory, such as `24GiB`, or one of {}", names())
+impl Explained for NeitherCardNorSize {
+    fn hint(&self) -> Option<String> {
+        Some(format!("give its memory, such as `24GiB`, or one of {}", names()))
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(CardOrSize::parse("24G"), Ok(CardOrSize::Bytes(24 << 30)));
         let refused = CardOrSize::parse("80").unwrap_err();
         assert!(refused.cause.as_ref().unwrap().to_string().contains("did you mean `80GiB`?"), "{refused:?}");
-        assert!(refused.hint().contains("a100, h100"), "{}", refused.hint());
+        assert!(refused.hint().unwrap().contains("a100, h100"), "{refused:?}");
         assert_eq!(CardOrSize::parse("rtx9090").unwrap_err().cause, None);
     }
 }

@@ -46,7 +46,7 @@ pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result
 /// # Errors
 /// If there is no such device.
 pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, Problem> {
-    crate::input::check_device("the snapshot", device, analysis.snapshot)?;
+    analysis.snapshot.check_device("the snapshot", device)?;
     Ok(analysis.devices.iter().map(|own| own.device).filter(|own| device.is_none_or(|one| one == *own)).collect())
 }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use highwater_analysis::Analysis;
-use highwater_analysis::view::answer::{Progress, Question, Replayed, busiest, unanswerable};
+use highwater_analysis::view::answer::{Progress, Question, Replayed, replayable};
 use highwater_analysis::view::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_analysis::view::report;
 use highwater_analysis::whatif::parallel;
@@ -206,12 +206,10 @@ fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progre
     if wanted == Some(false) {
         return Err("the page was made with `--no-what-if`".to_owned());
     }
-    let Some(device) = busiest(analysis, None) else {
-        return Err("the snapshot has no trace, so there is nothing to run again".to_owned());
-    };
-    if let Some(why) = unanswerable(analysis.snapshot) {
-        return Err(format!("the snapshot {}: {}", why.what, why.because));
-    }
+    let device = replayable(analysis, "the snapshot", None).map_err(|problem| {
+        let parts = std::iter::once(problem.what()).chain(problem.causes().iter().map(String::as_str));
+        parts.collect::<Vec<_>>().join(": ")
+    })?;
     if wanted.is_none() && device.entries.len() > QUICK_ENTRIES {
         return Err(format!(
             "the trace has {} entries, so the simulator would have taken long: `highwater export --to html --what-if` \

@@ -145,10 +145,8 @@ fn against_baseline(
     let old = input::read_snapshot(baseline, size)?;
     let old = highwater_analysis::analyse(&old);
     for device in devices {
-        let before = old.device(device.device).ok_or_else(|| {
-            Problem::new(format!("{} has nothing of device {}", input::name(baseline), device.device))
-                .hint("compare recordings of the same devices, or choose one with `--device`")
-        })?;
+        old.snapshot.check_device(&input::name(baseline), Some(device.device))?;
+        let Some(before) = old.device(device.device) else { continue };
         for measure in COMPARED {
             // What the baseline cannot tell is no budget.
             let Ok(was) = measure_of(&old, before, measure) else { continue };

@@ -5,6 +5,7 @@
 
 use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::{Backend, Settings};
+use highwater_problem::Explained as _;
 use serde::Serialize;
 
 use super::{Finding, Severity};

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use highwater_allocator::TraceEntry;
-use highwater_allocator::settings::Backend;
-use highwater_analysis::replay::{Choice, Difference, Fidelity, Replay, choose, recorded_settings};
+use highwater_analysis::replay::{Choice, Difference, Fidelity, Replay, choose};
 use highwater_analysis::torch_version::torch_version;
-use highwater_analysis::view::answer::unanswerable;
+use highwater_analysis::view::answer::check_replayable;
 use highwater_analysis::view::{self, WarningView};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
 use highwater_snapshot::{EntryId, Snapshot};
@@ -17,7 +16,6 @@ use serde::Serialize;
 use super::{Args, FORMAT, VERSION};
 use crate::args::Format;
 use crate::commands::CHECK_FAILED;
-use crate::error::Problem;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::printable::printable;
 use crate::table::{Align, Table, broken, terminal_width};
@@ -33,7 +31,7 @@ const TEXT_WIDTH: usize = 100;
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input().context("`--verify` needs a snapshot")?;
     let (snapshot, classes) = input.read_with(StackClasses::new)?;
-    check_backend(&input.name(), &snapshot)?;
+    check_replayable(&snapshot, &input.name())?;
     let analysis = analyse_with(&snapshot, classes);
     let wanted = input.devices(&snapshot);
     let devices: Vec<_> = analysis.devices.iter().filter(|device| wanted.contains(&device.device)).collect();
@@ -51,24 +49,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let is_equal = document.fidelity.first_difference.is_none();
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
-}
-
-/// Refuses what PyTorch's own allocator did not serve.
-///
-/// # Errors
-/// Says what can be known of it.
-pub(super) fn check_backend(name: &str, snapshot: &Snapshot) -> Result<(), Problem> {
-    if let Some(why) = unanswerable(snapshot).filter(|_| snapshot.profile.is_some()) {
-        let problem = Problem::new(format!("{name} {}: there is nothing to run again", why.what));
-        return Err(problem.because(why.because).hint(why.hint));
-    }
-    let settings = recorded_settings(snapshot, highwater_allocator::TorchVersion::NEWEST);
-    if settings.backend == Backend::CudaMallocAsync {
-        return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
-            .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
-            .hint("`highwater report` shows what was requested; record with `backend:native` to replay"));
-    }
-    Ok(())
 }
 
 /// The whole answer: `highwater-simulate` with `fidelity`.

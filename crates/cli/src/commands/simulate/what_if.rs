@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::view::SimulateView;
-use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
+use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, replayable};
 use highwater_analysis::whatif::cards::CONTEXT_BYTES;
 use highwater_analysis::whatif::{Memory, Study};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_cards::CardOrSize;
+use highwater_problem::Explained as _;
 
 use super::Args;
 use super::what_if_text;
@@ -65,11 +66,7 @@ impl Asked<'_> {
         name: &str,
         progress: &impl Progress,
     ) -> Result<(Replayed, SimulateView<'a>), Problem> {
-        let device = busiest(analysis, self.device).ok_or_else(|| {
-            Problem::new("the snapshot has no trace, so there is nothing to run again")
-                .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
-        })?;
-        super::verify::check_backend(name, analysis.snapshot)?;
+        let device = replayable(analysis, name, self.device)?;
         let cards = self.cards.iter().map(|text| Ok((card(text)?, Some(text.clone()))));
         let cards = cards.collect::<Result<Vec<_>, Problem>>()?;
         let replayed = Replayed::new(analysis, device, self.torch);
@@ -82,17 +79,11 @@ impl Asked<'_> {
 }
 
 fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
-    answer::conf(study, conf).map_err(|error| {
-        let problem = match &error {
-            RefusedConf::ByTorch(cause) => {
-                Problem::new(format!("`--conf {conf}` is refused by torch {}", study.torch)).because(cause)
-            }
-            RefusedConf::Asynchronous => Problem::new(error.to_string()),
-        };
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
+    answer::conf(study, conf).map_err(|error| match &error {
+        RefusedConf::ByTorch(cause) => Problem::new(format!("`--conf {conf}` is refused by torch {}", study.torch))
+            .because(cause)
+            .hinted(error.hint()),
+        RefusedConf::Asynchronous => Problem::from(error),
     })
 }
 
