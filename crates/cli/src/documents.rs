@@ -19,7 +19,7 @@ use crate::error::Problem;
 use crate::moment::Moment;
 use crate::printable::Lines;
 use crate::report;
-use crate::units::parse_size;
+use crate::units::{parse_bytes, parse_size};
 
 /// Rows of each table of the report, as where the command line is not told.
 const ROWS: usize = 15;
@@ -47,7 +47,7 @@ pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result
 /// # Errors
 /// If there is no such device.
 pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, Problem> {
-    crate::input::check_device("the snapshot", device, analysis.snapshot)?;
+    analysis.snapshot.check_device("the snapshot", device)?;
     Ok(analysis.devices.iter().map(|own| own.device).filter(|own| device.is_none_or(|one| one == *own)).collect())
 }
 
@@ -107,7 +107,8 @@ fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
     })?;
     let parsed = match measure {
         Measure::Fragmentation => budgets::parse_share(amount).map(Amount::Share),
-        _ => parse_size(amount).map(Amount::Bytes),
+        Measure::GrowthPerIteration => parse_bytes(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
+        _ => parse_size(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
     };
     Ok((measure, parsed.map_err(|why| Problem::new(format!("`{amount}` is no amount for `{rule}`")).because(why))?))
 }

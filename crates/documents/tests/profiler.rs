@@ -7,7 +7,7 @@ use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
 use highwater_documents::columns::{Options, columns};
 use highwater_snapshot::{EntryId, Snapshot};
-use highwater_whatif::unanswerable;
+use highwater_whatif::check_replayable;
 
 fn path(name: &str) -> String {
     format!("{}/../../testdata/profiler/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -71,7 +71,7 @@ fn nothing_is_said_of_segments_and_nothing_is_warned_of() {
         assert!(device.blocks().reason().is_none(), "{name}");
         assert!(!device.recorded.from_start && !device.recorded.truncated, "{name}: {:?}", device.recorded);
         assert!(device.recorded.reason.is_some(), "{name}");
-        assert!(unanswerable(&snapshot).is_some(), "{name}");
+        assert!(check_replayable(&snapshot, name).is_err(), "{name}");
         let drawn = columns(&analysis, name, &Options::default());
         let manifest = &drawn.manifest.devices[0];
         assert_eq!(manifest.reserved_peak.bytes, 0, "{name}");

@@ -256,8 +256,8 @@ fn what_is_malformed_is_said() {
         ("api/files/0/sections/../manifest", 404, "there is no section `../manifest`"),
         ("api/files/0/simulate?device=x", 400, "`device=x` names no device"),
         ("api/files/0/simulate?device=9", 400, "there is no device 9"),
-        ("api/files/0/simulate?capacity=16GiB", 400, "`capacity=16GiB` is no number of bytes"),
-        ("api/files/0/simulate?capacity=-1", 400, "`capacity=-1` is no number of bytes"),
+        ("api/files/0/simulate?capacity=24", 400, "`24` is no size of memory"),
+        ("api/files/0/simulate?capacity=-1", 400, "`-1` is no size of memory"),
         ("api/files/0/simulate?speed=1", 400, "`speed` cannot be asked for here"),
         ("api/files/0/simulate?conf=nonsense:1", 400, "the settings `nonsense:1` cannot be run under"),
         ("api/files/0/simulate?conf=%ff%fe", 400, "the settings `\u{fffd}\u{fffd}` cannot be run under"),
@@ -280,7 +280,7 @@ fn what_is_malformed_is_said() {
 #[test]
 fn what_if_is_answered_as_by_the_command() {
     let served = Served::new(&[recording("oom_gpt2_8gib")]);
-    let conf = "api/files/0/simulate?device=0&conf=expandable_segments%3ATrue&conf=&capacity=8589934592";
+    let conf = "api/files/0/simulate?device=0&conf=expandable_segments%3ATrue&conf=&capacity=8G";
     let answer = served.get(conf);
     let document = answer.json();
     assert_eq!((answer.status, &document["format"]), (200, &"highwater-simulate".into()));

@@ -166,10 +166,8 @@ pub fn fit(analyses: &[Analysis<'_>], devices: &[u32], rows: Option<&[u64]>) -> 
         return Err(NoFit::Ratio);
     }
     if let [first, second] = &made[..]
-        && let Some(ratio) = Ratio::new(
-            batches[1].times.saturating_mul(batches[0].per),
-            batches[1].per.saturating_mul(batches[0].times),
-        )
+        && let Some(ratio) =
+            Ratio::new(batches[1].times.saturating_mul(batches[0].per), batches[1].per.saturating_mul(batches[0].times))
         && has_squares(first, second, ratio)
     {
         return Err(NoFit::Squares);

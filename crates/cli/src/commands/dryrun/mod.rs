@@ -14,7 +14,7 @@ use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_documents::{self, ReportView, SimulateView};
 use highwater_nullgpu::Machine;
-use highwater_nullgpu::card::{CARDS, Card};
+use highwater_nullgpu::card::Card;
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_script(&args.script)?;
     check_output(args)?;
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
-    let interpreter = Interpreter::new(&asked).map_err(|error| refused(&error))?;
+    let interpreter = Interpreter::new(&asked).map_err(Problem::from)?;
     let end = signals::end_on_signals();
     let folder = folder::Folder::new()?;
     let machine = Machine { memory_bytes: args.memory, devices: args.gpus(), ..Machine::new(card) };
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         end: &end,
     };
     let cache = own_directory::cache(&interpreter);
-    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(|error| refused(&error))?;
+    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
     let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
@@ -131,9 +131,8 @@ impl Answer<'_> {
 
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
         Problem::new(format!("`--gpu {name}` is no card that is known"))
-            .hint(format!("known: {}; `--memory` gives one another size", names.join(", ")))
+            .hint(format!("known: {}; `--memory` gives one another size", highwater_cards::names()))
     })
 }
 
@@ -154,15 +153,6 @@ fn check_output(args: &Args) -> Result<(), Problem> {
     match &args.output {
         Some(path) if !args.force && path.exists() => Err(exists(path)),
         _ => Ok(()),
-    }
-}
-
-/// An error of the null GPU, in this program's form.
-fn refused(error: &highwater_nullgpu::Error) -> Problem {
-    let problem = Problem::new(error.to_string());
-    match error.kind.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
     }
 }
 

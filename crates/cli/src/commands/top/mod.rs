@@ -18,7 +18,6 @@ use highwater_monitor::Sample;
 
 use self::outputs::Outputs;
 use self::source::Source;
-use crate::error::Problem;
 use crate::output::{note, text_to_stdout, to_stdout, write_json};
 use crate::printable::Printable;
 use crate::table::terminal_width;
@@ -190,15 +189,6 @@ pub(crate) fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
 /// The driver in a line.
 pub(crate) fn driver_line(sample: &Sample) -> Printable {
     table::driver(sample)
-}
-
-/// That there is no GPU to look at.
-pub(crate) fn absent(absence: &highwater_monitor::Absence) -> Problem {
-    let problem = Problem::new(absence.to_string()).hint(absence.hint());
-    match absence.cause() {
-        Some(cause) => problem.because(cause),
-        None => problem,
-    }
 }
 
 #[cfg(test)]
