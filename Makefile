@@ -173,7 +173,7 @@ bench: build
 FUZZ ?= snapshot
 FUZZ_SECONDS ?= 600
 fuzz:
-	$(PYTHON) fuzz/seeds.py
+	$(PYTHON) fuzz/seeds.py $(FUZZ)
 	$(CARGO) fuzz run $(FUZZ) --sanitizer none fuzz/found/$(FUZZ) fuzz/corpus/$(FUZZ) -- \
 		-max_len=200000 -rss_limit_mb=4096 -timeout=20 -max_total_time=$(FUZZ_SECONDS)
 
@@ -188,10 +188,10 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory mutations load sanitizers miri
-	$(MAKE) --no-print-directory fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri fuzz-all FUZZ_SECONDS=3600
 
-# Inputs changed by rules, through every command of the release binary, for a quarter of an hour at most.
+# Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
+# some minutes for the fixed lists. Fails if the time is over before all were tried.
 MUTATIONS ?= --count 6000 --seed $(shell date +%j)
 mutations: build
 	$(PYTHON) fuzz/mutations --binary target/release/highwater $(MUTATIONS)
@@ -206,8 +206,8 @@ load: $(VENV)/ready
 # a test loads finds it in the test's program (`-rdynamic`). The tests that preload a library into other programs
 # are left out: these would have to be built with the sanitizer too. The made-up driver, which is unloaded again, leaves its script behind:
 # the monitor is not searched for leaks.
-HOST := $(shell rustc --print host-tuple 2>/dev/null)
-ASAN := RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
+HOST = $(shell rustc --print host-tuple 2>/dev/null)
+ASAN = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
 sanitizers:
 	$(ASAN) --tests --package highwater-nullgpu-core -- --skip a_process_ends_with_the_one_that_runs_it
 	$(ASAN) --tests --package highwater-fake-nvml --package highwater-estimate-web

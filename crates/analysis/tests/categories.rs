@@ -385,6 +385,57 @@ fn no_history() -> Snapshot {
     made
 }
 
+/// Blocks from before the recording, each in a segment of its own, and a pass that makes a gradient of 16 MiB.
+fn trained(before_mib: &[u64]) -> Snapshot {
+    let mut made = Snapshot::empty();
+    let (module, program) = (module(&mut made), program(&mut made));
+    let mut address = 1 << 40;
+    for &mib in before_mib {
+        segment_of_one_block(&mut made, address, mib << 20);
+        address += 1 << 30;
+    }
+    alloc(&mut made, 0x20_0000, module);
+    let gradient = made.traces[0].get(EntryId::new(0));
+    made.traces[0].push(Entry { address, size_bytes: 16 << 20, stack: StackId::EMPTY, ..gradient });
+    free(&mut made, 0x20_0000, StackId::EMPTY);
+    alloc(&mut made, 0x40_0000, program);
+    segment_of_one_block(&mut made, address, 16 << 20);
+    made
+}
+
+fn segment_of_one_block(made: &mut Snapshot, address: u64, bytes: u64) {
+    let (state, stack) = (BlockState::ActiveAllocated, StackId::EMPTY);
+    let row = u32::try_from(made.blocks.len()).unwrap();
+    made.blocks.push(Block { address, size_bytes: bytes, requested_bytes: bytes, state, stack });
+    made.segments.push(Segment {
+        device: 0,
+        address,
+        total_bytes: bytes,
+        stream: StreamId::DEFAULT,
+        segment_type: SegmentType::Large,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack,
+        blocks: row..row + 1,
+    });
+}
+
+/// Large blocks that no gradient pairs with are a frozen model if there are several; a library's workspaces are not counted.
+#[test]
+fn blocks_of_a_workspaces_size_make_no_other_block_a_frozen_parameter() {
+    let parameters = |before_mib: &[u64]| -> u64 {
+        let snapshot = trained(before_mib);
+        let analysis = analyse(&snapshot);
+        let device = &analysis.devices[0];
+        let rows = device.lifetimes.rows.iter().enumerate();
+        let of = rows.filter(|&(row, _)| device.decided(row).category == Category::Parameter);
+        of.map(|(_, lifetime)| lifetime.requested_bytes >> 20).sum()
+    };
+    assert_eq!(parameters(&[16]), 16);
+    assert_eq!(parameters(&[12, 14, 18, 22, 16]), 82);
+    assert_eq!(parameters(&[12, 32, 32, 32, 16]), 16);
+}
+
 /// Gradients, activations and inputs are right of a recording that begins late, and the sums of parameters and state.
 #[test]
 fn sums_are_right_of_a_recording_that_began_late() {

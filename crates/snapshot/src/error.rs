@@ -113,9 +113,12 @@ pub enum LooksLike {
 }
 
 impl ErrorKind {
-    /// Whether what was read before it may be shown.
+    /// Whether the bytes before it may be shown: it says that the file is cut or damaged, not that it is too much or no snapshot.
     pub(crate) fn leaves_a_part(&self) -> bool {
-        !matches!(self, Self::Io(_) | Self::Overgrown { .. } | Self::OutOfMemory)
+        matches!(
+            self,
+            Self::Cut(_) | Self::Damaged(_) | Self::UnknownOpcode(_) | Self::Malformed { .. } | Self::Json(_)
+        )
     }
 }
 

@@ -292,13 +292,24 @@ function LegendRow({line, all}: {line: LegendLine; all: number}) {
       <td>
         {canSearch ? (
           <button type="button" class="plain site" onClick={search}>
-            {line.label}
+            <Label label={line.label} />
           </button>
         ) : (
-          line.label
+          <Label label={line.label} />
         )}
       </td>
     </tr>
+  );
+}
+
+/** A label that gives way before the file and the line at its end. */
+function Label({label}: {label: string}) {
+  const end = /[^/\\(]+:\d+\)?$/.exec(label)?.index ?? label.length;
+  return (
+    <span class="label">
+      <span>{label.slice(0, end)}</span>
+      <span>{label.slice(end)}</span>
+    </span>
   );
 }
 
