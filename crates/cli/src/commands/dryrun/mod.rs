@@ -13,11 +13,10 @@ use std::process::ExitCode;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_documents::{self, ReportView, SimulateView};
-use highwater_nullgpu::Machine;
 use highwater_nullgpu::card::Card;
 use highwater_nullgpu::interpreter::Interpreter;
-use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
+use highwater_nullgpu::{Machine, own_directory};
 use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
@@ -31,7 +30,7 @@ use crate::output::{exists, to_stdout, write_json};
 use crate::printable::{Lines, printable};
 use crate::progress::SimulationBar;
 use crate::python;
-use crate::whole_file::move_file;
+use highwater_output::whole_file::move_file;
 
 /// Runs the script, and answers.
 ///

@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use highwater_monitor::{GpuSample, ProcessSample, Sample};
-
-use crate::csv::{Piece, Row};
+use highwater_output::csv::{Piece, Row};
 
 /// The columns.
 const COLUMNS: &str = "time_us,gpu,uuid,name,total_bytes,used_bytes,free_bytes,reserved_bytes,gpu_percent,temperature_c,\

@@ -4,7 +4,7 @@ use crate::printable::{Piece, Printable};
 
 /// Where a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// In a paragraph or a heading.
     Paragraph,
     /// In a cell of a table, where a bar ends the cell even within code.
@@ -15,7 +15,7 @@ pub(crate) enum Place {
 ///
 /// Words that would become links, mentions of people or references to issues all by themselves are made code, too: no
 /// backslash keeps GitHub from finding them.
-pub(crate) fn markdown(text: &Printable, place: Place) -> String {
+pub fn markdown(text: &Printable, place: Place) -> String {
     let mut writer = Writer { out: String::with_capacity(text.len() + 8), place, is_after_code: false };
     for piece in text.pieces() {
         match piece {
@@ -27,7 +27,7 @@ pub(crate) fn markdown(text: &Printable, place: Place) -> String {
 }
 
 /// Lines that keep their shape.
-pub(crate) fn picture(lines: &[Printable]) -> String {
+pub fn picture(lines: &[Printable]) -> String {
     let longest = lines.iter().map(|line| longest_run(line)).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let lines: Vec<&str> = lines.iter().map(|line| &**line).collect();

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater_monitor::Sample;
 use highwater_monitor::log::Writer;
+use highwater_output::sink::{exists, note};
+use highwater_problem::Problem;
+use highwater_units as units;
 
 use super::{Args, prometheus};
-use crate::error::Problem;
-use crate::output::{exists, note};
-use crate::units;
 
 /// The log and the last look for Prometheus.
 pub(super) struct Outputs {

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use highwater_documents::top::TopView;
 use highwater_monitor::Sample;
+use highwater_output::printable::Printable;
+use highwater_output::sink::{note, text_to_stdout, to_stdout, write_json};
+use highwater_output::table::terminal_width;
 
 use self::outputs::Outputs;
 use self::source::Source;
-use crate::output::{note, text_to_stdout, to_stdout, write_json};
-use crate::printable::Printable;
-use crate::table::terminal_width;
 
 /// For people, or for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -47,7 +47,7 @@ Examples:
   highwater top --prometheus :9400
   highwater top --pid 4711 --snapshot now.pickle
       asks a program that runs highwater's Python recorder")]
-pub(crate) struct Args {
+pub struct Args {
     /// Look once, and print a table
     #[arg(long, conflicts_with = "samples")]
     once: bool,
@@ -102,7 +102,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// If there is no GPU, no such process, or a file cannot be read or written.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<()> {
     if let (Some(pid), Some(path)) = (args.pid, &args.snapshot) {
         return snapshot::write(pid, path, args.force);
     }
@@ -175,11 +175,11 @@ fn follow(
     Ok(())
 }
 
-/// A sample as a table and as rows of CSV, and as the metrics of Prometheus: for [`crate::fuzzing`].
+/// A sample as a table and as rows of CSV, and as the metrics of Prometheus: for a fuzz target.
 ///
 /// # Errors
 /// None: a vector takes all bytes.
-pub(crate) fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
+pub fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
     let mut out = Vec::new();
     table::write(&mut out, sample, Some(80))?;
     csv::write(&mut out, sample)?;
@@ -187,7 +187,7 @@ pub(crate) fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
 }
 
 /// The driver in a line.
-pub(crate) fn driver_line(sample: &Sample) -> Printable {
+pub fn driver_line(sample: &Sample) -> Printable {
     table::driver(sample)
 }
 

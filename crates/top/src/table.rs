@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 
 use highwater_monitor::{GpuSample, ProcessSample, Sample, TorchSplit};
-
-use crate::printable::Printable;
-use crate::table::{Align, Table};
-use crate::units::size;
+use highwater_output::printable::Printable;
+use highwater_output::table::{Align, Table};
+use highwater_units::size;
 
 /// Where something is not known.
 pub(super) const UNKNOWN: &str = "-";

@@ -8,9 +8,10 @@
 
 use std::io::{self, Write};
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 use crate::markdown::{Place, markdown};
 use crate::printable::Printable;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -20,7 +21,7 @@ const MIN_WIDTH: usize = 16;
 
 /// How the cells of a column stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     /// For text.
     Left,
     /// For numbers.
@@ -36,7 +37,7 @@ struct Row {
 
 /// A table in the making: columns first, then rows of as many cells.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<(Printable, Align)>,
     rows: Vec<Row>,
     indent: usize,
@@ -46,7 +47,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table of these columns; a header is printed unless every title is empty.
-    pub(crate) fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
+    pub fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
         Self {
             has_header: columns.iter().any(|(title, _)| !title.is_empty()),
             columns: columns.map(|(title, align)| (title.into(), align)).into(),
@@ -57,23 +58,23 @@ impl Table {
     }
 
     /// Blanks before each line.
-    pub(crate) fn indented(self, indent: usize) -> Self {
+    pub fn indented(self, indent: usize) -> Self {
         Self { indent, ..self }
     }
 
     /// Breaks the last column's cells at blanks, rather than to cut them: for sentences, and where every part counts.
-    pub(crate) fn wrapped(self) -> Self {
+    pub fn wrapped(self) -> Self {
         Self { is_wrapped: true, ..self }
     }
 
     /// Adds a row.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [impl Into<Printable>; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [impl Into<Printable>; N]) {
         assert_eq!(N, self.columns.len(), "a cell for each column");
         self.rows.push(Row { cells: cells.map(Into::into).into(), below: Vec::new() });
     }
 
     /// Adds a line below the last row, outside the columns.
-    pub(crate) fn below(&mut self, line: impl Into<Printable>) {
+    pub fn below(&mut self, line: impl Into<Printable>) {
         let row = self.rows.last_mut().expect("a row comes before what stands below it");
         row.below.push(line.into());
     }
@@ -82,7 +83,7 @@ impl Table {
     ///
     /// # Errors
     /// Those of `out`.
-    pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
+    pub fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
         let widths = self.widths(width);
         if self.has_header {
             let titles: Vec<&str> = self.columns.iter().map(|(title, _)| &**title).collect();
@@ -100,7 +101,7 @@ impl Table {
     ///
     /// # Errors
     /// Those of `out`.
-    pub(crate) fn write_markdown(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_markdown(&self, out: &mut impl Write) -> io::Result<()> {
         let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
         writeln!(out, "{}", line(self.columns.iter().map(|(title, _)| markdown(title, Place::Cell)).collect()))?;
         let rule = |align: &Align| if *align == Align::Right { "---:" } else { "---" }.to_owned();
@@ -156,7 +157,7 @@ impl Table {
 }
 
 /// The text broken at blanks into lines of at most `width` terminal cells; a longer word has a line of its own.
-pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
+pub fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("it begins with one");
@@ -174,7 +175,7 @@ pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
 /// The text in at most `width` terminal cells, its middle replaced by `…` if it is longer.
 ///
 /// Of what stays, a third is the beginning: the end of `path/file.py:12 name` says more.
-pub(crate) fn shorten(text: &str, width: usize) -> String {
+pub fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -198,7 +199,7 @@ fn prefix_bytes(chars: impl Iterator<Item = char>, width: usize) -> usize {
 }
 
 /// Cells of a line on the terminal; `None` where the output is no terminal and need not be cut.
-pub(crate) fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use highwater_monitor::Sample;
+use highwater_output::sink::note;
+use highwater_problem::Problem;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::EnterAlternateScreen;
@@ -23,8 +25,6 @@ use self::state::State;
 use super::Args;
 use super::outputs::Outputs;
 use super::source::Source;
-use crate::error::Problem;
-use crate::output::note;
 
 /// How long a look may wait to be drawn.
 const PATIENCE: Duration = Duration::from_millis(40);

@@ -1,6 +1,9 @@
 //! Draws the screen: the GPUs above, the processes below, the keys at the foot.
 
 use highwater_monitor::{GpuSample, ProcessSample, processes};
+use highwater_output::printable::printable;
+use highwater_output::table::shorten;
+use highwater_units::{counted, size};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -10,10 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use super::graph::{bar, graph};
 use super::keys::HELP;
 use super::state::{Mode, Sort, State};
-use crate::commands::top::table::{busy, command, driver, ecc, notes, power, temperature, torch_lines};
-use crate::printable::printable;
-use crate::table::shorten;
-use crate::units::{counted, size};
+use crate::table::{busy, command, driver, ecc, notes, power, temperature, torch_lines};
 
 /// Lines for processes, with their titles, before graphs get any.
 const FEWEST_ROWS: u16 = 8;
@@ -326,7 +326,7 @@ fn opened(process: &ProcessSample, width: usize) -> Vec<String> {
 
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let indent = " ".repeat(8);
-    crate::table::broken(text, width.saturating_sub(indent.len()).max(20))
+    highwater_output::table::broken(text, width.saturating_sub(indent.len()).max(20))
         .iter()
         .map(|line| format!("{indent}{line}"))
         .collect()
@@ -382,7 +382,7 @@ fn popup(frame: &mut Frame, area: Rect, title: &str, text: &str, width: u16, hei
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::top::screen::state::tests::sample;
+    use crate::screen::state::tests::sample;
     use highwater_monitor::{Memory, Power};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

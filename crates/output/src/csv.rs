@@ -10,13 +10,13 @@ use crate::printable::printable;
 /// A cell is a number or a text. Control characters in a text are escapes, so that no row breaks over two lines; a text that
 /// a spreadsheet would take for a formula begins with an apostrophe: names and command lines are anybody's.
 #[derive(Debug)]
-pub(crate) struct Row<'a, W> {
+pub struct Row<'a, W> {
     out: &'a mut W,
     has_cells: bool,
 }
 
 /// A whole number that a cell may show.
-pub(crate) trait Number: fmt::Display {}
+pub trait Number: fmt::Display {}
 
 impl Number for u16 {}
 impl Number for u32 {}
@@ -26,7 +26,7 @@ impl Number for usize {}
 
 /// A piece of the text of a cell, prepared once for all the cells that it is in.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub struct Piece {
     /// As it stands between quotes.
     doubled: String,
     needs_quotes: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Prepares a text.
-    pub(crate) fn new(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         let text = printable(text);
         Self {
             needs_quotes: text.contains(['"', ',']),
@@ -48,7 +48,7 @@ impl Piece {
 
 impl<'a, W: Write> Row<'a, W> {
     /// A row without cells.
-    pub(crate) fn new(out: &'a mut W) -> Self {
+    pub fn new(out: &'a mut W) -> Self {
         Self { out, has_cells: false }
     }
 
@@ -56,7 +56,7 @@ impl<'a, W: Write> Row<'a, W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub(crate) fn number(&mut self, number: Option<impl Number>) -> io::Result<()> {
+    pub fn number(&mut self, number: Option<impl Number>) -> io::Result<()> {
         self.next()?;
         number.map_or(Ok(()), |number| write!(self.out, "{number}"))
     }
@@ -65,7 +65,7 @@ impl<'a, W: Write> Row<'a, W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+    pub fn text(&mut self, text: &str) -> io::Result<()> {
         // Most texts of millions of rows are words that need nothing.
         if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ' | b'.' | b'/')) {
             self.next()?;
@@ -78,10 +78,7 @@ impl<'a, W: Write> Row<'a, W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub(crate) fn joined<'p>(
-        &mut self,
-        pieces: impl IntoIterator<Item = &'p Piece, IntoIter: Clone>,
-    ) -> io::Result<()> {
+    pub fn joined<'p>(&mut self, pieces: impl IntoIterator<Item = &'p Piece, IntoIter: Clone>) -> io::Result<()> {
         self.next()?;
         let pieces = pieces.into_iter();
         let is_formula = pieces.clone().next().is_some_and(|first| first.is_formula);
@@ -99,7 +96,7 @@ impl<'a, W: Write> Row<'a, W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub(crate) fn end(self) -> io::Result<()> {
+    pub fn end(self) -> io::Result<()> {
         self.out.write_all(b"\n")
     }
 

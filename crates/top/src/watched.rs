@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use highwater_monitor::{Sample, processes};
-
-use crate::error::Problem;
+use highwater_problem::Problem;
 
 /// A process that is watched.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// A file that is being written.
-pub(crate) struct WholeFile {
+#[derive(Debug)]
+pub struct WholeFile {
     at: At,
     /// Where it shall be.
     target: PathBuf,
@@ -19,6 +20,7 @@ pub(crate) struct WholeFile {
 }
 
 /// Where a file is while it is written.
+#[derive(Debug)]
 enum At {
     /// In its place: a pipe, a terminal, a device.
     Target(File),
@@ -33,7 +35,7 @@ impl WholeFile {
     ///
     /// # Errors
     /// If something is there already and `force` is not given, or nothing can be written there.
-    pub(crate) fn create(path: &Path, force: bool) -> io::Result<Self> {
+    pub fn create(path: &Path, force: bool) -> io::Result<Self> {
         if !force && fs::symlink_metadata(path).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -46,7 +48,7 @@ impl WholeFile {
     ///
     /// # Errors
     /// If the disk cannot hold it, or something has come to be there and is not to be overwritten.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         let Self { at, target, force } = self;
         match at {
             At::Target(_) => Ok(()),
@@ -89,7 +91,7 @@ impl Write for WholeFile {
 ///
 /// # Errors
 /// If it cannot be read or written.
-pub(crate) fn move_file(source: &Path, path: &Path) -> io::Result<()> {
+pub fn move_file(source: &Path, path: &Path) -> io::Result<()> {
     if !is_written_in_place(path) && fs::rename(source, behind_links(path)).is_ok() {
         return Ok(());
     }

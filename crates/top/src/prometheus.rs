@@ -15,10 +15,9 @@ use axum::response::IntoResponse as _;
 use axum::routing::get;
 use highwater_loopback::{Manner, own_host};
 use highwater_monitor::{GpuSample, ProcessSample, Sample};
-
-use crate::error::Problem;
-use crate::output::note;
-use crate::printable::printable;
+use highwater_output::printable::printable;
+use highwater_output::sink::note;
+use highwater_problem::Problem;
 
 /// For a reader to ask, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(10);

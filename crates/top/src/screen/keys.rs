@@ -152,7 +152,7 @@ fn confirm(state: &mut State, target: &Target, key: KeyCode) -> Then {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::top::screen::state::tests::{process, sample};
+    use crate::screen::state::tests::{process, sample};
     use std::time::Duration;
 
     fn state(is_log: bool) -> State {

@@ -10,11 +10,11 @@ use std::ops::Deref;
 /// A snapshot, a log and a command line are untrusted: a function's name could otherwise move the cursor, retitle the
 /// window, break a line in two or, with a change of writing direction, show other text than it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Printable(String);
+pub struct Printable(String);
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub enum Piece<'a> {
     /// Nothing but words, whatever characters are in them.
     Words(&'a str),
     /// Something of a program, which stands between backticks on a terminal.
@@ -23,7 +23,7 @@ pub(crate) enum Piece<'a> {
 
 impl Printable {
     /// The text without its line ends and other control characters.
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         match printable(&text) {
             Cow::Borrowed(_) => Self(text),
@@ -35,7 +35,7 @@ impl Printable {
     ///
     /// A name with backticks in it can make words look like code, and code like words, and no more than that: whoever
     /// writes the parts escapes the words, and quotes the code.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
             if rest.is_empty() {
@@ -96,7 +96,7 @@ impl From<Cow<'_, str>> for Printable {
 }
 
 /// The text with its control characters written as escapes, to put into a longer text.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe)
 }
 
@@ -127,7 +127,7 @@ fn is_unsafe(c: char) -> bool {
 
 /// Writes lines for people: whatever reaches it, only line ends stay of the control characters.
 #[derive(Debug)]
-pub(crate) struct Lines<W>(pub(crate) W);
+pub struct Lines<W>(pub W);
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

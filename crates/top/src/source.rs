@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use highwater_monitor::log::{LogError, Reader};
 use highwater_monitor::{Detail, Sample, Sampler, TorchWatch};
+use highwater_problem::Problem;
 
 use super::Args;
 use super::watched::Watched;
-use crate::error::Problem;
 
 /// How often what changes slowly is asked.
 const ALL_EVERY: Duration = Duration::from_secs(1);

@@ -4,9 +4,8 @@ use std::io;
 use std::path::Path;
 
 use highwater_monitor::recorder::{self, AskError};
-
-use crate::error::Problem;
-use crate::output::write_to;
+use highwater_output::sink::write_to;
+use highwater_problem::Problem;
 
 /// Asks the process, and writes what it answers.
 ///
