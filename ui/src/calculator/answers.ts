@@ -1,8 +1,8 @@
 /** What the module says to what is asked: the estimate at once, what to change to fit when the hand rests. */
 
 import {computed, effect, signal} from '@preact/signals';
+import {type Remote, remote} from '../data/rpc';
 import {Problem, unpack} from '../data/source';
-import {type Remote, remote} from '../worker/rpc';
 import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
 import {model, requestOf, type Words, withWords, words} from './inputs';
 import {latest} from './latest';

@@ -1,7 +1,7 @@
 /** What is asked. */
 
+import {FileButton} from '../kit/files';
 import {binary} from '../model/units';
-import {FileButton} from '../ui/files';
 import {card, choose, estimate, openFile} from './answers';
 import type {Choices} from './document';
 import {Check, Group, NumberField, Select, Slider, Switch, wordOf} from './fields';

@@ -3,10 +3,10 @@
 import {type FrameKind, frameColour, kindOf} from '../../draw/frame-colours';
 import type {Shade} from '../../draw/palette';
 import type {FlameLayout} from '../../model/flame-layout';
+import {parseQuery} from '../../model/search-query';
 import {describeFrame} from '../../model/stacks';
 import {binary, count} from '../../model/units';
 import type {KeyWords, Weighed, WeightUnit} from '../../worker/flame';
-import {parseQuery} from '../../worker/search';
 
 /** What is known of one key. */
 export interface KeyLine {

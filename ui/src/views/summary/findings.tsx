@@ -1,7 +1,7 @@
 /** What to look at, each with the places that it speaks of; and the out-of-memory errors. */
 
+import {Prose} from '../../kit/prose';
 import {binary, count} from '../../model/units';
-import {Prose} from '../../ui/prose';
 import {EntryLink, PlaceButtons} from './go';
 import {
   type DeviceReport,

@@ -5,7 +5,7 @@
  * device pixels, which pictures have. Functions are named by the space that they give.
  */
 
-import {type AxisRange, within} from '../../model/axis';
+import {type AxisRange, within} from '../model/axis';
 
 /** The chart's plot area, in CSS pixels, and what it shows. */
 export interface Viewport {

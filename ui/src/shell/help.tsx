@@ -2,7 +2,7 @@
 
 import {signal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
-import {commandGroups, keyName} from './keys';
+import {commandGroups, keyName} from '../kit/keys';
 
 export const isHelpOpen = signal(false);
 

@@ -1,10 +1,10 @@
 /** What is drawn over the picture: axes, lines, marks, the selection, and the band under the pointer. */
 
 import {ticks} from 'd3-array';
-import type {Mark} from '../../data/manifest';
-import {ID_MASK} from '../../model/column-ids';
-import {binary, byteTicks, count, duration} from '../../model/units';
-import type {StackedPicture} from '../../worker/pictures';
+import type {Mark} from '../data/manifest';
+import {ID_MASK} from '../model/column-ids';
+import {binary, byteTicks, count, duration} from '../model/units';
+import type {StackedPicture} from '../worker/pictures';
 import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
 
 /** Colours of the theme, from its style sheet. */

@@ -1,6 +1,10 @@
 /** The page: header, the view that is chosen, the panel beside it, and what is said over all of them. */
 
 import {useEffect} from 'preact/hooks';
+import {notice} from '../kit/copy';
+import {DropPage} from '../kit/files';
+import {addCommands, type CommandGroup} from '../kit/keys';
+import {ProblemCard} from '../kit/problem';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
@@ -10,12 +14,8 @@ import {StateView} from '../views/state/view';
 import {SummaryView} from '../views/summary/view';
 import {TimelineView} from '../views/timeline/view';
 import {WhatIfView} from '../views/what-if/view';
-import {notice} from './copy';
-import {DropPage} from './files';
 import {Header, stepMatch} from './header';
 import {HelpCard, isHelpOpen} from './help';
-import {addCommands, type CommandGroup} from './keys';
-import {ProblemCard} from './problem';
 import {Sidebar} from './sidebar';
 
 const VIEW_PARTS = {

@@ -2,14 +2,14 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {hexOf} from '../draw/palette';
+import {interesting, lifeOf} from '../kit/allocation';
+import {copyText} from '../kit/copy';
 import {describeFrame} from '../model/stacks';
 import {address, binary, count, counted, duration, exact, percent} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
 import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
 import type {LegendLine} from '../worker/grouping';
-import {interesting, lifeOf} from './allocation';
-import {copyText} from './copy';
 
 /** Lines of the legend. */
 const LEGEND_MAX = 14;

@@ -1,6 +1,6 @@
 /** Calls across to the worker and back. */
 
-import {Problem, type ProblemBody} from '../data/source';
+import {Problem, type ProblemBody} from './source';
 
 interface Call {
   id: number;

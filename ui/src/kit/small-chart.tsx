@@ -1,9 +1,9 @@
 /** A canvas with axes for what is drawn in it, at the size of the page. */
 
 import {useEffect, useRef} from 'preact/hooks';
+import {drawByteAxis, drawPositionAxis, type Ink, type Pen} from '../draw/overlay';
+import {positionOfCss, type Viewport} from '../draw/viewport';
 import * as store from '../state/store';
-import {drawByteAxis, drawPositionAxis, type Ink, type Pen} from '../views/stacked/overlay';
-import {positionOfCss, type Viewport} from '../views/stacked/viewport';
 import {registerPicture} from './save';
 
 const LEFT_CSS = 66;

@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest';
-import type {DeviceManifest} from '../../data/manifest';
-import {loggingPen} from '../../testing/pen';
-import type {StackedPicture} from '../../worker/pictures';
-import {drawLanes, namesAt} from './lanes';
+import type {DeviceManifest} from '../data/manifest';
+import {loggingPen} from '../testing/pen';
+import {drawLanes, namesAt} from '../views/stacked/lanes';
+import type {StackedPicture} from '../worker/pictures';
 import {drawBand, drawByteAxis, drawLevel, drawMarks, drawReserved, type Ink, runOf} from './overlay';
 import {type Viewport, zoomed} from './viewport';
 

@@ -1,6 +1,8 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
 import {batch} from '@preact/signals';
+import {FileButton} from '../kit/files';
+import {ThemeButton} from '../kit/theme-button';
 import {binary, count} from '../model/units';
 import {
   addFile,
@@ -15,9 +17,7 @@ import {
   shownEntry,
 } from '../state/session';
 import * as store from '../state/store';
-import {FileButton} from './files';
 import {isHelpOpen} from './help';
-import {ThemeButton} from './theme-button';
 
 export function Header() {
   return (
