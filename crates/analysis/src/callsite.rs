@@ -125,7 +125,7 @@ impl Sites {
     }
 
     /// Whether a frame is one by which modules are called: PyTorch's, or a `forward` that the program calls itself.
-    pub(crate) fn is_module_call(&self, frame: FrameId) -> bool {
+    pub fn is_module_call(&self, frame: FrameId) -> bool {
         self.is_module_call[frame.index()]
     }
 

@@ -2,6 +2,7 @@
 
 use highwater_allocator::Settings;
 use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Profile, Segment, Snapshot, StackId, Warnings};
+use highwater_units::{count, counted, size};
 
 use crate::backward::{ForwardLines, forward_lines};
 use crate::blocks::{BlockSizes, Knowledge, Recording, follow};
@@ -18,7 +19,6 @@ use crate::outline::{Outline, Seen};
 use crate::phase::StackPhases;
 use crate::scope::{Scope, scopes};
 use crate::timeline::{Peak, Timeline, Total, Totals};
-use crate::units::{count, counted, size};
 
 /// How much of the program's life the trace holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

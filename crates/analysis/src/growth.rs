@@ -105,7 +105,7 @@ pub(crate) fn growth(
 }
 
 /// Whether a program keeps such blocks for good.
-pub(crate) fn is_kept_by_design(category: Category) -> bool {
+pub fn is_kept_by_design(category: Category) -> bool {
     matches!(
         category,
         Category::Parameter | Category::Gradient | Category::OptimizerState | Category::Cache | Category::Workspace

@@ -19,7 +19,7 @@ pub struct ReservedRun {
 
 impl ReservedRun {
     /// Whether it is of a small pool. Where the dump does not say, its length does.
-    pub(crate) fn is_small(&self, settings: &Settings) -> bool {
+    pub fn is_small(&self, settings: &Settings) -> bool {
         match self.source.segment_type {
             SegmentType::Small => true,
             SegmentType::Large => false,
@@ -46,7 +46,7 @@ pub struct Source {
 
 impl Source {
     /// That of a segment at the dump.
-    pub(crate) fn of_segment(segment: &Segment) -> Self {
+    pub fn of_segment(segment: &Segment) -> Self {
         Self {
             is_expandable: segment.is_expandable,
             stream: segment.stream,
@@ -56,7 +56,7 @@ impl Source {
     }
 
     /// That of the memory that an entry reserves or releases.
-    pub(crate) fn of_entry(entries: &EntryTable, row: usize) -> Self {
+    pub fn of_entry(entries: &EntryTable, row: usize) -> Self {
         Self {
             is_expandable: matches!(entries.actions()[row], Action::SEGMENT_MAP | Action::SEGMENT_UNMAP),
             stream: entries.streams()[row],

@@ -17,17 +17,10 @@
 //! - A million entries in a tenth of a second: passes over columns, one hash table of what is live.
 
 mod backward;
-pub mod batch;
 pub mod blocks;
-pub mod budget;
 pub mod callsite;
 pub mod category;
-pub mod counterfactual;
 pub mod device;
-pub mod diff;
-pub mod events;
-pub mod explain;
-pub mod findings;
 pub mod folding;
 pub mod fragmentation;
 pub mod growth;
@@ -39,18 +32,12 @@ pub mod oom;
 pub mod outline;
 pub mod phase;
 pub mod place;
+pub mod recorded_settings;
 mod repetition;
-pub mod replay;
-mod retries;
 pub mod scope;
 pub mod stats;
 pub mod timeline;
 pub mod torch_version;
-pub mod units;
-pub mod verdict;
-pub mod view;
-pub mod whatif;
-pub mod whole_step;
 
 use highwater_snapshot::{Snapshot, Warnings};
 

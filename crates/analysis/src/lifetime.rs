@@ -88,9 +88,9 @@ pub struct Lifetimes {
     pub before_recording: usize,
     /// Entries that end a lifetime without being its `free_completed`, with the bytes that end there: where frees were
     /// not recorded (`skip_actions`).
-    pub(crate) unrecorded_ends: Vec<(u32, u64)>,
+    pub unrecorded_ends: Vec<(u32, u64)>,
     /// `alloc` and `free_completed` entries that are not what they seem and change no total.
-    pub(crate) void_entries: Vec<u32>,
+    pub void_entries: Vec<u32>,
 }
 
 impl Lifetimes {
@@ -333,6 +333,6 @@ impl<'a> Pairing<'a> {
 }
 
 /// A row or a count of rows: tables stay below 2^28 rows, the reader's limit.
-pub(crate) fn number(row: usize) -> u32 {
+pub fn number(row: usize) -> u32 {
     u32::try_from(row).expect("tables stay below 2^32 rows")
 }

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
+use highwater_units::{counted, size};
 use rustc_hash::FxHashMap;
 
 use crate::callsite::Sites;
 use crate::category::course::is_backward;
 use crate::category::origin::{Origin, StackOrigins};
 use crate::lifetime::{Lifetimes, number};
-use crate::units::{counted, size};
 
 /// What a part of a recording does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -49,10 +49,11 @@ pub struct PhaseRun {
 ///
 /// In a profiler's trace without Python functions, only what runs inside of autograd's engine is backward.
 #[derive(Clone, Debug)]
-pub(crate) struct StackPhases(Vec<Phase>);
+pub struct StackPhases(Vec<Phase>);
 
 impl StackPhases {
-    pub(crate) fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
+    /// The phases of a snapshot's stacks.
+    pub fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
         let roles: Vec<Role> = snapshot
             .frames
             .iter()
@@ -70,7 +71,8 @@ impl StackPhases {
         Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(frames, &roles, sites)).collect())
     }
 
-    pub(crate) fn get(&self, stack: StackId) -> Option<Phase> {
+    /// The phase of a stack; `None` where none was recorded.
+    pub fn get(&self, stack: StackId) -> Option<Phase> {
         if stack == StackId::MISSING { None } else { Some(self.0[stack.index()]) }
     }
 }

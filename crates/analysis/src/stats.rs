@@ -4,7 +4,6 @@ use highwater_snapshot::{Block, BlockState, Segment, SegmentType, Snapshot, Warn
 
 use crate::blocks::{Knowledge, Observer, Recording, follow, followed_settings};
 use crate::device::DeviceAnalysis;
-use crate::retries::alloc_retries;
 
 /// One metric of one pool: `None` where the snapshot cannot tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,9 +63,9 @@ pub struct Stats {
     pub oversize_segments: Stat,
 }
 
-/// The statistics of a device.
-pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Stats {
-    let mut stats = Stats::default();
+/// The statistics of a device; `num_alloc_retries` is what a replay says of them, where one was made.
+pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, num_alloc_retries: Option<u64>) -> Stats {
+    let mut stats = Stats { num_alloc_retries, ..Stats::default() };
     if device.profile.is_some() {
         let peak = device.timeline.allocated_peak().bytes;
         let current = Some(device.end.allocated_bytes);
@@ -91,7 +90,6 @@ pub fn stats(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Stats {
         let blocks = follow(&recording, &mut history, &mut Warnings::default());
         history.num_ooms = device.oom.len() as u64;
         history.fill(snapshot, blocks.knowledge() == Knowledge::Exact, &mut stats);
-        stats.num_alloc_retries = alloc_retries(snapshot, device);
     }
     stats
 }

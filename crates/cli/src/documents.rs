@@ -3,13 +3,14 @@
 use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
-use highwater_analysis::budget::{Amount, Measure, check as checked};
-use highwater_analysis::view::ReportView;
-use highwater_estimate::Document;
+use highwater_documents::ReportView;
+use highwater_documents::check::{CheckView, Row};
+use highwater_documents::estimate::EstimateView;
+use highwater_findings::budget::{Amount, Measure, check as checked};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 
-use crate::commands::check::{Row, budgets, output};
+use crate::commands::check::{budgets, output};
 use crate::commands::diff::{self, Comparison};
 use crate::commands::estimate;
 use crate::commands::explain;
@@ -18,7 +19,7 @@ use crate::error::Problem;
 use crate::moment::Moment;
 use crate::printable::Lines;
 use crate::report;
-use crate::units::parse_size;
+use crate::units::{parse_bytes, parse_size};
 
 /// Rows of each table of the report, as where the command line is not told.
 const ROWS: usize = 15;
@@ -46,7 +47,7 @@ pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result
 /// # Errors
 /// If there is no such device.
 pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, Problem> {
-    crate::input::check_device("the snapshot", device, analysis.snapshot)?;
+    analysis.snapshot.check_device("the snapshot", device)?;
     Ok(analysis.devices.iter().map(|own| own.device).filter(|own| device.is_none_or(|one| one == *own)).collect())
 }
 
@@ -95,7 +96,8 @@ pub fn check_json(
         let hint = "give a budget, and a recording of a program that allocates on a device";
         return Err(Problem::new("there is nothing to check").hint(hint));
     }
-    Ok((json(&output::view(analysis, &rows)), text(|out| output::text(out, analysis, &rows))))
+    let view = CheckView::new(analysis, &rows);
+    Ok((json(&view), text(|out| output::text(out, &view))))
 }
 
 fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
@@ -105,7 +107,8 @@ fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
     })?;
     let parsed = match measure {
         Measure::Fragmentation => budgets::parse_share(amount).map(Amount::Share),
-        _ => parse_size(amount).map(Amount::Bytes),
+        Measure::GrowthPerIteration => parse_bytes(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
+        _ => parse_size(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
     };
     Ok((measure, parsed.map_err(|why| Problem::new(format!("`{amount}` is no amount for `{rule}`")).because(why))?))
 }
@@ -172,7 +175,7 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
         Problem::new(first)
     })?;
     let setup = parsed.run.request().setup(&architecture)?;
-    Ok(json(&Document::new(&architecture, &setup)?))
+    Ok(json(&EstimateView::new(&architecture, &setup)?))
 }
 
 /// The options of an estimate, without a command line around them.

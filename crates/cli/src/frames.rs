@@ -1,10 +1,9 @@
-//! Frames and stacks as text and as JSON.
+//! Frames and stacks as text.
 
 use highwater_analysis::callsite::{Site, Sites};
-use highwater_analysis::view::PlaceView;
 use highwater_analysis::{Analysis, place};
+use highwater_documents::PlaceView;
 use highwater_snapshot::{Frame, Snapshot, StackId};
-use serde::{Serialize, Serializer};
 
 use crate::printable::printable;
 
@@ -36,32 +35,6 @@ pub(crate) fn place(analysis: &Analysis<'_>, site: Site, stack: StackId) -> Stri
 /// The words of a document for a call site.
 pub(crate) fn place_of(at: &PlaceView<'_>) -> String {
     if at.place.is_empty() { "(no stack)".to_owned() } else { printable(&at.place).into_owned() }
-}
-
-/// The frames of a stack as JSON, innermost first.
-pub(crate) struct Frames<'a> {
-    /// Where the stack is from.
-    pub(crate) snapshot: &'a Snapshot,
-    /// Which stack.
-    pub(crate) stack: StackId,
-}
-
-#[derive(Serialize)]
-struct FrameJson<'a> {
-    name: &'a str,
-    filename: &'a str,
-    line: u64,
-}
-
-impl Serialize for Frames<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { snapshot, stack } = *self;
-        serializer.collect_seq(snapshot.stack(stack).map(|frame| FrameJson {
-            name: snapshot.text(frame.name),
-            filename: snapshot.text(frame.filename),
-            line: frame.line,
-        }))
-    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,6 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 pub use error::Problem;
-pub use units::parse_size;
 
 /// Does what a command line asks, the program's name being its first word, and gives the exit status.
 pub fn run<I>(arguments: I) -> ExitCode

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use highwater_analysis::view::answer::Progress;
+use highwater_whatif::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// How far the fit table is, on a terminal.

@@ -4,47 +4,21 @@
 
 mod exports;
 
-use std::error::Error;
+use std::fmt::Display;
 
-use highwater_estimate::read::{DescriptionError, Model, catalogue_names, describe};
+use highwater_documents::estimate::EstimateView;
+use highwater_estimate::read::{Model, catalogue_names, describe};
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Document, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
-    RequestError, TorchRelease,
+    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request, TorchRelease,
 };
+use highwater_problem::Problem;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use exports::*;
 
-/// An answer that is none, in the three parts that a terminal prints.
-#[derive(Debug, Serialize)]
-struct Problem {
-    error: String,
-    causes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<&'static str>,
-}
-
-impl Problem {
-    fn new(error: &dyn Error, hint: Option<&'static str>) -> Problem {
-        Problem { error: error.to_string(), causes: error.source().iter().map(ToString::to_string).collect(), hint }
-    }
-
-    fn malformed(what: &str, why: &dyn ToString) -> Problem {
-        Problem { error: format!("the {what} is none that can be read"), causes: vec![why.to_string()], hint: None }
-    }
-}
-
-impl From<RequestError> for Problem {
-    fn from(error: RequestError) -> Problem {
-        Problem::new(&error, error.hint())
-    }
-}
-
-impl From<DescriptionError> for Problem {
-    fn from(error: DescriptionError) -> Problem {
-        Problem::new(&error, error.hint())
-    }
+fn malformed(what: &str, why: impl Display) -> Problem {
+    Problem::new(format!("the {what} is none that can be read")).because(why)
 }
 
 /// Answers a request.
@@ -56,17 +30,17 @@ pub fn answered(request: &[u8]) -> String {
     text(document(request))
 }
 
-fn document(request: &[u8]) -> Result<Document, Problem> {
+fn document(request: &[u8]) -> Result<EstimateView, Problem> {
     let mut options: Map<String, Value> =
-        serde_json::from_slice(request).map_err(|error| Problem::malformed("request", &error))?;
+        serde_json::from_slice(request).map_err(|error| malformed("request", error))?;
     let model = options.remove("model").unwrap_or_default();
-    let model: Model = serde_json::from_value(model)
-        .map_err(|_| Problem::malformed("model", &"it is neither a name nor what a file says"))?;
+    let model: Model =
+        serde_json::from_value(model).map_err(|_| malformed("model", "it is neither a name nor what a file says"))?;
     let is_to_fit = options.remove("fit") == Some(Value::Bool(true));
     let request = Request::from_json(&options)?;
     let architecture = model.architecture()?;
     let setup = request.setup(&architecture)?;
-    let document = Document::new(&architecture, &setup)?;
+    let document = EstimateView::new(&architecture, &setup)?;
     Ok(if is_to_fit { document.fitted(&architecture, &setup, request.gpu.memory_bytes) } else { document })
 }
 

@@ -9,7 +9,6 @@
 mod advise;
 mod architecture;
 mod choices;
-mod document;
 mod dtype;
 mod estimate;
 mod models;
@@ -31,7 +30,6 @@ pub use choices::Choice;
 /// The cards that can be named.
 pub use highwater_cards::{CARDS, Card};
 
-pub use document::{CardView, Document, FitView, SetupView};
 pub use dtype::DType;
 pub use estimate::{
     Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,

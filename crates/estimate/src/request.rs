@@ -1,6 +1,7 @@
 //! What is asked: a model's run in the words of the command line, as values or as JSON.
 
 use highwater_cards::Card;
+use highwater_problem::Explained;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -52,11 +53,10 @@ pub enum RequestError {
     TooMuch,
 }
 
-impl RequestError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Explained for RequestError {
+    fn hint(&self) -> Option<String> {
         match self {
-            RequestError::TooMuch => Some("look at `--batch` and `--seq`"),
+            RequestError::TooMuch => Some("look at `--batch` and `--seq`".to_owned()),
             _ => None,
         }
     }

@@ -1,9 +1,9 @@
 //! Logs: of programs, for `highwater explain`, and of `highwater top`.
 
-use highwater_analysis::explain::{Found, LogReader, Situation, diagnosis, steps};
-use highwater_analysis::view::ExplainView;
+use highwater_documents::ExplainView;
 use highwater_monitor::Sample;
 use highwater_monitor::log::{Reader, Writer};
+use highwater_oom::{Found, LogReader, Situation, diagnosis, steps};
 
 /// Messages are found in any log, the same in any pieces, and each is explained. The first byte is the length of the pieces.
 pub fn messages(bytes: &[u8]) {

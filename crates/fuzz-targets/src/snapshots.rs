@@ -1,10 +1,10 @@
 //! The readers of snapshots and profiles, and the analysis of what they read.
 
-use highwater_allocator::{AddressPolicy, TorchVersion};
-use highwater_analysis::view::columns::{Options, columns};
-use highwater_analysis::whatif::{Memory, Study};
-use highwater_analysis::{Analysis, DeviceAnalysis, analyse, stats, view};
+use highwater_allocator::{AddressPolicy, Memory, TorchVersion};
+use highwater_analysis::{Analysis, DeviceAnalysis, analyse, stats};
+use highwater_documents::columns::{Options, columns};
 use highwater_snapshot::{Settings, Snapshot};
+use highwater_whatif::Study;
 
 /// A snapshot that was read reads the same again after it was written, as a pickle and as JSON.
 pub fn snapshot(bytes: &[u8]) {
@@ -59,10 +59,10 @@ pub fn profiler(bytes: &[u8]) {
 fn check_analysis(snapshot: &Snapshot) -> Analysis<'_> {
     let analysis = analyse(snapshot);
     assert_eq!(analysis.devices.len(), snapshot.devices().len());
-    let _ = view::report(&analysis);
+    let _ = highwater_documents::report(&analysis);
     check_columns(&analysis);
     for device in &analysis.devices {
-        let _ = stats::stats(snapshot, device);
+        let _ = stats::stats(snapshot, device, highwater_whatif::alloc_retries(snapshot, device));
     }
     analysis
 }

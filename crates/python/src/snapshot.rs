@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use highwater_analysis::view::{FrameView, report};
 use highwater_analysis::{Analysis, analyse};
 use highwater_cli::documents::{self, WhatIf};
+use highwater_documents::{FrameView, report};
 use highwater_snapshot::{StackId, Unpacking};
 use highwater_viewer::{PageOptions, ui_is_built, write_page};
 use pyo3::exceptions::PyIndexError;

@@ -2,6 +2,7 @@
 
 import {Problem} from '../data/source';
 import {firstRowFrom, type Lifetimes} from '../model/lifetimes';
+import {parseBytes} from '../model/units';
 import type {Session} from './session';
 
 /** What a search found. */
@@ -42,35 +43,10 @@ export function parseQuery(query: string): Term[] {
   });
 }
 
-const SCALE: Record<string, number> = {
-  '': 1,
-  b: 1,
-  k: 1024,
-  kib: 1024,
-  kb: 1000,
-  m: 2 ** 20,
-  mib: 2 ** 20,
-  mb: 1e6,
-  g: 2 ** 30,
-  gib: 2 ** 30,
-  gb: 1e9,
-};
-
-/** Bytes from `512`, `1.5MiB`; throws a `Problem` that says what is expected. */
-export function parseSize(text: string): number {
-  const found = /^([\d.,_]+)\s*([a-z]*)$/i.exec(text.trim());
-  const scale = found && SCALE[found[2].toLowerCase()];
-  const value = found ? Number(found[1].replace(/[,_]/g, '')) : Number.NaN;
-  if (!scale || Number.isNaN(value)) {
-    throw new Problem({error: `\`${text}\` is not a size`, hint: 'write it as `512`, `16KiB` or `1.5GiB`'});
-  }
-  return Math.round(value * scale);
-}
-
 function sizeTerm(word: string, relation: string, text: string): Term {
   const range = text.split('..');
-  if (range.length === 2) return {kind: 'size', low: parseSize(range[0]), high: parseSize(range[1])};
-  const bytes = parseSize(text);
+  if (range.length === 2) return {kind: 'size', low: parseBytes(range[0]), high: parseBytes(range[1])};
+  const bytes = parseBytes(text);
   switch (relation) {
     case '<':
       return {kind: 'size', low: 0, high: bytes - 1};

@@ -16,8 +16,8 @@ use highwater_snapshot::{EntryId, EntryTable, Snapshot};
 pub(crate) use follow::{Observer, Recording, follow};
 
 use crate::lifetime::Lifetime;
-use crate::replay::recorded_settings;
-use crate::units::{count, counted};
+use crate::recorded_settings::recorded_settings;
+use highwater_units::{count, counted};
 
 /// How far the sizes of blocks are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +160,6 @@ fn named_by(lifetime: &Lifetime) -> Option<EntryId> {
 
 /// The settings by which a recording is followed: those recorded last, as the newest version reads them, which knows
 /// every key. What versions read differently in a string, a file records as values.
-pub(crate) fn followed_settings(snapshot: &Snapshot) -> Settings {
+pub fn followed_settings(snapshot: &Snapshot) -> Settings {
     recorded_settings(snapshot, TorchVersion::NEWEST)
 }

@@ -3,10 +3,9 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use highwater_analysis::units::percent;
-use highwater_analysis::verdict::verdict;
-use highwater_analysis::view;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_documents;
+use highwater_findings::verdict::verdict;
 use highwater_snapshot::EntryId;
 
 use crate::args::{Format, SitesArgs};
@@ -15,6 +14,7 @@ use crate::input::InputArgs;
 use crate::moment::Moment;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::table::{Align, Table, terminal_width};
+use crate::units::percent;
 use crate::units::{count, counted, size};
 
 /// The options of `highwater live`.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let shown = analysis.devices.iter().filter(|device| devices.contains(&device.device));
     let moments: Vec<_> = shown.map(|device| (device.device, moment(args, device))).collect();
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &view::live(&analysis, &moments))),
+        Format::Json => to_stdout(|out| write_json(out, &highwater_documents::live(&analysis, &moments))),
         Format::Text => {
             text_to_stdout(|out| {
                 if moments.is_empty() {

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use highwater_analysis::findings::IDS;
-use highwater_analysis::view::{self, TimingsView};
 use highwater_analysis::{StackClasses, analyse_with};
+use highwater_documents::{self, TimingsView};
+use highwater_findings::IDS;
 
 use crate::args::SitesArgs;
 use crate::input::InputArgs;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::with(snapshot, args.sites.lines())))?;
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
-    let mut report = view::report_but(&analysis, |id| args.ignore.iter().any(|ignored| ignored == id));
+    let mut report = highwater_documents::report_but(&analysis, |id| args.ignore.iter().any(|ignored| ignored == id));
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
     let width = if args.output.is_terminal() { terminal_width() } else { None };

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use anyhow::Context as _;
-use highwater_analysis::stats::{Metric, Stat, Stats, stats};
-use highwater_analysis::verdict::verdict;
-use highwater_analysis::view::{self, WarningView};
+use highwater_analysis::stats::stats;
 use highwater_analysis::{StackClasses, analyse_with};
+use highwater_documents::stats::{DeviceStatsView, StatsView};
+use highwater_findings::verdict::verdict;
+use highwater_whatif::alloc_retries;
 
 use crate::args::Format;
 use crate::input::InputArgs;
@@ -34,75 +35,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, classes) = args.input.read_with(StackClasses::new)?;
     let analysis = analyse_with(&snapshot, classes);
     let devices = args.input.devices(&snapshot);
-    let shown: Vec<(u32, Stats)> = analysis
+    let shown = analysis
         .devices
         .iter()
         .filter(|device| devices.contains(&device.device))
-        .map(|device| (device.device, stats(&snapshot, device)))
-        .collect();
+        .map(|device| (device.device, stats(&snapshot, device, alloc_retries(&snapshot, device))));
+    let view = StatsView::new(shown, highwater_documents::warnings(&analysis));
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &StatsView::new(&shown, view::warnings(&analysis)))),
+        Format::Json => to_stdout(|out| write_json(out, &view)),
         Format::Text => {
             text_to_stdout(|out| {
-                if shown.is_empty() {
+                if view.devices.is_empty() {
                     writeln!(out, "{}", verdict(&analysis))?;
                 }
-                shown.iter().try_for_each(|(device, stats)| summary(out, *device, stats, args.abbreviated))
+                view.devices.iter().try_for_each(|device| summary(out, device, args.abbreviated))
             })?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }
-}
-
-/// `highwater-stats`: per device the flat keys of `memory_stats()`, null where the snapshot cannot tell.
-#[derive(serde::Serialize)]
-struct StatsView {
-    format: &'static str,
-    version: u32,
-    devices: Vec<DeviceStatsView>,
-    warnings: Vec<WarningView>,
-}
-
-#[derive(serde::Serialize)]
-struct DeviceStatsView {
-    device: u32,
-    stats: std::collections::BTreeMap<String, Option<u64>>,
-}
-
-impl StatsView {
-    fn new(shown: &[(u32, Stats)], warnings: Vec<WarningView>) -> Self {
-        let devices = shown.iter().map(|(device, stats)| DeviceStatsView { device: *device, stats: flat(stats) });
-        Self { format: "highwater-stats", version: 1, devices: devices.collect(), warnings }
-    }
-}
-
-fn flat(stats: &Stats) -> std::collections::BTreeMap<String, Option<u64>> {
-    let mut keys = std::collections::BTreeMap::new();
-    let mut add = |name: String, stat: &Stat| {
-        let columns =
-            [("current", stat.current), ("peak", stat.peak), ("allocated", stat.allocated), ("freed", stat.freed)];
-        keys.extend(columns.map(|(column, value)| (format!("{name}.{column}"), value)));
-    };
-    for (name, metric) in [
-        ("allocated_bytes", &stats.allocated_bytes),
-        ("active_bytes", &stats.active_bytes),
-        ("requested_bytes", &stats.requested_bytes),
-        ("reserved_bytes", &stats.reserved_bytes),
-        ("inactive_split_bytes", &stats.inactive_split_bytes),
-        ("allocation", &stats.allocation),
-        ("active", &stats.active),
-        ("segment", &stats.segment),
-        ("inactive_split", &stats.inactive_split),
-    ] {
-        add(format!("{name}.all"), &metric.all);
-        add(format!("{name}.large_pool"), &metric.large);
-        add(format!("{name}.small_pool"), &metric.small);
-    }
-    add("oversize_allocations".to_owned(), &stats.oversize_allocations);
-    add("oversize_segments".to_owned(), &stats.oversize_segments);
-    keys.insert("num_ooms".to_owned(), stats.num_ooms);
-    keys.insert("num_alloc_retries".to_owned(), stats.num_alloc_retries);
-    keys
 }
 
 /// How a column's numbers are shortened.
@@ -146,55 +96,57 @@ impl Unit {
 }
 
 /// Writes the table as PyTorch does, with `-` where the snapshot cannot tell.
-fn summary(out: &mut impl Write, device: u32, stats: &Stats, abbreviated: bool) -> io::Result<()> {
-    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+fn summary(out: &mut impl Write, view: &DeviceStatsView, abbreviated: bool) -> io::Result<()> {
+    let number = |key: &str| view.get(key).map_or_else(|| "-".to_owned(), |value| value.to_string());
     let (double, single) = ("=".repeat(75), "-".repeat(75));
+    let device = view.device;
     writeln!(out, "|{double}|")?;
     writeln!(out, "|{:18}PyTorch CUDA memory summary, device ID {device:<17} |", "")?;
     writeln!(out, "|{single}|")?;
-    let (ooms, retries) = (number(stats.num_ooms), number(stats.num_alloc_retries));
+    let (ooms, retries) = (number("num_ooms"), number("num_alloc_retries"));
     writeln!(out, "|{:12}CUDA OOMs: {ooms:<12} |{:8}cudaMalloc retries: {retries:<8}  |", "", "")?;
     writeln!(out, "|{double}|")?;
     writeln!(out, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |")?;
     for (name, metric, unit) in [
-        ("Allocated memory", &stats.allocated_bytes, Unit::Bytes),
-        ("Active memory", &stats.active_bytes, Unit::Bytes),
-        ("Requested memory", &stats.requested_bytes, Unit::Bytes),
-        ("GPU reserved memory", &stats.reserved_bytes, Unit::Bytes),
-        ("Non-releasable memory", &stats.inactive_split_bytes, Unit::Bytes),
-        ("Allocations", &stats.allocation, Unit::Count),
-        ("Active allocs", &stats.active, Unit::Count),
-        ("GPU reserved segments", &stats.segment, Unit::Count),
-        ("Non-releasable allocs", &stats.inactive_split, Unit::Count),
+        ("Allocated memory", "allocated_bytes", Unit::Bytes),
+        ("Active memory", "active_bytes", Unit::Bytes),
+        ("Requested memory", "requested_bytes", Unit::Bytes),
+        ("GPU reserved memory", "reserved_bytes", Unit::Bytes),
+        ("Non-releasable memory", "inactive_split_bytes", Unit::Bytes),
+        ("Allocations", "allocation", Unit::Count),
+        ("Active allocs", "active", Unit::Count),
+        ("GPU reserved segments", "segment", Unit::Count),
+        ("Non-releasable allocs", "inactive_split", Unit::Count),
     ] {
         writeln!(out, "|{single}|")?;
-        metric_rows(out, name, metric, unit, abbreviated)?;
+        let all = format!("{metric}.all");
+        row(out, view, name, (&all, &all), unit)?;
+        if !abbreviated {
+            row(out, view, "      from large pool", (&format!("{metric}.large_pool"), &all), unit)?;
+            row(out, view, "      from small pool", (&format!("{metric}.small_pool"), &all), unit)?;
+        }
     }
-    for (name, stat) in
-        [("Oversize allocations", &stats.oversize_allocations), ("Oversize GPU segments", &stats.oversize_segments)]
+    for (name, metric) in
+        [("Oversize allocations", "oversize_allocations"), ("Oversize GPU segments", "oversize_segments")]
     {
         writeln!(out, "|{single}|")?;
-        stat_row(out, name, stat, stat, Unit::Count)?;
+        row(out, view, name, (metric, metric), Unit::Count)?;
     }
     writeln!(out, "|{double}|")
 }
 
-fn metric_rows(out: &mut impl Write, name: &str, metric: &Metric, unit: Unit, abbreviated: bool) -> io::Result<()> {
-    stat_row(out, name, &metric.all, &metric.all, unit)?;
-    if !abbreviated {
-        stat_row(out, "      from large pool", &metric.large, &metric.all, unit)?;
-        stat_row(out, "      from small pool", &metric.small, &metric.all, unit)?;
+/// A row of the numbers under a key, in the units of those under another.
+fn row(
+    out: &mut impl Write,
+    view: &DeviceStatsView,
+    name: &str,
+    (metric, all): (&str, &str),
+    unit: Unit,
+) -> io::Result<()> {
+    write!(out, "| {name:<21} |")?;
+    for column in ["current", "peak", "allocated", "freed"] {
+        let (value, scale) = (view.get(&format!("{metric}.{column}")), view.get(&format!("{all}.{column}")));
+        write!(out, " {} |", unit.show(value, scale))?;
     }
-    Ok(())
-}
-
-fn stat_row(out: &mut impl Write, name: &str, stat: &Stat, all: &Stat, unit: Unit) -> io::Result<()> {
-    writeln!(
-        out,
-        "| {name:<21} | {} | {} | {} | {} |",
-        unit.show(stat.current, all.current),
-        unit.show(stat.peak, all.peak),
-        unit.show(stat.allocated, all.allocated),
-        unit.show(stat.freed, all.freed)
-    )
+    writeln!(out)
 }

@@ -1,4 +1,4 @@
-//! The report for people: from its data ([`ReportView`](highwater_analysis::view::ReportView)) to a document, and from
+//! The report for people: from its data ([`ReportView`](highwater_documents::ReportView)) to a document, and from
 //! that to text or Markdown.
 
 mod chart;

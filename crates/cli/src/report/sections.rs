@@ -3,9 +3,8 @@
 use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
-use highwater_analysis::units::{duration_us, percent};
-use highwater_analysis::verdict::capitalised;
-use highwater_analysis::view::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
+use highwater_documents::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
+use highwater_findings::verdict::capitalised;
 use highwater_snapshot::Setting;
 
 use super::document::{Document, Section};
@@ -13,6 +12,7 @@ use super::{chart, timeline};
 use crate::frames;
 use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
+use crate::units::{duration_us, percent};
 
 /// What the caller chooses.
 #[derive(Clone, Copy, Debug)]

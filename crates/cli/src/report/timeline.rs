@@ -1,8 +1,8 @@
 //! What the timeline shows: totals, iterations, out-of-memory events, and the capacity where it is known.
 
 use highwater_analysis::oom::Cause;
-use highwater_analysis::view::DeviceView;
 use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_documents::DeviceView;
 
 use super::chart::{self, Chart};
 use super::sections::Options;

@@ -215,7 +215,7 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
     hint: leave the backend out, or write `backend:native`
     ");
     insta::assert_snapshot!(refusal("--capacity 9EiB", PROGRAM), @"
-    error: invalid value '9EiB' for '--capacity <SIZE>': expected a size such as `16GiB`, `16GB`, `16384MiB` or plain bytes
+    error: invalid value '9EiB' for '--capacity <SIZE>': expected a size such as `16GiB`, `16GB`, `512M` or plain bytes
 
     For more information, try '--help'.
     ");

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use highwater_analysis::view::columns::{Columns, Options as ColumnOptions, columns};
-use highwater_analysis::{analyse, view};
+use highwater_analysis::analyse;
+use highwater_documents::columns::{Columns, Options as ColumnOptions, columns};
 use highwater_testkit::{gzip, recording, recording_path};
 use highwater_viewer::{Options, Viewer};
 use serde_json::Value;
@@ -90,7 +90,7 @@ impl Served {
 fn columns_of(name: &str) -> (Columns, Value) {
     let snapshot = recording(name);
     let analysis = analyse(&snapshot);
-    let report = serde_json::to_value(view::report(&analysis)).expect("JSON");
+    let report = serde_json::to_value(highwater_documents::report(&analysis)).expect("JSON");
     (columns(&analysis, &format!("{name}.pickle.gz"), &ColumnOptions::default()), report)
 }
 
@@ -252,8 +252,8 @@ fn malformed_requests_get_a_status_and_a_reason() {
         ("api/files/0/sections/../manifest", 404, "there is no section `../manifest`"),
         ("api/files/0/simulate?device=x", 400, "`device=x` names no device"),
         ("api/files/0/simulate?device=9", 400, "there is no device 9"),
-        ("api/files/0/simulate?capacity=16GiB", 400, "`capacity=16GiB` is no number of bytes"),
-        ("api/files/0/simulate?capacity=-1", 400, "`capacity=-1` is no number of bytes"),
+        ("api/files/0/simulate?capacity=24", 400, "`24` is no size of memory"),
+        ("api/files/0/simulate?capacity=-1", 400, "`-1` is no size of memory"),
         ("api/files/0/simulate?speed=1", 400, "`speed` cannot be asked for here"),
         ("api/files/0/simulate?conf=nonsense:1", 400, "the settings `nonsense:1` cannot be run under"),
         ("api/files/0/simulate?conf=%ff%fe", 400, "the settings `\u{fffd}\u{fffd}` cannot be run under"),
@@ -276,7 +276,7 @@ fn malformed_requests_get_a_status_and_a_reason() {
 #[test]
 fn what_if_is_answered_as_by_the_command() {
     let served = Served::new(&[recording_path("oom_gpt2_8gib")]);
-    let conf = "api/files/0/simulate?device=0&conf=expandable_segments%3ATrue&conf=&capacity=8589934592";
+    let conf = "api/files/0/simulate?device=0&conf=expandable_segments%3ATrue&conf=&capacity=8G";
     let answer = served.get(conf);
     let document = answer.json();
     assert_eq!((answer.status, &document["format"]), (200, &"highwater-simulate".into()));

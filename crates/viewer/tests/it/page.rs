@@ -5,8 +5,8 @@ use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use highwater_analysis::view::columns::{Columns, Options, columns};
 use highwater_analysis::{StackClasses, analyse, analyse_with};
+use highwater_documents::columns::{Columns, Options, columns};
 use highwater_snapshot::Snapshot;
 use highwater_testkit::{recording, recordings};
 use highwater_viewer::{PageOptions, write_page};

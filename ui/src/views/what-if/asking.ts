@@ -29,12 +29,6 @@ export class Asking {
     }
   }
 
-  fail(problem: Problem): void {
-    this.abort?.abort();
-    this.abort = undefined;
-    this.answer.value = {value: null, problem, isBusy: false};
-  }
-
   cancel(): void {
     this.abort?.abort();
     this.abort = undefined;
@@ -72,22 +66,22 @@ export function askStudy({study, device}: Questions): Promise<void> {
   if (device.manifest.what_if === 'precomputed') {
     return study.ask(() => dataSource().json<Simulation>(store.file.peek(), 'what_if'));
   }
-  return study.ask(signal => simulate(device, [], null, signal));
+  return study.ask(signal => simulate(device, [], '', signal));
 }
 
-/** Asks for runs under settings, with a capacity or without end. */
-export function askRuns({own, device}: Questions, confs: readonly string[], capacity: number | null): void {
+/** Asks for runs under settings, with a capacity such as `24GiB`, or `''` for no limit. */
+export function askRuns({own, device}: Questions, confs: readonly string[], capacity: string): void {
   void own.ask(signal => simulate(device, confs, capacity, signal));
 }
 
 function simulate(
   device: Opened,
   confs: readonly string[],
-  capacity: number | null,
+  capacity: string,
   signal: AbortSignal,
 ): Promise<Simulation> {
   const query = new URLSearchParams({device: String(device.device.device)});
   for (const conf of confs) query.append('conf', conf);
-  if (capacity !== null) query.append('capacity', String(capacity));
+  if (capacity !== '') query.append('capacity', capacity);
   return dataSource().simulate<Simulation>(store.file.peek(), query, signal);
 }

@@ -6,17 +6,18 @@ pub(crate) mod output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use highwater_analysis::budget::{Checked, Measure, check, measure_of, with_tolerance};
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_documents::check::{CheckView, Row};
+use highwater_findings::budget::{Measure, check, measure_of, with_tolerance};
 
 use self::budgets::Budgets;
 use crate::args::SitesArgs;
 use crate::commands::CHECK_FAILED;
 use crate::error::Problem;
 use crate::input::{self, InputArgs, SizeArgs};
-use crate::output::to_stdout;
+use crate::output::{to_stdout, write_json};
 use crate::printable::Lines;
-use crate::units::parse_size;
+use crate::units::{parse_bytes, parse_size};
 
 /// For people, for programs, or for a workflow of GitHub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -72,27 +73,11 @@ struct Limits {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_peak_reserved: Option<u64>,
     /// How much more may be allocated at the end of an iteration than at the end of the one before, in the mean
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_growth_per_iteration: Option<u64>,
     /// Of the reserved memory, the share that may be in no active block at the peak, such as `10%`
     #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]
     max_fragmentation: Option<f64>,
-}
-
-/// A rule with what it was applied to.
-pub(crate) struct Row {
-    pub(crate) device: u32,
-    /// The limit is what the baseline needed.
-    pub(crate) is_baseline: bool,
-    pub(crate) checked: Checked,
-}
-
-impl Row {
-    /// The rule's name.
-    fn rule(&self) -> String {
-        let rule = self.checked.measure.rule();
-        if self.is_baseline { format!("{rule} (baseline)") } else { rule.to_owned() }
-    }
 }
 
 /// Reads, measures, compares.
@@ -120,15 +105,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(baseline) = &budgets.baseline {
         against_baseline(&budgets, (baseline, args.input.size), &analysis, &shown, &mut rows)?;
     }
+    let view = CheckView::new(&analysis, &rows);
     let title = args.input.short_name();
     to_stdout(|out| match args.format {
-        Format::Text => output::text(&mut Lines(out), &analysis, &rows),
-        Format::Json => output::json(out, &analysis, &rows),
-        Format::Github => output::github(&mut Lines(out), &analysis, &title, &rows),
+        Format::Text => output::text(&mut Lines(out), &view),
+        Format::Json => write_json(out, &view),
+        Format::Github => output::github(&mut Lines(out), &view, &title),
     })?;
     crate::warnings::print_all(&analysis)?;
-    let holds = rows.iter().all(|row| row.checked.holds());
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
+    Ok(if view.passed { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
 }
 
 /// What a baseline limits: fragmentation is left out, for it follows from the two peaks.
@@ -145,10 +130,8 @@ fn against_baseline(
     let old = input::read_snapshot(baseline, size)?;
     let old = highwater_analysis::analyse(&old);
     for device in devices {
-        let before = old.device(device.device).ok_or_else(|| {
-            Problem::new(format!("{} has nothing of device {}", input::name(baseline), device.device))
-                .hint("compare recordings of the same devices, or choose one with `--device`")
-        })?;
+        old.snapshot.check_device(&input::name(baseline), Some(device.device))?;
+        let Some(before) = old.device(device.device) else { continue };
         for measure in COMPARED {
             // What the baseline cannot tell is no budget.
             let Ok(was) = measure_of(&old, before, measure) else { continue };

@@ -2,18 +2,15 @@
 
 mod batch;
 mod events;
-mod json;
 mod text;
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use highwater_analysis::batch::{BatchFit, NoFit, fit};
-use highwater_analysis::diff::{
-    DeviceDiff, Moment, SettingDiff, SiteDiff, compare_devices, matching_devices, settings,
-};
-use highwater_analysis::view::{self, FrameView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_documents::diff::{Compared, DiffView};
+use highwater_findings::batch::{NoFit, fit};
+use highwater_findings::diff::{Moment, SettingDiff, compare_devices, matching_devices, settings};
 use highwater_snapshot::Snapshot;
 
 use crate::args::{Format, SitesArgs};
@@ -80,14 +77,6 @@ pub(crate) struct Asked {
     pub(crate) capacity_bytes: Option<u64>,
 }
 
-/// One device, compared.
-struct Compared<'a> {
-    at: Moment,
-    diff: DeviceDiff<'a>,
-    /// The peak by the batch, or why there is no line.
-    batch: Result<BatchFit, NoFit>,
-}
-
 /// All that is printed.
 pub(crate) struct Comparison<'a> {
     /// What the recordings are called.
@@ -131,7 +120,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let comparison = Comparison::new(names, &analyses, asked)?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
-        Format::Text => text_to_stdout(|out| text::write(out, &comparison, args.top))?,
+        Format::Text => {
+            let options =
+                text::Options { top: args.top, asks_for_batch: args.rows.is_some() || args.capacity.is_some() };
+            text_to_stdout(|out| text::write(out, &comparison.view(), options))?;
+        }
     }
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
 }
@@ -166,8 +159,8 @@ impl<'a> Comparison<'a> {
     }
 
     /// The document for programs.
-    pub(crate) fn view(&self) -> impl serde::Serialize {
-        json::view(self)
+    pub(crate) fn view(&self) -> DiffView<'_> {
+        DiffView::new(self.files.clone(), self.analyses, &self.devices, &self.settings, self.asked.capacity_bytes)
     }
 }
 
@@ -219,9 +212,4 @@ fn none_in_common(names: &[String], of_each: &[Vec<u32>]) -> Problem {
         .collect();
     let problem = Problem::new("the snapshots have no such device in common").because(has.join("; "));
     problem.hint("give the device of each, in the order of the files: `--device 0,1`")
-}
-
-fn shown_frames<'a>(analyses: &'a [Analysis<'_>], site: &SiteDiff<'_>) -> Vec<FrameView<'a>> {
-    let (file, stack) = site.stack;
-    view::frames_from_site(&analyses[file], site.there, stack)
 }

@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
-use highwater_analysis::diff::{DeviceDiff, Moment, SiteDiff};
-use highwater_analysis::view::SettingView;
+use highwater_documents::SettingView;
+use highwater_documents::diff::{DeviceDiffView, DiffView, SideView, SiteDiffView};
 
-use super::{Compared, Comparison, batch};
+use super::batch;
 use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
@@ -21,28 +20,35 @@ pub(super) fn letter(i: usize) -> String {
     }
 }
 
-/// Writes the comparison, with `top` rows of each table.
+/// What the caller chooses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    /// Rows of each table.
+    pub(super) top: usize,
+    /// Whether to say why nothing tells the peak by the batch.
+    pub(super) asks_for_batch: bool,
+}
+
+/// Writes the comparison.
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, comparison: &Comparison<'_>, top: usize) -> io::Result<()> {
-    for (i, file) in comparison.files.iter().enumerate() {
+pub(super) fn write(out: &mut impl Write, view: &DiffView<'_>, options: Options) -> io::Result<()> {
+    for (i, file) in view.files.iter().enumerate() {
         writeln!(out, "{}  {file}", letter(i))?;
     }
-    for Compared { at, diff, batch } in &comparison.devices {
-        // A profile has one total, and no dump.
-        let is_profile = comparison.analyses.iter().any(|analysis| analysis.snapshot.profile.is_some());
-        writeln!(out, "\n{}, {}", named(&diff.devices), when(*at, diff, is_profile))?;
-        totals_table(*at, diff, is_profile).write(out, terminal_width())?;
-        write_categories(out, diff)?;
-        sites_table(top, comparison.analyses, diff, out)?;
-        batch::write(out, &comparison.asked, diff, batch)?;
+    for device in &view.devices {
+        writeln!(out, "\n{}, {}", named(&device.devices), when(device, view.is_profile))?;
+        totals_table(device, view.is_profile).write(out, terminal_width())?;
+        write_categories(out, device)?;
+        sites_table(options.top, device, out)?;
+        batch::write(out, device, options.asks_for_batch)?;
     }
-    if !comparison.settings.is_empty() {
+    if !view.settings.is_empty() {
         writeln!(out, "\nSettings that differ")?;
-        for setting in &comparison.settings {
-            let values: Vec<String> = setting.values.iter().map(|value| shown(*value)).collect();
-            writeln!(out, "  {}: {}", printable(&setting.key), values.join(" → "))?;
+        for setting in &view.settings {
+            let values: Vec<String> = setting.values.iter().map(|value| shown(value.as_ref())).collect();
+            writeln!(out, "  {}: {}", printable(setting.key), values.join(" → "))?;
         }
     }
     Ok(())
@@ -58,53 +64,56 @@ fn named(devices: &[u32]) -> String {
     }
 }
 
-fn when(at: Moment, diff: &DeviceDiff<'_>, is_profile: bool) -> String {
-    let moment = match at {
-        Moment::Peak => "each at its peak".to_owned(),
-        Moment::End if is_profile => "each at its end".to_owned(),
-        Moment::End => "each at its dump".to_owned(),
-        Moment::Iteration(number) => format!("each at the peak of iteration {number}"),
+fn when(device: &DeviceDiffView<'_>, is_profile: bool) -> String {
+    let moment = match (device.at, device.iteration) {
+        (_, Some(number)) => format!("each at the peak of iteration {number}"),
+        ("end", None) if is_profile => "each at its end".to_owned(),
+        ("end", None) => "each at its dump".to_owned(),
+        _ => "each at its peak".to_owned(),
     };
-    match diff.later_by {
+    match device.later_by_entries {
         Some(entries) => format!("{moment}: two dumps of one process, {} entries apart", count(entries)),
         None => moment,
     }
 }
 
-fn totals_table(at: Moment, diff: &DeviceDiff<'_>, is_profile: bool) -> Table {
+fn totals_table(device: &DeviceDiffView<'_>, is_profile: bool) -> Table {
     let mut table = Table::new([
         ("", Align::Left),
         ("A", Align::Right),
-        (if diff.sides.len() == 2 { "B" } else { "last" }, Align::Right),
+        (if device.sides.len() == 2 { "B" } else { "last" }, Align::Right),
         ("change", Align::Right),
     ])
     .indented(2);
-    let (first, last) = (&diff.sides[0], &diff.sides[diff.sides.len() - 1]);
-    let mut row = |what: &str, a: u64, b: u64| table.row([what.to_owned(), size(a), size(b), change(a, b)]);
+    let (first, last) = (&device.sides[0], &device.sides[device.sides.len() - 1]);
+    let mut row = |what: &str, of: fn(&SideView) -> u64| {
+        let (a, b) = (of(first), of(last));
+        table.row([what.to_owned(), size(a), size(b), change(a, b)]);
+    };
     if !is_profile {
-        row("peak requested", first.peak.requested_bytes, last.peak.requested_bytes);
+        row("peak requested", |side| side.peak_requested_bytes);
     }
-    row("peak allocated", first.peak.allocated_bytes, last.peak.allocated_bytes);
-    let knows_reserved = first.knows_reserved && last.knows_reserved;
+    row("peak allocated", |side| side.peak_allocated_bytes);
+    let knows_reserved = !first.reserved_is_unknown && !last.reserved_is_unknown;
     if knows_reserved {
-        row("peak reserved", first.peak.reserved_bytes, last.peak.reserved_bytes);
+        row("peak reserved", |side| side.peak_reserved_bytes);
     }
-    if at != Moment::Peak {
-        row("allocated then", first.totals.allocated_bytes, last.totals.allocated_bytes);
+    if device.at != "peak" {
+        row("allocated then", |side| side.allocated_bytes);
         if knows_reserved {
-            row("reserved then", first.totals.reserved_bytes, last.totals.reserved_bytes);
+            row("reserved then", |side| side.reserved_bytes);
         }
     }
-    if at != Moment::End {
+    if device.at != "end" {
         let end = if is_profile { "allocated at the end" } else { "allocated at the dump" };
-        row(end, first.end.allocated_bytes, last.end.allocated_bytes);
+        row(end, |side| side.end_allocated_bytes);
     }
     table
 }
 
 /// By what it is for; nothing where that is not told of any.
-fn write_categories(out: &mut impl Write, diff: &DeviceDiff<'_>) -> io::Result<()> {
-    if diff.categories.iter().all(|category| category.category == Category::Unknown) {
+fn write_categories(out: &mut impl Write, diff: &DeviceDiffView<'_>) -> io::Result<()> {
+    if diff.categories.iter().all(|category| category.name == Category::Unknown.name()) {
         return Ok(());
     }
     let mut table = Table::new([
@@ -116,14 +125,14 @@ fn write_categories(out: &mut impl Write, diff: &DeviceDiff<'_>) -> io::Result<(
     .indented(2);
     for category in &diff.categories {
         let (a, b) = (category.bytes[0], category.bytes[category.bytes.len() - 1]);
-        table.row([category.category.name().replace('_', " "), size(a), size(b), change(a, b)]);
+        table.row([category.name.replace('_', " "), size(a), size(b), change(a, b)]);
     }
     writeln!(out)?;
     table.write(out, terminal_width())
 }
 
-fn sites_table(top: usize, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, out: &mut impl Write) -> io::Result<()> {
-    let changed: Vec<&SiteDiff<'_>> = diff.sites.iter().filter(|site| site.change_bytes() != 0).collect();
+fn sites_table(top: usize, diff: &DeviceDiffView<'_>, out: &mut impl Write) -> io::Result<()> {
+    let changed: Vec<&SiteDiffView<'_>> = diff.call_sites.iter().filter(|site| site.change_bytes != 0).collect();
     if changed.is_empty() {
         return writeln!(out, "  no call site changed");
     }
@@ -138,11 +147,11 @@ fn sites_table(top: usize, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, out
     for site in changed.iter().take(top) {
         let last = site.bytes.len() - 1;
         table.row([
-            signed(site.change_bytes()),
+            signed(site.change_bytes),
             size(site.bytes[0]),
             size(site.bytes[last]),
             format!("{} → {}", count(site.count[0]), count(site.count[last])),
-            place(analyses, site),
+            frames::place_of(&site.at),
         ]);
     }
     writeln!(out)?;
@@ -152,11 +161,6 @@ fn sites_table(top: usize, analyses: &[Analysis<'_>], diff: &DeviceDiff<'_>, out
         writeln!(out, "  … and {} call sites more; `--top {}` shows all", count(rest), changed.len())?;
     }
     Ok(())
-}
-
-fn place(analyses: &[Analysis<'_>], site: &SiteDiff<'_>) -> String {
-    let (file, stack) = site.stack;
-    frames::place(&analyses[file], site.there, stack)
 }
 
 /// What is less than this is nothing on a device; percentages of it say nothing.
@@ -173,7 +177,8 @@ fn change(a: u64, b: u64) -> String {
     }
     #[expect(clippy::cast_precision_loss, reason = "a ratio of bytes, for showing")]
     let percent = by as f64 / a as f64 * 100.0;
-    format!("{}  {percent:+.1} %", signed(by))
+    // Rounded to `-0.0 %` it says nothing.
+    if percent.abs() < 0.05 { signed(by) } else { format!("{}  {percent:+.1} %", signed(by)) }
 }
 
 fn signed(bytes: i128) -> String {
@@ -181,7 +186,7 @@ fn signed(bytes: i128) -> String {
     if bytes < 0 { format!("-{size}") } else { format!("+{size}") }
 }
 
-fn shown(value: Option<&highwater_snapshot::Setting>) -> String {
-    let json = value.map(|value| serde_json::to_string(&SettingView(value)).unwrap_or_default());
+fn shown(value: Option<&SettingView<'_>>) -> String {
+    let json = value.map(|value| serde_json::to_string(value).unwrap_or_default());
     json.map_or_else(|| "not recorded".to_owned(), |json| printable(&json).into_owned())
 }

@@ -5,9 +5,9 @@
 
 use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::{Backend, Settings};
-use serde::Serialize;
+use highwater_documents::doctor::{Finding, Setting, Severity};
+use highwater_problem::Explained as _;
 
-use super::{Finding, Severity};
 use crate::printable::printable;
 
 /// Settings strings, the one first that wins if it is set, even to nothing.
@@ -26,15 +26,6 @@ const OTHERS: [&str; 7] = [
 
 /// Below this threshold the garbage collection of blocks runs all the time.
 const EAGER_THRESHOLD: f64 = 0.5;
-
-/// A variable that is set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Setting {
-    pub(super) variable: &'static str,
-    pub(super) value: String,
-    /// Whether it decides; another variable may hide it, or PyTorch refuse it.
-    pub(super) is_used: bool,
-}
 
 /// Reads the variables and says what is wrong with them.
 pub(super) fn read(

@@ -1,8 +1,8 @@
 //! The driver and the GPUs.
 
+use highwater_documents::doctor::{Finding, Severity};
 use highwater_monitor::{GpuSample, Sample};
 
-use super::{Finding, Severity};
 use crate::printable::printable;
 use crate::units::{counted, size};
 

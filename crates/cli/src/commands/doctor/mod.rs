@@ -9,14 +9,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use highwater_documents::doctor::{DoctorView, Severity, Torch};
 use highwater_monitor::{Absence, Detail, Sample, Sampler};
-use serde::Serialize;
 
-use self::environment::Setting;
-use self::torch::Torch;
 use crate::args::Format;
 use crate::commands::CHECK_FAILED;
-use crate::commands::top::absent;
 use crate::output::{to_stdout, write_json};
 use crate::printable::Lines;
 use crate::table::terminal_width;
@@ -39,52 +36,6 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// `highwater-doctor`, version 1.
-#[derive(Serialize)]
-pub(crate) struct Document {
-    format: &'static str,
-    version: u32,
-    /// The GPUs as `highwater-top` has them; `null` if none can be asked.
-    gpus: Option<Sample>,
-    /// Why there are none.
-    absence: Option<String>,
-    torch: Option<Torch>,
-    /// Variables that change how GPU memory is used.
-    settings: Vec<Setting>,
-    findings: Vec<Finding>,
-}
-
-/// How much something matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
-    /// It does not work, or not as is meant.
-    Problem,
-    /// It could be better.
-    Advice,
-    /// Good to know.
-    Note,
-}
-
-/// Something to know, and what to change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
-    id: &'static str,
-    severity: Severity,
-    title: String,
-    change: Option<String>,
-}
-
-impl Finding {
-    fn new(severity: Severity, id: &'static str, title: impl Into<String>) -> Self {
-        Self { id, severity, title: title.into(), change: None }
-    }
-
-    fn change(self, change: impl Into<String>) -> Self {
-        Self { change: Some(change.into()), ..self }
-    }
-}
-
 /// Looks at everything once.
 ///
 /// # Errors
@@ -98,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Text => text::write(&mut Lines(out), &document, terminal_width()),
     })?;
     if let Err(absence) = looked {
-        return Err(absent(&absence).into());
+        return Err(crate::error::Problem::from(absence).into());
     }
     let is_wrong = document.findings.iter().any(|finding| finding.severity == Severity::Problem);
     Ok(if is_wrong { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
@@ -114,7 +65,7 @@ fn examined(
     looked: Result<&Sample, &Absence>,
     torch: Option<Torch>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Document {
+) -> DoctorView {
     let mut findings = Vec::new();
     let gpus = looked.ok().cloned();
     if let Some(sample) = &gpus {
@@ -123,11 +74,9 @@ fn examined(
     if let Some(torch) = &torch {
         torch::examine(torch, gpus.as_ref(), &mut findings);
     }
-    let version = torch.as_ref().and_then(Torch::version);
+    let version = torch.as_ref().and_then(torch::version);
     let settings = environment::read(version, variable, &mut findings);
-    findings.sort_by_key(|finding| finding.severity);
-    let absence = looked.err().map(ToString::to_string);
-    Document { format: "highwater-doctor", version: 1, gpus, absence, torch, settings, findings }
+    DoctorView::new(looked.cloned().map_err(ToString::to_string), torch, settings, findings)
 }
 
 #[cfg(test)]

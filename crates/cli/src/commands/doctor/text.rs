@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Document, Severity};
+use highwater_documents::doctor::{DoctorView, Severity};
+
 use crate::commands::top::driver_line;
 use crate::printable::printable;
 use crate::table::{Align, Table};
@@ -12,7 +13,7 @@ use crate::units::{counted, size};
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, document: &Document, width: Option<usize>) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, document: &DoctorView, width: Option<usize>) -> io::Result<()> {
     setup(document).write(out, width)?;
     writeln!(out)?;
     if document.findings.is_empty() {
@@ -32,7 +33,7 @@ pub(super) fn write(out: &mut impl Write, document: &Document, width: Option<usi
     Ok(())
 }
 
-fn setup(document: &Document) -> Table {
+fn setup(document: &DoctorView) -> Table {
     let mut table = Table::new([("", Align::Left), ("", Align::Left)]).wrapped();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     match (&document.gpus, &document.absence) {

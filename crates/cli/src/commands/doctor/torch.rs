@@ -4,10 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use highwater_allocator::TorchVersion;
+use highwater_documents::doctor::{Finding, Severity, Torch};
 use highwater_monitor::Sample;
-use serde::{Deserialize, Serialize};
 
-use super::{Finding, Severity};
 use crate::error::Problem;
 use crate::printable::printable;
 
@@ -26,26 +25,10 @@ if found and found.origin:
 print(json.dumps(answer))
 "#;
 
-/// What an interpreter has.
-#[expect(clippy::struct_field_names, reason = "the names in the JSON document")]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Torch {
-    /// Python's version.
-    pub(super) python: String,
-    /// torch's, if it is there.
-    pub(super) torch: Option<String>,
-    /// The CUDA that torch is built for, if it is.
-    pub(super) cuda: Option<String>,
-    /// Whether highwater's package is there, too.
-    pub(super) recorder: bool,
-}
-
-impl Torch {
-    /// The version whose rules the allocator follows, if it is known here.
-    pub(super) fn version(&self) -> Option<TorchVersion> {
-        let text = self.torch.as_deref()?;
-        text.split(['+', 'a', 'b', 'r', 'd']).next()?.trim_end_matches('.').parse().ok()
-    }
+/// The version whose rules the allocator follows, if it is known here.
+pub(super) fn version(torch: &Torch) -> Option<TorchVersion> {
+    let text = torch.torch.as_deref()?;
+    text.split(['+', 'a', 'b', 'r', 'd']).next()?.trim_end_matches('.').parse().ok()
 }
 
 /// Asks an interpreter.
@@ -138,13 +121,8 @@ mod tests {
         assert_eq!(ids(&torch, "12.9"), ["driver-too-old-for-torch"]);
         assert_eq!(ids(&Torch { cuda: None, ..torch.clone() }, "13.0"), ["torch-without-cuda"]);
         assert_eq!(ids(&Torch { torch: None, ..torch.clone() }, "13.0"), ["no-torch"]);
-        assert_eq!(torch.version().map(|version| version.to_string()).as_deref(), Some("2.11"));
-        assert_eq!(
-            Torch { torch: Some("2.12.0.dev2026".into()), ..torch }
-                .version()
-                .map(|version| version.to_string())
-                .as_deref(),
-            Some("2.12")
-        );
+        let version = |torch: &Torch| version(torch).map(|version| version.to_string());
+        assert_eq!(version(&torch).as_deref(), Some("2.11"));
+        assert_eq!(version(&Torch { torch: Some("2.12.0.dev2026".into()), ..torch }).as_deref(), Some("2.12"));
     }
 }

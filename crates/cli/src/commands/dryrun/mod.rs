@@ -2,7 +2,6 @@
 
 mod args;
 mod folder;
-mod json;
 mod sandbox;
 mod signals;
 mod text;
@@ -11,14 +10,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use highwater_analysis::view::answer::Replayed;
-use highwater_analysis::view::{self, ReportView, SimulateView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_documents::dryrun::{CardView, DryrunView};
+use highwater_documents::{self, ReportView, SimulateView};
 use highwater_nullgpu::Machine;
-use highwater_nullgpu::card::{CARDS, Card};
+use highwater_nullgpu::card::Card;
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
+use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_script(&args.script)?;
     check_output(args)?;
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
-    let interpreter = Interpreter::new(&asked).map_err(|error| refused(&error))?;
+    let interpreter = Interpreter::new(&asked).map_err(Problem::from)?;
     let end = signals::end_on_signals();
     let folder = folder::Folder::new()?;
     let machine = Machine { memory_bytes: args.memory, devices: args.gpus(), ..Machine::new(card) };
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         end: &end,
     };
     let cache = own_directory::cache(&interpreter);
-    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(|error| refused(&error))?;
+    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
     let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
-    let report = view::report(&analysis);
+    let report = highwater_documents::report(&analysis);
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
     let answer = Answer {
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         name,
     };
     to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &json::document(&answer)),
+        Format::Json => write_json(out, &answer.document()),
         Format::Text => text::write(&mut Lines(out), &answer),
     })?;
     Ok(status)
@@ -112,6 +112,17 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    fn document(&self) -> DryrunView<'_> {
+        let card = CardView {
+            key: self.card.key,
+            name: self.card.name,
+            memory_bytes: self.memory_bytes(),
+            proven: self.card.proven,
+        };
+        let simulate = self.simulated.as_ref().map(|(_, view)| view);
+        DryrunView::new(card, self.machine.devices, self.outcome, self.main, self.report, simulate)
+    }
+
     /// What the card has.
     fn memory_bytes(&self) -> u64 {
         self.machine.memory_bytes.unwrap_or(self.card.memory_bytes)
@@ -120,9 +131,8 @@ impl Answer<'_> {
 
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
         Problem::new(format!("`--gpu {name}` is no card that is known"))
-            .hint(format!("known: {}; `--memory` gives one another size", names.join(", ")))
+            .hint(format!("known: {}; `--memory` gives one another size", highwater_cards::names()))
     })
 }
 
@@ -143,15 +153,6 @@ fn check_output(args: &Args) -> Result<(), Problem> {
     match &args.output {
         Some(path) if !args.force && path.exists() => Err(exists(path)),
         _ => Ok(()),
-    }
-}
-
-/// An error of the null GPU, in this program's form.
-fn refused(error: &highwater_nullgpu::Error) -> Problem {
-    let problem = Problem::new(error.to_string());
-    match error.kind.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
     }
 }
 

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use highwater_cards::CardOrSize;
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Card, Choice, DType, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
+    Attention, CacheKind, Card, Choice, DType, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
     TorchRelease,
 };
 
 use crate::args::Format;
 use crate::error::Problem;
-use crate::units::parse_size;
 
 /// Options of `highwater estimate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -183,19 +183,12 @@ fn cache(text: &str) -> Result<CacheKind, String> {
 
 /// A card by its name.
 pub(super) fn card(text: &str) -> Result<&'static Card, String> {
-    Card::named(text).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
-        format!("known cards: {}", names.join(", "))
-    })
+    Card::named(text).ok_or_else(|| format!("known cards: {}", highwater_cards::names()))
 }
 
 /// What PyTorch may take of a card, by its name or its memory.
 pub(super) fn card_bytes(text: &str) -> Result<u64, Problem> {
-    if let Ok(card) = card(text) {
-        return Ok(card.memory_bytes);
-    }
-    parse_size(text)
-        .map_err(|why| Problem::new(format!("`{text}` is neither a size nor a card that is known")).because(why))
+    Ok(CardOrSize::parse(text)?.memory_bytes())
 }
 
 fn release(text: &str) -> Result<TorchRelease, String> {

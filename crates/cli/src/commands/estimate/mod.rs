@@ -3,19 +3,16 @@
 pub(crate) mod args;
 pub(crate) mod model;
 mod text;
-mod view;
 mod web;
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::Write as _;
 use std::path::Path;
 
 pub(crate) use args::{Args, RunArgs};
 use highwater_analysis::{StackClasses, analyse_with};
-use highwater_estimate::read::DescriptionError;
-use highwater_estimate::{Architecture, Document, RequestError, Setup, estimate, simple};
-use view::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
+use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
+use highwater_estimate::{Architecture, Setup, estimate, simple};
 
 use crate::args::Format;
 use crate::error::Problem;
@@ -40,17 +37,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return web::run(args);
     }
     let (architecture, setup) = asked(args)?;
-    let mut document = Document::new(&architecture, &setup).map_err(Problem::from)?;
+    let mut view = EstimateView::new(&architecture, &setup).map_err(Problem::from)?;
     if let Some(limit) = &args.fit {
-        document = document.fitted(&architecture, &setup, args::card_bytes(limit)?);
+        view = view.fitted(&architecture, &setup, args::card_bytes(limit)?);
     }
     let is_simple = args.method == args::Method::Simple;
-    let mut view = EstimateView {
-        simple: is_simple.then(|| simple(document.estimate.parameters, &setup)),
-        sweep: args.sweep.as_ref().map(|range| sweep(&architecture, &setup, range)).transpose()?,
-        against: None,
-        document,
-    };
+    view.simple = is_simple.then(|| simple(view.estimate.parameters, &setup));
+    view.sweep = args.sweep.as_ref().map(|range| sweep(&architecture, &setup, range)).transpose()?;
     if let Some(recording) = &args.against {
         view.against = Some(against(recording, args.size, &view)?);
     }
@@ -65,30 +58,6 @@ fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
     let architecture = model::find(args.model.as_deref().unwrap_or_default())?.architecture()?;
     let setup = args.run.request().setup(&architecture)?;
     Ok((architecture, setup))
-}
-
-impl From<DescriptionError> for Problem {
-    fn from(error: DescriptionError) -> Problem {
-        let problem = Problem::new(error.to_string());
-        let problem = match error.source() {
-            Some(cause) => problem.because(cause),
-            None => problem,
-        };
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    }
-}
-
-impl From<RequestError> for Problem {
-    fn from(error: RequestError) -> Problem {
-        let problem = Problem::new(error.to_string());
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    }
 }
 
 /// Estimates over `batch=1..64` or `seq=128,256`.
@@ -151,7 +120,7 @@ fn against(recording: &Path, size: SizeArgs, view: &EstimateView) -> Result<Agai
         let iteration = &device.iterations.rows[device.iterations.containing(entry)?];
         iteration.phases.iter().find(|run| run.entries.contains(&entry.index()))
     });
-    let estimated = &view.document.estimate;
+    let estimated = &view.estimate;
     let by_category = estimated.breakdown.by_category().map(|(category, bytes)| (category.name(), bytes));
     let row = |(category, bytes): (&'static str, u64)| AgainstRow {
         category,

@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use highwater_estimate::FitView;
+use highwater_documents::estimate::{AgainstView, EstimateView, FitView, SweepView};
 
-use super::view::{AgainstView, EstimateView, SweepView};
 use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
 use crate::units::{count, size};
@@ -16,15 +15,15 @@ const BAR: u64 = 60;
 const LETTERS: [char; 7] = ['P', 'G', 'O', 'A', 'I', 't', 'w'];
 
 pub(super) fn write(out: &mut impl Write, view: &EstimateView, terms: usize) -> io::Result<()> {
-    let estimate = &view.document.estimate;
-    let setup = &view.document.setup;
+    let estimate = &view.estimate;
+    let setup = &view.setup;
     let trained = if estimate.trainable_parameters == estimate.parameters {
         String::new()
     } else {
         format!(", {} of them or of adapters trained", count(estimate.trainable_parameters))
     };
     writeln!(out, "{}: {} parameters{trained}", printable(&estimate.model), count(estimate.parameters))?;
-    if let Some(counted) = view.document.counted_parameters.filter(|counted| *counted != estimate.parameters) {
+    if let Some(counted) = view.counted_parameters.filter(|counted| *counted != estimate.parameters) {
         writeln!(out, "the file of weights lists {} numbers", count(counted))?;
     }
     let autocast = setup.autocast.as_ref().map_or_else(String::new, |dtype| format!(", autocast to {dtype}"));
@@ -55,7 +54,7 @@ pub(super) fn write(out: &mut impl Write, view: &EstimateView, terms: usize) -> 
         )?;
         writeln!(out, "  with {} activations per token", count(simple.activations_per_token))?;
     }
-    if let Some(fit) = &view.document.fit {
+    if let Some(fit) = &view.fit {
         write_fit(out, fit)?;
     }
     if let Some(sweep) = &view.sweep {
@@ -72,7 +71,7 @@ pub(super) fn write(out: &mut impl Write, view: &EstimateView, terms: usize) -> 
 }
 
 fn write_totals(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
-    let estimate = &view.document.estimate;
+    let estimate = &view.estimate;
     let band = &estimate.error_band;
     let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
     let requested =
@@ -89,8 +88,8 @@ fn write_totals(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
     table.row(["on the card".to_owned(), size(estimate.total_bytes), context]);
     table.write(out, None)?;
     writeln!(out, "\nThe peak is in: {}.", estimate.peak_phase)?;
-    if view.document.held_outputs_bytes > 0 {
-        writeln!(out, "A script that holds the loss only needs {} less.", size(view.document.held_outputs_bytes))?;
+    if view.held_outputs_bytes > 0 {
+        writeln!(out, "A script that holds the loss only needs {} less.", size(view.held_outputs_bytes))?;
     }
     writeln!(
         out,
@@ -101,7 +100,7 @@ fn write_totals(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
 }
 
 fn write_bar(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
-    let estimate = &view.document.estimate;
+    let estimate = &view.estimate;
     let categories = estimate.breakdown.by_category();
     let peak = u128::from(estimate.peak_requested_bytes.max(1));
     let (mut bar, mut sum, mut drawn) = (String::new(), 0_u128, 0_u64);
@@ -122,14 +121,14 @@ fn write_bar(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
 fn write_phases(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
     writeln!(out, "\nPhases:")?;
     let mut table = Table::new([("", Align::Left), ("", Align::Right)]).indented(2);
-    for phase in &view.document.estimate.phases {
+    for phase in &view.estimate.phases {
         table.row([phase.phase.to_owned(), size(phase.peak_requested_bytes)]);
     }
     table.write(out, None)
 }
 
 fn write_terms(out: &mut impl Write, view: &EstimateView, limit: usize) -> io::Result<()> {
-    let all = &view.document.estimate.terms;
+    let all = &view.estimate.terms;
     let shown = if limit == 0 { all.len() } else { limit.min(all.len()) };
     writeln!(out, "\nThe largest terms at the peak:")?;
     let mut table = Table::new([
@@ -154,7 +153,6 @@ fn write_terms(out: &mut impl Write, view: &EstimateView, limit: usize) -> io::R
 
 fn write_cards(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
     let fitting: Vec<String> = view
-        .document
         .cards
         .iter()
         .filter(|card| card.fits)
@@ -162,7 +160,7 @@ fn write_cards(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
         .collect();
     match fitting.as_slice() {
         [] => {
-            let largest = view.document.cards.iter().max_by_key(|card| card.memory_bytes);
+            let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
             let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
             writeln!(out, "\nIt fits none of the cards that are known; the largest lacks {}.", size(missing))
         }
@@ -221,7 +219,7 @@ fn write_against(out: &mut impl Write, view: &EstimateView, against: &AgainstVie
     )?;
     let mut table =
         Table::new([("", Align::Left), ("estimate", Align::Right), ("recording", Align::Right)]).indented(2);
-    let estimate = &view.document.estimate;
+    let estimate = &view.estimate;
     for row in against.categories.iter().filter(|row| row.estimated_bytes > 0 || row.recorded_bytes > 0) {
         table.row([row.category.replace('_', " "), size(row.estimated_bytes), size(row.recorded_bytes)]);
     }

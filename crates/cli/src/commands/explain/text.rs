@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use highwater_analysis::category::Category;
-use highwater_analysis::view::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
+use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 
 use crate::frames;
 use crate::printable::printable;

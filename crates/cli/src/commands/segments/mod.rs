@@ -1,7 +1,6 @@
 //! `highwater segments FILE`: the map of the memory at the dump.
 
 mod bar;
-mod json;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,6 +8,7 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 use highwater_analysis::callsite::Sites;
+use highwater_documents::segments::{SegmentsView, Usage};
 use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId};
 
 use crate::args::{Format, SitesArgs};
@@ -75,39 +75,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             output::text_to_stdout(|out| write_text(out, &snapshot, &maps, args.blocks.then_some(&sites)))?;
             warnings::print(&snapshot.warnings)?;
         }
-        Format::Json => output::to_stdout(|out| output::write_json(out, &json::document(&snapshot, &maps)))?,
+        Format::Json => {
+            let view = SegmentsView::new(&snapshot, maps.iter().map(|map| (map.device, map.segments())));
+            output::to_stdout(|out| output::write_json(out, &view))?;
+        }
     }
     Ok(())
-}
-
-/// Bytes of a segment by what holds them.
-#[expect(clippy::struct_field_names, reason = "the unit belongs into the name")]
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    allocated_bytes: u64,
-    active_bytes: u64,
-    requested_bytes: u64,
-    free_bytes: u64,
-}
-
-impl Usage {
-    fn of(blocks: &[Block]) -> Self {
-        let mut usage = Self::default();
-        for block in blocks {
-            let size = block.size_bytes;
-            match block.state {
-                BlockState::ActiveAllocated => usage.allocated_bytes = usage.allocated_bytes.saturating_add(size),
-                BlockState::ActiveAwaitingFree => {}
-                BlockState::Inactive => {
-                    usage.free_bytes = usage.free_bytes.saturating_add(size);
-                    continue;
-                }
-            }
-            usage.active_bytes = usage.active_bytes.saturating_add(size);
-            usage.requested_bytes = usage.requested_bytes.saturating_add(block.requested_bytes);
-        }
-        usage
-    }
 }
 
 /// The segments of one device, by pool and stream.
@@ -142,6 +115,10 @@ impl<'a> DeviceMap<'a> {
             Group { pool: snapshot.pool_id(pool), stream: snapshot.stream_handle(stream), segments, left_out }
         });
         Self { device, groups: groups.collect() }
+    }
+
+    fn segments(&self) -> Vec<(&'a Segment, Usage)> {
+        self.groups.iter().flat_map(|group| group.segments.iter().copied()).collect()
     }
 }
 

@@ -12,11 +12,6 @@ use std::process::ExitCode;
 
 pub(crate) use args::Args;
 
-/// What `format` says in the JSON of every mode.
-const FORMAT: &str = "highwater-simulate";
-/// The version of that JSON.
-const VERSION: u32 = 1;
-
 /// Runs the mode that the options choose.
 ///
 /// # Errors

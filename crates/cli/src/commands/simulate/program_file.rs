@@ -5,8 +5,9 @@ use std::path::Path;
 use highwater_allocator::program::{Program, RmmLog};
 use highwater_allocator::{AddressPolicy, ScriptedRange};
 
+use highwater_documents::requests::Warning;
+
 use super::args::Va;
-use super::requests_view::Warning;
 use crate::error::Problem;
 use crate::input::{SizeArgs, name, read_text};
 

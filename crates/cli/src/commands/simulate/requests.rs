@@ -6,15 +6,18 @@ use anyhow::Context as _;
 use highwater_allocator::program::{self, Options, Run, RunError, Summary};
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
-use highwater_analysis::whatif::parallel;
+use highwater_documents::requests::{ProgramView, RequestsView, RunView, TorchView, Warning};
+use highwater_problem::Explained as _;
+use highwater_whatif::parallel;
 
 use super::Args;
 use super::program_file::{ProgramFile, address_policy};
-use super::requests_view::{self, Document, RunView, TorchView, Warning};
+use super::requests_view;
 use crate::args::Format;
 use crate::error::Problem;
 use crate::input::{name, short_name};
-use crate::output::{exists, is_stdout, write_to};
+use crate::output::{exists, is_stdout, to_stdout, write_json, write_to};
+use crate::printable::Lines;
 use crate::units::{count, size};
 
 /// The device's memory where none is given: as in the oracle.
@@ -56,12 +59,18 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
             warnings.extend(unscripted(ranges.max().unwrap_or(0)));
         }
         let runs = machines.iter().zip(&summaries);
-        let runs = runs.map(|(machine, runs)| RunView::new(machine, &runs[0], &runs[1..], &program)).collect();
+        let runs =
+            runs.map(|(machine, runs)| RunView::new(machine, &runs[0], &runs[1..], |op| program.line(op))).collect();
         let chosen_by = if args.torch.is_some() { "flag" } else { "default" };
         let torch = TorchView { version: torch(args).to_string(), chosen_by };
         let addresses = policy.unwrap_or_default().to_string();
-        let document = Document::new(short_name(file), &program, torch, addresses, runs, &warnings);
-        document.print(args.format)?;
+        let kind = if program.log.is_some() { "rmm-log" } else { "requests" };
+        let read = ProgramView { kind, rows: program.program.ops.len() };
+        let view = RequestsView::new(read, torch, addresses, runs, warnings.clone());
+        to_stdout(|out| match args.format {
+            Format::Json => write_json(out, &view),
+            Format::Text => requests_view::write(&mut Lines(out), &view, &short_name(file)),
+        })?;
     }
     requests_view::print_warnings(&warnings).context("cannot write to standard error")
 }
@@ -132,11 +141,7 @@ fn check_settings(conf: &str, torch: TorchVersion, warnings: &mut Vec<Warning>) 
 }
 
 fn refused(what: &str, torch: TorchVersion, error: &ConfError) -> Problem {
-    let problem = Problem::new(format!("torch {torch} refuses {what}")).because(error);
-    match error.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
+    Problem::new(format!("torch {torch} refuses {what}")).because(error).hinted(error.hint())
 }
 
 /// For each machine the run under the policy; where none was asked for, a run under each plausible one.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use highwater_analysis::view::{FitView, PinningView, RunView, SimulateView, SiteView};
-use highwater_analysis::whatif::Study;
+use highwater_documents::{FitView, PinningView, RunView, SimulateView, SiteView};
+use highwater_whatif::Study;
 
 use crate::frames;
 use crate::printable::printable;

@@ -13,12 +13,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use highwater_documents::top::TopView;
 use highwater_monitor::Sample;
-use serde::Serialize;
 
 use self::outputs::Outputs;
 use self::source::Source;
-use crate::error::Problem;
 use crate::output::{note, text_to_stdout, to_stdout, write_json};
 use crate::printable::Printable;
 use crate::table::terminal_width;
@@ -84,15 +83,6 @@ pub(crate) struct Args {
     snapshot: Option<PathBuf>,
 }
 
-/// `highwater-top`, version 1: a sample with its name.
-#[derive(Serialize)]
-struct Document<'a> {
-    format: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    sample: &'a Sample,
-}
-
 /// Seconds with decimals: `0.1`, `1`, also `100ms` and `1s`.
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
@@ -124,9 +114,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         // With something else to do, nothing is printed until it ends.
         Format::Text if outputs.is_any() && !args.once => follow(args, source, &mut outputs, |_| Ok(())),
         Format::Text => once(args, source, &mut outputs),
-        Format::Json => follow(args, source, &mut outputs, |sample| {
-            to_stdout(|out| write_json(out, &Document { format: "highwater-top", version: 1, sample }))
-        }),
+        Format::Json => {
+            follow(args, source, &mut outputs, |sample| to_stdout(|out| write_json(out, &TopView::new(sample))))
+        }
         Format::Csv => {
             to_stdout(csv::write_header)?;
             follow(args, source, &mut outputs, |sample| to_stdout(|out| csv::write(out, sample)))
@@ -199,15 +189,6 @@ pub(crate) fn printed(sample: &Sample) -> io::Result<(Vec<u8>, String)> {
 /// The driver in a line.
 pub(crate) fn driver_line(sample: &Sample) -> Printable {
     table::driver(sample)
-}
-
-/// That there is no GPU to look at.
-pub(crate) fn absent(absence: &highwater_monitor::Absence) -> Problem {
-    let problem = Problem::new(absence.to_string()).hint(absence.hint());
-    match absence.cause() {
-        Some(cause) => problem.because(cause),
-        None => problem,
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use highwater_monitor::log::{LogError, Reader};
 use highwater_monitor::{Detail, Sample, Sampler, TorchWatch};
 
+use super::Args;
 use super::watched::Watched;
-use super::{Args, absent};
 use crate::error::Problem;
 
 /// How often what changes slowly is asked.
@@ -57,9 +57,9 @@ impl Source {
         let from = match &args.replay {
             Some(path) => From::Log(Box::new(Log::open(path)?)),
             None => {
-                let mut sampler = Sampler::open(None).map_err(|absence| absent(&absence))?;
+                let mut sampler = Sampler::open(None).map_err(Problem::from)?;
                 // That there is no GPU is said before a screen or a file is opened.
-                sampler.sample(0, Detail::Quick).map_err(|absence| absent(&absence))?;
+                sampler.sample(0, Detail::Quick).map_err(Problem::from)?;
                 From::Machine(Box::new(Machine { sampler, torch: TorchWatch::default(), all_asked: None }))
             }
         };
@@ -151,7 +151,7 @@ impl Machine {
         };
         let time_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let time_us = u64::try_from(time_us).unwrap_or(u64::MAX);
-        let mut sample = self.sampler.sample(time_us, detail).map_err(|absence| absent(&absence))?;
+        let mut sample = self.sampler.sample(time_us, detail).map_err(Problem::from)?;
         self.torch.add(&mut sample);
         Ok(sample)
     }

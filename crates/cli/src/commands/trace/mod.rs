@@ -1,11 +1,11 @@
 //! `highwater trace FILE`: the entries, one line each.
 
 mod filter;
-mod json;
 mod text;
 
 use highwater_analysis::callsite::Sites;
-use highwater_snapshot::{Entry, EntryId, EntryTable, Snapshot};
+use highwater_documents::trace::{Selected, TraceView};
+use highwater_snapshot::{Entry, EntryId};
 
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
@@ -50,46 +50,22 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, sites) = args.input.read_with(|snapshot| Sites::with(snapshot, args.sites.lines()))?;
     let filter = Filter::new(&args.filter, &snapshot)?;
+    let accepts = |id: EntryId, entry: &Entry| filter.accepts(id, entry);
     let traces: Vec<_> = args
         .input
         .devices(&snapshot)
         .into_iter()
-        .map(|device| Selected { snapshot: &snapshot, sites: &sites, filter: &filter, device, limit: args.limit() })
+        .map(|device| Selected { snapshot: &snapshot, device, accepts: &accepts, limit: args.limit() })
         .collect();
     match args.format {
         Format::Text => {
-            output::text_to_stdout(|out| text::write(out, &traces, args.stacks))?;
+            output::text_to_stdout(|out| text::write(out, &traces, &sites, args.stacks))?;
             warnings::print(&snapshot.warnings)?;
         }
         Format::Json => {
-            let document = json::document(&traces, &snapshot.warnings);
+            let document = TraceView::new(&traces, &snapshot.warnings);
             output::to_stdout(|out| output::write_json(out, &document))?;
         }
     }
     Ok(())
-}
-
-/// The entries of one device that are to be shown.
-struct Selected<'a> {
-    snapshot: &'a Snapshot,
-    sites: &'a Sites,
-    filter: &'a Filter,
-    device: u32,
-    limit: usize,
-}
-
-impl<'a> Selected<'a> {
-    /// The trace; none for a device that has segments only.
-    fn trace(&self) -> Option<&'a EntryTable> {
-        self.snapshot.trace(self.device).filter(|trace| !trace.is_empty())
-    }
-
-    /// Every entry that the filter accepts, whatever the limit.
-    fn matching(&self) -> impl Iterator<Item = (EntryId, Entry)> + use<'a> {
-        let filter = self.filter;
-        self.trace()
-            .into_iter()
-            .flat_map(|trace| trace.ids().map(|id| (id, trace.get(id))))
-            .filter(|&(id, ref entry)| filter.accepts(id, entry))
-    }
 }

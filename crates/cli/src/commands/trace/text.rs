@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use highwater_analysis::callsite::Sites;
+use highwater_documents::trace::Selected;
 use highwater_snapshot::{Action, Entry, EntryId, EntryTable, PoolId, Snapshot};
 
-use super::Selected;
 use crate::printable::printable;
 use crate::{frames, table, units};
 
@@ -14,7 +14,7 @@ use crate::{frames, table, units};
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, traces: &[Selected], stacks: bool) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, traces: &[Selected], sites: &Sites, stacks: bool) -> io::Result<()> {
     if traces.is_empty() {
         writeln!(out, "the snapshot has no entries and no segments")?;
     }
@@ -23,15 +23,21 @@ pub(super) fn write(out: &mut impl Write, traces: &[Selected], stacks: bool) -> 
             writeln!(out)?;
         }
         match selected.trace() {
-            Some(trace) => write_device(out, selected, trace, stacks)?,
+            Some(trace) => write_device(out, selected, trace, sites, stacks)?,
             None => writeln!(out, "device {}: no entries were recorded", selected.device)?,
         }
     }
     Ok(())
 }
 
-fn write_device(out: &mut impl Write, selected: &Selected, trace: &EntryTable, stacks: bool) -> io::Result<()> {
-    let layout = Layout::new(selected, trace);
+fn write_device(
+    out: &mut impl Write,
+    selected: &Selected,
+    trace: &EntryTable,
+    sites: &Sites,
+    stacks: bool,
+) -> io::Result<()> {
+    let layout = Layout::new(selected, trace, sites);
     writeln!(out, "device {}: {}", selected.device, units::counted(trace.len(), "entry", "entries"))?;
     let mut matching = selected.matching();
     let mut shown = 0;
@@ -77,7 +83,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(selected: &Selected<'a>, trace: &'a EntryTable) -> Self {
+    fn new(selected: &Selected<'a>, trace: &'a EntryTable, sites: &'a Sites) -> Self {
         let snapshot = selected.snapshot;
         let start_us = trace.ids().find_map(|id| trace.time_us(id));
         let end_us = trace.ids().rev().find_map(|id| trace.time_us(id));
@@ -88,7 +94,7 @@ impl<'a> Layout<'a> {
         let stream = widest_stream.max("stream".len());
         let taken = entry + seconds + ACTION + ADDRESS + SIZE + stream + 6 * "  ".len();
         let remarks = table::terminal_width().map(|width| width.saturating_sub(taken).max(MIN_REMARKS));
-        Self { snapshot, sites: selected.sites, trace, start_us, entry, seconds, stream, remarks }
+        Self { snapshot, sites, trace, start_us, entry, seconds, stream, remarks }
     }
 
     fn write_header(&self, out: &mut impl Write) -> io::Result<()> {

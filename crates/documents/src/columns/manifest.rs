@@ -1,0 +1,354 @@
+//! The manifest: what there is to draw, all that is no column.
+
+use crate::{Document, Format, Version};
+use std::collections::BTreeMap;
+
+use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::timeline::{Peak, Total};
+use highwater_snapshot::{Action, EntryId, PoolId, Snapshot, StreamId};
+use highwater_units::size;
+use highwater_whatif::verdict::capacity_at_failure;
+
+use super::lifetimes::measure;
+use super::section::SectionInfo;
+use crate::{RecordedView, TorchView, WarningView};
+
+/// Sections by their names.
+pub type Sections = BTreeMap<String, SectionInfo>;
+
+/// `highwater-view`.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Manifest {
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
+    /// The file's name.
+    pub name: String,
+    /// Which PyTorch wrote it, as far as the file tells.
+    pub torch: TorchView,
+    /// What was odd.
+    pub warnings: Vec<WarningView>,
+    /// What is not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOutView>,
+    /// Whether the page can ask what would have been.
+    pub what_if: WhatIf,
+    /// Why it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if_reason: Option<String>,
+    /// Number of distinct frames.
+    pub frames: usize,
+    /// Number of distinct stacks, the two that stand for none included.
+    pub stacks: usize,
+    /// The sections of the whole file.
+    pub sections: Sections,
+    /// The device that the page opens on: the one that the report leads with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opens_on: Option<u32>,
+    /// One for each device; they are never summed.
+    pub devices: Vec<DeviceManifest>,
+}
+
+impl Document for Manifest {
+    const FORMAT: &'static str = "highwater-view";
+    const VERSION: u32 = 1;
+}
+
+impl Manifest {
+    /// What it says of a section: of the file, or of a device, whose number and a slash then come first.
+    pub fn info_mut(&mut self, name: &str) -> Option<&mut SectionInfo> {
+        let Some((device, name)) = name.split_once('/') else { return self.sections.get_mut(name) };
+        let device: u32 = device.parse().ok()?;
+        self.devices.iter_mut().find(|of| of.device == device)?.sections.get_mut(name)
+    }
+}
+
+/// Where answers to "what if" come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum WhatIf {
+    /// The server computes them.
+    #[serde(rename = "live")]
+    Live,
+    /// Those to the usual questions are in the page.
+    #[serde(rename = "precomputed")]
+    Precomputed,
+    /// From nowhere.
+    #[serde(rename = "left out")]
+    LeftOut,
+}
+
+/// Lifetimes that are not shown.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct LeftOutView {
+    /// They are smaller than this.
+    pub below_bytes: u64,
+    /// How many.
+    pub allocations: usize,
+    /// The most bytes of them that were live at once on a device: the area is nowhere too low by more.
+    pub bytes: u64,
+}
+
+/// One device.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct DeviceManifest {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// Number of trace entries.
+    pub entries: usize,
+    /// Number of lifetimes.
+    pub rows: usize,
+    /// How many of them began before the first entry.
+    pub before: usize,
+    /// What sizes and offsets count in.
+    pub unit_bytes: u64,
+    /// `active_bytes` or `requested_bytes`: what `size` is.
+    pub measure: &'static str,
+    /// How far the sizes of blocks are known.
+    pub knowledge: &'static str,
+    /// Why not exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How much of the run the trace holds.
+    pub recorded: RecordedView,
+    /// The largest total of the measure after an entry.
+    pub peak: PeakAt,
+    /// The total of the measure after the last entry.
+    pub end_bytes: u64,
+    /// The largest reserved total after an entry.
+    pub reserved_peak: PeakAt,
+    /// What the process could have had when a request failed: the least that is certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// Microseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<[i64; 2]>,
+    /// Handles.
+    pub streams: Vec<String>,
+    /// Pools.
+    pub pools: Vec<PoolView>,
+    /// The names of the categories.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Vec<String>>,
+    /// Moments of note.
+    pub marks: Vec<Mark>,
+    /// How many moments more there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub marks_left_out: usize,
+    /// Annotated scopes.
+    pub scopes: Vec<ScopeView>,
+    /// How many scopes more there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub scopes_left_out: usize,
+    /// The iterations.
+    pub iterations: Vec<IterationSpan>,
+    /// The device's own sections, without its name before theirs.
+    pub sections: Sections,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A total and where it is.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct PeakAt {
+    /// The total.
+    pub bytes: u64,
+    /// After which entry.
+    pub entry: u32,
+}
+
+/// A memory pool.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PoolView {
+    /// The id of a private pool.
+    pub id: Option<(u64, u64)>,
+    /// What to call it.
+    pub label: String,
+}
+
+/// A moment of note.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Mark {
+    /// The entry.
+    pub entry: u32,
+    /// `oom`, `snapshot` or `annotate`.
+    pub kind: &'static str,
+    /// What to call it.
+    pub label: String,
+    /// The request, or the allocation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// An annotation, in entries.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ScopeView {
+    /// First entry inside.
+    pub start: usize,
+    /// One past the last.
+    pub end: usize,
+    /// How many scopes are around it.
+    pub depth: usize,
+    /// Its name.
+    pub name: String,
+}
+
+/// An iteration, in entries.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct IterationSpan {
+    /// First entry.
+    pub start: usize,
+    /// One past the last.
+    pub end: usize,
+    /// Its phases.
+    pub phases: Vec<PhaseSpan>,
+}
+
+/// A phase, in entries.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct PhaseSpan {
+    /// `forward`, `backward` or `optimizer`.
+    pub name: &'static str,
+    /// First entry.
+    pub start: usize,
+    /// One past the last.
+    pub end: usize,
+}
+
+/// More marks than a chart can show, or a page should hold: the first ones are kept, errors before all others.
+const MAX_MARKS: usize = 10_000;
+
+/// More scopes than that: the outermost are kept.
+const MAX_SCOPES: usize = 100_000;
+
+/// What there is to know of a device without its columns.
+pub(super) fn device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> DeviceManifest {
+    let measure = measure(device);
+    let blocks = device.blocks();
+    let recorded = &device.recorded;
+    let (marks, marks_left_out) = marks(snapshot, device);
+    let (scopes, scopes_left_out) = scopes(snapshot, device);
+    DeviceManifest {
+        device: device.device,
+        entries: device.entries.len(),
+        rows: 0,
+        before: 0,
+        unit_bytes: 1,
+        measure: measure.key(),
+        knowledge: blocks.knowledge().name(),
+        reason: blocks.reason(),
+        recorded: RecordedView::new(recorded),
+        peak: peak(device, measure),
+        end_bytes: measure.of(&device.timeline.end()),
+        reserved_peak: peak(device, Total::Reserved),
+        capacity_bytes: capacity_at_failure(device),
+        time_us: None,
+        streams: Vec::new(),
+        pools: Vec::new(),
+        categories: None,
+        marks,
+        marks_left_out,
+        scopes,
+        scopes_left_out,
+        iterations: iterations(device),
+        sections: Sections::new(),
+    }
+}
+
+/// The largest total after an entry: that before the first one does not count, for the page does not show it.
+fn peak(device: &DeviceAnalysis<'_>, total: Total) -> PeakAt {
+    let timeline = &device.timeline;
+    let known = match total {
+        Total::Requested => timeline.requested_peak(),
+        Total::Reserved => timeline.reserved_peak(),
+        _ => timeline.active_peak(),
+    };
+    if let Peak { bytes, entry: Some(entry), .. } = known {
+        return PeakAt { bytes, entry: entry.get() };
+    }
+    let (highest, entry) = timeline.peak_in(0..device.entries.len(), total);
+    match entry {
+        Some(entry) => PeakAt { bytes: total.of(&highest), entry: entry.get() },
+        None => PeakAt { bytes: total.of(&timeline.start()), entry: 0 },
+    }
+}
+
+fn marks(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> (Vec<Mark>, usize) {
+    let entries = device.entries;
+    let errors = device.oom.iter().map(|event| Mark {
+        entry: event.entry.get(),
+        kind: "oom",
+        label: format!("out of memory: {} asked for", size(event.requested_bytes)),
+        bytes: Some(event.requested_bytes),
+    });
+    let mut marks: Vec<Mark> = errors.take(MAX_MARKS).collect();
+    let mut all = device.oom.len();
+    for (row, &action) in entries.actions().iter().enumerate() {
+        let (kind, label) = match action {
+            Action::SNAPSHOT => ("snapshot", "snapshot".to_owned()),
+            Action::ANNOTATE => ("annotate", snapshot.text(entries.user_metadata().get(row)).to_owned()),
+            _ => continue,
+        };
+        all += 1;
+        if marks.len() < MAX_MARKS {
+            let bytes = (action == Action::ANNOTATE).then(|| entries.sizes_bytes()[row]);
+            marks.push(Mark { entry: EntryId::from_index(row).get(), kind, label, bytes });
+        }
+    }
+    marks.sort_by_key(|mark| mark.entry);
+    let left_out = all - marks.len();
+    (marks, left_out)
+}
+
+fn scopes(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> (Vec<ScopeView>, usize) {
+    let all = &device.scopes;
+    let mut deepest = usize::MAX;
+    if all.len() > MAX_SCOPES {
+        let mut depths: Vec<usize> = all.iter().map(|scope| scope.depth).collect();
+        depths.sort_unstable();
+        deepest = depths[MAX_SCOPES];
+    }
+    let shown = all.iter().filter(|scope| all.len() <= MAX_SCOPES || scope.depth < deepest.max(1)).take(MAX_SCOPES);
+    let shown: Vec<ScopeView> = shown
+        .map(|scope| ScopeView {
+            start: scope.start,
+            end: scope.end,
+            depth: scope.depth,
+            name: snapshot.text(scope.name).to_owned(),
+        })
+        .collect();
+    let left_out = all.len() - shown.len();
+    (shown, left_out)
+}
+
+fn iterations(device: &DeviceAnalysis<'_>) -> Vec<IterationSpan> {
+    let rows = device.iterations.rows.iter().map(|iteration| IterationSpan {
+        start: iteration.entries.start,
+        end: iteration.entries.end,
+        phases: iteration
+            .phases
+            .iter()
+            .map(|run| PhaseSpan { name: run.phase.name(), start: run.entries.start, end: run.entries.end })
+            .collect(),
+    });
+    rows.collect()
+}
+
+/// The handles of some streams.
+pub(super) fn streams(snapshot: &Snapshot, ids: &[u32]) -> Vec<String> {
+    ids.iter().map(|&id| snapshot.stream_handle(StreamId::new(id)).to_string()).collect()
+}
+
+/// Some pools.
+pub(super) fn pools(snapshot: &Snapshot, ids: &[u32]) -> Vec<PoolView> {
+    let view = |&id: &u32| match PoolId::new(id) {
+        PoolId::MISSING => PoolView { id: None, label: "pool not recorded".to_owned() },
+        PoolId::DEFAULT => PoolView { id: None, label: "default pool".to_owned() },
+        pool => {
+            let id = snapshot.pool_id(pool);
+            PoolView { id: Some(id), label: format!("private pool {}:{}", id.0, id.1) }
+        }
+    };
+    ids.iter().map(view).collect()
+}

@@ -1,0 +1,109 @@
+//! The peak by the batch.
+
+use highwater_findings::batch::{BatchFit, Covers, Ratio};
+use serde::Serialize;
+
+/// The peak by the batch: the larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch + bytes_per_unit_squared * batch²`.
+#[derive(Clone, Debug, Serialize)]
+pub struct BatchView {
+    /// What a batch is counted in: `row`, or `first-batch`, where the first file's batch is 1.
+    pub unit: &'static str,
+    /// The iteration that it was fitted to; absent if it was fitted to the whole recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<usize>,
+    /// What does not grow.
+    pub fixed_bytes: u64,
+    /// What grows with the batch.
+    pub bytes_per_unit: f64,
+    /// What grows with its square; 0 where the points lie on a line.
+    pub bytes_per_unit_squared: f64,
+    /// The peak is no less, whatever the batch.
+    pub floor_bytes: u64,
+    /// The farthest that a point lies off.
+    pub largest_residual_bytes: u64,
+    /// One for each file.
+    pub points: Vec<PointView>,
+    /// A file whose inputs tell of another batch than was said; absent where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<ContradictionView>,
+    /// What a capacity holds, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<CapacityView>,
+}
+
+/// A file's batch and its peak.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PointView {
+    /// The batch, in the unit.
+    pub batch: f64,
+    /// The batch as a fraction: numerator and denominator.
+    pub batch_ratio: [u64; 2],
+    /// The peak that was recorded.
+    pub peak_bytes: u64,
+    /// The peak by the line.
+    pub fitted_bytes: u64,
+}
+
+/// A file whose inputs tell of another batch than was said.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ContradictionView {
+    /// Its place in `files`.
+    pub file: usize,
+    /// Its batch by its inputs, in batches of the first file: numerator and denominator.
+    pub batch_ratio: [u64; 2],
+}
+
+/// What a capacity holds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CapacityView {
+    /// The capacity.
+    pub bytes: u64,
+    /// The largest batch whose peak is within it; null if none is.
+    pub largest_batch: Option<f64>,
+    /// The peak of no batch at all.
+    pub least_peak_bytes: u64,
+}
+
+impl BatchView {
+    pub(super) fn new(fit: &BatchFit, capacity_bytes: Option<u64>) -> Self {
+        Self {
+            unit: if fit.is_by_rows { "row" } else { "first-batch" },
+            iteration: if let Covers::Iteration(number) = fit.covers { Some(number) } else { None },
+            fixed_bytes: fit.fixed_bytes,
+            bytes_per_unit: fit.bytes_per_batch,
+            bytes_per_unit_squared: fit.bytes_per_batch_squared,
+            floor_bytes: fit.floor_bytes,
+            largest_residual_bytes: fit.largest_residual_bytes(),
+            points: fit
+                .points
+                .iter()
+                .map(|point| PointView {
+                    batch: point.batch.value(),
+                    batch_ratio: ratio(point.batch),
+                    peak_bytes: point.peak_bytes,
+                    fitted_bytes: point.fitted_bytes,
+                })
+                .collect(),
+            contradiction: fit.contradiction.map(|(file, batch)| ContradictionView { file, batch_ratio: ratio(batch) }),
+            capacity: capacity_bytes.map(|bytes| CapacityView {
+                bytes,
+                largest_batch: fit.largest_batch(bytes),
+                least_peak_bytes: fit.peak_bytes(0.0),
+            }),
+        }
+    }
+
+    /// Whether the batch is counted in rows.
+    pub fn is_by_rows(&self) -> bool {
+        self.unit == "row"
+    }
+
+    /// Whether the points lie on no line.
+    pub fn is_curve(&self) -> bool {
+        self.bytes_per_unit_squared != 0.0
+    }
+}
+
+fn ratio(batch: Ratio) -> [u64; 2] {
+    [batch.times, batch.per]
+}

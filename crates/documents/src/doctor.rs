@@ -1,0 +1,107 @@
+//! `highwater-doctor`: the set-up at a glance, and what to change.
+
+use highwater_monitor::Sample;
+use serde::{Deserialize, Serialize};
+
+use crate::{Document, Format, Version};
+
+/// A machine's set-up.
+#[derive(Clone, Debug, Serialize)]
+pub struct DoctorView {
+    format: Format<Self>,
+    version: Version<Self>,
+    /// The GPUs as `highwater-top` has them; null if none can be asked.
+    pub gpus: Option<Sample>,
+    /// Why there are none.
+    pub absence: Option<String>,
+    /// What the interpreter that was named has; null if none was.
+    pub torch: Option<Torch>,
+    /// Variables that change how GPU memory is used.
+    pub settings: Vec<Setting>,
+    /// What to know and to change, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl Document for DoctorView {
+    const FORMAT: &'static str = "highwater-doctor";
+    const VERSION: u32 = 1;
+}
+
+/// What an interpreter has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Torch {
+    /// Python's version.
+    pub python: String,
+    /// torch's, if it is there.
+    pub torch: Option<String>,
+    /// The CUDA that torch is built for, if it is.
+    pub cuda: Option<String>,
+    /// Whether highwater's package is there, too.
+    pub recorder: bool,
+}
+
+/// A variable that is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub variable: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Whether it decides; another variable may hide it, or PyTorch refuse it.
+    pub is_used: bool,
+}
+
+/// How much something matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It does not work, or not as is meant.
+    Problem,
+    /// It could be better.
+    Advice,
+    /// Good to know.
+    Note,
+}
+
+/// Something to know, and what to change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable word for its kind.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is, in one line.
+    pub title: String,
+    /// What to change; null where there is nothing.
+    pub change: Option<String>,
+}
+
+impl Finding {
+    /// Something to know.
+    pub fn new(severity: Severity, id: &'static str, title: impl Into<String>) -> Self {
+        Self { id, severity, title: title.into(), change: None }
+    }
+
+    /// With what to change.
+    #[must_use]
+    pub fn change(self, change: impl Into<String>) -> Self {
+        Self { change: Some(change.into()), ..self }
+    }
+}
+
+impl DoctorView {
+    /// The document; `gpus` are those that were seen, or why there are none. The findings are sorted.
+    pub fn new(
+        gpus: Result<Sample, String>,
+        torch: Option<Torch>,
+        settings: Vec<Setting>,
+        mut findings: Vec<Finding>,
+    ) -> Self {
+        findings.sort_by_key(|finding| finding.severity);
+        let (gpus, absence) = match gpus {
+            Ok(sample) => (Some(sample), None),
+            Err(absence) => (None, Some(absence)),
+        };
+        Self { format: Format::default(), version: Version::default(), gpus, absence, torch, settings, findings }
+    }
+}

@@ -1,0 +1,116 @@
+//! `highwater-dryrun`: what a script would have taken on a card that is imagined.
+
+use std::time::Duration;
+
+use crate::{ReportView, SimulateView};
+use highwater_nullgpu::run::{Ending, Outcome, Process};
+use highwater_nullgpu::sandbox::Writes;
+use serde::Serialize;
+
+use crate::{Document, Format, Version};
+
+/// A dry run.
+#[derive(Clone, Debug, Serialize)]
+pub struct DryrunView<'a> {
+    format: Format<Self>,
+    version: Version<Self>,
+    /// The card that was imagined.
+    pub card: CardView,
+    /// How many of it.
+    pub devices: u32,
+    /// How the process ended that is explained.
+    pub ended: Ending,
+    /// The exception or signal that ended it; absent if none did.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub error: &'a str,
+    /// Steps of the optimizer that made most.
+    pub steps: u64,
+    /// How long it ran.
+    pub duration_secs: f64,
+    /// PyTorch's own peaks, of the device that reserved most; null if it used none.
+    pub peak: Option<PeakView>,
+    /// Every process that used the GPU; the first is explained.
+    pub processes: &'a [Process],
+    /// Functions of CUDA's libraries that asked for a size which is not known, and were told none.
+    pub guessed_sizes: &'a [String],
+    /// Those that were told success and nothing else.
+    pub unanswered: &'a [String],
+    /// What the script wrote, if that was kept in a sandbox; it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<&'a Writes>,
+    /// The document `highwater-report` of its recording.
+    pub report: &'a ReportView<'a>,
+    /// The document `highwater-simulate` of its recording; absent where nothing can be run again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<&'a SimulateView<'a>>,
+}
+
+impl Document for DryrunView<'_> {
+    const FORMAT: &'static str = "highwater-dryrun";
+    const VERSION: u32 = 1;
+}
+
+/// A card.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CardView {
+    /// How the command line calls it.
+    pub key: &'static str,
+    /// How its maker calls it.
+    pub name: &'static str,
+    /// Its memory, as it was imagined.
+    pub memory_bytes: u64,
+    /// Whether dry runs on it were compared with the real card.
+    pub proven: bool,
+}
+
+/// PyTorch's own peaks of a device.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PeakView {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// Asked for.
+    pub requested_bytes: u64,
+    /// In blocks that tensors own.
+    pub allocated_bytes: u64,
+    /// Allocated, or freed and awaiting another stream.
+    pub active_bytes: u64,
+    /// Held from the driver.
+    pub reserved_bytes: u64,
+}
+
+impl<'a> DryrunView<'a> {
+    /// The document of a run on `devices` cards, of which `main` is the process that is explained.
+    pub fn new(
+        card: CardView,
+        devices: u32,
+        outcome: &'a Outcome,
+        main: &'a Process,
+        report: &'a ReportView<'a>,
+        simulate: Option<&'a SimulateView<'a>>,
+    ) -> Self {
+        let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
+        Self {
+            format: Format::default(),
+            version: Version::default(),
+            card,
+            devices,
+            ended: main.how,
+            error: &main.error,
+            steps: main.steps,
+            duration_secs: Duration::as_secs_f64(&outcome.duration),
+            peak: most.map(|peaks| PeakView {
+                device: peaks.device,
+                requested_bytes: peaks.peak_requested_bytes,
+                allocated_bytes: peaks.peak_allocated_bytes,
+                active_bytes: peaks.peak_active_bytes,
+                reserved_bytes: peaks.peak_reserved_bytes,
+            }),
+            processes: &outcome.processes,
+            guessed_sizes: &outcome.unanswered.guessed,
+            unanswered: &outcome.unanswered.unanswered,
+            sandbox: outcome.writes.as_ref(),
+            report,
+            simulate,
+        }
+    }
+}

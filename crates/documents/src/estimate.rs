@@ -1,0 +1,192 @@
+//! `highwater-estimate`: what a model needs, worked out from its configuration.
+
+use highwater_estimate::{
+    Architecture, CARDS, Card, Change, Estimate, MOST_BYTES, RequestError, Setup, Simple, changes_to_fit, estimate,
+    largest_batch, saved_by_holding_the_loss_only,
+};
+use serde::Serialize;
+
+use crate::{Document, Format, Version};
+
+/// A model in a set-up.
+#[derive(Debug, Serialize)]
+pub struct EstimateView {
+    format: Format<Self>,
+    version: Version<Self>,
+    /// The answer.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// The parameters that a file of weights lists, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted_parameters: Option<u64>,
+    /// What was estimated.
+    pub setup: SetupView,
+    /// What the requested peak would be less if the script held the loss only.
+    pub held_outputs_bytes: u64,
+    /// Every card that is known, by the gigabytes on the box.
+    pub cards: Vec<CardView>,
+    /// What to change to fit, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fit: Option<FitView>,
+    /// The well-known formula for comparison, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simple: Option<Simple>,
+    /// Estimates over a range, where those were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepView>,
+    /// A recording beside the estimate, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<AgainstView>,
+}
+
+impl Document for EstimateView {
+    const FORMAT: &'static str = "highwater-estimate";
+    const VERSION: u32 = 1;
+}
+
+/// What was estimated.
+#[derive(Debug, Serialize)]
+pub struct SetupView {
+    /// Sequences, or images, in a micro-batch.
+    pub batch: u64,
+    /// Tokens of a sequence.
+    pub seq: u64,
+    /// The type of the weights.
+    pub dtype: String,
+    /// The type that the forward pass runs in, if it is another.
+    pub autocast: Option<String>,
+    /// Whether blocks are computed again in the backward pass.
+    pub checkpointing: bool,
+}
+
+/// Whether it fits a card.
+#[derive(Debug, Serialize)]
+pub struct CardView {
+    /// How the card is called on the command line.
+    pub name: &'static str,
+    /// What the driver says is there.
+    pub memory_bytes: u64,
+    /// Whether the total is no more.
+    pub fits: bool,
+    /// What is left, negative for what is missing.
+    pub spare_bytes: i64,
+}
+
+/// What to change to fit.
+#[derive(Debug, Serialize)]
+pub struct FitView {
+    /// What the card has.
+    pub limit_bytes: u64,
+    /// Whether it fits as it is.
+    pub fits: bool,
+    /// The largest batch that fits, if any does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_batch: Option<u64>,
+    /// The changes that were tried, the cheapest that fits first.
+    pub changes: Vec<Change>,
+}
+
+/// Estimates over a range.
+#[derive(Debug, Serialize)]
+pub struct SweepView {
+    /// What takes each value: `batch` or `seq`.
+    pub name: &'static str,
+    /// One for each value.
+    pub rows: Vec<SweepRow>,
+}
+
+/// The estimate of a value.
+#[derive(Debug, Serialize)]
+pub struct SweepRow {
+    /// The value.
+    pub value: u64,
+    /// The peak of what is asked of the allocator.
+    pub peak_requested_bytes: u64,
+    /// What it takes of the card.
+    pub total_bytes: u64,
+    /// In words, when the peak is.
+    pub peak_phase: String,
+}
+
+/// A recording beside the estimate: the busiest device, at its peak of requested bytes.
+#[derive(Debug, Serialize)]
+pub struct AgainstView {
+    /// What the recording is called.
+    pub snapshot: String,
+    /// CUDA ordinal.
+    pub device: u32,
+    /// The recorded peak of requested bytes.
+    pub peak_requested_bytes: u64,
+    /// The recorded peak of reserved bytes.
+    pub peak_reserved_bytes: u64,
+    /// The phase that the recorded peak falls in; null where no iterations are known.
+    pub peak_phase: Option<&'static str>,
+    /// What of the program's life the recording does not have; null if it has all.
+    pub unseen: Option<&'static str>,
+    /// Each category of both.
+    pub categories: Vec<AgainstRow>,
+}
+
+/// A category of both.
+#[derive(Debug, Serialize)]
+pub struct AgainstRow {
+    /// Its name, such as `optimizer_state`.
+    pub category: &'static str,
+    /// By the estimate.
+    pub estimated_bytes: u64,
+    /// By the recording.
+    pub recorded_bytes: u64,
+}
+
+impl EstimateView {
+    /// The document of a model in a set-up.
+    ///
+    /// # Errors
+    /// If it needs more than any machine has.
+    pub fn new(architecture: &Architecture, setup: &Setup) -> Result<Self, RequestError> {
+        let estimate = estimate(architecture, setup);
+        if estimate.peak_requested_bytes >= MOST_BYTES {
+            return Err(RequestError::TooMuch);
+        }
+        Ok(Self {
+            format: Format::default(),
+            version: Version::default(),
+            counted_parameters: architecture.counted_parameters,
+            setup: SetupView {
+                batch: setup.batch,
+                seq: setup.seq,
+                dtype: setup.dtype.to_string(),
+                autocast: setup.autocast.map(|dtype| dtype.to_string()),
+                checkpointing: setup.checkpointing,
+            },
+            held_outputs_bytes: saved_by_holding_the_loss_only(architecture, setup, &estimate),
+            cards: cards(estimate.total_bytes),
+            fit: None,
+            simple: None,
+            sweep: None,
+            against: None,
+            estimate,
+        })
+    }
+
+    /// With what to change to stay within a limit.
+    #[must_use]
+    pub fn fitted(self, architecture: &Architecture, setup: &Setup, limit_bytes: u64) -> Self {
+        let fit = FitView {
+            limit_bytes,
+            fits: self.estimate.total_bytes <= limit_bytes,
+            largest_batch: largest_batch(architecture, setup, limit_bytes),
+            changes: changes_to_fit(architecture, setup, limit_bytes),
+        };
+        Self { fit: Some(fit), ..self }
+    }
+}
+
+fn cards(total_bytes: u64) -> Vec<CardView> {
+    let view = |card: &Card| {
+        let spare = i128::from(card.memory_bytes) - i128::from(total_bytes);
+        let spare_bytes = i64::try_from(spare).unwrap_or(i64::MIN);
+        CardView { name: card.key, memory_bytes: card.memory_bytes, fits: spare_bytes >= 0, spare_bytes }
+    };
+    CARDS.iter().map(view).collect()
+}

@@ -1,0 +1,479 @@
+//! `highwater-explain`: why memory ran out, and what to change.
+
+use highwater_allocator::Memory;
+use highwater_analysis::Analysis;
+use highwater_analysis::phase::Phase;
+use highwater_oom::{
+    Cause, Diagnosis, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
+};
+use highwater_snapshot::EntryId;
+use highwater_units::size;
+use highwater_whatif::Gaps;
+use highwater_whatif::whole_step::WholeStep;
+
+use crate::report::call_site_view;
+use crate::simulate::{frames_of_entry, place_of_entry};
+use crate::{
+    CallSiteView, CategoriesView, Document, Format, FrameView, PinningView, PlaceView, VerdictView, Version,
+    WarningView,
+};
+use highwater_findings::explain::Failure;
+
+/// The whole document.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ExplainView<'a> {
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
+    /// The messages of a log, those that say the same together.
+    pub messages: Vec<MessageView>,
+    /// How many there are in all.
+    pub message_count: u64,
+    /// Different ones that are not listed, for there are too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub messages_left_out: u64,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageView>,
+    /// Why it is, of the first failure.
+    pub diagnosis: DiagnosisView,
+    /// What the device's memory adds up to at the first failure.
+    pub shares: Vec<ShareView>,
+    /// What to change, in the order of what it brings.
+    pub steps: Vec<StepView>,
+    /// The failures of a snapshot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureExplainedView<'a>>,
+    /// Where a message and a snapshot that are given together do not tell of one failure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disagreements: Vec<String>,
+    /// What was odd in a snapshot.
+    pub warnings: Vec<WarningView>,
+}
+
+impl Document for ExplainView<'_> {
+    const FORMAT: &'static str = "highwater-explain";
+    const VERSION: u32 = 1;
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Messages that say the same, of one process.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct MessageView {
+    /// How many.
+    pub count: u64,
+    /// The line of the first, from 1 on.
+    pub line: u64,
+    /// The process in the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// `CUDA`, `HIP`, `XPU`, `MPS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<&'static str>,
+    /// The device's ordinal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
+    /// "Tried to allocate".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried_bytes: Option<u64>,
+    /// "total capacity".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// "is free".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+    /// "this process has".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_bytes: Option<u64>,
+    /// "is allocated by PyTorch", "already allocated".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// "reserved in total", "cached".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_bytes: Option<u64>,
+    /// "is reserved by PyTorch but unallocated".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_unallocated_bytes: Option<u64>,
+    /// "allowed".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// "allocated in private pools".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_pools_bytes: Option<u64>,
+    /// "expandable-segment reserve of".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expandable_reserve_bytes: Option<u64>,
+    /// MPS: "other allocations".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_allocations_bytes: Option<u64>,
+    /// "Process PID has".
+    pub other_processes: Vec<ProcessView>,
+    /// The releases that write such a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub torch: Option<String>,
+    /// The text ends before the message does.
+    pub cut: bool,
+    /// A word for the cause.
+    pub cause: &'static str,
+}
+
+/// Another process on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ProcessView {
+    /// Its id.
+    pub pid: u32,
+    /// Its memory.
+    pub bytes: u64,
+}
+
+/// Why.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct DiagnosisView {
+    /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`,
+    /// `expandable-reserve`, `custom-allocator`, `refused`, `unknown`; or `fits` if nothing fails.
+    pub cause: &'static str,
+    /// Causes that contribute.
+    pub also: Vec<&'static str>,
+    /// The sentence.
+    pub text: String,
+    /// What the process may hold, if that is the cause: equal numbers where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitView>,
+    /// What else is worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// A limit, or what it is known to lie between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LimitView {
+    /// So much was held.
+    pub at_least_bytes: u64,
+    /// So much was refused.
+    pub at_most_bytes: u64,
+}
+
+/// A part of the device's memory.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ShareView {
+    /// `allocated`, `unallocated`, `private-pools`, `outside-pytorch`, `process`, `others`, `untold` or `free`.
+    pub holder: &'static str,
+    /// The process, if it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// Something to change.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StepView {
+    /// A stable word for its kind.
+    pub id: &'static str,
+    /// What to do.
+    pub title: String,
+    /// The numbers that it rests on.
+    pub detail: String,
+    /// The setting, code or command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// What it brings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brings_bytes: Option<u64>,
+    /// Whether that alone would have let the request through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enough: Option<bool>,
+}
+
+/// A failure of a snapshot.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct FailureExplainedView<'a> {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// The entry; absent if the request came before the recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u32>,
+    /// It did not fail in the recording, but would with so much memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_capacity_bytes: Option<u64>,
+    /// The same, where it was asked of a card: all of its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_card_bytes: Option<u64>,
+    /// As asked for, rounded.
+    pub requested_bytes: u64,
+    /// What the driver was asked for.
+    pub tried_bytes: Option<u64>,
+    /// What the driver had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+    /// In blocks that tensors own.
+    pub allocated_bytes: Option<u64>,
+    /// In segments.
+    pub reserved_bytes: Option<u64>,
+    /// In segments and in no active block.
+    pub reserved_unallocated_bytes: Option<u64>,
+    /// Why.
+    pub diagnosis: DiagnosisView,
+    /// What the device's memory adds up to.
+    pub shares: Vec<ShareView>,
+    /// What to change.
+    pub steps: Vec<StepView>,
+    /// What was live, by what it is for; in the total that its call sites go by.
+    pub categories: CategoriesView,
+    /// What was live.
+    pub call_sites: Vec<CallSiteView<'a>>,
+    /// What the step needs in which the request failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_step: Option<WholeStepView>,
+    /// What was free in the allocator, and why it did not do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<GapsView>,
+    /// The fewest live blocks without which the request would have been served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinning: Option<PinningView<'a>>,
+    /// What the simulator says of other settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<VerdictView>,
+    /// Where the request was made, in words.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
+    /// The stack of the request.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// What a step needs that ran out of memory in the middle.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct WholeStepView {
+    /// At its peak, allocated bytes (requested bytes where blocks' sizes are estimates).
+    pub at_least_bytes: u64,
+    /// Absent where nothing tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_bytes: Option<u64>,
+    /// `earlier-step`, `layers`, `phase` or `request`: on what it rests.
+    pub basis: &'static str,
+    /// `forward`, `backward` or `optimizer`: what was under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<&'static str>,
+    /// Layers that were done, where a layer failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers_done: Option<usize>,
+    /// The fewest and the most that there may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<(usize, usize)>,
+    /// The answer, as a sentence.
+    pub text: String,
+}
+
+impl WholeStepView {
+    pub(crate) fn new(whole: &WholeStep) -> Self {
+        Self {
+            at_least_bytes: whole.at_least_bytes,
+            at_most_bytes: whole.at_most_bytes,
+            basis: whole.basis.name(),
+            phase: whole.phase.map(Phase::name),
+            layers_done: whole.layers_done,
+            layers: whole.layers,
+            text: whole.text(),
+        }
+    }
+}
+
+/// Free memory of the allocator at a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct GapsView {
+    /// Free in segments that the request could have been served from.
+    pub usable_bytes: u64,
+    /// Such segments with something free.
+    pub segments: usize,
+    /// Pieces that this is in.
+    pub pieces: usize,
+    /// The largest piece.
+    pub largest_bytes: u64,
+    /// Free in segments of other streams or of the pool for small requests.
+    pub elsewhere_bytes: u64,
+    /// Free in private pools.
+    pub private_bytes: u64,
+}
+
+impl ExplainView<'_> {
+    /// What a log says; the first message is explained.
+    pub fn of_log(found: &Found) -> Self {
+        let situation = |group: &Group| Situation::of_message(&group.message, found.surroundings);
+        let messages: Vec<MessageView> =
+            found.groups.iter().map(|group| MessageView::new(group, diagnosis(&situation(group)).cause)).collect();
+        let mut view = Self {
+            format: Format::default(),
+            version: Version::default(),
+            message: messages.first().cloned(),
+            messages,
+            message_count: found.count,
+            messages_left_out: found.left_out,
+            ..Self::default()
+        };
+        if let Some(group) = found.groups.first() {
+            let situation = situation(group);
+            let diagnosis = diagnosis(&situation);
+            let mut steps = steps(&situation, &diagnosis);
+            if diagnosis.cause != Cause::NeverFits {
+                steps.push(record_a_snapshot());
+            }
+            view.diagnosis = DiagnosisView::new(&diagnosis, &situation);
+            view.shares = shares(&situation);
+            view.steps = steps.into_iter().map(StepView::new).collect();
+        }
+        view
+    }
+}
+
+impl<'a> ExplainView<'a> {
+    /// What a snapshot says: the first failure, then each of them.
+    pub fn of_failures(analysis: &Analysis<'a>, failures: &[Failure], found: &Found) -> Self {
+        let mut view = Self { ..Self::of_log(found) };
+        view.failures = failures.iter().map(|failure| FailureExplainedView::new(analysis, failure)).collect();
+        if let Some(first) = view.failures.first() {
+            view.diagnosis = first.diagnosis.clone();
+            view.shares = first.shares.clone();
+            view.steps = first.steps.clone();
+        }
+        view.warnings = crate::warnings(analysis);
+        view
+    }
+
+    /// That nothing fails with so much memory; `reason` is why that may not be so. A recording that ends at an error does
+    /// not hold the whole run, so it proves of nothing that it fits.
+    pub fn fits(&mut self, memory: Memory, ends_at_error: bool, reason: Option<String>) {
+        let place = match memory {
+            Memory::Card { total_bytes, .. } => format!("on a card of {}", size(total_bytes)),
+            _ => format!("in {}", size(memory.capacity_bytes().unwrap_or(u64::MAX))),
+        };
+        let (cause, text) = if ends_at_error {
+            let text = format!(
+                "nothing that was recorded fails {place}, under the program's own settings; but a request failed in the \
+                 recording, and how much more the program would have needed is not in it"
+            );
+            ("unknown", text)
+        } else {
+            ("fits", format!("nothing fails: the program fits {place}, under its own settings"))
+        };
+        self.diagnosis = DiagnosisView {
+            cause,
+            text,
+            notes: reason.map(|reason| format!("take this with care: {reason}")).into_iter().collect(),
+            ..DiagnosisView::default()
+        };
+        self.steps.clear();
+    }
+}
+
+impl MessageView {
+    fn new(group: &Group, cause: Cause) -> Self {
+        let message = &group.message;
+        let process = |process: &highwater_oom::Process| ProcessView { pid: process.pid, bytes: process.bytes };
+        Self {
+            count: group.count,
+            line: group.line,
+            rank: message.rank,
+            backend: message.backend,
+            device: message.device,
+            tried_bytes: message.tried_bytes,
+            capacity_bytes: message.capacity_bytes,
+            free_bytes: message.free_bytes,
+            process_bytes: message.process_bytes,
+            allocated_bytes: message.allocated_bytes,
+            reserved_bytes: message.reserved_bytes,
+            reserved_unallocated_bytes: message.reserved_unallocated_bytes,
+            limit_bytes: message.limit_bytes,
+            private_pools_bytes: message.private_bytes,
+            expandable_reserve_bytes: message.reserve_bytes,
+            other_allocations_bytes: message.others_bytes,
+            other_processes: message.other_processes.iter().map(process).collect(),
+            torch: message.releases.map(|releases| releases.to_string()),
+            cut: message.is_cut,
+            cause: cause.name(),
+        }
+    }
+}
+
+impl DiagnosisView {
+    fn new(diagnosis: &Diagnosis, situation: &Situation) -> Self {
+        let view =
+            |limit: Limit| LimitView { at_least_bytes: limit.at_least_bytes, at_most_bytes: limit.at_most_bytes };
+        Self {
+            cause: diagnosis.cause.name(),
+            also: diagnosis.also.iter().map(|cause| cause.name()).collect(),
+            text: diagnosis.text.clone(),
+            limit: situation.limit.map(view),
+            notes: diagnosis.notes.clone(),
+        }
+    }
+}
+
+impl StepView {
+    fn new(step: Step) -> Self {
+        Self {
+            id: step.id,
+            title: step.title,
+            detail: step.detail,
+            change: step.change,
+            brings_bytes: step.brings_bytes,
+            enough: step.is_enough,
+        }
+    }
+}
+
+fn shares(situation: &Situation) -> Vec<ShareView> {
+    let view = |share: Share| ShareView {
+        holder: share.holder.name(),
+        pid: if let Holder::Process(pid) = share.holder { Some(pid) } else { None },
+        bytes: share.bytes,
+    };
+    situation.shares().into_iter().map(view).collect()
+}
+
+impl<'a> FailureExplainedView<'a> {
+    fn new(analysis: &Analysis<'a>, failure: &Failure) -> Self {
+        let situation = &failure.situation;
+        let frames = failure.entry.map(|entry| frames_of_entry(analysis, failure.device, entry));
+        Self {
+            device: failure.device,
+            entry: failure.entry.map(EntryId::get),
+            simulated_capacity_bytes: failure.simulated_capacity_bytes,
+            simulated_card_bytes: failure.situation.supposed.and_then(|memory| match memory {
+                Memory::Card { total_bytes, .. } => Some(total_bytes),
+                _ => None,
+            }),
+            requested_bytes: failure.requested_bytes,
+            tried_bytes: situation.tried_bytes,
+            free_bytes: situation.free_bytes,
+            allocated_bytes: situation.allocated_bytes,
+            reserved_bytes: situation.held_bytes,
+            reserved_unallocated_bytes: situation.unallocated_bytes,
+            diagnosis: DiagnosisView::new(&failure.diagnosis, situation),
+            shares: shares(situation),
+            steps: failure.steps.iter().cloned().map(StepView::new).collect(),
+            categories: CategoriesView::new(failure.categories),
+            call_sites: failure.live.iter().map(|total| call_site_view(analysis, total)).collect(),
+            whole_step: failure.whole_step.as_ref().map(WholeStepView::new),
+            gaps: failure.gaps.map(GapsView::new),
+            pinning: failure.pinned.as_ref().map(|pinned| PinningView::new(analysis, pinned)),
+            simulation: failure.verdict.as_ref().map(VerdictView::new),
+            at: failure.entry.map(|entry| place_of_entry(analysis, failure.device, entry)).unwrap_or_default(),
+            frames: frames.unwrap_or_default(),
+        }
+    }
+}
+
+impl GapsView {
+    fn new(gaps: Gaps) -> Self {
+        Self {
+            usable_bytes: gaps.usable_bytes,
+            segments: gaps.segments,
+            pieces: gaps.pieces,
+            largest_bytes: gaps.largest_bytes,
+            elsewhere_bytes: gaps.elsewhere_bytes,
+            private_bytes: gaps.private_bytes,
+        }
+    }
+}

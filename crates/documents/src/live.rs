@@ -1,0 +1,99 @@
+//! `highwater-live`: who is there at a moment.
+
+use crate::{Document, Format, Version};
+use highwater_analysis::Analysis;
+use highwater_analysis::device::DeviceAnalysis;
+use highwater_snapshot::EntryId;
+
+use crate::{FrameView, WarningView, frames_from_site, warnings};
+
+/// The live blocks at a moment.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LiveView<'a> {
+    pub(crate) format: Format<Self>,
+    pub(crate) version: Version<Self>,
+    /// Every active block, by device, then by address.
+    pub blocks: Vec<BlockView<'a>>,
+    /// What was odd.
+    pub warnings: Vec<WarningView>,
+}
+
+impl Document for LiveView<'_> {
+    const FORMAT: &'static str = "highwater-live";
+    const VERSION: u32 = 1;
+}
+
+/// One active block.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct BlockView<'a> {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// First byte.
+    pub address: u64,
+    /// Bytes as asked for.
+    pub requested_bytes: u64,
+    /// Bytes of the block: the least, where two sizes are possible.
+    pub size_bytes: u64,
+    /// The most that those may be, where that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes_at_most: Option<u64>,
+    /// The raw stream handle.
+    pub stream: u64,
+    /// The pool's id; null where the file does not say.
+    pub pool: Option<(u64, u64)>,
+    /// `active_allocated`, or `active_awaiting_free`.
+    pub state: &'static str,
+    /// What it is for.
+    pub category: &'static str,
+    /// The rule that says so.
+    pub category_rule: &'static str,
+    /// The entry that allocated it; null if that came before the recording.
+    pub alloc_entry: Option<u32>,
+    /// What the program called it (`user_metadata`), if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'a str>,
+    /// Its stack, folded to the user's own code, innermost first.
+    pub frames: Vec<FrameView<'a>>,
+}
+
+/// The blocks that are active on some devices, each after its own entry (before the first for `None`).
+pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> LiveView<'a> {
+    let mut blocks = Vec::new();
+    for &(device, after) in moments {
+        let Some(device) = analysis.devices.iter().find(|d| d.device == device) else { continue };
+        let start = blocks.len();
+        blocks.extend(device.live_rows(after).map(|(row, _)| block_view(analysis, device, row, after)));
+        blocks[start..].sort_by_key(|block: &BlockView<'_>| block.address);
+    }
+    LiveView { format: Format::default(), version: Version::default(), blocks, warnings: warnings(analysis) }
+}
+
+fn block_view<'a>(
+    analysis: &Analysis<'a>,
+    device: &DeviceAnalysis<'a>,
+    row: usize,
+    after: Option<EntryId>,
+) -> BlockView<'a> {
+    let snapshot = analysis.snapshot;
+    let lifetime = &device.lifetimes.rows[row];
+    let decided = device.decided(row);
+    let metadata = device.entries.user_metadata();
+    let awaits = lifetime.awaits_free(after);
+    let size_bytes = device.blocks().of(lifetime, snapshot);
+    let doubt = device.blocks().doubt(lifetime);
+    BlockView {
+        device: device.device,
+        address: lifetime.address,
+        requested_bytes: lifetime.requested_bytes,
+        size_bytes,
+        size_bytes_at_most: (doubt > 0).then(|| size_bytes.saturating_add(doubt)),
+        stream: snapshot.stream_handle(lifetime.stream),
+        pool: (lifetime.pool != highwater_snapshot::PoolId::MISSING).then(|| snapshot.pool_id(lifetime.pool)),
+        state: if awaits { "active_awaiting_free" } else { "active_allocated" },
+        category: decided.category.name(),
+        category_rule: decided.rule,
+        alloc_entry: lifetime.alloc().map(EntryId::get),
+        name: lifetime.alloc().map(|entry| snapshot.text(metadata.get(entry.index()))).filter(|name| !name.is_empty()),
+        frames: frames_from_site(analysis, device.site(lifetime, &analysis.sites), lifetime.stack),
+    }
+}

@@ -1,0 +1,34 @@
+//! `highwater-top`, a moment of the GPUs, and `highwater-log`, many of them in a file.
+
+use highwater_monitor::{Sample, log};
+use serde::Serialize;
+
+use crate::{Document, Format, Version};
+
+/// The GPUs at a moment.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TopView<'a> {
+    format: Format<Self>,
+    version: Version<Self>,
+    /// What was seen.
+    #[serde(flatten)]
+    pub sample: &'a Sample,
+}
+
+impl Document for TopView<'_> {
+    const FORMAT: &'static str = "highwater-top";
+    const VERSION: u32 = 1;
+}
+
+impl<'a> TopView<'a> {
+    /// The document of a moment.
+    pub fn new(sample: &'a Sample) -> Self {
+        Self { format: Format::default(), version: Version::default(), sample }
+    }
+}
+
+/// The first line of a log, which has its name; a sample follows in each further line.
+impl Document for log::Header {
+    const FORMAT: &'static str = log::FORMAT;
+    const VERSION: u32 = log::VERSION;
+}

@@ -1,0 +1,16 @@
+//! Judgements on recordings: findings with their evidence and saving, budgets, comparisons, and failures explained.
+//!
+//! # Design constraints
+//!
+//! - The only crate with thresholds and advice: `highwater-analysis` says what was recorded, `highwater-whatif` what would have been.
+//! - A saving is replayed, or marked as an estimate.
+
+pub mod batch;
+pub mod budget;
+pub mod diff;
+pub mod events;
+pub mod explain;
+mod rules;
+pub mod verdict;
+
+pub use rules::*;

@@ -1,0 +1,80 @@
+//! Requests that found no room, had the whole cache given back, and were tried again.
+
+use highwater_analysis::blocks::followed_settings;
+use highwater_analysis::device::DeviceAnalysis;
+use highwater_snapshot::{Action, EntryId, StackId};
+use highwater_units::{count, percent_of, size};
+
+use super::releases::{Release, releases};
+use super::{Evidence, Finding, Severity, place};
+
+/// A second attempt that succeeded.
+struct Retry {
+    release: Release,
+    /// Reserved when the first attempt failed.
+    reserved_bytes: u64,
+    /// What both attempts asked the driver for.
+    segment_bytes: u64,
+}
+
+/// One finding for all of them, with the bound that they give on what the allocator can have.
+pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
+    let analysis = evidence.analysis;
+    // The garbage collector gives memory back for a request, too, and long before there is no room.
+    if followed_settings(analysis.snapshot).garbage_collection_threshold > 0.0 {
+        return None;
+    }
+    let retries = found(evidence.device);
+    let first = retries.first()?;
+    let given_back = retries.iter().map(|retry| retry.release.bytes).fold(0, u64::saturating_add);
+    let less_than = retries.iter().map(|retry| retry.reserved_bytes.saturating_add(retry.segment_bytes)).min()?;
+    let at_least = evidence.device.timeline.reserved_peak().bytes;
+    let active = evidence.device.timeline.active_peak().bytes;
+    let entries = evidence.device.entries;
+    let at = analysis.sites.site(entries.stacks()[first.release.rows.end]);
+    let title = match retries.len() {
+        1 => "one request found no room and succeeded only after the cache was emptied".to_owned(),
+        n => format!("{n} requests found no room and succeeded only after the cache was emptied"),
+    };
+    // On a card that others use, too, what there is may change from one attempt to the next.
+    let bound = if less_than > at_least {
+        format!("the allocator can have at least {} here, and less than {}", size(at_least), size(less_than))
+    } else {
+        format!("the allocator could have {} here at most", size(at_least))
+    };
+    let (which, given) = if retries.len() == 1 { ("", "it") } else { (" first", "what was asked for") };
+    let detail = format!(
+        "the driver, or a limit, refused {}{which} at entry {}, at {}; {} of free blocks were given back before it gave {given}; {bound}, \
+         and {} of that, {}, is in use at the peak",
+        size(first.segment_bytes),
+        count(first.release.rows.start),
+        place(analysis, at),
+        size(given_back),
+        percent_of(active, at_least),
+        size(active)
+    );
+    Some(Finding::new("allocation-retries", Severity::Warning, title, detail).change(
+        "each retry waits for the device and empties the cache, and the next one may fail: `PYTORCH_CUDA_ALLOC_CONF=\
+         expandable_segments:True` leaves less of the cache unused, a smaller batch or equal shapes need less of it",
+    ))
+}
+
+/// The retries of a recording: releases with the stack of the request that reserves right after.
+fn found(device: &DeviceAnalysis<'_>) -> Vec<Retry> {
+    let entries = device.entries;
+    let has_frames = |stack: StackId| stack.is_recorded() && stack != StackId::EMPTY;
+    // `empty_cache()` is called from Python: where stacks have frames, one without is of a thread that cannot call it.
+    let are_recorded = entries.stacks().iter().copied().any(has_frames);
+    let retry = |release: Release| {
+        let next = release.rows.end;
+        let reserves = matches!(*entries.actions().get(next)?, Action::SEGMENT_ALLOC | Action::SEGMENT_MAP);
+        let is_retry = release.is_for_request && reserves && are_recorded && entries.stacks()[next].is_recorded();
+        let before = release.rows.start.checked_sub(1).map(EntryId::from_index);
+        is_retry.then(|| Retry {
+            reserved_bytes: device.totals(before).reserved_bytes,
+            segment_bytes: entries.sizes_bytes()[next],
+            release,
+        })
+    };
+    releases(entries).into_iter().filter_map(retry).collect()
+}

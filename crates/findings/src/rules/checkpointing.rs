@@ -1,0 +1,357 @@
+//! Activations that could be made again: a module that is called many times over, such as a transformer's block, need keep only
+//! its input.
+
+use std::cmp::Reverse;
+
+use highwater_analysis::category::Category;
+use highwater_analysis::category::course::Pass;
+use highwater_analysis::folding::Owner;
+use highwater_analysis::lifetime::Lifetime;
+use highwater_analysis::place;
+use highwater_snapshot::{EntryId, Frame, FrameId, Snapshot, StackId};
+use highwater_units::{percent_of, size};
+use highwater_whatif::counterfactual::Change;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Evidence, Finding, Severity};
+
+/// Activations below this share of the peak are not worth their recomputation, in percent.
+const WORTH_PERCENT: u64 = 30;
+
+/// Nor is a saving below this.
+const WORTH_SAVING_PERCENT: u64 = 10;
+
+/// Parts of a call's memory that do not decide how often it is made: one in so many.
+const MINOR: u64 = 1000;
+
+/// Calls that save as much but for this, in percent, save the same: what comes before the layers and behind them is little.
+const ALIKE_PERCENT: u64 = 2;
+
+/// Calls that are told.
+const MOST_CALLS: usize = 3;
+
+/// A call that brings less than such a part of what the best one does is not told.
+const LESSER: u64 = 10;
+
+/// One finding: the calls that bring most.
+pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
+    let at = fullest(evidence)?;
+    let saved: Vec<&Lifetime> = evidence.live(at, Category::Activation).map(|(_, lifetime)| lifetime).collect();
+    let bytes = saved.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
+    if bytes < evidence.share_of_peak(WORTH_PERCENT)
+        || evidence.of(Category::Activation).any(|(row, _)| is_recomputed(evidence, row))
+    {
+        return None;
+    }
+    let is_whole = evidence.passes().iter().any(|pass| pass.start == at.get());
+    let calls = best_calls(evidence, &saved, is_whole);
+    let all: Vec<Change> = calls.iter().flat_map(|call| changes(evidence, call)).collect();
+    let saving = evidence.worth(evidence.peak_with(&all))?;
+    if saving < evidence.share_of_peak(WORTH_SAVING_PERCENT) {
+        return None;
+    }
+    let snapshot = evidence.analysis.snapshot;
+    let (times, kept) =
+        calls.iter().fold((0_u64, 0_u64), |sum, call| (sum.0 + call.times, sum.1.saturating_add(call.bytes)));
+    let title = format!("{times} modules keep {} for the backward pass", size(kept));
+    let places: Vec<String> = calls
+        .iter()
+        .map(|call| {
+            let place = call.place(snapshot);
+            let times = if calls.len() == 1 { String::new() } else { format!("{} of them ", call.times) };
+            format!("{times}called at {place}, each keeps {}", size(call.each_bytes))
+        })
+        .collect();
+    let detail = format!(
+        "{}; {} of the peak is activations; kept are only the modules' inputs when each runs again in the backward pass",
+        places.join("; "),
+        percent_of(bytes, evidence.peak.bytes)
+    );
+    let all_in = |part: &str| {
+        calls
+            .iter()
+            .all(|call| snapshot.text(snapshot.frames.get(call.frame).filename).replace('\\', "/").contains(part))
+    };
+    let own = if all_in("transformers/") {
+        "`model.gradient_checkpointing_enable()`".to_owned()
+    } else if all_in("torch/nn/modules/container.py") {
+        "`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x, use_reentrant=False)` in place of the call of \
+         `nn.Sequential`"
+            .to_owned()
+    } else {
+        let at = match calls.as_slice() {
+            [call] => call.place(snapshot),
+            _ => "each of these lines".to_owned(),
+        };
+        format!("`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at {at}")
+    };
+    let finding = Finding::new("checkpointing", Severity::Info, title, detail).saves_about(saving);
+    Some(finding.change(format!("{own}, for about a third more computation")))
+}
+
+/// When most activations are there: as the backward pass begins that the peak belongs to, or at a peak that none follows.
+fn fullest(evidence: &Evidence<'_>) -> Option<EntryId> {
+    let peak = evidence.peak.entry?;
+    let passes = evidence.passes();
+    let after = passes.partition_point(|pass| pass.end <= peak.get());
+    match passes.get(after).or_else(|| passes.last()) {
+        Some(pass) if pass.end > peak.get() || evidence.device.oom.is_empty() => Some(EntryId::new(pass.start)),
+        _ => Some(peak),
+    }
+}
+
+fn is_recomputed(evidence: &Evidence<'_>, row: usize) -> bool {
+    evidence.device.decided(row).rule == "recomputed"
+}
+
+/// Where PyTorch calls a whole model for the program: replicas, shards, compiled code.
+const WHOLE_MODEL: [&str; 3] = ["torch/nn/parallel/", "torch/distributed/", "torch/_dynamo/"];
+
+/// A line that calls a module, in one place of the program.
+struct Call {
+    frame: FrameId,
+    /// The line outside of PyTorch that leads to it, where PyTorch's own code calls.
+    from: Option<FrameId>,
+    /// How often, in a forward pass.
+    times: u64,
+    /// What all of them keep.
+    bytes: u64,
+    /// What each of them keeps.
+    each_bytes: u64,
+    /// The stacks below it.
+    stacks: FxHashSet<StackId>,
+}
+
+/// The activations below one line that calls a module.
+#[derive(Default)]
+struct Below {
+    frame: Option<FrameId>,
+    /// The line outside of PyTorch that leads to it.
+    from: Option<FrameId>,
+    /// Frames around it.
+    depth: usize,
+    bytes: u64,
+    by_stack: FxHashMap<StackId, (u64, u64)>,
+}
+
+/// The calls whose modules keep most beyond what one of them keeps, none within another.
+fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> Vec<Call> {
+    let lines = CallLines::new(evidence);
+    let mut below: FxHashMap<u64, Below> = FxHashMap::default();
+    let mut by_stack: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
+    for lifetime in saved {
+        let of_stack = by_stack.entry(lifetime.stack).or_default();
+        of_stack.0 += 1;
+        of_stack.1 = of_stack.1.saturating_add(evidence.bytes(lifetime));
+    }
+    for (&stack, &(count, bytes)) in &by_stack {
+        for CallLine { path, depth, frame, from } in lines.of(evidence, stack) {
+            let below = below.entry(path).or_default();
+            below.frame = Some(frame);
+            below.from = from;
+            below.depth = depth;
+            below.bytes = below.bytes.saturating_add(bytes);
+            below.by_stack.insert(stack, (count, bytes));
+        }
+    }
+    let mut calls: Vec<(u64, Below, u64)> = below
+        .into_values()
+        .filter_map(|below| {
+            let major = below.by_stack.values().filter(|(_, bytes)| *bytes >= below.bytes / MINOR);
+            let counts: Vec<u64> = major.map(|&(count, _)| count).collect();
+            let times = if is_whole { counts.iter().copied().fold(0, gcd) } else { calls_so_far(&counts) };
+            (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
+        })
+        .collect();
+    calls.sort_by_key(|(saving, below, _)| (Reverse(*saving), Reverse(below.depth), below.frame));
+    let least = calls.first().map_or(0, |(saving, ..)| saving / LESSER);
+    let mut taken: FxHashSet<StackId> = FxHashSet::default();
+    let mut best = Vec::new();
+    for (at, (saving, outer, _)) in calls.iter().enumerate().take_while(|(_, (saving, ..))| *saving >= least) {
+        if best.len() == MOST_CALLS || outer.by_stack.keys().any(|stack| taken.contains(stack)) {
+            continue;
+        }
+        // Of lines within each other that keep the same, the innermost: the one further out may call once what calls the layers.
+        let inner = calls[at..]
+            .iter()
+            .take_while(|(kept, ..)| *kept >= saving - saving / 100 * ALIKE_PERCENT)
+            .filter(|(_, below, _)| below.by_stack.keys().all(|stack| outer.by_stack.contains_key(stack)))
+            .max_by_key(|(_, below, _)| below.depth);
+        taken.extend(outer.by_stack.keys());
+        best.extend(inner.and_then(|(_, below, times)| Call::of(below, *times)));
+    }
+    best
+}
+
+impl Call {
+    /// The line in words; one of PyTorch's own with the line that leads to it.
+    fn place(&self, snapshot: &Snapshot) -> String {
+        let at = place::frame(snapshot, self.frame);
+        match self.from.filter(|&from| from != self.frame) {
+            Some(from) => format!("{at}, from {}", place::frame(snapshot, from)),
+            None => at,
+        }
+    }
+
+    fn of(below: &Below, times: u64) -> Option<Self> {
+        let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
+        let each_bytes = of_one.fold(0, u64::saturating_add);
+        let stacks = below.by_stack.keys().copied().collect();
+        Some(Self { frame: below.frame?, from: below.from, times, bytes: below.bytes, each_bytes, stacks })
+    }
+}
+
+/// A line that calls a module.
+struct CallLine {
+    /// Tells the way to it.
+    path: u64,
+    /// Frames around it.
+    depth: usize,
+    frame: FrameId,
+    /// The innermost line outside of PyTorch on the way.
+    from: Option<FrameId>,
+}
+
+/// Which frames call modules.
+struct CallLines {
+    /// PyTorch's own way from a call to `forward`.
+    calls: Vec<bool>,
+    /// A module that calls itself, for something beside.
+    wraps: Vec<bool>,
+    /// Of PyTorch itself.
+    of_torch: Vec<bool>,
+    /// Of what wraps a whole model, and calls it once in a forward pass.
+    of_whole_model: Vec<bool>,
+}
+
+impl CallLines {
+    fn new(evidence: &Evidence<'_>) -> Self {
+        let (snapshot, sites) = (evidence.analysis.snapshot, &evidence.analysis.sites);
+        let calls = |(id, frame): (FrameId, Frame)| {
+            sites.is_module_call(id) || snapshot.text(frame.name) == "_wrapped_call_impl"
+        };
+        let wraps = |(_, frame): (FrameId, Frame)| snapshot.text(frame.name) == "__call__";
+        let of_torch = |(id, _): (FrameId, Frame)| sites.owner(id) == Owner::Torch;
+        let of_whole_model = |(_, frame): (FrameId, Frame)| {
+            let file = snapshot.text(frame.filename).replace('\\', "/");
+            WHOLE_MODEL.iter().any(|part| file.contains(part))
+        };
+        Self {
+            calls: snapshot.frames.iter().map(calls).collect(),
+            wraps: snapshot.frames.iter().map(wraps).collect(),
+            of_torch: snapshot.frames.iter().map(of_torch).collect(),
+            of_whole_model: snapshot.frames.iter().map(of_whole_model).collect(),
+        }
+    }
+
+    /// The lines of a stack that call modules, outermost first.
+    fn of(&self, evidence: &Evidence<'_>, stack: StackId) -> Vec<CallLine> {
+        let frames = if stack.is_recorded() { evidence.analysis.snapshot.stacks.get(stack) } else { &[] };
+        // Between two lines of Python may stand the C++ that led from one to the other.
+        let is_python = |frame: &FrameId| evidence.analysis.sites.owner(*frame).is_python();
+        let frames: Vec<FrameId> = frames.iter().copied().filter(is_python).collect();
+        let mut lines = Vec::new();
+        let Some(&(mut called_at)) = frames.last() else { return lines };
+        let mut path = 0_u64;
+        let mut from = None;
+        for (depth, pair) in frames.windows(2).rev().enumerate() {
+            let (inner, outer) = (pair[0], pair[1]);
+            path = (path ^ outer.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            if !self.calls[outer.index()] && !self.wraps[outer.index()] {
+                called_at = outer;
+            }
+            if !self.of_torch[outer.index()] && !self.wraps[outer.index()] {
+                from = Some(outer);
+            }
+            if self.calls[inner.index()] && !self.calls[outer.index()] && !self.of_whole_model[called_at.index()] {
+                lines.push(CallLine { path, depth, frame: called_at, from });
+            }
+        }
+        lines
+    }
+}
+
+/// How many calls are over in a forward pass that failed: of the one under way, some blocks are there.
+fn calls_so_far(counts: &[u64]) -> u64 {
+    let times = counts.iter().copied().min().unwrap_or(0);
+    let fits = |&count: &u64| count % times <= count / times;
+    if times > 0 && counts.iter().all(fits) { times } else { 0 }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// What would not be there: of each call all but its input, until the backward pass comes to it.
+fn changes(evidence: &Evidence<'_>, call: &Call) -> Vec<Change> {
+    let own: Vec<&Lifetime> = evidence
+        .of(Category::Activation)
+        .filter(|(_, lifetime)| call.stacks.contains(&lifetime.stack))
+        .map(|(_, lifetime)| lifetime)
+        .collect();
+    let passes = evidence.passes();
+    let pass_of = |lifetime: &Lifetime| {
+        let alloc = lifetime.alloc().map_or(0, EntryId::get);
+        passes.partition_point(|pass: &Pass| pass.start <= alloc)
+    };
+    let mut changes = Vec::new();
+    for of_pass in own.chunk_by(|a, b| pass_of(a) == pass_of(b)) {
+        let calls = by_call(of_pass, call.times);
+        let mut behind: Option<&[&Lifetime]> = None;
+        for kept in calls.iter().rev().filter(|kept| !kept.is_empty()) {
+            let from = backward_begins(evidence, kept, behind);
+            // What backward is done with before it comes to this call is its output: the input of the call behind.
+            let is_output = |lifetime: &&&Lifetime| evidence.span(lifetime).end < from;
+            let without = kept.iter().filter(|l| !is_output(l)).map(|l| {
+                let span = evidence.span(l);
+                Change::without(span.start..from.min(span.end), evidence.bytes(l))
+            });
+            changes.extend(without);
+            if behind.is_some() && !kept.iter().any(|l| is_output(&l)) {
+                changes.push(Change::with(evidence.span(kept[0]).start..from, input_bytes(evidence, kept)));
+            }
+            behind = Some(kept);
+        }
+    }
+    changes
+}
+
+/// The entry from which on a call's own activations are freed: when the call behind it is done with.
+fn backward_begins(evidence: &Evidence<'_>, kept: &[&Lifetime], behind: Option<&[&Lifetime]>) -> usize {
+    let ends = |lifetimes: &[&Lifetime]| {
+        let mut ends: Vec<usize> = lifetimes.iter().map(|l| evidence.span(l).end).collect();
+        ends.sort_unstable();
+        ends
+    };
+    let own = ends(kept);
+    let Some(behind) = behind.map(ends) else { return own[0] };
+    let done = behind[behind.len() - 1];
+    // What is shared by all calls goes last.
+    if done <= own[own.len() / 2] { done } else { behind[behind.len() * 9 / 10].min(own[own.len() / 2]) }
+}
+
+/// A call's input, where it is not among what the call before keeps: as large as the least of what it keeps itself, biases and
+/// statistics not counted.
+fn input_bytes(evidence: &Evidence<'_>, kept: &[&Lifetime]) -> u64 {
+    let bytes = || kept.iter().map(|l| evidence.bytes(l));
+    let sum = bytes().fold(0, u64::saturating_add);
+    bytes().filter(|&bytes| bytes >= sum / 64).min().unwrap_or(0)
+}
+
+/// The activations of one pass, by which of the calls made them.
+fn by_call<'a>(lifetimes: &[&'a Lifetime], times: u64) -> Vec<Vec<&'a Lifetime>> {
+    let mut counts: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
+    for lifetime in lifetimes {
+        counts.entry(lifetime.stack).or_default().0 += 1;
+    }
+    // What a forward pass that failed has of one more call comes last.
+    let mut calls: Vec<Vec<&Lifetime>> = vec![Vec::new(); usize::try_from(times).unwrap_or(0) + 1];
+    let last = calls.len() - 1;
+    for lifetime in lifetimes {
+        let Some((count, seen)) = counts.get_mut(&lifetime.stack) else { continue };
+        let call = *seen / (*count / times).max(1);
+        *seen += 1;
+        calls[usize::try_from(call).unwrap_or(last).min(last)].push(lifetime);
+    }
+    calls
+}

@@ -1,0 +1,121 @@
+//! Memory that each iteration leaves behind.
+
+use std::cmp::Reverse;
+
+use highwater_analysis::callsite::Site;
+use highwater_analysis::growth::{Growth, is_kept_by_design};
+use highwater_analysis::place::place;
+use highwater_snapshot::StackId;
+use highwater_units::{counted, size};
+use highwater_whatif::counterfactual::Change;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Evidence, Finding, Severity};
+
+/// Sites that are named.
+const NAMED: usize = 3;
+
+/// One finding for all growing sites.
+pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
+    let growth = &evidence.device.growth;
+    let Some(first) = growth.first() else { return graphs_at_dump(evidence) };
+    let sum = growth.iter().map(Growth::bytes_per_iteration).fold(0, u64::saturating_add);
+    // A loss is small, and the line to change all the same.
+    let (losses, others): (Vec<&Growth>, Vec<&Growth>) = growth.iter().partition(|growth| growth.is_loss);
+    let named: Vec<String> = others.iter().take(NAMED).chain(&losses).map(|growth| at(evidence, growth)).collect();
+    let rest = others.len().saturating_sub(NAMED);
+    let more = if rest == 0 { String::new() } else { format!("; and {}", counted(rest, "more place", "more places")) };
+    let title = if others.is_empty() {
+        "the loss of every iteration is kept".to_owned()
+    } else {
+        format!("memory grows by {} an iteration", size(sum))
+    };
+    let detail =
+        format!("left behind in {} of {} iterations: {}{more}", first.iterations, first.counted, named.join("; "));
+    let change = if losses.is_empty() {
+        "let go of what these lines keep: a list of results needs numbers (`.item()`) or copies on the host, a cache a bound"
+    } else {
+        "keep `loss.item()` where the loss is appended or summed up, for a loss that is kept keeps its graph; let go of what \
+         the other lines keep"
+    };
+    let finding = Finding::new("growth", Severity::Warning, title, detail).change(change);
+    Some(match evidence.peak.bytes.saturating_sub(evidence.peak_with(&let_go(evidence))) {
+        0 => finding,
+        saving => finding.saves(saving),
+    })
+}
+
+/// Without a history a leak shows as multiplicity: of a graph that is kept for each iteration, every line has made as many blocks,
+/// or a multiple. What a layer makes is there for each layer, too, so the count is that of a line outside of modules.
+fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
+    /// Fewer may be the last two iterations.
+    const MIN_COUNT: usize = 3;
+    /// Bytes of the widest number: a loss.
+    const NUMBER: u64 = 8;
+    let device = evidence.device;
+    if device.has_history() {
+        return None;
+    }
+    let snapshot = evidence.analysis.snapshot;
+    let sites = &evidence.analysis.sites;
+    let is_in_module = |stack: StackId| snapshot.stacks.get(stack).iter().any(|&frame| sites.is_module_call(frame));
+    let mut groups: FxHashMap<(StackId, u64), usize> = FxHashMap::default();
+    for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| !snapshot.stacks.get(lifetime.stack).is_empty()) {
+        if !is_kept_by_design(device.decided(row).category) {
+            *groups.entry((lifetime.stack, lifetime.requested_bytes)).or_default() += 1;
+        }
+    }
+    let (inside, outside): (Vec<_>, Vec<_>) = groups.iter().partition(|((stack, _), _)| is_in_module(*stack));
+    let mut counts_inside: Vec<usize> = inside.into_iter().map(|(_, &count)| count).collect();
+    counts_inside.sort_unstable();
+    counts_inside.dedup();
+    // How many iterations a line outside shows: a number is made once in each, others share a divisor with those of modules.
+    let kept = |size: u64, count: usize| match size {
+        0..=NUMBER => count,
+        _ => counts_inside.iter().map(|&inside| gcd(count, inside)).max().unwrap_or(0),
+    };
+    let shown = outside.into_iter().map(|(&key, &count)| (kept(key.1, count), Reverse(key), count));
+    let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
+    let held = groups.iter().filter(|(_, count)| **count % iterations == 0);
+    let held = held.map(|(&(_, size), &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add);
+    let title = format!("the graphs of {iterations} iterations seem to be kept: {}", size(held));
+    let detail = format!(
+        "{count} blocks of {} are alive at once that were all made at {}, and the other lines' blocks come as often or in multiples",
+        size(bytes),
+        place(evidence.analysis, sites.site(stack))
+    );
+    let change = "keep `loss.item()` where a loss is appended or summed up, and `.detach()` what is kept of a graph: a tensor that is kept \
+                  keeps its graph";
+    Some(Finding::new("growth", Severity::Warning, title, detail).change(change))
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// What the growing sites leave behind for good, gone at the end of each iteration.
+fn let_go(evidence: &Evidence<'_>) -> Vec<Change> {
+    let growing: FxHashSet<Site> = evidence.device.growth.iter().map(|growth| growth.site).collect();
+    let iterations = &evidence.device.iterations.rows;
+    let last = iterations.iter().rfind(|iteration| iteration.is_complete).map_or(0, |last| last.entries.end);
+    let changes = evidence.rows().filter_map(|(row, lifetime)| {
+        let (alloc, end) = (lifetime.alloc()?.index(), evidence.span(lifetime).end);
+        let own = iterations.get(iterations.partition_point(|iteration| iteration.entries.end <= alloc))?;
+        // What the first iteration leaves by design is no leak.
+        let category = evidence.device.decided(row).category;
+        let stays = end > last && own.entries.contains(&alloc) && !is_kept_by_design(category);
+        let is_left = stays && growing.contains(&evidence.site(lifetime));
+        is_left.then(|| Change::without(own.entries.end..end, evidence.bytes(lifetime)))
+    });
+    changes.collect()
+}
+
+/// A site, with what stays there.
+fn at(evidence: &Evidence<'_>, growth: &Growth) -> String {
+    let at = place(evidence.analysis, growth.site);
+    let bytes = size(growth.bytes_per_iteration());
+    if growth.is_loss {
+        return format!("the loss itself, made at {at}, which something keeps: a list that it is appended to, a sum");
+    }
+    format!("{bytes} an iteration in {} at {at}", counted(growth.count_per_iteration(), "allocation", "allocations"))
+}

@@ -1,0 +1,112 @@
+//! The answer first: one sentence, then what holds the most.
+
+use highwater_analysis::Analysis;
+use highwater_analysis::callsite::Site;
+use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::place::place_in;
+use highwater_units::{count, percent, size};
+use highwater_whatif::whole_step::whole_step;
+
+use crate::rules::explain;
+
+/// The answer for the [leading](Analysis::leading) device.
+///
+/// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
+pub fn verdict(analysis: &Analysis<'_>) -> String {
+    let Some(device) = analysis.leading() else {
+        return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
+    };
+    let others = match analysis.devices.len() - 1 {
+        0 => String::new(),
+        1 => " One more device is below.".to_owned(),
+        n => format!(" {n} more devices are below."),
+    };
+    match device.oom.first() {
+        Some(oom) => {
+            let held = largest_site(analysis, device, Some(oom.entry));
+            let whole = whole_step(analysis, device, oom).amount();
+            format!(
+                "Out of memory on device {}: {}. The whole step needs {whole} at its peak.{held}{others}",
+                device.device,
+                explain(oom)
+            )
+        }
+        None => format!("{}{others}", peak(analysis, device)),
+    }
+}
+
+fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
+    let peak = device.peak();
+    let held = largest_site(analysis, device, peak.entry);
+    if !device.has_history() {
+        return format!(
+            "Device {} holds {} allocated and {} reserved at the dump; no history was recorded.{held}",
+            device.device,
+            size(device.end.allocated_bytes),
+            size(device.end.reserved_bytes)
+        );
+    }
+    let when = match peak.entry {
+        Some(entry) => format!(
+            "at entry {} of {}{}",
+            count(entry.get()),
+            count(device.entries.len()),
+            during(analysis, device, entry)
+        ),
+        None => "before the first recorded entry".to_owned(),
+    };
+    let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
+    // Where the sizes of blocks have bounds, the least of them is true for sure.
+    let bound = if peak.at_most_bytes > peak.bytes { "no less than " } else { "" };
+    let reserved = match device.profile {
+        Some(_) => String::new(),
+        None => format!("; its reserved memory peaked at {}", size(device.timeline.reserved_peak().bytes)),
+    };
+    format!(
+        "Device {} peaked at {bound}{} {} {when}{reserved}.{unseen}{held}",
+        device.device,
+        size(peak.bytes),
+        device.by.word(),
+    )
+}
+
+/// `, in the backward phase of iteration 2`: what the program was doing at an entry, as far as known.
+pub fn during(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, entry: highwater_snapshot::EntryId) -> String {
+    let scope = device.scopes_at(entry).last().map(|scope| analysis.snapshot.text(scope.name));
+    let Some(index) = device.iterations.containing(entry) else {
+        return scope.map_or_else(String::new, |name| format!(", in `{name}`"));
+    };
+    let phases = &device.iterations.rows[index].phases;
+    match phases.iter().find(|run| run.entries.contains(&entry.index())) {
+        Some(run) => format!(", in the {} phase of iteration {index}", run.phase.name()),
+        None => format!(", in iteration {index}"),
+    }
+}
+
+/// A fragment with the first letter of a sentence.
+pub fn capitalised(fragment: &str) -> String {
+    let mut chars = fragment.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
+}
+
+/// A sentence on what holds the most, where something is known of it.
+fn largest_site(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    after: Option<highwater_snapshot::EntryId>,
+) -> String {
+    let sites = device.counted_by_site(after, analysis.snapshot, &analysis.sites);
+    let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
+    let Some(first) = sites.first().filter(|_| all > 0) else { return String::new() };
+    let made = match first.site {
+        Site::Frame(_) | Site::Native { .. } => {
+            format!("at {}", place_in(analysis.snapshot, &analysis.sites, first.site, first.stack))
+        }
+        Site::NoPython => "where no Python ran, as on autograd's threads".to_owned(),
+        Site::BeforeRecording if device.has_history() => "before the recording".to_owned(),
+        Site::BeforeRecording | Site::NoStack => return String::new(),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+    let share = first.bytes as f64 / all as f64;
+    format!(" The largest part, {} ({}), was allocated {made}.", size(first.bytes), percent(share))
+}

@@ -1,0 +1,364 @@
+//! Which cause it is.
+
+use highwater_allocator::Memory;
+use highwater_units::{counted, percent, size};
+
+use super::message::Kind;
+use super::situation::{CONTEXT_AT_MOST_BYTES, Limit, Situation};
+
+/// Less than this is nobody's cause.
+const WORTH_A_WORD_BYTES: u64 = 64 << 20;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The program needs more than there is.
+    TooBig,
+    /// Enough is reserved and not in use, but in pieces.
+    Fragmentation,
+    /// Other processes have what is missing.
+    OtherProcess,
+    /// An earlier run in the same notebook has it.
+    Leftover,
+    /// Memory that PyTorch's allocator does not know of.
+    OutsidePyTorch,
+    /// A limit that somebody set.
+    Limit,
+    /// The request is larger than all there is.
+    NeverFits,
+    /// Free blocks of private pools: CUDA graphs, `MemPool`.
+    PrivatePools,
+    /// The expandable-segment reserve is smaller than the request.
+    Reserve,
+    /// A `MemPool`'s own allocator gave nothing.
+    CustomAllocator,
+    /// The driver said no though it had enough.
+    Refused,
+    /// The numbers do not tell.
+    Unknown,
+}
+
+impl Cause {
+    /// The word of the JSON document.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TooBig => "too-big",
+            Self::Fragmentation => "fragmentation",
+            Self::OtherProcess => "other-process",
+            Self::Leftover => "leftover",
+            Self::OutsidePyTorch => "outside-pytorch",
+            Self::Limit => "limit",
+            Self::NeverFits => "never-fits",
+            Self::PrivatePools => "private-pools",
+            Self::Reserve => "expandable-reserve",
+            Self::CustomAllocator => "custom-allocator",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The cause, in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// What, if it had been otherwise, would have let the request through.
+    pub cause: Cause,
+    /// Other causes that contribute.
+    pub also: Vec<Cause>,
+    /// The sentence, for a person.
+    pub text: String,
+    /// What else is worth knowing for reading the numbers.
+    pub notes: Vec<String>,
+}
+
+/// Finds the cause.
+pub fn diagnosis(situation: &Situation) -> Diagnosis {
+    let mut causes = causes(situation);
+    let cause = if causes.is_empty() { Cause::Unknown } else { causes.remove(0) };
+    causes.retain(|&other| !matches!(other, Cause::TooBig));
+    Diagnosis { cause, text: text(situation, cause), also: causes, notes: notes(situation, cause) }
+}
+
+/// Whether what is reserved and unallocated would do, were it in one piece, and is more than the crumbs of any program.
+pub(super) fn is_fragmented(situation: &Situation) -> bool {
+    let (Some(unallocated), Some(shortage)) = (situation.unallocated_bytes, situation.shortage_bytes()) else {
+        return false;
+    };
+    let crumbs = situation.held_bytes.unwrap_or(0) / 50;
+    shortage > 0 && unallocated >= shortage.max(WORTH_A_WORD_BYTES).max(crumbs)
+}
+
+/// What this process has beside PyTorch, more than a context.
+pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
+    situation.outside_bytes().unwrap_or(0).saturating_sub(CONTEXT_AT_MOST_BYTES)
+}
+
+/// Nobody's memory, more than a context and what drivers keep for themselves.
+pub(super) fn untold_beyond_context(situation: &Situation) -> u64 {
+    let kept = situation.capacity_bytes.unwrap_or(0) / 50 + CONTEXT_AT_MOST_BYTES;
+    situation.untold_bytes().unwrap_or(0).saturating_sub(kept)
+}
+
+/// All that apply, the most telling first.
+fn causes(situation: &Situation) -> Vec<Cause> {
+    match situation.kind {
+        Kind::MoreThanOneExabyte => return vec![Cause::NeverFits],
+        Kind::Rejected => return vec![Cause::Limit],
+        Kind::CustomAllocator => return vec![Cause::CustomAllocator],
+        Kind::Driver => return vec![Cause::OutsidePyTorch],
+        Kind::Exhausted | Kind::Asynchronous => {}
+    }
+    if situation.reserve_bytes.is_some() {
+        return vec![Cause::Reserve];
+    }
+    let Some(tried) = situation.tried_bytes else { return Vec::new() };
+    if situation.capacity_bytes.is_some_and(|capacity| tried > capacity) {
+        return vec![Cause::NeverFits];
+    }
+    let Some(shortage) = situation.shortage_bytes() else { return Vec::new() };
+    let is_limited = situation.is_limited();
+    if shortage == 0 && !is_limited {
+        return vec![Cause::Refused];
+    }
+    if situation.held_bytes.is_none() && situation.others_total_bytes() < shortage && !is_limited {
+        // Half a message: who has what is not told.
+        return Vec::new();
+    }
+    let brings = |bytes: u64| bytes >= shortage.max(WORTH_A_WORD_BYTES);
+    let mut causes = Vec::new();
+    if is_fragmented(situation) && !situation.has_expandable_segments {
+        causes.push(Cause::Fragmentation);
+    }
+    if brings(situation.private_bytes) {
+        causes.push(Cause::PrivatePools);
+    }
+    if is_limited {
+        causes.push(Cause::Limit);
+    } else {
+        // Where a limit is in the way, what others give back does not help.
+        let outside = outside_beyond_context(situation).max(untold_beyond_context(situation));
+        let others = situation.others_total_bytes();
+        let mut whose = vec![(others, Cause::OtherProcess), (outside, Cause::OutsidePyTorch)];
+        whose.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
+        causes.extend(whose.into_iter().filter(|&(bytes, _)| brings(bytes)).map(|(_, cause)| cause));
+    }
+    let held = situation.held_bytes.unwrap_or(0);
+    if situation.is_notebook && tried < held / 4 {
+        causes.push(Cause::Leftover);
+    }
+    causes.push(Cause::TooBig);
+    causes
+}
+
+/// What fails in a run that was asked for, in a sentence.
+fn supposed(situation: &Situation, cause: Cause, memory: Memory) -> String {
+    let amount = |bytes: Option<u64>| size(bytes.unwrap_or(0));
+    let (tried, held) = (amount(situation.tried_bytes), amount(situation.held_bytes));
+    let place = match memory {
+        Memory::Card { total_bytes, outside_bytes } => format!(
+            "on a card of {}, {} of it for PyTorch,",
+            size(total_bytes),
+            size(total_bytes.saturating_sub(outside_bytes))
+        ),
+        Memory::Limit(bytes) => format!("with a limit of {}", size(bytes)),
+        Memory::Ample => "with memory without end".to_owned(),
+    };
+    let unallocated = situation.unallocated_bytes.unwrap_or(0);
+    let rest = match cause {
+        Cause::NeverFits => "more at once than there is".to_owned(),
+        Cause::Fragmentation => format!(
+            "{} more could be had, and {} of what is reserved is not in use, but in pieces too small or in segments partly \
+             in use: this is fragmentation",
+            amount(situation.headroom_bytes()),
+            size(unallocated)
+        ),
+        Cause::PrivatePools => format!(
+            "{} of what is reserved is free, but only for private pools (CUDA graphs, `MemPool`)",
+            size(situation.private_bytes)
+        ),
+        _ if unallocated == 0 => format!("all of it in use; {} is missing", amount(situation.shortage_bytes())),
+        _ => format!("all but {} of it in use; {} is missing", size(unallocated), amount(situation.shortage_bytes())),
+    };
+    format!("{place} this program runs out of memory: it asks for {tried} when {held} is reserved, {rest}")
+}
+
+fn text(situation: &Situation, cause: Cause) -> String {
+    if let Some(memory) = situation.supposed {
+        return supposed(situation, cause, memory);
+    }
+    let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an amount that is not told".to_owned(), size);
+    let tried = amount(situation.tried_bytes);
+    let free = amount(situation.free_bytes);
+    let held = amount(situation.held_bytes);
+    let unallocated = amount(situation.unallocated_bytes);
+    let missing = amount(situation.shortage_bytes());
+    match cause {
+        Cause::Limit if situation.kind == Kind::Rejected => format!(
+            "a limit that was set on purpose refused {tried}: `throw_on_cudamalloc_oom` is on, and rejects at once what \
+             would exceed `per_process_memory_fraction`, without first releasing cached memory"
+        ),
+        Cause::Limit => limited(situation, &tried, &held),
+        Cause::NeverFits if situation.kind == Kind::MoreThanOneExabyte => {
+            "an exbibyte or more was asked for, a request that could never fit: a size went wrong, such as a negative or \
+             overflowed shape"
+                .to_owned()
+        }
+        Cause::NeverFits => format!(
+            "a request that could never fit: {tried} was asked for at once, and the whole device has {}",
+            amount(situation.capacity_bytes)
+        ),
+        Cause::Fragmentation => {
+            let room = match (situation.headroom_bytes(), situation.limit) {
+                (Some(room), Some(_)) => format!("{} more could be had within the limit", size(room)),
+                (Some(room), None) => format!("{} was free on the device", size(room)),
+                (None, _) => "what was free is not told".to_owned(),
+            };
+            format!(
+                "fragmentation: {tried} was asked for; {room}, and {unallocated} of the {held} reserved was not in use, but in \
+                 pieces too small or in segments partly in use"
+            )
+        }
+        Cause::PrivatePools => format!(
+            "private pools (CUDA graphs, `MemPool`) keep {} that is free, but only for themselves: {tried} was asked for with \
+             {free} free on the device",
+            size(situation.private_bytes)
+        ),
+        Cause::OtherProcess => {
+            let total = size(situation.others_total_bytes());
+            let who = match &situation.others[..] {
+                [] => "others".to_owned(),
+                [one] => format!("process {}", one.pid),
+                [first, ..] => format!(
+                    "{}, the largest of them process {} with {},",
+                    counted(situation.others.len(), "other process", "other processes"),
+                    first.pid,
+                    size(first.bytes)
+                ),
+            };
+            let verb = if situation.others.len() == 1 { "has" } else { "have" };
+            format!(
+                "{who} {verb} {total} of this device: {tried} was asked for, and only {free} was free; this process itself \
+                 holds {held}"
+            )
+        }
+        Cause::OutsidePyTorch => outside(situation, &tried, &free),
+        Cause::Leftover => format!(
+            "the device is full of what this notebook's process holds already, {held}, probably by earlier cells or an \
+             earlier run that nothing released: {tried} was asked for, and {free} was free"
+        ),
+        Cause::Reserve => format!(
+            "the expandable-segment reserve, {}, is smaller than one request of {tried}, and a request cannot span two \
+             segments",
+            amount(situation.reserve_bytes)
+        ),
+        Cause::CustomAllocator => {
+            format!("the allocator that a `MemPool` was made with gave nothing for {tried}: it has its own limits")
+        }
+        Cause::Refused => format!(
+            "{tried} was asked for, and the driver refused it although it says that {free} was free: another process may \
+             have given memory back a moment later, or part of the device is not for this process (a MIG slice, WSL, a \
+             virtual GPU)"
+        ),
+        Cause::TooBig => {
+            let crumbs = match situation.unallocated_bytes {
+                Some(0) => ", all of it in use".to_owned(),
+                Some(unallocated) => format!(", all but {} of it in use", size(unallocated)),
+                None => String::new(),
+            };
+            format!(
+                "the program is too big for what there is: {tried} was asked for, a request larger than what was left, {free}; \
+                 {held} was held already{crumbs}, so at least {missing} is missing"
+            )
+        }
+        Cause::Unknown => match situation.tried_bytes {
+            Some(_) if situation.free_bytes.is_some() => {
+                format!("{tried} was asked for, and {free} was free; the text does not tell who has the rest")
+            }
+            Some(_) => format!("{tried} was asked for and refused; the text has too few numbers to tell why"),
+            None => "memory ran out; the text has too few numbers to tell why".to_owned(),
+        },
+    }
+}
+
+fn limited(situation: &Situation, tried: &str, held: &str) -> String {
+    let limit = match situation.limit {
+        Some(limit) if limit.is_known() => size(limit.at_most_bytes),
+        Some(Limit { at_least_bytes, at_most_bytes }) => {
+            format!("between {} and {}", size(at_least_bytes), size(at_most_bytes))
+        }
+        None => "not told".to_owned(),
+    };
+    let room = match (situation.free_bytes, situation.tried_bytes) {
+        (Some(free), Some(tried)) if free >= tried => {
+            format!("; the device itself still had {} free", size(free))
+        }
+        (Some(free), _) => format!("; the device itself had only {} free, too", size(free)),
+        _ => String::new(),
+    };
+    if situation.backend == Some("MPS") {
+        return format!(
+            "the limit that MPS keeps to stopped it: {limit} may be held (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), PyTorch held \
+             {held}, others {}, and {tried} more was asked for",
+            size(situation.others_bytes)
+        );
+    }
+    format!(
+        "a limit set on purpose stopped it: this process may hold {limit} (`set_per_process_memory_fraction`, or \
+         `per_process_memory_fraction` in the settings), it held {held}, and {tried} more was asked for{room}"
+    )
+}
+
+fn outside(situation: &Situation, tried: &str, free: &str) -> String {
+    if situation.kind == Kind::Driver {
+        return "the driver had no memory for something that is not PyTorch's allocator's: a CUDA context, a kernel, cuBLAS, \
+                cuDNN or NCCL; the device was full, or had been filled by another process"
+            .to_owned();
+    }
+    let (own, untold) = (situation.outside_bytes().unwrap_or(0), situation.untold_bytes().unwrap_or(0));
+    if outside_beyond_context(situation) >= untold_beyond_context(situation) {
+        format!(
+            "{} of this process's memory is not PyTorch's allocator's (context, NCCL, other libraries): {tried} was asked for, \
+             and {free} was free",
+            size(own)
+        )
+    } else {
+        format!(
+            "{} of the device is held by somebody whom the message does not name (processes of other containers or users, \
+             or memory of this process outside PyTorch): {tried} was asked for, and {free} was free",
+            size(untold)
+        )
+    }
+}
+
+fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(pid) = situation.own_pid {
+        notes.push(format!(
+            "process {pid} is taken for this one: in a container PyTorch does not know its own id, and this one has what it holds"
+        ));
+    }
+    // What the message advises, where it would bring nothing.
+    let is_allocators =
+        situation.kind == Kind::Exhausted && situation.tried_bytes.is_some() && situation.supposed.is_none();
+    if is_allocators
+        && cause != Cause::Fragmentation
+        && let (Some(unallocated), Some(held)) = (situation.unallocated_bytes, situation.held_bytes)
+    {
+        let share = ratio(unallocated, held);
+        if situation.has_expandable_segments {
+            notes.push("PyTorch's advice against fragmentation is followed already".to_owned());
+        } else if !is_fragmented(situation) {
+            let unused = match unallocated {
+                0 => "all that is reserved is in use".to_owned(),
+                _ => format!("only {} of what is reserved is unallocated ({})", size(unallocated), percent(share)),
+            };
+            notes.push(format!("PyTorch's advice against fragmentation brings nothing here: {unused}"));
+        }
+    }
+    notes
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}

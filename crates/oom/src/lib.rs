@@ -1,0 +1,22 @@
+//! Out of memory, explained: from a text to the cause and the remedies.
+//!
+//! ```text
+//! text ──log──▶ messages ──▶ Situation ──▶ Diagnosis ──▶ steps
+//! ```
+//!
+//! # Design constraints
+//!
+//! - A text in, a diagnosis out: this crate knows no snapshot. Who has one fills a [`Situation`] from it.
+//! - A log is untrusted and may be long: it is read once, in linear time and bounded memory.
+
+mod diagnosis;
+mod log;
+mod message;
+mod situation;
+mod steps;
+
+pub use diagnosis::{Cause, Diagnosis, diagnosis};
+pub use log::{Found, Group, LogReader, Surroundings};
+pub use message::{Kind, Message, Process, Releases};
+pub use situation::{Holder, Limit, Share, Situation, StepNeed};
+pub use steps::{Step, missing, record_a_snapshot, sort, steps};

@@ -1,0 +1,445 @@
+//! Finds messages in logs: of any length, with the lines of several processes between each other.
+//!
+//! A log is read once, from front to back, in pieces of any size; what is kept is bounded, and time is linear in its
+//! length, whatever it holds.
+
+mod line;
+mod origin;
+
+use std::collections::hash_map::Entry;
+use std::sync::LazyLock;
+
+use line::{plain, unescaped};
+use memchr::memmem;
+use origin::{Origin, named_rank, origin};
+use rustc_hash::FxHashMap;
+
+use super::message::{ANCHOR, Message, Progress, Reader, broken_beginning, without_blanks};
+
+/// A longer line is read in pieces.
+const MAX_LINE_BYTES: usize = 1 << 20;
+/// Processes whose messages may be open at once.
+const MAX_OPEN: usize = 1024;
+/// Different messages that are kept; more are only counted.
+const MAX_GROUPS: usize = 10_000;
+/// JSON in JSON in JSON is read no deeper.
+const MAX_DEPTH: usize = 2;
+/// Lines that a message may be broken into.
+const MAX_LINES: usize = 256;
+/// Lines of other processes that may stand between two lines of a message.
+const PATIENCE_LINES: u64 = 10_000;
+
+/// Lines after one that names a rank for which it holds: a traceback is shorter.
+const CONTEXT_LINES: u64 = 500;
+
+/// What a line must hold to be looked at.
+const NEEDLES: [&[u8]; 2] = [b"out of memory", b"by PyTorch"];
+/// What "out of memory" may be broken behind, at the end of a line.
+const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
+/// Lines are passed over in blocks of this size.
+const BLOCK_BYTES: usize = 64 << 10;
+/// A block without any of these has nothing that matters, but for bytes that are taken out first.
+static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
+    let around: [&[u8]; 3] = [b"expandable_segments:True", b"-- Process ", b"rank  "];
+    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&around).chain(&DEVICES);
+    words.map(|word| memmem::Finder::new(*word)).collect()
+});
+
+/// What notebooks write into tracebacks.
+const NOTEBOOK: [&[u8]; 3] = [b"ipykernel", b"<ipython-input-", b"Cell In["];
+
+/// Messages that say the same, of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What they say.
+    pub message: Message,
+    /// How many there are.
+    pub count: u64,
+    /// The line of the first, from 1 on.
+    pub line: u64,
+}
+
+/// What a log says of itself, beside its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// It has frames of a notebook.
+    pub is_notebook: bool,
+    /// It says, outside of PyTorch's advice, that expandable segments are on.
+    pub has_expandable_segments: bool,
+}
+
+/// What was found in a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The messages, by their first appearance.
+    pub groups: Vec<Group>,
+    /// How many there are in all, those of no group included.
+    pub count: u64,
+    /// Different messages that are not kept, for there are too many.
+    pub left_out: u64,
+    /// Lines read.
+    pub lines: u64,
+    /// The first line that speaks of memory that ran out, without being a message that is known.
+    pub mention: Option<u64>,
+    /// What else the log says.
+    pub surroundings: Surroundings,
+}
+
+/// Reads a log.
+///
+/// ```
+/// use highwater_analysis::explain::LogReader;
+///
+/// let mut log = LogReader::new();
+/// log.push(b"[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a tot");
+/// log.push(b"al capacity of 79.15 GiB of which 1.25 GiB is free.\n");
+/// let found = log.finish();
+/// assert_eq!((found.groups[0].message.rank, found.groups[0].message.free_bytes), (Some(1), Some(5 << 28)));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LogReader {
+    /// A line whose end has not come yet.
+    line: Vec<u8>,
+    /// A line was too long, and its pieces belong together.
+    long: Option<Origin>,
+    open: FxHashMap<Vec<u8>, Open>,
+    groups: FxHashMap<Message, usize>,
+    /// The rank that a line before a message names, and that line.
+    context: Option<(u32, u64)>,
+    found: Found,
+}
+
+/// A message whose next line may come.
+#[derive(Clone, Debug)]
+struct Open {
+    begun: Begun,
+    rank: Option<u32>,
+    line: u64,
+    lines: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Begun {
+    /// "out of memory" itself is broken in two: its first half, without blanks.
+    Words(Vec<u8>),
+    /// A message.
+    Message(Box<Reader>),
+}
+
+impl LogReader {
+    /// A log without lines.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next piece of the log, of any size.
+    pub fn push(&mut self, mut piece: &[u8]) {
+        loop {
+            let dull = self.dull_lines(piece);
+            self.found.lines += memchr::memchr_iter(b'\n', dull).count() as u64;
+            piece = &piece[dull.len()..];
+            if dull.is_empty() && !self.push_some(&mut piece) {
+                return;
+            }
+        }
+    }
+
+    /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
+    fn dull_lines<'p>(&self, piece: &'p [u8]) -> &'p [u8] {
+        if !self.open.is_empty() || !self.line.is_empty() || self.long.is_some() {
+            return &[];
+        }
+        let block = &piece[..piece.len().min(BLOCK_BYTES)];
+        let Some(end) = memchr::memrchr(b'\n', block) else { return &[] };
+        let block = &block[..=end];
+        let is_dull =
+            memchr::memchr2(0x1b, 0, block).is_none() && FINDERS.iter().all(|finder| finder.find(block).is_none());
+        if is_dull { block } else { &[] }
+    }
+
+    /// Reads the lines of a block, and what is left of a piece if that is no line; whether there is more.
+    fn push_some(&mut self, piece: &mut &[u8]) -> bool {
+        let whole = *piece;
+        let block = &whole[..whole.len().min(BLOCK_BYTES)];
+        let taken = memchr::memrchr2(b'\n', b'\r', block).map_or(block.len(), |end| end + 1);
+        self.push_lines(&block[..taken]);
+        *piece = &whole[taken..];
+        !piece.is_empty()
+    }
+
+    fn push_lines(&mut self, mut piece: &[u8]) {
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', piece) {
+            if self.line.is_empty() {
+                self.end_of_line(&piece[..end]);
+            } else {
+                self.line.extend_from_slice(&piece[..end]);
+                let line = std::mem::take(&mut self.line);
+                self.end_of_line(&line);
+                self.line = line;
+                self.line.clear();
+            }
+            self.found.lines += u64::from(piece[end] == b'\n');
+            self.expire();
+            piece = &piece[end + 1..];
+        }
+        for part in piece.chunks(MAX_LINE_BYTES) {
+            self.line.extend_from_slice(part);
+            if self.line.len() >= MAX_LINE_BYTES {
+                let line = std::mem::take(&mut self.line);
+                self.piece_of_line(&line);
+                self.line = line;
+                self.line.clear();
+            }
+        }
+    }
+
+    /// What was found.
+    pub fn finish(mut self) -> Found {
+        if !self.line.is_empty() {
+            let line = std::mem::take(&mut self.line);
+            self.end_of_line(&line);
+            self.found.lines += 1;
+        }
+        self.close_all();
+        // A message may end after one that began later.
+        self.found.groups.sort_by_key(|group| group.line);
+        self.found
+    }
+
+    fn end_of_line(&mut self, line: &[u8]) {
+        // A line may be as long as the pieces that it comes in.
+        let mut pieces = line.chunks(MAX_LINE_BYTES).peekable();
+        while let Some(piece) = pieces.next() {
+            if pieces.peek().is_some() || self.long.is_some() {
+                self.piece_of_line(piece);
+            } else {
+                self.read_line(piece, None, 0);
+            }
+        }
+        self.long = None;
+    }
+
+    fn piece_of_line(&mut self, piece: &[u8]) {
+        let begun = self.long.take();
+        let of_line = begun.unwrap_or_else(|| Origin { body: 0, ..origin(&piece[..piece.len().min(1024)]) });
+        self.read_line(piece, Some(&of_line), 0);
+        self.long = Some(of_line);
+    }
+
+    /// Reads a line; `given` is who wrote it if it is a part of another.
+    fn read_line(&mut self, line: &[u8], given: Option<&Origin>, depth: usize) {
+        let line = plain(line);
+        let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
+        self.look_around(&line);
+        let is_of_interest = NEEDLES.iter().any(|needle| has(needle));
+        if !is_of_interest && self.open.is_empty() && !may_break(&line) {
+            return;
+        }
+        if is_of_interest
+            && depth < MAX_DEPTH
+            && let Some(text) = unescaped(&line)
+            && text != *line
+        {
+            let mut of_line = given.cloned().unwrap_or_else(|| Origin { body: 0, ..origin(&line) });
+            of_line.rank = of_line.rank.or_else(|| named_rank(&line));
+            for part in text.split(|&byte| byte == b'\n' || byte == b'\r') {
+                self.read_line(part, Some(&of_line), depth + 1);
+            }
+            // A record is whole.
+            self.close(&of_line.key);
+            return;
+        }
+        let mut of_line = origin(&line);
+        if let Some(given) = given {
+            of_line.rank = of_line.rank.or(given.rank);
+            if of_line.key.is_empty() {
+                of_line.key.clone_from(&given.key);
+            }
+        }
+        let body = &line[of_line.body..];
+        if body.trim_ascii().is_empty() {
+            return;
+        }
+        self.read_text(body, &of_line, is_of_interest);
+    }
+
+    /// Reads the text of a line.
+    fn read_text(&mut self, body: &[u8], of_line: &Origin, is_of_interest: bool) {
+        let mut text = without_blanks(body);
+        let mut at = 0;
+        let mut went_on = false;
+        if let Some(mut open) = self.open.remove(&of_line.key) {
+            open.lines += 1;
+            match open.begun {
+                Begun::Words(words) => text = [words, text].concat(),
+                Begun::Message(ref mut reader) => match reader.go_on(&text) {
+                    Progress::Open if open.lines < MAX_LINES => {
+                        self.keep(of_line, open);
+                        return;
+                    }
+                    Progress::Open => {
+                        self.end(open);
+                        return;
+                    }
+                    Progress::Ended(used) => {
+                        self.end(open);
+                        (at, went_on) = (used.min(text.len()), used > 0);
+                    }
+                },
+            }
+        }
+        let mut rank = of_line.rank;
+        // Looked for once: a line may hold thousands of messages.
+        let mut is_rank_sought = rank.is_none();
+        let mut has_begun = false;
+        for anchor in memmem::find_iter(&text, ANCHOR) {
+            if anchor < at {
+                continue;
+            }
+            let Some((reader, progress)) = Reader::begin(&text, anchor) else {
+                self.found.mention.get_or_insert(self.found.lines + 1);
+                continue;
+            };
+            if std::mem::take(&mut is_rank_sought) {
+                rank = named_rank(body);
+            }
+            has_begun = true;
+            at = self.begun(reader, progress, rank, of_line, text.len());
+        }
+        if is_of_interest
+            && !has_begun
+            && !went_on
+            && memmem::find(&text, b"byPyTorch").is_some()
+            && let Some((reader, progress)) = Reader::begin_amid(&text)
+        {
+            self.begun(reader, progress, rank, of_line, text.len());
+            return;
+        }
+        let broken = broken_beginning(&text[at..]);
+        if broken > 0 {
+            let begun = Begun::Words(text[text.len() - broken..].to_vec());
+            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1 });
+        }
+    }
+
+    /// Keeps a message for its next line, or counts it; gives where the text goes on.
+    fn begun(
+        &mut self,
+        reader: Reader,
+        progress: Progress,
+        rank: Option<u32>,
+        of_line: &Origin,
+        length: usize,
+    ) -> usize {
+        let lines = self.found.lines;
+        let context = self.context.filter(|_| rank.is_none()).filter(|(_, line)| line + CONTEXT_LINES > lines);
+        if context.is_some() {
+            self.context = None;
+        }
+        let rank = rank.or(context.map(|(rank, _)| rank));
+        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1 };
+        match progress {
+            Progress::Open => {
+                self.keep(of_line, open);
+                length
+            }
+            Progress::Ended(used) => {
+                self.end(open);
+                used
+            }
+        }
+    }
+
+    fn keep(&mut self, of_line: &Origin, open: Open) {
+        if self.open.len() >= MAX_OPEN {
+            self.close_all();
+        }
+        self.open.insert(of_line.key.clone(), open);
+    }
+
+    /// Ends messages that nobody went on with.
+    fn expire(&mut self) {
+        if self.open.is_empty() || !self.found.lines.is_multiple_of(1024) {
+            return;
+        }
+        let lines = self.found.lines;
+        let is_old = |open: &Open| open.line + PATIENCE_LINES < lines;
+        let mut old: Vec<Open> = self.open.extract_if(|_, open| is_old(open)).map(|(_, open)| open).collect();
+        old.sort_by_key(|open| (open.line, open.rank));
+        for open in old {
+            self.end(open);
+        }
+    }
+
+    fn close(&mut self, key: &[u8]) {
+        if let Some(open) = self.open.remove(key) {
+            self.end(open);
+        }
+    }
+
+    fn close_all(&mut self) {
+        let mut open: Vec<Open> = std::mem::take(&mut self.open).into_values().collect();
+        open.sort_by_key(|open| (open.line, open.rank));
+        for open in open {
+            self.end(open);
+        }
+    }
+
+    /// Counts a message.
+    fn end(&mut self, open: Open) {
+        let Begun::Message(reader) = open.begun else { return };
+        let Some(mut message) = reader.finish() else {
+            self.found.mention.get_or_insert(open.line);
+            return;
+        };
+        message.rank = open.rank;
+        self.found.count += 1;
+        let is_full = self.found.groups.len() >= MAX_GROUPS;
+        match self.groups.entry(message) {
+            Entry::Occupied(group) => self.found.groups[*group.get()].count += 1,
+            Entry::Vacant(_) if is_full => self.found.left_out += 1,
+            Entry::Vacant(group) => {
+                let message = group.key().clone();
+                group.insert(self.found.groups.len());
+                self.found.groups.push(Group { message, count: 1, line: open.line });
+            }
+        }
+    }
+
+    /// Notes what a line says beside messages.
+    fn look_around(&mut self, line: &[u8]) {
+        let has = |needle: &[u8]| memmem::find(line, needle).is_some();
+        let seen = &mut self.found.surroundings;
+        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle)) {
+            seen.is_notebook = true;
+        }
+        if !seen.has_expandable_segments && has(b"expandable_segments:True") {
+            // Not where PyTorch advises it.
+            seen.has_expandable_segments = !has(b"try setting") && !has(b"by PyTorch") && !has(b"avoid fragmentation");
+        }
+        // `-- Process 3 terminated with the following error:` of `torch.multiprocessing`.
+        if let Some(rest) = line.strip_prefix(b"-- Process ") {
+            self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);
+        }
+        // `  rank      : 3 (local_rank: 3)` of torchrun's summary.
+        if let Some(rest) = line.trim_ascii_start().strip_prefix(b"rank  ") {
+            let rest = rest.trim_ascii_start();
+            if let Some(number) = rest.strip_prefix(b":") {
+                let rank = leading_number(number.trim_ascii_start());
+                self.context = rank.map(|rank| (rank, self.found.lines)).or(self.context);
+            }
+        }
+    }
+}
+
+fn leading_number(text: &[u8]) -> Option<u32> {
+    let digits = text.iter().take(11).take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+}
+
+/// Whether a line may end amid "CUDA out of memory".
+fn may_break(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let end = &line[line.len().saturating_sub(28)..];
+    DEVICES.iter().any(|name| memmem::find(end, name).is_some())
+}

@@ -1,0 +1,339 @@
+//! The numbers of a failure, added up: who has what of the device.
+
+use highwater_allocator::Memory;
+use highwater_units::bounds;
+
+use super::log::Surroundings;
+use super::message::{Kind, Message, Process};
+
+/// A process has this much of a device at most before PyTorch's allocator has anything: context, kernels, libraries.
+///
+/// # Source
+/// 518 to 742 MiB on an H200 (`spec/memory-formulas.md` section 9); with NCCL, more.
+pub(super) const CONTEXT_AT_MOST_BYTES: u64 = 1 << 30;
+
+/// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
+const OWN_BESIDE_BYTES: u64 = 4 << 30;
+
+/// What the process may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// So much was held, so it is no less.
+    pub at_least_bytes: u64,
+    /// So much was refused; equal to the other where the limit is known.
+    pub at_most_bytes: u64,
+}
+
+impl Limit {
+    /// A limit that is known.
+    pub fn exactly(bytes: u64) -> Self {
+        Self { at_least_bytes: bytes, at_most_bytes: bytes }
+    }
+
+    /// Whether it is known to the byte, or as printed.
+    pub fn is_known(self) -> bool {
+        self.at_least_bytes == self.at_most_bytes
+    }
+}
+
+/// What is known of a failure, by a message, a snapshot or a simulated run; sizes are in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Situation {
+    /// What refused the request.
+    pub kind: Kind,
+    /// Nothing failed: it is asked what a run with so much memory would do.
+    pub supposed: Option<Memory>,
+    /// `CUDA`, `HIP`, `XPU`, `MPS`, as far as it is told.
+    pub backend: Option<&'static str>,
+    /// The device's ordinal.
+    pub device: Option<u32>,
+    /// What the driver was asked for.
+    pub tried_bytes: Option<u64>,
+    /// The device's memory.
+    pub capacity_bytes: Option<u64>,
+    /// What the driver has left.
+    pub free_bytes: Option<u64>,
+    /// What this process has of the device in all.
+    pub process_bytes: Option<u64>,
+    /// This process is known by this id only: it stands among others, for it runs in a container.
+    pub own_pid: Option<u32>,
+    /// In blocks that the program holds, private pools' free blocks not counted.
+    pub allocated_bytes: Option<u64>,
+    /// In segments.
+    pub held_bytes: Option<u64>,
+    /// In segments and in no block that the program holds, private pools not counted.
+    pub unallocated_bytes: Option<u64>,
+    /// In free blocks of private pools.
+    pub private_bytes: u64,
+    /// What this process may hold.
+    pub limit: Option<Limit>,
+    /// Other processes on the device, the largest first.
+    pub others: Vec<Process>,
+    /// MPS: memory of others, nobody named.
+    pub others_bytes: u64,
+    /// The expandable-segment reserve that is too small.
+    pub reserve_bytes: Option<u64>,
+    /// Expandable segments are on.
+    pub has_expandable_segments: bool,
+    /// The release is so old that there are none.
+    pub knows_expandable_segments: bool,
+    /// The program ran in a notebook.
+    pub is_notebook: bool,
+    /// What the step needs in which the request failed; only a recording tells.
+    pub whole_step: Option<StepNeed>,
+}
+
+/// What a whole step needs at its peak, of which the failure was seen in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepNeed {
+    /// This much at least.
+    pub at_least_bytes: u64,
+    /// And this much at most; `None` where nothing tells.
+    pub at_most_bytes: Option<u64>,
+}
+
+impl StepNeed {
+    /// In words, to follow "the whole step needs".
+    pub fn amount(&self) -> String {
+        bounds(self.at_least_bytes, self.at_most_bytes)
+    }
+}
+
+/// A part of the device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Whose.
+    pub holder: Holder,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// Who has a part of the device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Blocks that the program holds.
+    Allocated,
+    /// PyTorch's cache: reserved, in no block that the program holds.
+    Unallocated,
+    /// Free blocks of private pools.
+    PrivatePools,
+    /// This process, without PyTorch's allocator: context, kernels, NCCL, other libraries.
+    OutsidePyTorch,
+    /// Another process.
+    Process(u32),
+    /// Others that are not named.
+    Others,
+    /// Nobody.
+    Free,
+    /// What the numbers do not say: processes that are not listed, the driver; and of this process what is not PyTorch's,
+    /// where it is not told apart.
+    Untold,
+}
+
+impl Holder {
+    /// The word of the JSON document.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allocated => "allocated",
+            Self::Unallocated => "unallocated",
+            Self::PrivatePools => "private-pools",
+            Self::OutsidePyTorch => "outside-pytorch",
+            Self::Process(_) => "process",
+            Self::Others => "others",
+            Self::Free => "free",
+            Self::Untold => "untold",
+        }
+    }
+}
+
+impl Situation {
+    /// What a run with so much memory shows when a request fails in it.
+    pub fn of_run(device: u32, memory: Memory, failure: &highwater_allocator::OutOfMemory) -> Self {
+        let (limit, total_bytes, outside_bytes) = match memory {
+            Memory::Ample => (None, None, 0),
+            Memory::Limit(bytes) => (Some(Limit::exactly(bytes)), None, 0),
+            Memory::Card { total_bytes, outside_bytes } => (None, Some(total_bytes), outside_bytes),
+        };
+        let held = failure.reserved_bytes;
+        let of_process = held.saturating_add(outside_bytes);
+        Self {
+            supposed: Some(memory),
+            device: Some(device),
+            tried_bytes: Some(failure.segment_bytes),
+            capacity_bytes: total_bytes,
+            free_bytes: total_bytes.map(|total| total.saturating_sub(of_process)),
+            process_bytes: total_bytes.map(|_| of_process),
+            allocated_bytes: Some(failure.allocated_bytes),
+            held_bytes: Some(held),
+            unallocated_bytes: Some(held.saturating_sub(failure.allocated_bytes)),
+            limit,
+            knows_expandable_segments: true,
+            ..Self::default()
+        }
+    }
+
+    /// What a message says.
+    pub fn of_message(message: &Message, surroundings: Surroundings) -> Self {
+        let held = message.held_bytes();
+        let private = message.private_bytes.unwrap_or(0);
+        let mut others = message.other_processes.clone();
+        others.sort_by_key(|process| (std::cmp::Reverse(process.bytes), process.pid));
+        let own = own_process(&others, message, held);
+        if let Some(own) = own {
+            others.retain(|process| *process != own);
+        }
+        let last_release = message.releases.map_or((2, 15), |releases| releases.last);
+        Self {
+            kind: message.kind,
+            supposed: None,
+            backend: message.backend,
+            device: message.device,
+            tried_bytes: message.tried_bytes,
+            capacity_bytes: message.capacity_bytes,
+            free_bytes: message.free_bytes,
+            process_bytes: message.process_bytes.or(own.map(|own| own.bytes)),
+            own_pid: own.map(|own| own.pid),
+            allocated_bytes: message.allocated_bytes.map(|allocated| allocated.saturating_sub(private)),
+            held_bytes: held,
+            unallocated_bytes: message.unallocated_bytes(),
+            private_bytes: private,
+            limit: message.limit_bytes.map(Limit::exactly),
+            others,
+            others_bytes: message.others_bytes.unwrap_or(0),
+            reserve_bytes: message.reserve_bytes,
+            has_expandable_segments: message.has_expandable_segments || surroundings.has_expandable_segments,
+            knows_expandable_segments: last_release >= (2, 1) && matches!(message.backend, None | Some("CUDA" | "HIP")),
+            is_notebook: surroundings.is_notebook,
+            whole_step: None,
+        }
+    }
+
+    /// What the allocator could surely still have had of the driver: what is free, within the limit.
+    pub fn headroom_bytes(&self) -> Option<u64> {
+        // On MPS what others hold counts towards the limit.
+        let held = self.held_bytes.map(|held| held.saturating_add(self.others_bytes));
+        let within_limit = self.limit.and_then(|limit| Some(limit.at_least_bytes.saturating_sub(held?)));
+        match (self.free_bytes, within_limit) {
+            (Some(free), Some(limit)) => Some(free.min(limit)),
+            (free, limit) => free.or(limit),
+        }
+    }
+
+    /// All that the allocator could surely have held.
+    pub fn available_bytes(&self) -> Option<u64> {
+        Some(self.held_bytes?.saturating_add(self.headroom_bytes()?))
+    }
+
+    /// How much the whole step lacks, at least and at most; `None` where no recording tells of more than the request.
+    pub fn step_lacks_bytes(&self) -> Option<(u64, Option<u64>)> {
+        let whole = self.whole_step.as_ref().filter(|whole| whole.at_most_bytes.is_some())?;
+        let available = self.available_bytes()?;
+        let lacks = |bytes: u64| bytes.saturating_sub(available);
+        Some((lacks(whole.at_least_bytes), whole.at_most_bytes.map(lacks)))
+    }
+
+    /// How much more was needed from the driver, at most.
+    pub fn shortage_bytes(&self) -> Option<u64> {
+        Some(self.tried_bytes?.saturating_sub(self.headroom_bytes()?))
+    }
+
+    /// Whether the limit, rather than the device, stood in the way.
+    pub fn is_limited(&self) -> bool {
+        let (Some(limit), Some(tried)) = (self.limit, self.tried_bytes) else { return false };
+        let needed = self.held_bytes.unwrap_or(0).saturating_add(self.others_bytes).saturating_add(tried);
+        // Printed amounts are off by half a hundredth of a unit: what meets the limit exactly may have exceeded it.
+        needed.saturating_add(needed / 500) >= limit.at_most_bytes
+    }
+
+    /// This process's memory that is not PyTorch's allocator's.
+    pub fn outside_bytes(&self) -> Option<u64> {
+        Some(self.process_bytes?.saturating_sub(self.held_bytes?))
+    }
+
+    /// What the numbers leave of the device's memory.
+    pub fn untold_bytes(&self) -> Option<u64> {
+        let own = self.process_bytes.or(self.held_bytes)?;
+        let others = self.others_total_bytes();
+        let told = self.free_bytes?.saturating_add(own).saturating_add(others);
+        Some(self.capacity_bytes?.saturating_sub(told))
+    }
+
+    /// Memory of other processes.
+    pub fn others_total_bytes(&self) -> u64 {
+        self.others.iter().map(|process| process.bytes).fold(self.others_bytes, u64::saturating_add)
+    }
+
+    /// The parts that the device's memory adds up to, as far as they are known; empty where its size is not.
+    pub fn shares(&self) -> Vec<Share> {
+        let share = |holder, bytes: Option<u64>| bytes.filter(|&bytes| bytes > 0).map(|bytes| Share { holder, bytes });
+        let own = [
+            share(Holder::Allocated, self.allocated_bytes),
+            share(Holder::Unallocated, self.unallocated_bytes),
+            share(Holder::PrivatePools, Some(self.private_bytes)),
+            share(Holder::OutsidePyTorch, self.outside_bytes()),
+        ];
+        let others = self.others.iter().map(|process| share(Holder::Process(process.pid), Some(process.bytes)));
+        let rest = [
+            share(Holder::Others, Some(self.others_bytes)),
+            share(Holder::Untold, self.untold_bytes().filter(|&bytes| bytes > self.rounding_bytes())),
+            share(Holder::Free, self.free_bytes),
+        ];
+        own.into_iter().chain(others).chain(rest).flatten().collect()
+    }
+
+    /// What sums of printed amounts may be off by.
+    fn rounding_bytes(&self) -> u64 {
+        let printed = 5 + u64::try_from(self.others.len()).unwrap_or(u64::MAX - 5);
+        printed.saturating_mul((1 << 30) / 100)
+    }
+}
+
+/// The listed process that is likely this one: in a container PyTorch does not know its own id.
+fn own_process(listed: &[Process], message: &Message, held: Option<u64>) -> Option<Process> {
+    let held = held.filter(|_| message.process_bytes.is_none())?;
+    let least = held - held / 200;
+    let most = held.saturating_add(OWN_BESIDE_BYTES);
+    let likely = listed.iter().filter(|process| process.bytes >= least && process.bytes <= most);
+    likely.copied().min_by_key(|process| process.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn situation(text: &str) -> Situation {
+        Situation::of_message(&Message::parse(text).unwrap(), Surroundings::default())
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_device() {
+        let situation = situation(
+            "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 139.80 GiB of which 83.96 GiB is \
+             free. Process 412 has 15.72 GiB memory in use. Process 404 has 518.00 MiB memory in use. Process 411 has 14.22 \
+             GiB memory in use. Process 410 has 12.68 GiB memory in use. Including non-PyTorch memory, this process has \
+             12.68 GiB memory in use. 12.00 GiB allowed; Of the allocated memory 11.43 GiB is allocated by PyTorch, and \
+             538.43 MiB is reserved by PyTorch but unallocated.",
+        );
+        let shares = situation.shares();
+        let sum: u64 = shares.iter().map(|share| share.bytes).sum();
+        assert!(sum.abs_diff(situation.capacity_bytes.unwrap()) < GIB / 10, "{sum}");
+        assert_eq!(shares.first().unwrap().holder, Holder::Allocated);
+        assert!(!shares.iter().any(|share| share.holder == Holder::Untold), "{shares:?}");
+        assert!(situation.is_limited());
+        assert!(situation.headroom_bytes().unwrap() < GIB / 10);
+    }
+
+    #[test]
+    fn in_a_container_this_process_stands_among_the_others() {
+        let situation = situation(
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.65 GiB of which 1.00 GiB is \
+             free. Process 77 has 2.10 GiB memory in use. Process 4711 has 20.50 GiB memory in use. Of the allocated \
+             memory 19.50 GiB is allocated by PyTorch, and 300.00 MiB is reserved by PyTorch but unallocated.",
+        );
+        assert_eq!(situation.own_pid, Some(4711));
+        assert_eq!(situation.others, [Process { pid: 77, bytes: 2_254_857_830 }]);
+        assert!(situation.outside_bytes().unwrap() < GIB);
+    }
+}

@@ -1,0 +1,345 @@
+//! What to change, in the order of what it brings.
+
+use highwater_units::{counted, size};
+
+use super::diagnosis::{Cause, Diagnosis, is_fragmented, outside_beyond_context, untold_beyond_context};
+use super::message::Kind;
+use super::situation::Situation;
+
+/// Processes that are named in a step.
+const NAMED: usize = 4;
+
+/// Something to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// A stable word for its kind.
+    pub id: &'static str,
+    /// What to do, in one line.
+    pub title: String,
+    /// The numbers that it rests on.
+    pub detail: String,
+    /// The setting, line of code or command, where there is one.
+    pub change: Option<String>,
+    /// What it brings, where that is known.
+    pub brings_bytes: Option<u64>,
+    /// Whether that alone would have let the request through.
+    pub is_enough: Option<bool>,
+}
+
+impl Step {
+    /// A step of which it is not known what it brings.
+    pub fn new(id: &'static str, title: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { id, title: title.into(), detail: detail.into(), change: None, brings_bytes: None, is_enough: None }
+    }
+
+    /// With its setting, line of code or command.
+    pub(super) fn with(self, change: impl Into<String>) -> Self {
+        Self { change: Some(change.into()), ..self }
+    }
+
+    /// With what it brings, and what is needed.
+    pub fn brings(self, bytes: u64, needed: Option<u64>) -> Self {
+        Self { brings_bytes: Some(bytes), is_enough: needed.map(|needed| bytes >= needed), ..self }
+    }
+}
+
+/// What could be changed about a situation, by what it brings.
+pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
+    let rules = [limit, reserve, processes, fragmentation, private_pools, outside, notebook, custom_allocator, request];
+    let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
+    for step in &mut steps {
+        judge(step, situation);
+    }
+    sort(&mut steps);
+    steps.extend(shrink(situation, diagnosis));
+    steps
+}
+
+/// What is enough for the request that failed is not yet enough for the step that it is part of.
+pub(super) fn judge(step: &mut Step, situation: &Situation) {
+    if let (Some(true), Some(brings), Some((least, most))) =
+        (step.is_enough, step.brings_bytes, situation.step_lacks_bytes())
+    {
+        step.is_enough = match most {
+            _ if brings < least => Some(false),
+            Some(most) if brings >= most => Some(true),
+            _ => None,
+        };
+    }
+}
+
+/// What is enough first, then what brings more.
+pub fn sort(steps: &mut [Step]) {
+    steps.sort_by_key(|step| std::cmp::Reverse((step.is_enough == Some(true), step.brings_bytes)));
+}
+
+fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    if situation.kind == Kind::Rejected {
+        return Some(
+            Step::new(
+                "drop-rejection",
+                "turn `throw_on_cudamalloc_oom` off",
+                "then cached memory is released and the request tried again, before it fails",
+            )
+            .with("PYTORCH_ALLOC_CONF=throw_on_cudamalloc_oom:False"),
+        );
+    }
+    // A limit that the question supposes is nothing to change.
+    if situation.supposed.is_some() {
+        return None;
+    }
+    let is_concerned = diagnosis.cause == Cause::Limit || diagnosis.also.contains(&Cause::Limit);
+    let limit = situation.limit.filter(|_| is_concerned)?;
+    let needed = situation.held_bytes.unwrap_or(0).saturating_add(situation.tried_bytes?);
+    let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
+        let percent = needed.saturating_mul(100).div_ceil(capacity);
+        if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that does") }
+    });
+    let change = match situation.backend {
+        Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (no limit: the system may swap or stall)".to_owned(),
+        _ => format!("torch.cuda.set_per_process_memory_fraction(1.0){}", fraction.unwrap_or_default()),
+    };
+    let of = if limit.is_known() { format!(" of {}", size(limit.at_most_bytes)) } else { String::new() };
+    let Some(free) = situation.free_bytes else {
+        let step = Step::new(
+            "raise-limit",
+            format!("raise the limit{of}"),
+            format!("for this request it has to be {} or more", size(needed)),
+        );
+        return Some(step.with(change));
+    };
+    // What the limit keeps the process from.
+    let brings = free.saturating_sub(limit.at_most_bytes.saturating_sub(situation.held_bytes.unwrap_or(0)));
+    if brings == 0 {
+        return None;
+    }
+    let others = match situation.whole_step.as_ref().filter(|whole| whole.at_most_bytes.is_some()) {
+        Some(whole) => format!("for the whole step {}, and what the allocator reserves beyond that", whole.amount()),
+        None => "for others perhaps more still".to_owned(),
+    };
+    let detail = format!(
+        "{} was free on the device; for this request the limit has to be {} or more, {others}",
+        size(free),
+        size(needed)
+    );
+    let step = Step::new("raise-limit", format!("raise the limit{of}, or take it away"), detail);
+    Some(step.with(change).brings(brings, Some(needed.saturating_sub(limit.at_most_bytes))))
+}
+
+fn reserve(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    let (reserve, tried) = (situation.reserve_bytes?, situation.tried_bytes?);
+    let step = Step::new(
+        "raise-reserve",
+        "raise the expandable-segment reserve, or do not set it",
+        format!("it is {}, and one request was for {}", size(reserve), size(tried)),
+    );
+    Some(step.with("expandable_segments_reserve, expandable_segments_reserve_by_class"))
+}
+
+fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    let total = situation.others_total_bytes();
+    if situation.is_limited() || total < 64 << 20 || situation.others.is_empty() {
+        return None;
+    }
+    let mut named: Vec<String> = situation
+        .others
+        .iter()
+        .take(NAMED)
+        .map(|process| format!("process {} has {}", process.pid, size(process.bytes)))
+        .collect();
+    let rest = situation.others.len().saturating_sub(NAMED);
+    if rest > 0 {
+        named.push(format!("and {} more", counted(rest, "process", "processes")));
+    }
+    let own = situation.process_bytes.or(situation.held_bytes).unwrap_or(0);
+    let alike = situation.others.iter().filter(|other| own > 0 && other.bytes.abs_diff(own) < own / 4).count();
+    let hint = if alike > 0 {
+        "; as much as this one: an earlier run that still lives, or ranks of one job that all chose this device \
+         (`torch.cuda.set_device(local_rank)`)"
+    } else {
+        ""
+    };
+    let pids: Vec<String> = situation.others.iter().take(NAMED).map(|process| process.pid.to_string()).collect();
+    let step = Step::new(
+        "end-process",
+        "end the other processes on this device that are not needed, or take another device",
+        format!("{}{hint}", named.join(", ")),
+    );
+    let brings = step.brings(total, situation.shortage_bytes());
+    Some(brings.with(format!("ps -o pid,user,lstart,cmd -p {}; then kill what is not needed", pids.join(","))))
+}
+
+fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    if !is_fragmented(situation) || situation.has_expandable_segments {
+        return None;
+    }
+    let unallocated = situation.unallocated_bytes?;
+    let detail = format!(
+        "{} is reserved but unallocated, in pieces; whether all that follows fits, a snapshot tells: `highwater simulate`",
+        size(unallocated)
+    );
+    let step = if situation.knows_expandable_segments {
+        Step::new("expandable-segments", "turn expandable segments on, so that free pieces can be put together", detail)
+            .with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+    } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {
+        Step::new(
+            "max-split-size",
+            "keep large blocks whole; better, take torch 2.1 or newer, which has expandable segments",
+            detail,
+        )
+        .with("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512")
+    } else {
+        Step::new("empty-cache", "release the cache where the sizes of requests change", detail)
+    };
+    Some(step.brings(unallocated, situation.shortage_bytes()))
+}
+
+fn private_pools(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    let bytes = situation.private_bytes;
+    if bytes < 64 << 20 {
+        return None;
+    }
+    let step = Step::new(
+        "share-pools",
+        "let CUDA graphs share one pool, capture fewer of them, or delete those that are done",
+        format!("{} is free in private pools, and nobody else can have it", size(bytes)),
+    );
+    let step = step.brings(bytes, situation.shortage_bytes());
+    Some(step.with("torch.cuda.graph(g, pool=first_graph.pool())"))
+}
+
+fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    if situation.kind == Kind::Driver {
+        let step = Step::new(
+            "look-at-device",
+            "see who holds the device's memory",
+            "the error has no numbers: it is the driver's, not that of PyTorch's allocator",
+        );
+        return Some(step.with("nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
+    }
+    let (own, untold) = (outside_beyond_context(situation), untold_beyond_context(situation));
+    if situation.is_limited() || own.max(untold) < 256 << 20 {
+        return None;
+    }
+    let step = if own >= untold {
+        let detail = format!(
+            "{} of this process is not PyTorch's; a context takes up to {}, the rest is NCCL's buffers, cuBLAS and cuDNN \
+             workspaces, or another library (TensorFlow and JAX reserve most of a device unless told otherwise)",
+            size(situation.outside_bytes()?),
+            size(super::situation::CONTEXT_AT_MOST_BYTES)
+        );
+        Step::new("free-outside", "find what else in this process uses the device", detail)
+    } else {
+        let detail =
+            format!("{} is neither free nor of any process that the message lists", size(situation.untold_bytes()?));
+        Step::new("free-outside", "find who else uses the device: the message does not list all", detail)
+            .with("nvidia-smi, on the host rather than in the container")
+    };
+    Some(step.brings(own.max(untold), situation.shortage_bytes()))
+}
+
+fn notebook(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    let held = situation.held_bytes.filter(|_| situation.is_notebook && !situation.is_limited())?;
+    let step = Step::new(
+        "restart-kernel",
+        "restart the kernel, or delete what earlier cells left",
+        format!(
+            "{} is held by this process; after an error the traceback itself keeps the tensors of the cell that failed",
+            size(held)
+        ),
+    );
+    let step = step.brings(held, None);
+    Some(step.with(
+        "del model, optimizer; import gc, sys; sys.last_traceback = None; gc.collect(); torch.cuda.empty_cache()",
+    ))
+}
+
+fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+    (situation.kind == Kind::CustomAllocator).then(|| {
+        Step::new(
+            "custom-allocator",
+            "look at the allocator that the `MemPool` was made with",
+            "it returned a null pointer; PyTorch's own memory is not what is missing",
+        )
+    })
+}
+
+fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    if diagnosis.cause != Cause::NeverFits {
+        return None;
+    }
+    let detail = match (situation.tried_bytes, situation.capacity_bytes) {
+        (Some(tried), Some(capacity)) => {
+            format!(
+                "{} in one tensor, on a device of {}: no setting and no free memory changes that",
+                size(tried),
+                size(capacity)
+            )
+        }
+        _ => "no device has an exbibyte: print the shape before the line of the traceback".to_owned(),
+    };
+    Some(Step::new(
+        "split-request",
+        "ask for less at once: look at the shape that the line of the traceback makes",
+        detail,
+    ))
+}
+
+/// What always helps, and how much of it.
+fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    if !matches!(situation.kind, Kind::Exhausted | Kind::Asynchronous | Kind::Rejected)
+        || matches!(diagnosis.cause, Cause::NeverFits | Cause::Reserve | Cause::Refused)
+    {
+        return None;
+    }
+    Some(Step::new(
+        "shrink",
+        "need less at once: a smaller batch or shorter sequences, activation checkpointing, bfloat16, a sharded or 8-bit \
+         optimizer",
+        missing(situation),
+    ))
+}
+
+/// How much less would have done.
+pub fn missing(situation: &Situation) -> String {
+    if let (Some(whole), Some((least, _)), Some(available)) =
+        (&situation.whole_step, situation.step_lacks_bytes(), situation.available_bytes())
+    {
+        let lacking = if least > 0 { format!(": {} less is needed, or more", size(least)) } else { String::new() };
+        return format!(
+            "the whole step needs {} at its peak, and there was {}{lacking}",
+            whole.amount(),
+            size(available)
+        );
+    }
+    let would = if situation.supposed.is_some() { "would do" } else { "would have done" };
+    match (situation.shortage_bytes(), situation.held_bytes) {
+        (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
+            "at this moment {} less {would}, {} of what was held; later requests may need more",
+            size(shortage),
+            highwater_units::percent(ratio(shortage, held))
+        ),
+        (Some(shortage), None) if shortage > 0 => {
+            format!("at this moment {} less {would}; later requests may need more", size(shortage))
+        }
+        _ => "how much less would do, the numbers do not tell".to_owned(),
+    }
+}
+
+/// How to learn more than a message says.
+pub fn record_a_snapshot() -> Step {
+    Step::new(
+        "record",
+        "record a snapshot of the next failure: it says what was live, from which line, and what other settings would do",
+        "a message holds totals only",
+    )
+    .with(
+        "torch.cuda.memory._record_memory_history() at the start; on the error \
+         torch.cuda.memory._dump_snapshot(\"oom.pickle\"); then `highwater explain oom.pickle`",
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}

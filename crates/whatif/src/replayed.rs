@@ -1,0 +1,32 @@
+//! A recorded device with its program, taken out once for many questions.
+
+use highwater_allocator::TorchVersion;
+use highwater_analysis::recorded_settings::recorded_settings;
+use highwater_analysis::{Analysis, DeviceAnalysis};
+
+use crate::replay::{Choice, ChosenBy, choose};
+use crate::study::Study;
+
+/// A study, ready to be asked: the program under the rules that explain the recording best.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The program.
+    pub study: Study,
+    /// The version whose rules explain the recording.
+    pub rules: TorchVersion,
+    /// How the version was chosen.
+    pub chosen_by: ChosenBy,
+}
+
+impl Replayed {
+    /// Replays a device. The program is taken out under the rules that explain the recording best, whosever rules the runs
+    /// are under: those of `torch` if one is given.
+    pub fn new(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, torch: Option<TorchVersion>) -> Self {
+        let snapshot = analysis.snapshot;
+        let Choice { torch: replayed, by, mut replays, .. } = choose(snapshot, &[device]);
+        let (torch, by) = torch.map_or((replayed, by), |torch| (torch, ChosenBy::Request));
+        let replay = replays.pop().expect("each device has a replay");
+        let study = Study::of_replay(snapshot, device, torch, recorded_settings(snapshot, torch), replay);
+        Self { study, rules: replayed, chosen_by: by }
+    }
+}
