@@ -361,14 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_on_the_command_line() {
+    fn options_that_are_null_or_left_out_are_the_defaults() {
         assert_eq!(read(&json!({"seq": null})), Ok(Request::default()));
         let setup = Request::default().setup(&crate::read::named("gpt2").unwrap()).unwrap();
         assert_eq!(setup, Setup::training(1, 512));
     }
 
     #[test]
-    fn its_words_are_what_was_said() {
+    fn words_of_a_request_are_its_options_that_differ_from_the_defaults() {
         assert_eq!(Request::default().words(), []);
         let said = json!({"batch": "4", "checkpointing": "true", "mode": "generate", "gpu": "A100-80"});
         let request = read(&said).unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn a_refused_request_names_the_option_and_its_value() {
         let said = |options: &Value| {
             let setup = read(options).and_then(|request| request.setup(&crate::read::named("gpt2").unwrap()));
             setup.unwrap_err().to_string()

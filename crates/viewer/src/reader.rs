@@ -316,13 +316,13 @@ impl Drop for Permit {
 mod tests {
     use highwater_analysis::analyse;
     use highwater_documents::columns::{Options, Section};
+    use highwater_testkit::recording;
 
     use super::*;
 
     #[test]
     fn a_question_that_nobody_waits_for_any_more_is_given_up() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
-        let snapshot = Snapshot::open(path).expect("the recording reads");
+        let snapshot = recording("linear_forward");
         let analysis = analyse(&snapshot);
         let mut simulator = Simulator { analysis: &analysis, replayed: HashMap::new(), answers: HashMap::new() };
         let question = WhatIf { capacities: vec![1 << 30], ..WhatIf::default() };
@@ -341,8 +341,7 @@ mod tests {
 
     #[test]
     fn only_large_columns_are_packed_and_the_manifest_says_how() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
-        let snapshot = Snapshot::open(path).expect("the recording reads");
+        let snapshot = recording("linear_forward");
         let mut columns = columns(&analyse(&snapshot), "", &Options::default());
         assert!(pack_large(&mut columns).is_empty());
 

@@ -1,8 +1,7 @@
 //! Snapshots whose parts do not say the same, or leave out what the totals rest on: read, and told.
 
 use highwater_snapshot::Snapshot;
-
-use crate::common::warnings;
+use highwater_testkit::warnings;
 
 const MIB: u64 = 1 << 20;
 

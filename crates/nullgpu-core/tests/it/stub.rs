@@ -1,28 +1,21 @@
 //! A stub that was written is loaded with the core, as a program would have it, and its functions are called.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(unsafe_code, reason = "loads libraries and calls what they have")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_void};
-use std::path::PathBuf;
 
 use highwater_nullgpu::elf::{Functions, stub};
 use libloading::Library;
 use libloading::os::unix;
+
+use crate::core_library;
 
 type Malloc = unsafe extern "C" fn(*mut u64, u64) -> i32;
 type Free = unsafe extern "C" fn(u64) -> i32;
 type Count = unsafe extern "C" fn(*mut i32) -> i32;
 type Create = unsafe extern "C" fn(*mut *mut c_void) -> i32;
 type Unknown = unsafe extern "C" fn(*mut u64, u64, f64) -> u64;
-
-/// The core, which Cargo puts beside this test's program or one directory above.
-fn core_library() -> PathBuf {
-    let program = std::env::current_exe().expect("a test is a program");
-    let candidates: Vec<_> = program.ancestors().skip(1).take(2).map(|place| place.join(stub::CORE_SONAME)).collect();
-    candidates.iter().find(|path| path.is_file()).unwrap_or_else(|| panic!("none of {candidates:?} is there")).clone()
-}
 
 fn load(functions: &Functions, directory: &tempfile::TempDir) -> Library {
     // SAFETY: the core's initialisers do nothing.

@@ -1,18 +1,15 @@
 //! What the viewer draws is what the analysis says: at every entry, of real recordings and of random ones.
 
-mod made;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use highwater_analysis::blocks::Knowledge;
 use highwater_analysis::{Analysis, DeviceAnalysis, analyse};
 use highwater_documents::columns::{Columns, DeviceManifest, Encoding, Options, Section, WhatIf, columns};
 use highwater_documents::live;
 use highwater_snapshot::{Action, EntryId, Snapshot};
+use highwater_testkit::made::{SLOT, State, requests, simulate, snapshot};
+use highwater_testkit::{entry, files, recording, recordings, testdata};
 use proptest::prelude::*;
-
-use self::made::{SLOT, State, entry, requests, simulate, snapshot};
 
 /// The columns of a device, unpacked as the page unpacks them.
 struct Page<'a> {
@@ -292,31 +289,20 @@ fn check_encodings(section: &Section, start: &Section) {
     }
 }
 
-fn testdata(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).expect("it is there").map(|file| file.expect("readable").path()).collect();
-    files.sort();
-    files
-}
-
 #[test]
 fn recordings_are_drawn_as_they_are_told() {
-    let mut checked = 0;
-    for path in testdata("recordings") {
+    let recordings = recordings();
+    assert!(recordings.len() >= 14, "only {}", recordings.len());
+    for path in recordings {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.ends_with(".pickle.gz") {
-            let snapshot = Snapshot::open(&path).expect("the recording reads");
-            check(&analyse(&snapshot), true, &name);
-            checked += 1;
-        }
+        let snapshot = Snapshot::open(&path).expect("the recording reads");
+        check(&analyse(&snapshot), true, &name);
     }
-    assert!(checked >= 14, "only {checked}");
 }
 
 #[test]
 fn every_layout_is_drawn_as_it_is_told() {
-    for path in testdata("layouts") {
+    for path in files(&testdata("layouts"), "") {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let Ok(snapshot) = Snapshot::open(&path) else { continue };
         let analysis = analyse(&snapshot);
@@ -326,9 +312,8 @@ fn every_layout_is_drawn_as_it_is_told() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
-    let path = testdata("recordings").into_iter().find(|path| path.ends_with("qwen_train_b16.pickle.gz")).unwrap();
-    let snapshot = Snapshot::open(path).expect("the recording reads");
+fn small_allocations_that_are_left_out_are_counted_in_the_manifest() {
+    let snapshot = recording("qwen_train_b16");
     let analysis = analyse(&snapshot);
     let all = columns(&analysis, "all", &Options::default());
     let some = columns(&analysis, "some", &Options { least_bytes: Some(1 << 20) });
@@ -349,8 +334,7 @@ fn what_is_left_out_is_said() {
 
 #[test]
 fn an_expandable_segment_is_one_row() {
-    let path = testdata("recordings").into_iter().find(|path| path.ends_with("resnet50_expandable.pickle.gz")).unwrap();
-    let snapshot = Snapshot::open(path).expect("the recording reads");
+    let snapshot = recording("resnet50_expandable");
     let columns = columns(&analyse(&snapshot), "", &Options::default());
     let page = Page { manifest: &columns.manifest.devices[0], columns: &columns };
     let flags = page.numbers("segment_flags");

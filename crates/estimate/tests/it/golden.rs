@@ -1,10 +1,10 @@
 //! Estimates beside measured peaks.
 #![expect(clippy::cast_precision_loss, reason = "shares of bytes")]
 
-mod rows;
-
 use highwater_estimate::{DType, Keep, Loss, Setup, estimate, read};
-use rows::{Row, lines, rows};
+use highwater_testkit::repository;
+
+use crate::rows::{Row, lines, rows};
 
 /// Deviations in percent, the smallest first.
 struct Errors {
@@ -112,7 +112,7 @@ fn the_example_of_the_blog_is_met() {
 /// The table of `docs/estimate.md`: rows, then the median, the 95th percentile and the maximum of each peak's deviation.
 #[test]
 fn the_page_says_what_is_measured() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/estimate.md")).unwrap();
+    let page = std::fs::read_to_string(repository("docs/estimate.md")).unwrap();
     for file in ["h200.jsonl", "nullgpu.jsonl", "nullgpu_setups.jsonl"] {
         let rows = rows(file);
         let errors = errors(&rows);

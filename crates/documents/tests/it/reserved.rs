@@ -1,12 +1,12 @@
 //! What a run of the recorded settings holds over time is what the recording says.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use highwater_allocator::Memory;
 use highwater_analysis::analyse;
 use highwater_documents::answer::{Question, answer};
 use highwater_snapshot::Snapshot;
+use highwater_testkit::{recording, recordings};
 use highwater_whatif::{Progress, Replayed, busiest};
 
 /// Recordings in which a request failed, or memory ran short: with ample memory they go another way from there on.
@@ -14,10 +14,8 @@ const SHORT_OF_MEMORY: [&str; 3] = ["oom_gpt2_8gib", "oom_gpt2_8gib.at_oom", "oo
 
 #[test]
 fn the_recorded_settings_hold_what_was_recorded_at_every_entry() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
     let mut compared = 0;
-    for file in std::fs::read_dir(folder).expect("it is there") {
-        let path = file.expect("readable").path();
+    for path in recordings() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let Some(name) = name.strip_suffix(".pickle.gz") else { continue };
         let snapshot = Snapshot::open(&path).expect("the recording reads");
@@ -53,8 +51,7 @@ fn a_question_that_is_stopped_begins_no_further_run() {
             self.0.fetch_sub(1, Ordering::Relaxed) == 0
         }
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings/linear_forward.pickle.gz");
-    let snapshot = Snapshot::open(path).expect("the recording reads");
+    let snapshot = recording("linear_forward");
     let analysis = analyse(&snapshot);
     let device = busiest(&analysis, None).expect("a device");
     let replayed = Replayed::new(&analysis, device, None);
@@ -69,8 +66,7 @@ fn a_question_that_is_stopped_begins_no_further_run() {
 
 #[test]
 fn timelines_come_with_the_answer_if_asked_for() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings/oom_gpt2_8gib.pickle.gz");
-    let snapshot = Snapshot::open(path).expect("the recording reads");
+    let snapshot = recording("oom_gpt2_8gib");
     let analysis = analyse(&snapshot);
     let device = busiest(&analysis, None).expect("a device");
     let replayed = Replayed::new(&analysis, device, None);

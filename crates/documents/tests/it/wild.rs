@@ -2,12 +2,12 @@
 //! every block really was, and what is true of the run.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use highwater_analysis::category::Category;
 use highwater_analysis::{Analysis, DeviceAnalysis, analyse};
 use highwater_snapshot::{EntryId, Snapshot};
+use highwater_testkit::{json_gz, testdata};
 
 /// The lists of a mark, the ones that count more later: a parameter that is saved for backward is a parameter.
 const LISTS: [(&str, Category); 6] = [
@@ -23,9 +23,7 @@ struct Truth(serde_json::Value);
 
 impl Truth {
     fn open(path: &Path) -> Self {
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-        Self(serde_json::from_str(&text).unwrap())
+        Self(json_gz(path))
     }
 
     fn style(&self) -> &str {
@@ -53,8 +51,7 @@ impl Truth {
 
 /// The recordings, each with its truth: those of `testdata/wild`, and with `HIGHWATER_TRUTH` those of another folder.
 fn recordings() -> Vec<(String, PathBuf)> {
-    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wild");
-    let folder = std::env::var_os("HIGHWATER_TRUTH").map_or(testdata, PathBuf::from);
+    let folder = std::env::var_os("HIGHWATER_TRUTH").map_or_else(|| testdata("wild"), PathBuf::from);
     let mut names: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
         .filter_map(|file| {
@@ -112,7 +109,7 @@ fn score(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, time_us: i64, truth: 
 const NOT_TOLD: [&str; 1] = ["replay"];
 
 #[test]
-fn blocks_are_told() {
+fn categories_of_blocks_are_right() {
     assert_everywhere(|truth, analysis| {
         if NOT_TOLD.iter().any(|name| truth.0["name"].as_str().unwrap().contains(name)) {
             return Ok(());
@@ -155,7 +152,7 @@ fn inference_has_neither_gradients_nor_optimizer_state() {
 }
 
 #[test]
-fn steps_are_counted() {
+fn iterations_are_as_many_as_steps_were_run() {
     assert_everywhere(|truth, analysis| {
         let steps = truth.0["facts"]["recorded_steps"].as_u64().filter(|_| truth.style() != "state");
         let found = analysis.devices[0].iterations.rows.len() as u64;

@@ -1,16 +1,9 @@
 //! The peak without some memory, against sums over everything that lives.
 
-use std::path::Path;
-
 use highwater_analysis::{DeviceAnalysis, analyse};
-use highwater_snapshot::{EntryId, Snapshot};
+use highwater_snapshot::EntryId;
+use highwater_testkit::recording;
 use highwater_whatif::counterfactual::{Change, History};
-
-fn recording(name: &str) -> Snapshot {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings").join(format!("{name}.pickle.gz"));
-    Snapshot::open(path).expect("the recording reads")
-}
 
 /// The largest total after any entry, less what is gone then: entry by entry.
 fn naive(device: &DeviceAnalysis<'_>, changes: &[Change]) -> u64 {

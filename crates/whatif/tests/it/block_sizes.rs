@@ -1,11 +1,7 @@
 //! The sizes of blocks, against those of the allocator that handed them out.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::PathBuf;
 
-use flate2::read::GzDecoder;
 use highwater_allocator::program::{self, Op, Options, Program, Run};
 use highwater_allocator::{BlockState as State, Metric as Wanted, Settings, Stat as WantedStat};
 use highwater_analysis::blocks::Knowledge;
@@ -16,18 +12,9 @@ use highwater_snapshot::{
     Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Setting, Snapshot, StackId, StreamId,
     StringId,
 };
+use highwater_testkit::{gunzip, recording, testdata};
 use highwater_whatif::alloc_retries;
 use serde_json::Value;
-
-fn testdata(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
-}
-
-fn unzipped(name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(File::open(testdata(name)).expect("it is there")).read_to_end(&mut bytes).expect("gzip");
-    bytes
-}
 
 /// Pool `n` of a program as PyTorch numbers pools that a program makes, and as a row of the snapshot.
 fn pool(id: u64, pools: &mut Vec<(u64, u64)>) -> PoolId {
@@ -175,13 +162,14 @@ struct Seen {
 /// Follows what PyTorch did with every stored program. Not exact are those that turn `expandable_segments` on and off,
 /// pools that may not cut blocks and are gone, and settings of sizes that change on the way.
 fn follow(torch: &str) -> Seen {
-    let index: Vec<Value> = serde_json::from_slice(&unzipped("allocator/index.json.gz")).expect("the index is JSON");
+    let index: Vec<Value> =
+        serde_json::from_slice(&gunzip(&testdata("allocator/index.json.gz"))).expect("the index is JSON");
     let mut programs: BTreeMap<String, Program> = BTreeMap::new();
     let mut seen = Seen::default();
     for case in index.iter().filter(|case| case["torch"] == torch) {
         let [name, program, conf] = ["case", "program", "conf"].map(|key| case[key].as_str().expect("text").to_owned());
         let program = programs.entry(program.clone()).or_insert_with(|| {
-            Program::parse(&unzipped(&format!("allocator/programs/{program}.csv.gz"))).expect("it parses")
+            Program::parse(&gunzip(&testdata(format!("allocator/programs/{program}.csv.gz")))).expect("it parses")
         });
         let options = Options {
             torch: torch.parse().expect("a known version"),
@@ -241,22 +229,18 @@ fn follow(torch: &str) -> Seen {
 }
 
 #[test]
-fn what_torch_2_8_did_is_followed_to_the_byte() {
+fn block_sizes_of_torch_2_8_are_equal_or_within_bounds() {
     assert_eq!(follow("2.8.0"), Seen { exact: 78, bounds: 4, estimate: 2 });
 }
 
 #[test]
-fn what_torch_2_11_did_is_followed_to_the_byte() {
+fn block_sizes_of_torch_2_11_are_equal_or_within_bounds() {
     assert_eq!(follow("2.11.0"), Seen { exact: 87, bounds: 6, estimate: 2 });
 }
 
 #[test]
-fn what_torch_2_15_did_is_followed_to_the_byte() {
+fn block_sizes_of_torch_2_15_are_equal_or_within_bounds() {
     assert_eq!(follow("2.15.0"), Seen { exact: 88, bounds: 6, estimate: 2 });
-}
-
-fn recording(name: &str) -> Snapshot {
-    Snapshot::open(testdata(&format!("recordings/{name}.pickle.gz"))).expect("the recording reads")
 }
 
 /// The snapshot as its ring buffer would have left it with room for fewer entries.

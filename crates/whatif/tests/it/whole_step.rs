@@ -1,21 +1,14 @@
 //! What a step needs that ran out of memory in the middle, against the same step without a limit.
 
-use std::path::PathBuf;
-
 use highwater_analysis::analyse;
 use highwater_analysis::phase::Phase;
-use highwater_snapshot::Snapshot;
+use highwater_testkit::{json, open, testdata};
 use highwater_whatif::whole_step::{Basis, WholeStep, whole_step};
-
-fn oom() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/oom")
-}
 
 /// The answer, and the peak of the whole step.
 fn answer(name: &str) -> (WholeStep, u64) {
-    let truth = std::fs::read_to_string(oom().join("truth.json")).expect("the truth is there");
-    let truth: serde_json::Value = serde_json::from_str(&truth).expect("JSON");
-    let snapshot = Snapshot::open(oom().join(format!("{name}.pickle.gz"))).expect("the recording reads");
+    let truth = json(&testdata("oom/truth.json"));
+    let snapshot = open(&format!("oom/{name}"));
     let analysis = analyse(&snapshot);
     let [device] = &analysis.devices[..] else { panic!("{name}: one device") };
     let whole = whole_step(&analysis, device, device.oom.first().expect("a request failed"));

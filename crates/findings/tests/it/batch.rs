@@ -1,15 +1,9 @@
 //! What a larger batch needs, on recordings of one program at two batch sizes.
 
-use std::path::Path;
-
 use highwater_analysis::{Analysis, analyse};
 use highwater_findings::batch::{Covers, NoFit, Ratio, bound, fit, peak_with_batch};
 use highwater_snapshot::Snapshot;
-
-fn open(name: &str) -> Snapshot {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
-    Snapshot::open(folder.join(format!("{name}.pickle.gz"))).unwrap()
-}
+use highwater_testkit::{open, recording};
 
 /// The resnet18 of so many rows, and the peak that `torch.cuda.memory_stats()` told.
 fn resnet(rows: u64) -> (Snapshot, u64) {
@@ -19,7 +13,7 @@ fn resnet(rows: u64) -> (Snapshot, u64) {
         96 => 2_357_192_704,
         _ => panic!("{rows} rows were not recorded"),
     };
-    (open(&format!("../batches/resnet18_b{rows}")), peak)
+    (open(&format!("batches/resnet18_b{rows}")), peak)
 }
 
 /// The peak of the total that the report goes by.
@@ -32,7 +26,7 @@ fn the_same_batch_has_the_peak_that_was_recorded() {
     for name in
         ["qwen_train_b2", "resnet50_expandable", "gpt2_late_recording", "multi_stream", "fuzz_expandable", "annotated"]
     {
-        let snapshot = open(name);
+        let snapshot = recording(name);
         let analysis = analyse(&snapshot);
         assert_eq!(peak_with_batch(&analysis.devices[0], &snapshot, 1), peak(&analysis), "{name}");
         if let Some(bound) = bound(&analysis.devices[0], &snapshot) {
@@ -43,7 +37,7 @@ fn the_same_batch_has_the_peak_that_was_recorded() {
 
 #[test]
 fn a_bound_holds_for_the_larger_batch_that_was_run() {
-    let (small, large) = (open("qwen_train_b2"), open("qwen_train_b16"));
+    let (small, large) = (recording("qwen_train_b2"), recording("qwen_train_b16"));
     let (small, large) = (analyse(&small), analyse(&large));
     let foretold = peak_with_batch(&small.devices[0], small.snapshot, 8);
     let measured = peak(&large);
@@ -53,7 +47,7 @@ fn a_bound_holds_for_the_larger_batch_that_was_run() {
 
 #[test]
 fn a_peak_of_the_optimizer_does_not_grow_with_the_batch() {
-    let snapshot = open("qwen_train_b2");
+    let snapshot = recording("qwen_train_b2");
     let analysis = analyse(&snapshot);
     let bound = bound(&analysis.devices[0], &snapshot).unwrap();
     assert!(bound.batch_bytes < bound.fixed_bytes / 100, "{bound:?}");
@@ -61,8 +55,8 @@ fn a_peak_of_the_optimizer_does_not_grow_with_the_batch() {
 }
 
 #[test]
-fn a_peak_of_activations_does() {
-    let snapshot = open("qwen_train_b16");
+fn a_peak_of_activations_grows_with_the_batch() {
+    let snapshot = recording("qwen_train_b16");
     let analysis = analyse(&snapshot);
     let bound = bound(&analysis.devices[0], &snapshot).unwrap();
     assert!(bound.batch_bytes > bound.fixed_bytes / 10, "{bound:?}");
@@ -70,9 +64,9 @@ fn a_peak_of_activations_does() {
 }
 
 #[test]
-fn nothing_is_claimed_of_what_is_not_told() {
+fn without_stacks_there_is_no_bound() {
     // Random requests without stacks.
-    let snapshot = open("fuzz_expandable");
+    let snapshot = recording("fuzz_expandable");
     let analysis = analyse(&snapshot);
     assert_eq!(bound(&analysis.devices[0], &snapshot), None);
 }
@@ -108,7 +102,7 @@ fn three_batches_say_how_straight_the_line_is() {
 
 #[test]
 fn the_line_does_not_go_through_a_peak_of_the_optimizer() {
-    let (small, large) = (open("qwen_train_b2"), open("qwen_train_b16"));
+    let (small, large) = (recording("qwen_train_b2"), recording("qwen_train_b16"));
     let analyses = [analyse(&small), analyse(&large)];
     let line = fit(&analyses, &[0; 3][..analyses.len()], Some(&[2, 16])).unwrap();
     // Measured elsewhere, of the same program: the optimizer's peak at 4 rows, the activations' at 8 and 32.
@@ -120,7 +114,7 @@ fn the_line_does_not_go_through_a_peak_of_the_optimizer() {
 
 #[test]
 fn programs_that_are_not_one_have_no_line() {
-    let (resnet, qwen, linear) = (resnet(8).0, open("qwen_train_b2"), open("linear_forward"));
+    let (resnet, qwen, linear) = (resnet(8).0, recording("qwen_train_b2"), recording("linear_forward"));
     assert_eq!(fit(&[analyse(&resnet), analyse(&qwen)], &[0, 0], None), Err(NoFit::Ratio));
     assert_eq!(fit(&[analyse(&qwen), analyse(&qwen)], &[0, 0], None), Err(NoFit::SameBatch));
     assert_eq!(fit(&[analyse(&linear), analyse(&linear)], &[0, 0], None), Err(NoFit::SameBatch));

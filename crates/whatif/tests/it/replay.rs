@@ -1,9 +1,5 @@
 //! The allocator against real recordings: what it predicts is what the H200 did.
 
-#[expect(dead_code, reason = "random programs are for other tests")]
-#[path = "../../documents/tests/made/mod.rs"]
-mod made;
-
 use std::path::{Path, PathBuf};
 
 use highwater_allocator::{AddressPolicy, Memory, Settings, TorchVersion};
@@ -13,23 +9,16 @@ use highwater_analysis::{Analysis, analyse};
 use highwater_snapshot::{
     Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
 };
+use highwater_testkit::{entry, open, recording, snapshots, testdata};
 use highwater_whatif::replay::{Replay, Step, replay};
 use highwater_whatif::{Confidence, Least, Study, alloc_retries};
 use serde_json::Value;
 
 const TORCH: TorchVersion = TorchVersion::v2(11);
 
-fn testdata(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder)
-}
-
+/// The recordings, and those that were made to be replayed.
 fn recordings() -> Vec<PathBuf> {
-    let folders = ["recordings", "replays"].map(|folder| std::fs::read_dir(testdata(folder)).expect("a folder"));
-    let files = folders.into_iter().flatten().map(|file| file.expect("readable").path());
-    let mut found: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with(".pickle.gz")).collect();
-    found.sort();
-    assert!(found.len() >= 20, "only {} recordings", found.len());
-    found
+    ["recordings", "replays"].into_iter().flat_map(snapshots).collect()
 }
 
 fn json(path: &Path) -> Option<Value> {
@@ -88,7 +77,7 @@ fn every_statistic_of_a_whole_recording_is_equal() {
 }
 
 fn varlen() -> Snapshot {
-    Snapshot::open(testdata("replays").join("varlen_default.pickle.gz")).expect("the recording reads")
+    open("replays/varlen_default")
 }
 
 fn study(snapshot: &Snapshot) -> Study {
@@ -100,7 +89,7 @@ fn study(snapshot: &Snapshot) -> Study {
 fn runs_under_other_settings_and_limits_come_out_as_they_did() {
     let snapshot = varlen();
     let study = study(&snapshot);
-    let rows = json(&testdata("replays").join("limits.pickle.gz")).expect("the truth");
+    let rows = json(&testdata("replays/limits.pickle.gz")).expect("the truth");
     let rows = rows.as_array().expect("a list");
     assert_eq!(rows.len(), 15);
     for row in rows {
@@ -141,8 +130,7 @@ fn what_is_live_does_not_depend_on_settings() {
 
 /// The entries of a small recording, each changed.
 fn changed(change: impl Fn(&mut highwater_snapshot::Entry)) -> Snapshot {
-    let path = testdata("recordings").join("multi_stream.pickle.gz");
-    let mut snapshot = Snapshot::open(path).expect("the recording reads");
+    let mut snapshot = recording("multi_stream");
     for trace in &mut snapshot.traces {
         let mut copy = highwater_snapshot::EntryTable::default();
         for id in trace.ids() {
@@ -221,7 +209,7 @@ fn released_and_reserved(stacks: [StackId; 2]) -> Snapshot {
         (Action::SEGMENT_ALLOC, 1 << 41, 40 * MIB, request),
         (Action::ALLOC, 1 << 41, 40 * MIB, request),
     ] {
-        trace.push(Entry { stack, ..made::entry(action, address, size_bytes) });
+        trace.push(Entry { stack, ..entry(action, address, size_bytes) });
     }
     snapshot.traces.push(trace);
     snapshot.blocks.push(Block {
@@ -280,7 +268,7 @@ fn released_before(small_stream: u32, later: &Segment) -> Snapshot {
         (Action::ALLOC, later.address, later.total_bytes, later.stream.get()),
     ] {
         let stream = StreamId::new(stream);
-        trace.push(Entry { stream, ..made::entry(action, address, size_bytes) });
+        trace.push(Entry { stream, ..entry(action, address, size_bytes) });
     }
     snapshot.traces.push(trace);
     let block = |address, size_bytes, state| Block {
@@ -326,7 +314,7 @@ fn memory_before_the_recording_is_not_of_the_pool_that_has_its_address_later() {
 fn an_address_where_no_block_can_lie_is_said() {
     let mut snapshot = Snapshot::empty();
     let mut trace = EntryTable::default();
-    trace.push(made::entry(Action::ALLOC, (1 << 40) + 8, 4096));
+    trace.push(entry(Action::ALLOC, (1 << 40) + 8, 4096));
     snapshot.traces.push(trace);
     let difference = replayed(&snapshot, &recorded_settings(&snapshot, TORCH)).fidelity.first_difference;
     let note = difference.expect("it reserves nothing").note;

@@ -1,21 +1,10 @@
 //! What findings claim, against what the change brought on an H200: `testdata/findings/README.md`.
 
-use std::path::{Path, PathBuf};
-
-use highwater_allocator::Memory;
 use highwater_analysis::{Analysis, analyse};
 use highwater_findings::{self, Finding, IDS};
 use highwater_snapshot::Snapshot;
+use highwater_testkit::{json, open, repository, testdata};
 use highwater_units::size;
-use highwater_whatif::Replayed;
-
-fn testdata() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
-}
-
-fn recording(name: &str) -> Snapshot {
-    Snapshot::open(testdata().join(format!("{name}.pickle.gz"))).expect("the recording reads")
-}
 
 fn findings_of(analysis: &Analysis<'_>) -> Vec<Finding> {
     analysis.devices.iter().flat_map(|device| highwater_findings::findings(analysis, device)).collect()
@@ -28,8 +17,7 @@ fn measured(name: &str) -> u64 {
 
 /// What the change brought, of one of the measurements. Recordings of one program in other styles have its name and the style.
 fn measured_of(name: &str, what: &str) -> u64 {
-    let json = std::fs::read(testdata().join("findings/measured.json")).expect("the measurements are there");
-    let json: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
+    let json = json(&testdata("findings/measured.json"));
     let styles = ["_all", "_late"].into_iter().filter_map(|style| name.strip_suffix(style));
     let program = styles.chain([name]).find(|&program| json.get(program).is_some()).expect("it was measured");
     let of = |side: &str| json[program][side][what].as_u64().expect("a number");
@@ -46,7 +34,7 @@ fn assert_near(name: &str, saving: u64, percent: u64) {
 
 #[track_caller]
 fn assert_found(name: &str, id: &str, percent: u64) {
-    let snapshot = recording(&format!("findings/{name}"));
+    let snapshot = open(&format!("findings/{name}"));
     let found = findings_of(&analyse(&snapshot));
     let finding = found.iter().find(|finding| finding.id == id);
     let finding = finding.unwrap_or_else(|| panic!("{name}: no {id} in {found:#?}"));
@@ -136,7 +124,7 @@ fn copies_that_autocast_keeps_cost_what_was_measured() {
 
 #[test]
 fn memory_that_is_free_on_another_stream_costs_what_was_measured() {
-    let snapshot = recording("findings/side_stream");
+    let snapshot = open("findings/side_stream");
     let found = findings_of(&analyse(&snapshot));
     let finding = found.iter().find(|finding| finding.id == "idle-stream").expect("it is found");
     assert_eq!(finding.saving_bytes, Some(measured_of("side_stream", "peak_reserved")));
@@ -154,7 +142,7 @@ fn an_uneven_device_costs_what_was_measured() {
     assert_found("two_devices_late", "device-imbalance", 15);
     // One device of several that holds as much as the others.
     for name in ["findings/two_devices", "recordings/annotated"] {
-        let snapshot = recording(name);
+        let snapshot = open(name);
         let analysis = analyse(&snapshot);
         let first = highwater_findings::findings(&analysis, &analysis.devices[0]);
         assert!(first.iter().all(|finding| finding.id != "device-imbalance"), "{name}: {first:#?}");
@@ -165,7 +153,7 @@ fn an_uneven_device_costs_what_was_measured() {
 fn settings_save_in_a_recording_that_began_late_what_was_measured() {
     let measured = measured_of("lengths_late", "peak_reserved");
     for (name, estimated) in [("lengths_late", false), ("lengths_late_late", true)] {
-        let snapshot = recording(&format!("findings/{name}"));
+        let snapshot = open(&format!("findings/{name}"));
         let found = findings_of(&analyse(&snapshot));
         let finding = found.iter().find(|finding| finding.id == "allocator-settings");
         let finding = finding.unwrap_or_else(|| panic!("{name}: {found:#?}"));
@@ -182,15 +170,14 @@ fn settings_save_in_a_recording_that_began_late_what_was_measured() {
 fn retries_are_counted_and_bound_what_there_was() {
     /// The limit that the recipe sets.
     const LIMIT_BYTES: u64 = 1000 << 20;
-    let json = std::fs::read(testdata().join("findings/measured.json")).expect("the measurements are there");
-    let json: serde_json::Value = serde_json::from_slice(&json).expect("they are JSON");
+    let json = json(&testdata("findings/measured.json"));
     let retries = json["retries"]["with"]["num_alloc_retries"].as_u64().expect("a number");
     assert_eq!(retries, 2, "one of them before `retries_late` begins");
     for (name, title, less_than) in [
         ("retries", "2 requests found no room and succeeded only after the cache was emptied", 1006 << 20),
         ("retries_late", "one request found no room and succeeded only after the cache was emptied", 1036 << 20),
     ] {
-        let snapshot = recording(&format!("findings/{name}"));
+        let snapshot = open(&format!("findings/{name}"));
         let analysis = analyse(&snapshot);
         let found = findings_of(&analysis);
         let finding = found.iter().find(|finding| finding.id == "allocation-retries");
@@ -205,7 +192,7 @@ fn retries_are_counted_and_bound_what_there_was() {
 
 #[test]
 fn what_is_free_at_the_dump_can_be_given_back() {
-    let snapshot = recording("findings/state_free");
+    let snapshot = open("findings/state_free");
     let found = findings_of(&analyse(&snapshot));
     let finding = found.iter().find(|finding| finding.id == "free-at-dump").expect("it is told");
     assert_eq!(finding.saving_bytes, Some(measured_of("state_free", "reserved")));
@@ -216,7 +203,7 @@ fn what_is_free_at_the_dump_can_be_given_back() {
 fn nothing_but_attention_is_taken_for_it() {
     let (mut files, mut named) = (0, Vec::new());
     for folder in ["findings", "recordings", "replays", "categories", "batches"] {
-        let Ok(folder) = std::fs::read_dir(testdata().join(folder)) else { continue };
+        let Ok(folder) = std::fs::read_dir(testdata(folder)) else { continue };
         for file in folder.flatten().map(|file| file.path()) {
             let name = file.file_name().unwrap().to_string_lossy().into_owned();
             if !name.ends_with(".pickle.gz") {
@@ -250,7 +237,7 @@ fn habits_that_cost_nothing_are_not_accused() {
         ("adam_moments", "mixed-precision"),
         ("foreach_sgd_clip", "gradients-kept"),
     ] {
-        let snapshot = recording(&format!("findings/{name}"));
+        let snapshot = open(&format!("findings/{name}"));
         let found = findings_of(&analyse(&snapshot));
         assert!(found.iter().all(|finding| finding.id != not), "{name}: {found:#?}");
     }
@@ -258,26 +245,14 @@ fn habits_that_cost_nothing_are_not_accused() {
 
 #[test]
 fn a_cache_that_is_emptied_in_the_loop_is_found() {
-    let snapshot = recording("findings/empty_cache_each");
+    let snapshot = open("findings/empty_cache_each");
     let found = findings_of(&analyse(&snapshot));
     assert!(found.iter().any(|finding| finding.id == "empty-cache"), "{found:#?}");
 }
 
 #[test]
-fn settings_save_what_the_replay_says() {
-    for name in ["findings/varlen_random", "recordings/resnet50_expandable", "recordings/annotated"] {
-        let snapshot = recording(name);
-        let analysis = analyse(&snapshot);
-        for finding in findings_of(&analysis).iter().filter(|finding| finding.id == "allocator-settings") {
-            let study = Replayed::new(&analysis, &analysis.devices[0], None).study;
-            let peak = |settings| study.case(settings, Memory::Ample).run.peak_reserved_bytes();
-            let own = peak(&study.recorded);
-            assert_eq!(own, analysis.devices[0].timeline.reserved_peak().bytes, "{name}: the replay is the recording");
-            let best = study.candidates().iter().map(|(_, settings)| peak(settings)).min().expect("there are settings");
-            assert_eq!(finding.saving_bytes, Some(own - best), "{name}");
-        }
-    }
-    let snapshot = recording("findings/varlen_random");
+fn settings_are_advised_instead_of_telling_of_reserved_memory_that_is_unused() {
+    let snapshot = open("findings/varlen_random");
     let found = findings_of(&analyse(&snapshot));
     let of = |id| found.iter().find(|finding| finding.id == id);
     assert!(of("allocator-settings").unwrap().change.as_ref().unwrap().contains("expandable_segments:True"));
@@ -287,7 +262,7 @@ fn settings_save_what_the_replay_says() {
 
 #[test]
 fn the_garbage_collector_is_recognised_in_reference_cycles() {
-    let snapshot = recording("recordings/reference_cycles");
+    let snapshot = open("recordings/reference_cycles");
     let found = findings_of(&analyse(&snapshot));
     let garbage = found.iter().find(|finding| finding.id == "garbage-collector").expect("it is recognised");
     // Twenty-three tensors, of which one would be there at a time: the last is as large as the others' successor.
@@ -296,7 +271,7 @@ fn the_garbage_collector_is_recognised_in_reference_cycles() {
 
 #[test]
 fn the_loss_that_is_kept_is_named() {
-    let snapshot = recording("recordings/leak_grows");
+    let snapshot = open("recordings/leak_grows");
     let found = findings_of(&analyse(&snapshot));
     let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
     assert!(growth.detail.contains("the loss itself, made at capture.py:252 step"), "{}", growth.detail);
@@ -305,7 +280,7 @@ fn the_loss_that_is_kept_is_named() {
 
 #[test]
 fn a_loss_that_is_kept_is_named_though_it_is_small() {
-    let snapshot = recording("findings/leak_dict");
+    let snapshot = open("findings/leak_dict");
     let found = findings_of(&analyse(&snapshot));
     let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
     assert!(growth.detail.contains("the loss itself"), "{}", growth.detail);
@@ -314,20 +289,8 @@ fn a_loss_that_is_kept_is_named_though_it_is_small() {
 }
 
 #[test]
-fn kinds_that_are_left_out_are_not_looked_for() {
-    let snapshot = recording("findings/varlen_random");
-    let analysis = analyse(&snapshot);
-    let device = &analysis.devices[0];
-    for left_out in IDS {
-        let found = highwater_findings::findings_but(&analysis, device, |id| id == left_out);
-        assert!(found.iter().all(|finding| finding.id != left_out));
-    }
-    assert!(highwater_findings::findings_but(&analysis, device, |_| true).is_empty());
-}
-
-#[test]
 fn every_finding_has_its_page() {
-    let pages = testdata().join("../docs/findings");
+    let pages = repository("docs/findings");
     let list = std::fs::read_to_string(pages.join("README.md")).expect("there is a list");
     for id in IDS {
         let page = std::fs::read_to_string(pages.join(format!("{id}.md"))).unwrap_or_default();

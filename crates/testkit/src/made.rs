@@ -1,24 +1,30 @@
-//! Snapshots of random programs on a simple allocator, for more than one test.
-
-#![expect(unreachable_pub, reason = "a module of each test that uses it")]
+//! Snapshots of random programs on a simple allocator.
 
 use std::collections::BTreeMap;
 
 use highwater_snapshot::{
-    Action, Block, BlockState, Entry, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId, StringId,
+    Action, Block, BlockState, EntryTable, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
 };
 use proptest::prelude::*;
+
+use crate::entry;
 
 /// A program's request, with numbers that choose among what is there.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
+    /// A segment of so many slots.
     Reserve(u64),
+    /// One of the empty segments goes back.
     Release(usize),
+    /// So many bytes in one of the free slots.
     Alloc(usize, u64),
+    /// One of the blocks is freed by its owner.
     Free(usize),
+    /// One of those becomes free for others.
     Complete(usize),
 }
 
+/// Random programs.
 pub fn requests() -> impl Strategy<Value = Vec<Request>> {
     let one = prop_oneof![
         2 => (1..8_u64).prop_map(Request::Reserve),
@@ -43,6 +49,16 @@ pub struct State {
 }
 
 impl State {
+    /// Requested bytes of all blocks.
+    pub fn requested_bytes(&self) -> u64 {
+        self.blocks.values().map(|&(bytes, _)| bytes).sum()
+    }
+
+    /// Bytes of all segments.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.segments.values().map(|slots| slots * SLOT).sum()
+    }
+
     fn free_slots(&self) -> Vec<u64> {
         let slots = self.segments.iter().flat_map(|(&start, &count)| (0..count).map(move |i| start + i * SLOT));
         slots.filter(|slot| !self.blocks.contains_key(slot)).collect()
@@ -96,21 +112,6 @@ pub fn simulate(requests: &[Request]) -> (EntryTable, Vec<State>) {
         states.push(state.clone());
     }
     (entries, states)
-}
-
-pub fn entry(action: Action, address: u64, size_bytes: u64) -> Entry {
-    Entry {
-        action,
-        address,
-        size_bytes,
-        stream: StreamId::DEFAULT,
-        time_us: None,
-        stack: StackId::MISSING,
-        pool: PoolId::MISSING,
-        compile_context: StringId::MISSING,
-        user_metadata: StringId::MISSING,
-        category: StringId::MISSING,
-    }
 }
 
 /// The snapshot of a state, with the entries from `skip` on.

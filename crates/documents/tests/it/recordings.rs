@@ -1,7 +1,5 @@
 //! Real recordings against what PyTorch itself said of them.
 
-use std::path::PathBuf;
-
 use highwater_analysis::blocks::Knowledge;
 use highwater_analysis::device::Cause;
 use highwater_analysis::iteration::IterationSource;
@@ -10,28 +8,16 @@ use highwater_analysis::place::place;
 use highwater_analysis::{Analysis, analyse};
 use highwater_documents::{CallSiteView, ReportView};
 use highwater_snapshot::{Action, Annotation, EntryId, EntryTable, Snapshot, Stage};
+use highwater_testkit::{files, json, recording, testdata};
 use serde_json::Value;
-
-fn recordings() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
-
-fn open(name: &str) -> Snapshot {
-    Snapshot::open(recordings().join(format!("{name}.pickle.gz"))).expect("the recording reads")
-}
 
 /// The recordings with PyTorch's statistics beside them.
 fn measured() -> Vec<(String, Value)> {
     let mut found = Vec::new();
-    for file in std::fs::read_dir(recordings()).expect("the recordings are there") {
-        let path = file.expect("readable").path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let text = std::fs::read_to_string(&path).expect("readable");
-            found.push((name, serde_json::from_str::<Value>(&text).expect("JSON")["stats"].clone()));
-        }
+    for path in files(&testdata("recordings"), ".json") {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        found.push((name, json(&path)["stats"].clone()));
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
     assert!(found.len() >= 12, "only {} recordings", found.len());
     found
 }
@@ -42,7 +28,7 @@ const PARTIAL: [&str; 2] = ["gpt2_late_recording", "gpt2_truncated_history"];
 #[test]
 fn peaks_and_ends_equal_memory_stats_to_the_byte() {
     for (name, stats) in measured() {
-        let snapshot = open(&name);
+        let snapshot = recording(&name);
         let analysis = analyse(&snapshot);
         let [device] = &analysis.devices[..] else { panic!("{name}: one device") };
         let stat = |key: &str| stats[key].as_u64().unwrap_or_else(|| panic!("{name}: {key}"));
@@ -87,17 +73,17 @@ fn with_entries(whole: &Snapshot, keeps: impl Fn(EntryId, Action) -> bool) -> Sn
 
 #[test]
 fn causes_of_a_recording_that_is_not_whole_are_told_apart() {
-    let wrapped = open("gpt2_truncated_history");
+    let wrapped = recording("gpt2_truncated_history");
     let recorded = |snapshot: &Snapshot| {
         let recorded = analyse(snapshot).devices[0].recorded.clone();
         (recorded.cause, recorded.truncated)
     };
     assert_eq!(recorded(&wrapped), (Some(Cause::Wrapped), true));
-    assert_eq!(recorded(&open("gpt2_late_recording")), (Some(Cause::BegunLate), false));
+    assert_eq!(recorded(&recording("gpt2_late_recording")), (Some(Cause::BegunLate), false));
     // Blocks keep the stacks of a first recording. The number of entries is nobody's `max_entries`.
     let again = with_entries(&wrapped, |id, _| id.index() >= 7);
     assert_eq!(recorded(&again), (Some(Cause::BegunAgain), false));
-    let whole = open("leak_grows");
+    let whole = recording("leak_grows");
     assert_eq!(recorded(&whole), (None, false));
     let frees = [Action::FREE_REQUESTED, Action::FREE_COMPLETED];
     let without_frees = with_entries(&whole, |_, action| !frees.contains(&action));
@@ -107,7 +93,7 @@ fn causes_of_a_recording_that_is_not_whole_are_told_apart() {
 
 #[test]
 fn stacks_of_cpp_are_told_by_the_node_and_its_forward_line() {
-    let snapshot = open("gpt2_cpp_stacks");
+    let snapshot = recording("gpt2_cpp_stacks");
     let analysis = analyse(&snapshot);
     let device = &analysis.devices[0];
     let mut nodes = 0;
@@ -128,7 +114,7 @@ fn every_statistic_of_a_whole_recording_equals_memory_stats() {
     let mut known = 0;
     let mut retries = 0;
     for (name, stats) in measured() {
-        let snapshot = open(&name);
+        let snapshot = recording(&name);
         let analysis = analyse(&snapshot);
         let device = &analysis.devices[0];
         let ours =
@@ -190,7 +176,7 @@ fn iterations(analysis: &Analysis<'_>) -> Vec<(bool, Vec<Phase>)> {
 
 #[test]
 fn three_training_steps_are_three_iterations_of_three_phases() {
-    let snapshot = open("qwen_train_b16");
+    let snapshot = recording("qwen_train_b16");
     let analysis = analyse(&snapshot);
     let one = (true, vec![Phase::Forward, Phase::Backward, Phase::Optimizer]);
     assert_eq!(iterations(&analysis), [one.clone(), one.clone(), one]);
@@ -205,7 +191,7 @@ fn three_training_steps_are_three_iterations_of_three_phases() {
 
 #[test]
 fn what_the_program_marks_goes_before_the_steps_of_its_optimizer() {
-    let mut snapshot = open("qwen_train_b16");
+    let mut snapshot = recording("qwen_train_b16");
     let analysis = analyse(&snapshot);
     let device = &analysis.devices[0];
     let middles: Vec<usize> = device
@@ -241,7 +227,7 @@ fn is_later_than_the_one_before(entries: &EntryTable, at: usize) -> bool {
 #[test]
 fn phases_are_found_with_native_frames_and_under_the_compiler() {
     for name in ["gpt2_cpp_stacks", "gpt2_compiled", "resnet50_expandable"] {
-        let snapshot = open(name);
+        let snapshot = recording(name);
         for (i, (complete, phases)) in iterations(&analyse(&snapshot)).into_iter().enumerate() {
             assert!(complete, "{name}, iteration {i}");
             assert_eq!(phases, [Phase::Forward, Phase::Backward, Phase::Optimizer], "{name}, iteration {i}");
@@ -260,7 +246,7 @@ fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
 
 #[test]
 fn linear_forward_reads_as_its_arithmetic_says() {
-    let snapshot = open("linear_forward");
+    let snapshot = recording("linear_forward");
     let analysis = analyse(&snapshot);
     let device = &analysis.devices[0];
     // Linear(10000, 50000): weights and bias in 4 bytes each.
@@ -286,7 +272,7 @@ fn linear_forward_reads_as_its_arithmetic_says() {
 
 #[test]
 fn the_leak_points_at_the_line_that_keeps_the_loss() {
-    let snapshot = open("leak_grows");
+    let snapshot = recording("leak_grows");
     let analysis = analyse(&snapshot);
     let device = &analysis.devices[0];
     assert_eq!(device.iterations.rows.len(), 30);
@@ -304,7 +290,7 @@ fn the_leak_points_at_the_line_that_keeps_the_loss() {
 #[test]
 fn steady_training_does_not_grow() {
     for name in ["qwen_train_b16", "resnet50_expandable", "gpt2_compiled", "fuzz_expandable"] {
-        let snapshot = open(name);
+        let snapshot = recording(name);
         assert!(analyse(&snapshot).devices[0].growth.is_empty(), "{name}");
     }
 }
@@ -312,11 +298,11 @@ fn steady_training_does_not_grow() {
 #[test]
 fn a_limit_on_the_process_is_told_from_a_full_device() {
     use highwater_analysis::oom::Cause;
-    let limited = open("oom_gpt2_8gib");
+    let limited = recording("oom_gpt2_8gib");
     let analysis = analyse(&limited);
     let [oom] = analysis.devices[0].oom[..] else { panic!("one event") };
     assert_eq!((oom.requested_bytes, oom.cause), (256 << 20, Cause::Limit));
-    let full = open("oom_whole_gpu");
+    let full = recording("oom_whole_gpu");
     let analysis = analyse(&full);
     let [oom] = analysis.devices[0].oom[..] else { panic!("one event") };
     assert_eq!((oom.requested_bytes, oom.cause), (7 << 30, Cause::Full));
@@ -325,14 +311,14 @@ fn a_limit_on_the_process_is_told_from_a_full_device() {
 
 #[test]
 fn layers_that_are_built_one_after_another_are_no_iterations() {
-    let snapshot = open("oom_gpt2_8gib");
+    let snapshot = recording("oom_gpt2_8gib");
     assert!(analyse(&snapshot).devices[0].iterations.rows.is_empty());
 }
 
 #[test]
 fn reserved_memory_is_called_unused_only_where_nothing_lost_can_have_needed_it() {
     let finds = |name: &str| {
-        let snapshot = open(name);
+        let snapshot = recording(name);
         let analysis = analyse(&snapshot);
         report(&analysis).devices[0].findings.iter().any(|finding| finding.id == "reserved-unused")
     };
@@ -344,7 +330,7 @@ fn reserved_memory_is_called_unused_only_where_nothing_lost_can_have_needed_it()
 #[test]
 fn what_is_live_at_the_end_are_the_active_blocks() {
     for (name, _) in measured() {
-        let snapshot = open(&name);
+        let snapshot = recording(&name);
         let analysis = analyse(&snapshot);
         let device = &analysis.devices[0];
         let last = device.entries.ids().next_back();

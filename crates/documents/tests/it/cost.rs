@@ -10,17 +10,12 @@ use highwater_snapshot::{
     Action, Annotation, Entry, Frame, FrameId, PoolId, Segment, SegmentType, Snapshot, StackId, Stage, StreamId,
     StringId,
 };
+use highwater_testkit::processor_time;
 use highwater_whatif::replay::choose;
 
 const MAX_TIME: Duration = Duration::from_secs(5);
 
 const PAGE: u64 = 2 << 20;
-
-/// Processor time of this thread: the clock on the wall says how busy the machine is.
-fn processor_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs().try_into().unwrap())
-}
 
 /// A snapshot in the making, of device 0.
 struct Builder(Snapshot);

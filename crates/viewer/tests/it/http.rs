@@ -2,19 +2,15 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use highwater_analysis::analyse;
 use highwater_documents::columns::{Columns, Options as ColumnOptions, columns};
-use highwater_snapshot::Snapshot;
+use highwater_testkit::{gzip, recording, recording_path};
 use highwater_viewer::{Options, Viewer};
 use serde_json::Value;
-
-fn recording(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings").join(format!("{name}.pickle.gz"))
-}
 
 /// A server on its own thread; both end with the test.
 struct Served {
@@ -92,7 +88,7 @@ impl Served {
 }
 
 fn columns_of(name: &str) -> (Columns, Value) {
-    let snapshot = Snapshot::open(recording(name)).expect("the recording reads");
+    let snapshot = recording(name);
     let analysis = analyse(&snapshot);
     let report = serde_json::to_value(highwater_documents::report(&analysis)).expect("JSON");
     (columns(&analysis, &format!("{name}.pickle.gz"), &ColumnOptions::default()), report)
@@ -100,7 +96,7 @@ fn columns_of(name: &str) -> (Columns, Value) {
 
 #[test]
 fn the_page_comes_with_what_it_may_do() {
-    let served = Served::new(&[recording("linear_forward")]);
+    let served = Served::new(&[recording_path("linear_forward")]);
     for (path, kind) in [
         ("", "text/html; charset=utf-8"),
         ("app.js", "text/javascript; charset=utf-8"),
@@ -137,7 +133,7 @@ fn the_calculator_has_its_own_policy_and_no_other_page_may_frame_it() {
 #[test]
 fn sections_are_those_of_the_analysis() {
     let name = "gpt2_late_recording";
-    let served = Served::new(&[recording(name)]);
+    let served = Served::new(&[recording_path(name)]);
     let (want, report) = columns_of(name);
     let manifest = served.get("api/files/0/manifest");
     assert_eq!(manifest.status, 200);
@@ -153,12 +149,12 @@ fn sections_are_those_of_the_analysis() {
     let files = served.get("api/files").json();
     let file = &files["files"][0];
     assert_eq!((&file["id"], &file["state"], &file["changed_on_disk"]), (&0.into(), &"ready".into(), &false.into()));
-    assert_eq!(file["bytes"], std::fs::metadata(recording(name)).expect("it is there").len());
+    assert_eq!(file["bytes"], std::fs::metadata(recording_path(name)).expect("it is there").len());
 }
 
 #[test]
 fn one_stretch_of_a_section_can_be_had() {
-    let served = Served::new(&[recording("linear_forward")]);
+    let served = Served::new(&[recording_path("linear_forward")]);
     let section = "api/files/0/sections/0/start";
     let whole = served.get(section).body;
     let path = format!("/{}/{section}", served.token);
@@ -196,8 +192,8 @@ fn a_head_that_does_not_end_ends_its_connection() {
 }
 
 #[test]
-fn a_wrong_token_is_nothing() {
-    let served = Served::new(&[recording("linear_forward")]);
+fn paths_without_the_token_are_not_found() {
+    let served = Served::new(&[recording_path("linear_forward")]);
     let almost = format!("{}0", &served.token[..served.token.len() - 1]);
     for path in ["/", "/favicon.ico", "/api/files", "//api/files", "/0/api/files", &format!("/{almost}/"), "/%2e%2e/"] {
         if path.contains(&served.token) {
@@ -213,7 +209,7 @@ fn a_wrong_token_is_nothing() {
 
 #[test]
 fn other_hosts_and_other_pages_are_refused() {
-    let served = Served::new(&[recording("linear_forward")]);
+    let served = Served::new(&[recording_path("linear_forward")]);
     let path = format!("/{}/api/files", served.token);
     let port = served.port;
     for host in [
@@ -242,8 +238,8 @@ fn other_hosts_and_other_pages_are_refused() {
 }
 
 #[test]
-fn what_is_malformed_is_said() {
-    let served = Served::new(&[recording("linear_forward")]);
+fn malformed_requests_get_a_status_and_a_reason() {
+    let served = Served::new(&[recording_path("linear_forward")]);
     for (path, status, error) in [
         ("../../etc/passwd", 404, "there is nothing here"),
         ("..%2f..%2fetc%2fpasswd", 404, "there is nothing here"),
@@ -279,7 +275,7 @@ fn what_is_malformed_is_said() {
 
 #[test]
 fn what_if_is_answered_as_by_the_command() {
-    let served = Served::new(&[recording("oom_gpt2_8gib")]);
+    let served = Served::new(&[recording_path("oom_gpt2_8gib")]);
     let conf = "api/files/0/simulate?device=0&conf=expandable_segments%3ATrue&conf=&capacity=8G";
     let answer = served.get(conf);
     let document = answer.json();
@@ -300,7 +296,7 @@ fn what_if_is_answered_as_by_the_command() {
 fn a_dropped_file_is_read() {
     let served = Served::new(&[]);
     assert_eq!(served.get("api/files").json()["files"].as_array().map(Vec::len), Some(0));
-    let bytes = std::fs::read(recording("linear_forward")).expect("readable");
+    let bytes = std::fs::read(recording_path("linear_forward")).expect("readable");
     let answer = served.post("api/files?name=dir%2Flinear_forward.pickle.gz", &bytes);
     assert_eq!((answer.status, answer.json()["id"].as_u64()), (201, Some(0)));
     let (want, _) = columns_of("linear_forward");
@@ -318,8 +314,8 @@ fn a_dropped_file_is_read() {
 
 #[test]
 fn an_upload_that_breaks_off_harms_nobody() {
-    let served = Served::new(&[recording("linear_forward")]);
-    let bytes = std::fs::read(recording("linear_forward")).expect("readable");
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let bytes = std::fs::read(recording_path("linear_forward")).expect("readable");
     let head = format!(
         "POST /{}/api/files?name=cut.pickle.gz HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n",
         served.token,
@@ -353,7 +349,7 @@ fn an_upload_that_breaks_off_harms_nobody() {
 
 #[test]
 fn two_hundred_requests_at_once_and_some_that_go_away() {
-    let served = Served::new(&[recording("qwen_train_b16")]);
+    let served = Served::new(&[recording_path("qwen_train_b16")]);
     let (want, _) = columns_of("qwen_train_b16");
     let sections: Vec<_> = want.sections.iter().collect();
     thread::scope(|scope| {
@@ -381,7 +377,7 @@ fn two_hundred_requests_at_once_and_some_that_go_away() {
 fn a_file_that_changes_is_shown_as_it_was_read() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("run.pickle.gz");
-    std::fs::copy(recording("linear_forward"), &path).expect("copied");
+    std::fs::copy(recording_path("linear_forward"), &path).expect("copied");
     let served = Served::new(std::slice::from_ref(&path));
     let before = served.get("api/files/0/manifest").json();
     let changed = || served.get("api/files").json()["files"][0]["changed_on_disk"].clone();
@@ -396,7 +392,7 @@ fn a_file_that_changes_is_shown_as_it_was_read() {
 
 #[test]
 fn a_file_that_is_not_there_is_a_problem_of_its_own() {
-    let served = Served::new(&["no/such/file.pickle".into(), recording("linear_forward")]);
+    let served = Served::new(&["no/such/file.pickle".into(), recording_path("linear_forward")]);
     let missing = served.get("api/files/0/manifest");
     assert_eq!(missing.status, 422);
     assert!(missing.json()["causes"][0].is_string());
@@ -405,14 +401,11 @@ fn a_file_that_is_not_there_is_a_problem_of_its_own() {
 
 #[test]
 fn a_rank_that_becomes_too_large_ends_nothing_for_the_others() {
-    use flate2::{Compression, read::GzEncoder};
-    let unpacked = [b"\x80\x04", &b"N0".repeat(40 << 20)[..], b"]."].concat();
-    let mut bomb = Vec::new();
-    GzEncoder::new(unpacked.as_slice(), Compression::default()).read_to_end(&mut bomb).expect("it packs");
+    let bomb = gzip(&[b"\x80\x04", &b"N0".repeat(40 << 20)[..], b"]."].concat());
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bomb.pickle.gz");
     std::fs::write(&path, &bomb).expect("a file");
-    let served = Served::new(&[path, recording("linear_forward")]);
+    let served = Served::new(&[path, recording_path("linear_forward")]);
     let dropped = served.post("api/files?name=dropped.pickle", &bomb);
     assert_eq!(dropped.status / 100, 2, "{}", String::from_utf8_lossy(&dropped.body));
     for (file, status) in [(0, 422), (1, 200), (2, 422)] {

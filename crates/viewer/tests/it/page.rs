@@ -2,23 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use highwater_analysis::{StackClasses, analyse, analyse_with};
 use highwater_documents::columns::{Columns, Options, columns};
 use highwater_snapshot::Snapshot;
+use highwater_testkit::{recording, recordings};
 use highwater_viewer::{PageOptions, write_page};
 use serde_json::Value;
-
-fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
-}
-
-fn open(name: &str) -> Snapshot {
-    Snapshot::open(recordings().join(format!("{name}.pickle.gz"))).expect("the recording reads")
-}
 
 fn page_of(snapshot: &Snapshot, name: &str, options: PageOptions) -> String {
     let mut page = Vec::new();
@@ -140,8 +132,7 @@ fn check(page: &str, want: &Columns, name: &str) {
 
 #[test]
 fn every_recording_comes_back_out_of_its_page() {
-    for file in std::fs::read_dir(recordings()).expect("they are there") {
-        let path = file.expect("readable").path();
+    for path in recordings() {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
         let Some(name) = file.strip_suffix(".pickle.gz") else { continue };
         let snapshot = Snapshot::open(&path).expect("the recording reads");
@@ -167,7 +158,7 @@ fn packed_bytes(page: &str, id: &str) -> usize {
 
 #[test]
 fn the_usual_what_ifs_are_in_the_page() {
-    let snapshot = open("oom_gpt2_8gib");
+    let snapshot = recording("oom_gpt2_8gib");
     let page = page_of(&snapshot, "a.pickle", PageOptions::default());
     let packed = packed(&page);
     let manifest = json(&packed["manifest"]);
@@ -187,7 +178,7 @@ fn the_usual_what_ifs_are_in_the_page() {
 
 #[test]
 fn small_allocations_can_be_left_out() {
-    let snapshot = open("qwen_train_b16");
+    let snapshot = recording("qwen_train_b16");
     let options = PageOptions { least_bytes: Some(1 << 20), what_if: Some(false) };
     let page = page_of(&snapshot, "a.pickle", options);
     let want = columns(&analyse(&snapshot), "a.pickle", &Options { least_bytes: Some(1 << 20) });
@@ -235,7 +226,7 @@ fn nothing_of_the_snapshot_is_markup() {
 
 #[test]
 fn a_redacted_page_names_no_directory() {
-    let mut snapshot = open("qwen_train_b16");
+    let mut snapshot = recording("qwen_train_b16");
     let classes = StackClasses::new(&snapshot);
     snapshot.redact();
     let mut page = Vec::new();

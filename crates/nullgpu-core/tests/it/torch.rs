@@ -1,27 +1,22 @@
-//! Real programs over the null GPU. They need an interpreter with a PyTorch for CUDA, which is not everywhere:
-//! `HIGHWATER_TEST_TORCH=/path/to/python cargo test -p highwater-nullgpu-core --test torch -- --ignored`
-
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+//! Real programs over the null GPU. They need an interpreter with a PyTorch for CUDA, which is not everywhere: `make torch` gets one
+//! and runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use highwater_nullgpu::card::Card;
-use highwater_nullgpu::elf::stub::CORE_SONAME;
 use highwater_nullgpu::{Machine, prepare};
 
-fn core_library() -> PathBuf {
-    let program = std::env::current_exe().expect("a test is a program");
-    let found = program.ancestors().skip(1).take(2).map(|place| place.join(CORE_SONAME)).find(|path| path.is_file());
-    found.expect("Cargo has built the core with this test")
-}
+use crate::core_library;
 
 fn python() -> PathBuf {
     std::env::var_os("HIGHWATER_TEST_TORCH").expect("HIGHWATER_TEST_TORCH names an interpreter with torch").into()
 }
 
+/// Where the interpreter finds PyTorch, which may be a folder of `PYTHONPATH`.
 fn site_packages(python: &Path) -> PathBuf {
-    let code = "import sysconfig; print(sysconfig.get_paths()['purelib'])";
+    let code =
+        "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('torch').origin).parents[1])";
     let output = Command::new(python).args(["-c", code]).output().expect("the interpreter runs");
     String::from_utf8(output.stdout).expect("a path is text").trim().into()
 }
@@ -188,7 +183,7 @@ print(torch.cuda.max_memory_allocated() < 1 << 27)
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn no_operator_of_pytorchs_list_crashes() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/opinfo.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/opinfo.py");
     let code = format!(
         "import runpy, sys, torch; torch.cuda.init(); sys.argv = [{script:?}]; runpy.run_path({script:?}, run_name='__main__')"
     );

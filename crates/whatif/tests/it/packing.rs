@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_analysis::analyse;
-use highwater_snapshot::Snapshot;
+use highwater_testkit::recording;
 use highwater_whatif::packing::{Effort, Interval, Packing, pack};
 use proptest::prelude::*;
 
@@ -156,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_needs_nothing() {
+fn intervals_without_bytes_or_entries_need_no_memory() {
     for intervals in [vec![], vec![Interval { start: 4, end: 4, bytes: 512 }, Interval { start: 0, end: 1, bytes: 0 }]]
     {
         let packing = packed(&intervals, 2);
@@ -186,8 +186,7 @@ fn a_hole_that_foresight_avoids_is_not_made() {
 
 /// The blocks of a recording, with sizes rounded as they are by default.
 fn recorded(name: &str) -> Vec<Interval> {
-    let path = format!("{}/../../testdata/recordings/{name}.pickle.gz", env!("CARGO_MANIFEST_DIR"));
-    let snapshot = Snapshot::open(path).expect("the recording reads");
+    let snapshot = recording(name);
     let analysis = analyse(&snapshot);
     let lifetimes = analysis.devices.iter().flat_map(|device| &device.lifetimes.rows);
     lifetimes

@@ -1,11 +1,10 @@
 //! Measured rows and their set-ups.
 
-use std::path::Path;
-
 use highwater_estimate::{
     Architecture, Attention, CacheKind, DType, Keep, Lora, LoraTargets, Loss, Mode, Optimizer, Setup, Sharding,
     TorchRelease, read,
 };
+use highwater_testkit::testdata;
 use serde_json::Value;
 
 /// A measured row.
@@ -26,8 +25,7 @@ pub(crate) fn rows(file: &str) -> Vec<Row> {
 
 /// The lines of a file in `testdata/estimates`.
 pub(crate) fn lines(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/estimates").join(file);
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(testdata(format!("estimates/{file}"))).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

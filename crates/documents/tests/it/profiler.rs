@@ -1,17 +1,12 @@
 //! The analysis of what `torch.profiler` writes: against torch's own sums, and against what the viewer is told.
 
-use std::io::Read as _;
-
 use highwater_analysis::analyse;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
 use highwater_documents::columns::{Options, columns};
 use highwater_snapshot::{EntryId, Snapshot};
+use highwater_testkit::{json_gz, testdata};
 use highwater_whatif::check_replayable;
-
-fn path(name: &str) -> String {
-    format!("{}/../../testdata/profiler/{name}", env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The categories of torch's file, in its order, as ours: `autograd_detail` is one of the temporaries.
 const OF_TORCH: [Category; 8] = [
@@ -28,12 +23,10 @@ const OF_TORCH: [Category; 8] = [
 #[test]
 fn bytes_by_category_are_those_of_torchs_file_at_every_time() {
     for run in ["adam", "warm"] {
-        let mut text = String::new();
-        let file = std::fs::File::open(path(&format!("{run}.timeline.json.gz"))).unwrap();
-        flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
-        let (times, sizes): (Vec<i64>, Vec<[u64; 9]>) = serde_json::from_str(&text).unwrap();
+        let timeline = json_gz(&testdata(format!("profiler/{run}.timeline.json.gz")));
+        let (times, sizes): (Vec<i64>, Vec<[u64; 9]>) = serde_json::from_value(timeline).unwrap();
         for form in ["timeline.json.gz", "timeline.raw.json.gz"] {
-            let snapshot = Snapshot::open(path(&format!("{run}.{form}"))).unwrap();
+            let snapshot = Snapshot::open(testdata(format!("profiler/{run}.{form}"))).unwrap();
             let analysis = analyse(&snapshot);
             let device = &analysis.devices[0];
             assert_eq!(device.by, Total::Allocated);
@@ -62,7 +55,7 @@ fn bytes_by_category_are_those_of_torchs_file_at_every_time() {
 #[test]
 fn nothing_is_said_of_segments_and_nothing_is_warned_of() {
     for name in ["adam.trace", "warm.trace", "inference.trace", "adam.timeline", "warm.timeline.raw"] {
-        let snapshot = Snapshot::open(path(&format!("{name}.json.gz"))).unwrap();
+        let snapshot = Snapshot::open(testdata(format!("profiler/{name}.json.gz"))).unwrap();
         let analysis = analyse(&snapshot);
         assert!(analysis.warnings.is_empty(), "{name}: {:?}", analysis.warnings);
         let device = &analysis.devices[0];
