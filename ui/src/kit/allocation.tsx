@@ -1,6 +1,7 @@
 /** An allocation in words. */
 
-import {describeFrame, type Frame} from '../model/stacks';
+import {frameLabel} from '../model/frames';
+import type {Frame} from '../model/stacks';
 import {binary, count, duration} from '../model/units';
 import type {RowDetails} from '../worker/details';
 
@@ -26,7 +27,7 @@ export function AllocationLines({details}: {details: RowDetails}) {
       </div>
       <ol class="frames">
         {own.map((frame, i) => (
-          <li key={i}>{describeFrame(frame)}</li>
+          <li key={i}>{frameLabel(frame)}</li>
         ))}
         {own.length === 0 && <li>{details.site}</li>}
         {hidden > 0 && <li class="faint">… {count(hidden)} more: click to pin</li>}

@@ -4,7 +4,7 @@ import {useSignal, useSignalEffect} from '@preact/signals';
 import {hexOf} from '../draw/palette';
 import {interesting, lifeOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
-import {describeFrame} from '../model/stacks';
+import {frameLabel, fullFrame, fullPlace} from '../model/frames';
 import {address, binary, count, counted, duration, exact, percent} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
@@ -147,8 +147,8 @@ function Frames({details}: {details: RowDetails}) {
     <>
       <ol class="frames">
         {shown.map((frame, i) => (
-          <li key={i} class={frame.owner === 'user' ? '' : 'faint'} title={`${frame.file}:${frame.line}`}>
-            {describeFrame(frame)}
+          <li key={i} class={frame.owner === 'user' ? '' : 'faint'} title={fullPlace(frame)}>
+            {frameLabel(frame)}
           </li>
         ))}
         {shown.length === 0 && <li class="faint">{details.site}</li>}
@@ -164,7 +164,7 @@ function Frames({details}: {details: RowDetails}) {
 
 function textOf(details: RowDetails): string {
   const facts = factsOf(details).map(([name, value]) => `${name}: ${value}`);
-  const frames = details.frames.map(frame => `  ${frame.file}:${frame.line} ${frame.name}`);
+  const frames = details.frames.map(frame => `  ${fullFrame(frame)}`);
   return [...facts, 'stack, innermost first:', ...frames].join('\n');
 }
 

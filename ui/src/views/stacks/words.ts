@@ -3,8 +3,8 @@
 import {type FrameKind, frameColour, kindOf} from '../../draw/frame-colours';
 import type {Shade} from '../../draw/palette';
 import type {FlameLayout} from '../../model/flame-layout';
+import {frameLabel} from '../../model/frames';
 import {parseQuery} from '../../model/search-query';
-import {describeFrame} from '../../model/stacks';
 import {binary, count} from '../../model/units';
 import type {KeyWords, Weighed, WeightUnit} from '../../worker/flame';
 
@@ -26,7 +26,7 @@ export class Words {
     words.key.forEach((key, i) => {
       const [name, file] = [legible(words.name[i]), legible(words.file[i])];
       const [line, owner] = [words.line[i], words.owner[i]];
-      const label = file ? describeFrame({name, file, line, owner: owner ?? 'user'}) : name;
+      const label = file ? frameLabel({name, file, line}) : name;
       this.lines.set(key, {name, file, line, kind: kindOf(owner, file), label});
     });
   }
