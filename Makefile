@@ -1,5 +1,5 @@
-# build, demo, check, test, bench, nightly, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or newer.
-# `make test` wants Chromium too.
+# build, demo, check, test, bench, nightly, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or
+# newer. `make test` wants Chromium too.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -20,8 +20,8 @@ skip = mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED)
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri fuzz fuzz-all oracle \
-	fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+.PHONY: build ui python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri \
+	fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -71,12 +71,14 @@ python: $(VENV)/ready
 TORCH_WHEEL ?= 2.11.0
 TRITON_WHEEL ?= 3.6.0
 WITH_TORCH := target/torch-$(TORCH_WHEEL)
+WHEELS = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)/debug
 torch: python
-	@test -e $(WITH_TORCH)/ready -a -e $(WITH_TORCH)/triton || { rm -rf $(WITH_TORCH) && $(VENV)/bin/python -m pip install --quiet \
-		--disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH) torch==$(TORCH_WHEEL) triton==$(TRITON_WHEEL) \
-		filelock fsspec jinja2 markupsafe mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
-		$(call skip,everything that needs PyTorch: the wheels of torch $(TORCH_WHEEL) and triton $(TRITON_WHEEL) could not be had)
+	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(WHEELS) torch==$(TORCH_WHEEL) filelock fsspec jinja2 markupsafe \
+		mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
+		$(call skip,everything that needs PyTorch: the wheel of torch $(TORCH_WHEEL) could not be had)
+	@test ! -e $(WITH_TORCH)/ready -o -e $(WITH_TORCH)/triton || $(WHEELS) triton==$(TRITON_WHEEL) || \
+		$(call skip,the test that needs Triton: the wheel of triton $(TRITON_WHEEL) could not be had)
 	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 with-torch:
@@ -87,7 +89,7 @@ with-torch:
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
-		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch
+		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
 	@$(call skip,python/tests/test_cuda.py: only a GPU can run it; docs/python-gpu.md has a transcript)
 
 $(VENV)/ready: pyproject.toml
