@@ -7,6 +7,7 @@ use crate::architecture::{Block, DecoderNorm, Evidence, MlpKind, QkNorm, Qkv};
 
 /// What the decoders of a `model_type` have in common.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
 pub(super) struct DecoderFamily {
     pub(super) name: &'static str,
     pub(super) evidence: Evidence,

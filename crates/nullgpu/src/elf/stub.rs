@@ -430,7 +430,7 @@ mod tests {
             (versioned, "143d25e72fca41230e65b629df66e94ac117c80e29779652f80abb52436f6805"),
         ] {
             let bytes = write("libname.so.7", &functions).unwrap();
-            let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = Sha256::digest(&bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
             assert_eq!(digest, hash);
         }
     }
