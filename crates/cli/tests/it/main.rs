@@ -7,6 +7,7 @@ mod dryrun_faults;
 mod estimate;
 mod explain;
 mod export;
+mod formats;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod load;
