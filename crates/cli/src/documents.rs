@@ -25,9 +25,9 @@ use crate::units::{parse_bytes, parse_size};
 const ROWS: usize = 15;
 
 /// What `highwater report` prints; `name` is the file's.
-pub fn report_text(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &str) -> String {
+pub fn report_text(report: &ReportView<'_>, name: &str) -> String {
     let options = report::Options { top: ROWS, capacity_bytes: None, width: None };
-    text(|out| report::document(analysis, report, name, options).write_text(out, None))
+    text(|out| report::document(report, name, options).write_text(out, None))
 }
 
 /// The device and the entry after which each device is shown: `at` is an entry's number, `peak` or `end`.

@@ -8,6 +8,7 @@ mod environment;
 mod estimate;
 mod explain;
 mod export;
+mod formats;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod load;
