@@ -1,6 +1,6 @@
 //! The answer as a document: `highwater-estimate`, which the command line prints and the page shows.
 
-use highwater_cards::CARDS;
+use highwater_driver::CARDS;
 use serde::Serialize;
 
 use crate::advise::{Change, changes_to_fit, largest_batch, saved_by_holding_the_loss_only};
@@ -116,7 +116,7 @@ impl Document {
 }
 
 fn cards(total_bytes: u64) -> Vec<CardView> {
-    let view = |card: &highwater_cards::Card| {
+    let view = |card: &highwater_driver::Card| {
         let spare = i128::from(card.memory_bytes) - i128::from(total_bytes);
         let spare_bytes = i64::try_from(spare).unwrap_or(i64::MIN);
         CardView { name: card.key, memory_bytes: card.memory_bytes, fits: spare_bytes >= 0, spare_bytes }

@@ -29,7 +29,7 @@ pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding
 pub use architecture::*;
 pub use choices::Choice;
 /// The cards that can be named.
-pub use highwater_cards::{CARDS, Card};
+pub use highwater_driver::{CARDS, Card};
 
 pub use document::{CardView, Document, FitView, SetupView};
 pub use dtype::DType;

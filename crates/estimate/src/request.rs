@@ -1,6 +1,6 @@
 //! What is asked: a model's run in the words of the command line, as values or as JSON.
 
-use highwater_cards::Card;
+use highwater_driver::Card;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -119,7 +119,7 @@ impl Default for Request {
             world_size: 1,
             tensor_parallel: 1,
             pipeline_parallel: 1,
-            gpu: Card::named(DEFAULT_CARD).unwrap_or(&highwater_cards::CARDS[0]),
+            gpu: Card::named(DEFAULT_CARD).unwrap_or(&highwater_driver::CARDS[0]),
             torch: TorchRelease::first(),
         }
     }
@@ -336,7 +336,7 @@ fn choice<T: Choice>(name: &'static str, value: &Value) -> Result<T, RequestErro
 
 pub(crate) fn card(name: &'static str, value: &Value) -> Result<&'static Card, RequestError> {
     let named = value.as_str().and_then(Card::named);
-    named.ok_or_else(|| unknown(name, value, const { &highwater_cards::CARDS }.iter().map(|card| card.key)))
+    named.ok_or_else(|| unknown(name, value, const { &highwater_driver::CARDS }.iter().map(|card| card.key)))
 }
 
 fn unknown(name: &'static str, value: &Value, known: impl IntoIterator<Item = &'static str>) -> RequestError {

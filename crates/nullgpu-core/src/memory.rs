@@ -294,6 +294,6 @@ answers! {
 mod tests {
     #[test]
     fn the_context_is_what_the_table_of_cards_says() {
-        assert_eq!(crate::context::BARE_BYTES, highwater_cards::BARE_CONTEXT_BYTES);
+        assert_eq!(crate::context::BARE_BYTES, highwater_driver::BARE_CONTEXT_BYTES);
     }
 }

@@ -1,6 +1,6 @@
 //! The cards that the null GPU can be.
 
-pub use highwater_cards::{CARDS, Card};
+pub use highwater_driver::{CARDS, Card};
 
 /// A card as the core reads it, with another amount of memory if one is given.
 pub(crate) fn settings(card: &Card, memory_bytes: Option<u64>) -> String {

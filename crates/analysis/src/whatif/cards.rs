@@ -1,6 +1,6 @@
 //! Cards: what PyTorch finds on them, and what it does not get.
 
-pub use highwater_cards::CONTEXT_BYTES;
+pub use highwater_driver::CONTEXT_BYTES;
 
 /// A kind of card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ impl Card {
 
     /// The card of a name, or of another name for it; letters may be of either case.
     pub fn named(name: &str) -> Option<&'static Self> {
-        let key = highwater_cards::Card::named(name)?.key;
+        let key = highwater_driver::Card::named(name)?.key;
         CARDS.iter().find(|card| card.name == key)
     }
 }
 
 const fn known(index: usize) -> Card {
-    let card = highwater_cards::CARDS[index];
+    let card = highwater_driver::CARDS[index];
     Card {
         name: card.key,
         gigabytes: card.gigabytes,
@@ -43,10 +43,10 @@ const fn known(index: usize) -> Card {
 }
 
 /// The cards that can be named.
-pub static CARDS: [Card; highwater_cards::COUNT] = {
-    let mut cards = [known(0); highwater_cards::COUNT];
+pub static CARDS: [Card; highwater_driver::COUNT] = {
+    let mut cards = [known(0); highwater_driver::COUNT];
     let mut index = 0;
-    while index < highwater_cards::COUNT {
+    while index < highwater_driver::COUNT {
         cards[index] = known(index);
         index += 1;
     }
