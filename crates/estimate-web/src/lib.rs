@@ -6,9 +6,10 @@ mod exports;
 
 use std::error::Error;
 
+use highwater_driver::CARDS;
 use highwater_estimate::read::{DescriptionError, Model, catalogue_names, describe};
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Document, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
+    Attention, CacheKind, Choice, Document, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
     RequestError, TorchRelease,
 };
 use serde::Serialize;

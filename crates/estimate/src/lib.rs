@@ -29,13 +29,9 @@ pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding
 pub use architecture::*;
 pub use choices::Choice;
 /// The cards that can be named.
-pub use highwater_driver::{CARDS, Card};
-
 pub use document::{CardView, Document, FitView, SetupView};
 pub use dtype::DType;
-pub use estimate::{
-    Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,
-};
+pub use estimate::{Breakdown, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes};
 pub use request::{DEFAULT_CARD, Request, RequestError};
 pub use setup::*;
 pub use shape::{Dim, Shape, dim};

@@ -284,21 +284,13 @@ impl Request {
 }
 
 /// What a card decides.
-///
-/// # Source
-/// Threads of a multiprocessor: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 fn platform(card: &Card, torch: TorchRelease) -> Platform {
-    let threads_per_multiprocessor = match card.compute_capability {
-        (7, 5) => 1024,
-        (8, 6 | 9) | (12, _) => 1536,
-        _ => 2048,
-    };
     Platform {
         torch,
         compute_capability: card.compute_capability,
         has_cudnn_attention: true,
         multiprocessors: u64::from(card.multiprocessors),
-        threads_per_multiprocessor,
+        threads_per_multiprocessor: u64::from(card.multiprocessor().threads.unsigned_abs()),
     }
 }
 
@@ -336,7 +328,7 @@ fn choice<T: Choice>(name: &'static str, value: &Value) -> Result<T, RequestErro
 
 pub(crate) fn card(name: &'static str, value: &Value) -> Result<&'static Card, RequestError> {
     let named = value.as_str().and_then(Card::named);
-    named.ok_or_else(|| unknown(name, value, const { &highwater_driver::CARDS }.iter().map(|card| card.key)))
+    named.ok_or_else(|| unknown(name, value, Card::keys()))
 }
 
 fn unknown(name: &'static str, value: &Value, known: impl IntoIterator<Item = &'static str>) -> RequestError {

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use crate::context::Library;
 use crate::ffi::Out;
 use crate::memory;
 use crate::status::{SUCCESS, Status};
+use highwater_driver::context::Library;
 
 /// Some handles are looked into by code that was compiled into the caller: this much is there to be seen.
 const ZEROS: usize = 1 << 16;
@@ -42,7 +42,7 @@ extern "C" fn create_cusolver(out: Out<usize>) -> Status {
 }
 
 fn create_with_memory(library: Library, out: Out<usize>) -> Status {
-    memory::in_context(|context, books| context.create(library, books));
+    memory::in_context(|context, space| context.create(library, space));
     create(out)
 }
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater_nullgpu::card::Card;
+use highwater_driver::Card;
 use highwater_nullgpu::elf::stub::CORE_SONAME;
 use highwater_nullgpu::{Machine, prepare};
 

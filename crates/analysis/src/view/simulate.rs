@@ -494,7 +494,7 @@ impl CardView {
         Self {
             gigabytes: fit.card.gigabytes,
             name: fit.card.name,
-            total_bytes: fit.card.total_bytes(),
+            total_bytes: fit.card.memory_bytes,
             fits: fit.fits,
             num_alloc_retries: fit.num_alloc_retries,
         }

@@ -1,8 +1,9 @@
 //! How little memory is enough: for each of a set of settings, the smallest safe capacity.
 
 use highwater_allocator::{AddressPolicy, Settings};
+use highwater_driver::Card;
+use highwater_driver::context::TRAINING_BYTES;
 
-use super::cards::{CONTEXT_BYTES, Card, smallest_of_each_size};
 use super::parallel;
 use super::run::Run;
 use super::study::{Memory, Study};
@@ -130,12 +131,12 @@ impl Study {
             num_alloc_retries: there.statistics.num_alloc_retries,
             ample_reserved_bytes: ample.peak_reserved_bytes(),
             ample_device_allocs: ample.statistics.num_device_alloc,
-            cards: smallest_of_each_size().map(|card| self.card_fit(settings, card, &ample)).collect(),
+            cards: Card::smallest_of_each_size().map(|card| self.card_fit(settings, card, &ample)).collect(),
         }
     }
 
     fn card_fit(&self, settings: &Settings, card: &'static Card, ample: &Run) -> CardFit {
-        let memory = Memory::Card { total_bytes: card.total_bytes(), outside_bytes: CONTEXT_BYTES };
+        let memory = Memory::Card { total_bytes: card.memory_bytes, outside_bytes: TRAINING_BYTES };
         let capacity = memory.capacity_bytes().unwrap_or(u64::MAX);
         if capacity < self.live.bytes {
             return CardFit { card, fits: false, num_alloc_retries: 0 };

@@ -1,6 +1,5 @@
 //! What would have been: a recorded program under other settings, with less memory, or without what cost it memory.
 
-pub mod cards;
 pub mod empty_cache;
 pub mod fit;
 pub mod gaps;

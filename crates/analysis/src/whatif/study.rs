@@ -2,9 +2,10 @@
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
+use highwater_driver::Card;
+use highwater_driver::context::TRAINING_BYTES;
 use highwater_snapshot::Snapshot;
 
-use super::cards::{CONTEXT_BYTES, Card, smallest_of_each_size};
 use super::live::{LiveBytes, intervals, live_bytes};
 use super::packing::{Effort, Packing, pack};
 use super::parallel;
@@ -218,15 +219,18 @@ impl Study {
 /// The memory of the smallest card that is known on which a limit can be set so high: it decides nothing but what the
 /// out-of-memory message says of the card.
 fn roomy_card(limit_bytes: u64) -> u64 {
-    let needed = limit_bytes.saturating_add(CONTEXT_BYTES);
-    smallest_of_each_size().map(Card::total_bytes).find(|&total| total >= needed).unwrap_or(AMPLE_BYTES.max(needed))
+    let needed = limit_bytes.saturating_add(TRAINING_BYTES);
+    Card::smallest_of_each_size()
+        .map(|card| card.memory_bytes)
+        .find(|&total| total >= needed)
+        .unwrap_or(AMPLE_BYTES.max(needed))
 }
 
 /// Where a program runs.
 pub(super) fn machine(settings: &Settings, memory: Memory, addresses: AddressPolicy) -> Machine {
     let (limit_bytes, total_bytes, outside_bytes) = match memory {
         Memory::Ample => (None, AMPLE_BYTES, 0),
-        Memory::Limit(bytes) => (Some(bytes), roomy_card(bytes), CONTEXT_BYTES),
+        Memory::Limit(bytes) => (Some(bytes), roomy_card(bytes), TRAINING_BYTES),
         Memory::Card { total_bytes, outside_bytes } => (None, total_bytes, outside_bytes),
     };
     Machine { settings: settings.clone(), limit_bytes, total_bytes, outside_bytes, addresses, layout: 0 }

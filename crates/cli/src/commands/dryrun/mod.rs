@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use highwater_analysis::view::answer::Replayed;
 use highwater_analysis::view::{self, ReportView, SimulateView};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_driver::Card;
 use highwater_nullgpu::Machine;
-use highwater_nullgpu::card::{CARDS, Card};
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
@@ -120,7 +120,7 @@ impl Answer<'_> {
 
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
+        let names: Vec<&str> = Card::keys().collect();
         Problem::new(format!("`--gpu {name}` is no card that is known"))
             .hint(format!("known: {}; `--memory` gives one another size", names.join(", ")))
     })

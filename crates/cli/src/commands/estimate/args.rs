@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use highwater_driver::Card;
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Card, Choice, DType, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
-    TorchRelease,
+    Attention, CacheKind, Choice, DType, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request, TorchRelease,
 };
 
 use crate::args::Format;
@@ -184,7 +184,7 @@ fn cache(text: &str) -> Result<CacheKind, String> {
 /// A card by its name.
 pub(super) fn card(text: &str) -> Result<&'static Card, String> {
     Card::named(text).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
+        let names: Vec<&str> = Card::keys().collect();
         format!("known cards: {}", names.join(", "))
     })
 }

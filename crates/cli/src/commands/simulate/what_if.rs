@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::view::SimulateView;
 use highwater_analysis::view::answer::{self, Conf, Progress, Question, RefusedConf, Replayed, busiest};
-use highwater_analysis::whatif::cards::{CARDS, CONTEXT_BYTES, Card};
 use highwater_analysis::whatif::{Memory, Study};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_driver::Card;
+use highwater_driver::context::TRAINING_BYTES;
 
 use super::Args;
 use super::what_if_text;
@@ -102,12 +103,12 @@ fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
 /// If it is neither.
 pub(crate) fn card(text: &str) -> Result<Memory, Problem> {
     let total_bytes = match Card::named(text) {
-        Some(card) => card.total_bytes(),
+        Some(card) => card.memory_bytes,
         None => parse_size(text).map_err(|_| {
-            let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
+            let names: Vec<&str> = Card::keys().collect();
             Problem::new(format!("`--card {text}` is neither a size nor a card that is known"))
                 .hint(format!("give its memory, such as `24GiB`, or one of {}", names.join(", ")))
         })?,
     };
-    Ok(Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES })
+    Ok(Memory::Card { total_bytes, outside_bytes: TRAINING_BYTES })
 }
