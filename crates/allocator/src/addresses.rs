@@ -18,7 +18,7 @@ const TOP: u64 = 1 << 62;
 const BESIDE_SCRIPT: u64 = 1 << 44;
 /// Where the driver's reservations begin, far from what it gives in one piece, and what it gives when that is full: above all
 /// addresses that a recording can have.
-const BESIDE_DRIVER: u64 = 1 << 57;
+const BESIDE_DRIVER: u64 = 1 << 47;
 /// Under which size a script keeps its reservations.
 const RESERVATION: u64 = 1;
 
@@ -27,9 +27,9 @@ const RESERVATION: u64 = 1;
 pub enum AddressPolicy {
     /// As NVIDIA's driver does it ([`DriverAddressSpace`]) in a process that has loaded no kernel. A program that loads some has
     /// the driver take addresses between its own; when, nobody told.
+    #[default]
     Driver,
     /// The lowest hole that is large enough, else the end.
-    #[default]
     FirstFit,
     /// Directly below the last one, never used again.
     Descending,

@@ -113,17 +113,17 @@ impl Study {
 
     /// One row of the fit table.
     pub fn fit(&self, conf: &str, settings: &Settings) -> Fit {
-        let ample = self.run(settings, Memory::Ample, AddressPolicy::Descending);
+        let ample = self.run(settings, Memory::Ample, AddressPolicy::Driver);
         let top = ample.peak_reserved_bytes();
         let least = (self.live.bytes / STEP_BYTES * STEP_BYTES).saturating_sub(STEP_BYTES);
-        let first = self.smallest_safe(settings, &AddressPolicy::Descending, least, top);
+        let first = self.smallest_safe(settings, &AddressPolicy::Driver, least, top);
         // Expandable segments grow where they are: the order of addresses decides nothing.
         let other = if settings.expandable_segments {
             first
         } else {
             self.smallest_safe(settings, &AddressPolicy::FirstFit, first - STEP_BYTES, top)
         };
-        let there = self.run(settings, Memory::Limit(first), AddressPolicy::Descending);
+        let there = self.run(settings, Memory::Limit(first), AddressPolicy::Driver);
         Fit {
             conf: conf.to_owned(),
             min_capacity_bytes: first,
@@ -144,7 +144,7 @@ impl Study {
         if capacity >= ample.peak_reserved_bytes() {
             return CardFit { card, fits: true, num_alloc_retries: ample.statistics.num_alloc_retries };
         }
-        let run = self.run(settings, memory, AddressPolicy::Descending);
+        let run = self.run(settings, memory, AddressPolicy::Driver);
         CardFit { card, fits: run.outcome.fits(), num_alloc_retries: run.statistics.num_alloc_retries }
     }
 

@@ -14,10 +14,10 @@ use crate::device::DeviceAnalysis;
 use crate::replay::{Fidelity, Program, Replay, recorded_settings, replay};
 use crate::units::count;
 
-/// The orders in which the driver may hand out addresses; the first is nearest to what an H200 does, and gives the
-/// numbers that are shown.
-pub const ADDRESS_ORDERS: [AddressPolicy; 3] =
-    [AddressPolicy::Descending, AddressPolicy::FirstFit, AddressPolicy::Random(1)];
+/// The orders in which addresses may be handed out; the first is the driver's own, and gives the numbers that are shown. The
+/// others are the range, for a recording does not tell when kernels were loaded and moved what came after them.
+pub const ADDRESS_ORDERS: [AddressPolicy; 4] =
+    [AddressPolicy::Driver, AddressPolicy::Descending, AddressPolicy::FirstFit, AddressPolicy::Random(1)];
 
 /// A device's program with what is needed to run it again.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ impl Study {
     /// One run that begins with nothing reserved: the blocks that were there before the recording are asked for anew.
     pub fn run_anew(&self, settings: &Settings, memory: Memory) -> Run {
         let layout = self.program.layouts.len();
-        run(&self.program, &Machine { layout, ..machine(settings, memory, AddressPolicy::Descending) })
+        run(&self.program, &Machine { layout, ..machine(settings, memory, AddressPolicy::Driver) })
     }
 
     /// A run under each order of addresses, from each layout that the recording may have begun with.
