@@ -15,8 +15,8 @@ pub const GRANULARITY: u64 = 2 << 20;
 /// What reservations of addresses without memory (`cuMemAddressReserve`) begin at a multiple of here, each above the one before.
 ///
 /// # Source
-/// Expandable segments of recordings from an H200: they lie far below what `cudaMalloc` gives, at 0x3_0200_0000 and
-/// 0x2a_5400_0000 for reservations of 157 GiB. How the driver aligns them was not measured.
+/// Expandable segments of recordings from an H200: they lie far below what `cudaMalloc` gives, at `0x3_0200_0000` and
+/// `0x2a_5400_0000` for reservations of 157 GiB. How the driver aligns them was not measured.
 pub const RESERVATION_ALIGNMENT: u64 = 1 << 30;
 /// What address space is taken in.
 const CHUNK: u64 = 32 << 20;
