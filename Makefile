@@ -41,7 +41,7 @@ ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell fin
 WASM_TARGET := wasm32-unknown-unknown
 WASM := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/web/highwater_estimate_web.wasm
 ui/dist/calculator.html: ui/dist/app.js ui/pack-calculator.mjs Cargo.lock \
-		$(shell find crates/estimate-web crates/estimate crates/allocator crates/cards -path '*/src/*.rs' -o -name Cargo.toml)
+		$(shell find crates/estimate-web crates/documents crates/estimate crates/allocator crates/cards -path '*/src/*.rs' -o -name Cargo.toml)
 	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" || rustup target add $(WASM_TARGET) || true
 	@if test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))"; then \
 		$(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \
@@ -97,6 +97,12 @@ $(VENV)/ready: pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis maturin mypy numpy pandas polars \
 		pyarrow pytest $(TORCH)
 	touch $@
+
+# The JSON Schemas in schemas/, docs/formats.md and the types of the page in ui/src/data/generated, from crates/documents.
+schemas: ui/node_modules/.package-lock.json
+	$(CARGO) build $(WORKSPACE) --bin highwater-schemas
+	$(TARGET)/highwater-schemas
+	cd ui && $(NPM) run types
 
 # The report on a real out-of-memory error.
 demo: build

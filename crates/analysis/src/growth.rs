@@ -1,5 +1,7 @@
 //! Growth: what each iteration leaves behind, by call site. A leak shows here.
 
+use std::ops::Range;
+
 use highwater_snapshot::{EntryId, StackId};
 use rustc_hash::FxHashMap;
 
@@ -56,18 +58,11 @@ pub(crate) fn growth(
     categories: &Categories,
     sites: &Sites,
 ) -> Vec<Growth> {
-    let mut rows = &iterations.rows[..];
-    if let [before @ .., last] = rows
-        && !last.is_complete
-        && !before.is_empty()
-    {
-        rows = before;
-    }
-    let Some(end) = rows.last().map(|last| last.entries.end).filter(|_| rows.len() > 1) else { return Vec::new() };
+    let Some((counted, end)) = counted(iterations) else { return Vec::new() };
     if iterations.source == IterationSource::ModelCalls && categories.has(Category::Cache) {
         return Vec::new();
     }
-    let counted = if rows.len() >= ENOUGH { &rows[1..rows.len() - 1] } else { rows };
+    let counted = &iterations.rows[counted];
     let start = counted[0].entries.start;
     let mut by_site: FxHashMap<Site, Left> = FxHashMap::default();
     for (row, lifetime) in lifetimes.rows.iter().enumerate() {
@@ -102,6 +97,20 @@ pub(crate) fn growth(
         .collect();
     rows.sort_by_key(|growth| (std::cmp::Reverse(growth.bytes), growth.site));
     rows
+}
+
+/// The iterations that count, at least one, and the entry at which the last one ends that was recorded to its end; `None` where
+/// there are too few to tell.
+pub fn counted(iterations: &Iterations) -> Option<(Range<usize>, usize)> {
+    let mut rows = &iterations.rows[..];
+    if let [before @ .., last] = rows
+        && !last.is_complete
+        && !before.is_empty()
+    {
+        rows = before;
+    }
+    let end = rows.last().map(|last| last.entries.end).filter(|_| rows.len() > 1)?;
+    Some((if rows.len() >= ENOUGH { 1..rows.len() - 1 } else { 0..rows.len() }, end))
 }
 
 /// Whether a program keeps such blocks for good.

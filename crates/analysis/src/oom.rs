@@ -39,6 +39,19 @@ pub enum Cause {
     Unknown,
 }
 
+impl Cause {
+    /// The word of the JSON documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NeverFits => "never-fits",
+            Self::Limit => "limit",
+            Self::Fragmentation => "fragmentation",
+            Self::Full => "full",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl OutOfMemory {
     /// What this process could have had: reserved by PyTorch, and free on the device.
     pub fn available_bytes(&self) -> Option<u64> {

@@ -9,6 +9,7 @@ use crate::lifetime::Lifetimes;
 
 /// The totals of `memory_stats()`, in bytes, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// `requested_bytes`: asked for, of active blocks.
     pub requested_bytes: u64,

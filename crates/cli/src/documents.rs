@@ -1,11 +1,11 @@
 //! What the commands answer, for a snapshot that is read already: the same documents and text, made by the same code.
 
-use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
 use highwater_documents::ReportView;
 use highwater_documents::check::{CheckView, Row};
 use highwater_documents::estimate::EstimateView;
+use highwater_estimate::Request;
 use highwater_findings::budget::{Amount, Measure, check as checked};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
@@ -25,9 +25,9 @@ use crate::units::{parse_bytes, parse_size};
 const ROWS: usize = 15;
 
 /// What `highwater report` prints; `name` is the file's.
-pub fn report_text(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &str) -> String {
+pub fn report_text(report: &ReportView<'_>, name: &str) -> String {
     let options = report::Options { top: ROWS, capacity_bytes: None, width: None };
-    text(|out| report::document(analysis, report, name, options).write_text(out, None))
+    text(|out| report::document(report, name, options).write_text(out, None))
 }
 
 /// The device and the entry after which each device is shown: `at` is an entry's number, `peak` or `end`.
@@ -155,12 +155,12 @@ pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) 
     explain::text_of_snapshot(analysis, message, name)
 }
 
-/// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; options are those of the
-/// command line, without the model: `["--batch", "16"]`.
+/// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; `options` are those of the
+/// command line without their dashes, as a JSON object: `{"batch": 16}`.
 ///
 /// # Errors
 /// If there is no such model, or an option is none or makes no sense.
-pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem> {
+pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
     let architecture = if model.trim_start().starts_with('{') {
         highwater_estimate::read::from_config(model.as_bytes()).map_err(|error| {
             Problem::new("the configuration describes no model that can be estimated").because(error)
@@ -168,22 +168,10 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
     } else {
         estimate::model::find(model)?.architecture()?
     };
-    let words = std::iter::once("estimate".to_owned()).chain(options.iter().cloned());
-    let parsed = EstimateOptions::try_parse_from(words).map_err(|error| {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Problem::new(first)
-    })?;
-    let setup = parsed.run.request().setup(&architecture)?;
+    let options =
+        serde_json::from_str(options).map_err(|error| Problem::new("the options are no JSON object").because(error))?;
+    let setup = Request::from_json(&options)?.setup(&architecture)?;
     Ok(json(&EstimateView::new(&architecture, &setup)?))
-}
-
-/// The options of an estimate, without a command line around them.
-#[derive(Debug, clap::Parser)]
-#[command(no_binary_name = false)]
-struct EstimateOptions {
-    #[command(flatten)]
-    run: estimate::RunArgs,
 }
 
 /// A document as JSON.

@@ -10,6 +10,7 @@ use crate::{Document, Format, Version};
 
 /// Every rule that was applied.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckView {
     format: Format<Self>,
     version: Version<Self>,
@@ -26,6 +27,7 @@ impl Document for CheckView {
 
 /// One rule, applied to one device. The limit and the measured amount are both bytes or both shares.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleView {
     /// Its name, such as `max-peak-reserved`: that of the flag.
     pub rule: &'static str,

@@ -8,6 +8,7 @@ use crate::{Document, Format, Version};
 
 /// Recordings compared entry by entry, each with the first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventsDiffView {
     format: Format<Self>,
     version: Version<Self>,
@@ -24,6 +25,7 @@ impl Document for EventsDiffView {
 
 /// A device of the first file beside one of another.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparisonView {
     /// The other file.
     pub file: String,
@@ -39,6 +41,7 @@ pub struct ComparisonView {
 
 /// Two lists of events, compared by action, size and stream.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamDiffView {
     /// Whether both are the same to the last event.
     pub equal: bool,
@@ -57,6 +60,7 @@ pub struct StreamDiffView {
 
 /// An event.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventView {
     /// Its index into the device's trace.
     pub entry: usize,

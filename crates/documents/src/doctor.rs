@@ -7,6 +7,7 @@ use crate::{Document, Format, Version};
 
 /// A machine's set-up.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorView {
     format: Format<Self>,
     version: Version<Self>,
@@ -29,6 +30,7 @@ impl Document for DoctorView {
 
 /// What an interpreter has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Torch {
     /// Python's version.
     pub python: String,
@@ -42,6 +44,7 @@ pub struct Torch {
 
 /// A variable that is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Its name.
     pub variable: &'static str,
@@ -53,6 +56,7 @@ pub struct Setting {
 
 /// How much something matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It does not work, or not as is meant.
@@ -65,6 +69,7 @@ pub enum Severity {
 
 /// Something to know, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// A stable word for its kind.
     pub id: &'static str,

@@ -11,6 +11,7 @@ use crate::{Document, Format, Version};
 
 /// A dry run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DryrunView<'a> {
     format: Format<Self>,
     version: Version<Self>,
@@ -52,6 +53,7 @@ impl Document for DryrunView<'_> {
 
 /// A card.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
     /// How the command line calls it.
     pub key: &'static str,
@@ -65,6 +67,7 @@ pub struct CardView {
 
 /// PyTorch's own peaks of a device.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakView {
     /// CUDA ordinal.
     pub device: u32,

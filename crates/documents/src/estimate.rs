@@ -10,6 +10,7 @@ use crate::{Document, Format, Version};
 
 /// A model in a set-up.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EstimateView {
     format: Format<Self>,
     version: Version<Self>,
@@ -46,6 +47,7 @@ impl Document for EstimateView {
 
 /// What was estimated.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupView {
     /// Sequences, or images, in a micro-batch.
     pub batch: u64,
@@ -61,6 +63,7 @@ pub struct SetupView {
 
 /// Whether it fits a card.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
     /// How the card is called on the command line.
     pub name: &'static str,
@@ -74,6 +77,7 @@ pub struct CardView {
 
 /// What to change to fit.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FitView {
     /// What the card has.
     pub limit_bytes: u64,
@@ -88,6 +92,7 @@ pub struct FitView {
 
 /// Estimates over a range.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepView {
     /// What takes each value: `batch` or `seq`.
     pub name: &'static str,
@@ -97,6 +102,7 @@ pub struct SweepView {
 
 /// The estimate of a value.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepRow {
     /// The value.
     pub value: u64,
@@ -110,6 +116,7 @@ pub struct SweepRow {
 
 /// A recording beside the estimate: the busiest device, at its peak of requested bytes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgainstView {
     /// What the recording is called.
     pub snapshot: String,
@@ -129,6 +136,7 @@ pub struct AgainstView {
 
 /// A category of both.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgainstRow {
     /// Its name, such as `optimizer_state`.
     pub category: &'static str,

@@ -21,6 +21,7 @@ use highwater_findings::explain::Failure;
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
@@ -62,6 +63,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// Messages that say the same, of one process.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageView {
     /// How many.
     pub count: u64,
@@ -122,6 +124,7 @@ pub struct MessageView {
 
 /// Another process on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessView {
     /// Its id.
     pub pid: u32,
@@ -131,6 +134,7 @@ pub struct ProcessView {
 
 /// Why.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiagnosisView {
     /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`,
     /// `expandable-reserve`, `custom-allocator`, `refused`, `unknown`; or `fits` if nothing fails.
@@ -148,6 +152,7 @@ pub struct DiagnosisView {
 
 /// A limit, or what it is known to lie between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitView {
     /// So much was held.
     pub at_least_bytes: u64,
@@ -157,6 +162,7 @@ pub struct LimitView {
 
 /// A part of the device's memory.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShareView {
     /// `allocated`, `unallocated`, `private-pools`, `outside-pytorch`, `process`, `others`, `untold` or `free`.
     pub holder: &'static str,
@@ -169,6 +175,7 @@ pub struct ShareView {
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepView {
     /// A stable word for its kind.
     pub id: &'static str,
@@ -189,6 +196,7 @@ pub struct StepView {
 
 /// A failure of a snapshot.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureExplainedView<'a> {
     /// CUDA ordinal.
     pub device: u32,
@@ -245,6 +253,7 @@ pub struct FailureExplainedView<'a> {
 
 /// What a step needs that ran out of memory in the middle.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WholeStepView {
     /// At its peak, allocated bytes (requested bytes where blocks' sizes are estimates).
     pub at_least_bytes: u64,
@@ -282,6 +291,7 @@ impl WholeStepView {
 
 /// Free memory of the allocator at a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapsView {
     /// Free in segments that the request could have been served from.
     pub usable_bytes: u64,

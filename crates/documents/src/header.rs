@@ -21,7 +21,7 @@ pub struct Version<D>(PhantomData<fn() -> D>);
 
 /// What a derive would give if it did not ask the same of the document.
 macro_rules! constant {
-    ($name:ident, $value:ident) => {
+    ($name:ident, $value:ident, $means:literal) => {
         impl<D> Default for $name<D> {
             fn default() -> Self {
                 Self(PhantomData)
@@ -42,6 +42,21 @@ macro_rules! constant {
             }
         }
 
+        #[cfg(feature = "schema")]
+        impl<D: Document> schemars::JsonSchema for $name<D> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"const": D::$value, "description": $means})
+            }
+        }
+
         impl<D: Document> Serialize for $name<D> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 D::$value.serialize(serializer)
@@ -50,5 +65,5 @@ macro_rules! constant {
     };
 }
 
-constant!(Format, FORMAT);
-constant!(Version, VERSION);
+constant!(Format, FORMAT, "The name of the document.");
+constant!(Version, VERSION, "The version of its shape.");

@@ -30,6 +30,8 @@ mod frames;
 mod live;
 #[cfg(feature = "recording")]
 mod place;
+#[cfg(feature = "recording")]
+mod places;
 #[cfg(feature = "registry")]
 mod registry;
 #[cfg(feature = "recording")]
@@ -61,13 +63,15 @@ pub use header::{Document, Format, Version};
 pub use live::{BlockView, LiveView, live};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
+#[cfg(feature = "recording")]
+pub use places::{SelectionView, ViewerPlaceView};
 #[cfg(feature = "registry")]
-pub use registry::{ALL, Kind};
+pub use registry::{ALL, CHANGES, Change, Kind};
 #[cfg(feature = "recording")]
 pub use report::{
-    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, FragmentationView, GrowthView, HostView,
-    IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView,
-    TorchView, WarningView, report, report_but, warnings,
+    AtPeakView, BlockSizesView, CallSiteView, CategoriesView, DeviceView, EnvelopeView, FindingView, FragmentationView,
+    GrowthView, HostView, IterationView, OomView, PeakView, PhaseView, RecordedView, ReportView, SettingView,
+    SourceView, TimingsView, TorchView, WarningView, report, report_but, warnings,
 };
 #[cfg(feature = "recording")]
 pub use simulate::{

@@ -9,6 +9,7 @@ use crate::{FrameView, WarningView, frames_from_site, warnings};
 
 /// The live blocks at a moment.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
@@ -25,6 +26,7 @@ impl Document for LiveView<'_> {
 
 /// One active block.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockView<'a> {
     /// CUDA ordinal.
     pub device: u32,

@@ -8,6 +8,7 @@ use highwater_analysis::place::place_in;
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FrameView<'a> {
     /// The function.
     pub name: &'a str,
@@ -27,6 +28,7 @@ impl<'a> FrameView<'a> {
 
 /// A call site, beside its frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceView<'a> {
     /// It in words, as every table shows it.
     pub place: String,

@@ -1,7 +1,6 @@
 //! The list of all documents.
 
 use crate::{ExplainView, LiveView, ReportView, SimulateView};
-use highwater_monitor::log;
 
 use crate::Document;
 use crate::check::CheckView;
@@ -14,7 +13,7 @@ use crate::estimate::EstimateView;
 use crate::requests::RequestsView;
 use crate::segments::SegmentsView;
 use crate::stats::StatsView;
-use crate::top::TopView;
+use crate::top::{LogLine, TopView};
 use crate::totals::TotalsView;
 use crate::trace::TraceView;
 use crate::verify::VerifyView;
@@ -30,10 +29,48 @@ pub struct Kind {
     pub made_by: &'static str,
     /// What it says, in one line.
     pub about: &'static str,
+    /// Makes its JSON Schema.
+    #[cfg(feature = "schema")]
+    pub schema: fn() -> schemars::Schema,
 }
 
-const fn kind<D: Document>(made_by: &'static str, about: &'static str) -> Kind {
-    Kind { format: D::FORMAT, version: D::VERSION, made_by, about }
+/// A change of a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// The release that brought it.
+    pub release: &'static str,
+    /// Of which format.
+    pub format: &'static str,
+    /// Its version since then.
+    pub version: u32,
+    /// What changed.
+    pub what: &'static str,
+}
+
+/// A document with a schema, where schemas are made.
+#[cfg(feature = "schema")]
+trait Described: Document + schemars::JsonSchema {}
+
+#[cfg(feature = "schema")]
+impl<D: Document + schemars::JsonSchema> Described for D {}
+
+#[cfg(not(feature = "schema"))]
+use crate::Document as Described;
+
+const fn kind<D: Described>(made_by: &'static str, about: &'static str) -> Kind {
+    Kind {
+        format: D::FORMAT,
+        version: D::VERSION,
+        made_by,
+        about,
+        #[cfg(feature = "schema")]
+        schema: schema_of::<D>,
+    }
+}
+
+#[cfg(feature = "schema")]
+fn schema_of<D: Described>() -> schemars::Schema {
+    schemars::generate::SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<D>()
 }
 
 /// Every document, by its name.
@@ -52,7 +89,7 @@ pub const ALL: &[Kind] = &[
     kind::<EstimateView>("highwater estimate --format json", "What a model needs, worked out from its configuration."),
     kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and what to change."),
     kind::<LiveView<'_>>("highwater live --format json", "The blocks that are there at a moment."),
-    kind::<log::Header>("highwater top --record FILE", "The GPUs over time: a line of JSON for each moment."),
+    kind::<LogLine>("highwater top --record FILE", "The GPUs over time: a line of JSON for each moment."),
     kind::<ReportView<'_>>("highwater report --format json", "What filled the GPU, and when."),
     kind::<RequestsView>("highwater simulate --requests FILE --format json", "Runs of a request program."),
     kind::<SegmentsView<'_>>("highwater segments --format json", "The map of the memory at the dump."),
@@ -72,4 +109,65 @@ pub const ALL: &[Kind] = &[
         "A recording, replayed and compared entry by entry.",
     ),
     kind::<Manifest>("highwater view", "The columns that the viewer draws."),
+];
+
+const FIRST: &str = "0.1.0";
+const NEXT: &str = "next";
+
+const fn change(release: &'static str, format: &'static str, version: u32, what: &'static str) -> Change {
+    Change { release, format, version, what }
+}
+
+/// Every change of a format, the newest release first.
+pub const CHANGES: &[Change] = &[
+    change(
+        NEXT,
+        "highwater-verify",
+        1,
+        "A name of its own: `highwater simulate --verify` called it `highwater-simulate`.",
+    ),
+    change(
+        NEXT,
+        "highwater-requests",
+        1,
+        "A name of its own: `highwater simulate --requests` called it `highwater-simulate`.",
+    ),
+    change(
+        NEXT,
+        "highwater-simulate",
+        1,
+        "`requests` is new. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
+         null rather than absent where a replay could not go on, and has no address for an `oom`.",
+    ),
+    change(
+        NEXT,
+        "highwater-report",
+        1,
+        "`has_history`, `envelope`, `growth_counted` and `growth_places` of a device, `places` of a finding and of an \
+         out-of-memory event, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
+    ),
+    change(NEXT, "highwater-check", 1, "`call_site_bytes` of a rule is new."),
+    change(
+        NEXT,
+        "highwater-diff",
+        1,
+        "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction` and `batch_ratio` are new.",
+    ),
+    change(FIRST, "highwater-check", 1, "New."),
+    change(FIRST, "highwater-diff", 1, "New."),
+    change(FIRST, "highwater-diff-events", 1, "New."),
+    change(FIRST, "highwater-doctor", 1, "New."),
+    change(FIRST, "highwater-dryrun", 1, "New."),
+    change(FIRST, "highwater-estimate", 1, "New."),
+    change(FIRST, "highwater-explain", 1, "New."),
+    change(FIRST, "highwater-live", 1, "New."),
+    change(FIRST, "highwater-log", 1, "New."),
+    change(FIRST, "highwater-report", 1, "New."),
+    change(FIRST, "highwater-segments", 1, "New."),
+    change(FIRST, "highwater-simulate", 1, "New."),
+    change(FIRST, "highwater-stats", 1, "New."),
+    change(FIRST, "highwater-top", 1, "New."),
+    change(FIRST, "highwater-totals", 1, "New."),
+    change(FIRST, "highwater-trace", 1, "New."),
+    change(FIRST, "highwater-view", 1, "New."),
 ];

@@ -14,12 +14,14 @@ use highwater_analysis::timeline::{Peak, Timeline, Totals};
 use highwater_analysis::torch_version::torch_version;
 use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, Warning, Warnings};
 
+use crate::places::{self, ViewerPlaceView};
 use crate::{FrameView, PlaceView, frames_from_site};
 use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, explain, findings_beside};
 
 /// The whole report.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
@@ -50,6 +52,7 @@ impl Document for ReportView<'_> {
 
 /// What was read.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SourceView {
     /// Bytes of pickle or JSON, decompressed.
     pub bytes: u64,
@@ -60,10 +63,14 @@ pub struct SourceView {
     /// Which of the profiler's files it is: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<&'static str>,
+    /// The same in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_name: Option<&'static str>,
 }
 
 /// Seconds of wall time.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimingsView {
     /// From bytes to columns.
     pub read_secs: f64,
@@ -73,6 +80,7 @@ pub struct TimingsView {
 
 /// The version that the file shows.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TorchView {
     /// A version, or a span such as `2.10 to 2.11`; `unknown` of a profiler's file.
     pub version: String,
@@ -93,6 +101,7 @@ impl TorchView {
 
 /// A warning of the reader or the analysis.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarningView {
     /// A stable word for its kind.
     pub id: &'static str,
@@ -142,6 +151,44 @@ pub struct SettingsView<'a>(pub &'a [(String, Setting)]);
 #[derive(Clone, Debug)]
 pub struct SettingView<'a>(pub &'a Setting);
 
+/// A setting may be a table of settings, and that is all there is to say of its type.
+#[cfg(feature = "schema")]
+mod settings_schema {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+    use super::{SettingView, SettingsView};
+
+    impl JsonSchema for SettingsView<'_> {
+        fn schema_name() -> Cow<'static, str> {
+            "Settings".into()
+        }
+
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({"type": "object"})
+        }
+    }
+
+    impl JsonSchema for SettingView<'_> {
+        fn schema_name() -> Cow<'static, str> {
+            "Setting".into()
+        }
+
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({"type": ["boolean", "integer", "number", "string", "object"]})
+        }
+    }
+}
+
 impl serde::Serialize for SettingsView<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(key, value)| (key, SettingView(value))))
@@ -162,11 +209,14 @@ impl serde::Serialize for SettingView<'_> {
 
 /// One device.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceView<'a> {
     /// CUDA ordinal.
     pub device: u32,
     /// Number of trace entries.
     pub entries: usize,
+    /// Whether anything was recorded over time: else the state at the dump is all that is known.
+    pub has_history: bool,
     /// How much of the run they hold.
     pub recorded: RecordedView,
     /// Before the first entry.
@@ -192,14 +242,65 @@ pub struct DeviceView<'a> {
     pub iterations: Vec<IterationView>,
     /// What iterations leave behind, by call site.
     pub growth: Vec<GrowthView<'a>>,
+    /// The first and the last iteration that count for growth; null where there are too few to tell.
+    pub growth_counted: Option<[usize; 2]>,
+    /// Where in the viewer that growth is seen.
+    pub growth_places: Vec<ViewerPlaceView>,
     /// Out-of-memory events.
     pub oom: Vec<OomView<'a>>,
     /// What to look at.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingView>,
+    /// The totals over the trace, for a small picture.
+    pub envelope: EnvelopeView,
 }
+
+/// A finding, and where in the viewer it is seen.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FindingView {
+    /// What it is.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// Where in the viewer it is seen.
+    pub places: Vec<ViewerPlaceView>,
+}
+
+impl std::ops::Deref for FindingView {
+    type Target = Finding;
+
+    fn deref(&self) -> &Finding {
+        &self.finding
+    }
+}
+
+/// The highest totals in equal parts of the trace, in order: a picture of it that loses no peak.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EnvelopeView {
+    /// The total named by `at_peak.by`.
+    pub bytes: Vec<u64>,
+    /// Reserved bytes.
+    pub reserved_bytes: Vec<u64>,
+}
+
+impl EnvelopeView {
+    fn new(device: &DeviceAnalysis<'_>, columns: usize) -> Self {
+        let (bytes, reserved_bytes) = device
+            .timeline
+            .envelope(columns)
+            .iter()
+            .map(|totals| (device.by.of(totals), totals.reserved_bytes))
+            .unzip();
+        Self { bytes, reserved_bytes }
+    }
+}
+
+/// Parts of the envelope where nobody asks for another number: a line of text has room for them.
+const ENVELOPE_COLUMNS: usize = 86;
 
 /// How much of the run the trace holds.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedView {
     /// Nothing was there before the first entry.
     pub from_start: bool,
@@ -229,6 +330,7 @@ impl RecordedView {
 
 /// The maximum of each total over the recording, and the entry after which it is first reached (null: before the first).
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakView {
     /// Asked for.
     pub requested_bytes: u64,
@@ -281,8 +383,10 @@ fn more(least: u64, most: u64) -> Option<u64> {
 
 /// How far the sizes of blocks are known, on which allocated and active bytes rest.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockSizesView {
     /// `exact`, `bounds` or `estimate`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["exact", "bounds", "estimate"])))]
     pub known: &'static str,
     /// Why they are not exact.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -298,6 +402,7 @@ impl BlockSizesView {
 
 /// What was there at the peak.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtPeakView<'a> {
     /// Which total's peak it is.
     pub by: &'static str,
@@ -305,6 +410,8 @@ pub struct AtPeakView<'a> {
     pub entry: Option<u32>,
     /// When that was.
     pub time_us: Option<i64>,
+    /// Microseconds from the first entry whose time is known until then.
+    pub elapsed_us: Option<i64>,
     /// The iteration that it falls in.
     pub iteration: Option<usize>,
     /// The phase of that iteration.
@@ -330,6 +437,7 @@ pub struct AtPeakView<'a> {
 
 /// Bytes by category.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CategoriesView {
     /// Weights and buffers of the model.
     pub parameter: u64,
@@ -391,6 +499,7 @@ impl CategoriesView {
 
 /// Allocations of one call site.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallSiteView<'a> {
     /// Bytes of the total named by [`AtPeakView::by`]: of allocated bytes, those of the blocks.
     pub bytes: u64,
@@ -410,6 +519,7 @@ pub struct CallSiteView<'a> {
 
 /// Free memory at the dump; each measure is defined in [`Fragmentation`].
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FragmentationView {
     /// Reserved and in no active block.
     pub free_bytes: u64,
@@ -458,6 +568,7 @@ impl FragmentationView {
 
 /// One iteration.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IterationView {
     /// First entry.
     pub start_entry: usize,
@@ -490,8 +601,31 @@ pub struct IterationView {
     pub phases: Vec<PhaseView>,
 }
 
+#[cfg(test)]
+impl IterationView {
+    /// An iteration of which nothing else is known.
+    pub(crate) fn spanning(start_entry: usize, end_entry: usize) -> Self {
+        Self {
+            start_entry,
+            end_entry,
+            complete: true,
+            peak_requested_bytes: 0,
+            peak_entry: None,
+            peak_allocated_bytes: 0,
+            peak_allocated_bytes_at_most: None,
+            end_requested_bytes: 0,
+            end_allocated_bytes: 0,
+            end_allocated_bytes_at_most: None,
+            peak_reserved_bytes: 0,
+            peak_categories: None,
+            phases: Vec::new(),
+        }
+    }
+}
+
 /// A run of one phase.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseView {
     /// `forward`, `backward` or `optimizer`.
     pub name: &'static str,
@@ -507,6 +641,7 @@ pub struct PhaseView {
 
 /// What iterations leave behind at one call site.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowthView<'a> {
     /// Bytes left behind an iteration, in the mean.
     pub bytes_per_iteration: u64,
@@ -530,6 +665,7 @@ pub struct GrowthView<'a> {
 
 /// One out-of-memory event.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OomView<'a> {
     /// The entry.
     pub entry: u32,
@@ -541,6 +677,11 @@ pub struct OomView<'a> {
     pub segment_bytes: u64,
     /// What the driver had.
     pub device_free_bytes: Option<u64>,
+    /// What this process could have had: reserved, and free on the device.
+    pub available_bytes: Option<u64>,
+    /// Why it failed, as far as the numbers tell: `never-fits`, `limit`, `fragmentation`, `full` or `unknown`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["never-fits", "limit", "fragmentation", "full", "unknown"])))]
+    pub cause: &'static str,
     /// In use at that moment.
     pub live_requested_bytes: u64,
     /// In blocks that tensors own, at that moment.
@@ -551,6 +692,8 @@ pub struct OomView<'a> {
     pub reserved_bytes: u64,
     /// Why it failed, in words.
     pub explanation: String,
+    /// Where in the viewer it is seen.
+    pub places: Vec<ViewerPlaceView>,
     /// The site in words, and whose it is.
     #[serde(flatten)]
     pub at: PlaceView<'a>,
@@ -560,6 +703,7 @@ pub struct OomView<'a> {
 
 /// Pinned host memory at the dump.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostView {
     /// Number of trace entries.
     pub entries: usize,
@@ -571,11 +715,15 @@ pub struct HostView {
 
 /// Makes the report.
 pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
-    report_but(analysis, |_| false)
+    report_but(analysis, |_| false, ENVELOPE_COLUMNS)
 }
 
-/// As [`report`], without some kinds of findings.
-pub fn report_but<'a>(analysis: &Analysis<'a>, is_left_out: impl Fn(&str) -> bool) -> ReportView<'a> {
+/// As [`report`], without some kinds of findings, and with another number of parts of the envelope.
+pub fn report_but<'a>(
+    analysis: &Analysis<'a>,
+    is_left_out: impl Fn(&str) -> bool,
+    envelope_columns: usize,
+) -> ReportView<'a> {
     let snapshot = analysis.snapshot;
     ReportView {
         format: Format::default(),
@@ -585,9 +733,14 @@ pub fn report_but<'a>(analysis: &Analysis<'a>, is_left_out: impl Fn(&str) -> boo
             encoding: snapshot.encoding.to_string(),
             is_cut: snapshot.cut.is_some(),
             profile: snapshot.profile.as_ref().map(|profile| profile.form.key()),
+            profile_name: snapshot.profile.as_ref().map(|profile| profile.form.name()),
         },
         verdict: verdict(analysis),
-        devices: analysis.devices.iter().map(|device| device_view(analysis, device, &is_left_out)).collect(),
+        devices: analysis
+            .devices
+            .iter()
+            .map(|device| device_view(analysis, device, &is_left_out, envelope_columns))
+            .collect(),
         host: host_view(analysis),
         settings: SettingsView(&snapshot.settings.entries),
         torch: TorchView::of(snapshot),
@@ -600,12 +753,17 @@ fn device_view<'a>(
     analysis: &Analysis<'a>,
     device: &DeviceAnalysis<'a>,
     is_left_out: &impl Fn(&str) -> bool,
+    envelope_columns: usize,
 ) -> DeviceView<'a> {
     let views = || (at_peak(analysis, device), iteration_views(device, analysis.snapshot));
     let (findings, (at_peak, iterations)) = findings_beside(analysis, device, is_left_out, views);
-    DeviceView {
+    let growth: Vec<_> = device.growth.iter().map(|growth| growth_view(analysis, growth)).collect();
+    let growth_counted =
+        highwater_analysis::growth::counted(&device.iterations).map(|(rows, _)| [rows.start, rows.end - 1]);
+    let mut view = DeviceView {
         device: device.device,
         entries: device.entries.len(),
+        has_history: device.has_history(),
         recorded: RecordedView::new(&device.recorded),
         start: device.timeline.start(),
         end: device.end,
@@ -616,11 +774,19 @@ fn device_view<'a>(
         iterations_by: device.iterations.source.name(),
         iterations_are: device.iterations.unit.plural(),
         seen: device.seen.as_ref().map(Seen::text),
+        growth_places: places::of_growth(growth.first(), growth_counted, &iterations),
+        growth,
+        growth_counted,
         iterations,
-        growth: device.growth.iter().map(|growth| growth_view(analysis, growth)).collect(),
         oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
-        findings,
-    }
+        findings: Vec::new(),
+        envelope: EnvelopeView::new(device, envelope_columns),
+    };
+    view.findings = findings
+        .into_iter()
+        .map(|finding| FindingView { places: places::of_finding(finding.id, &view), finding })
+        .collect();
+    view
 }
 
 /// Why at least a twentieth of what is live is not told.
@@ -653,6 +819,10 @@ fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakVi
         by: device.by.key(),
         entry: entry.map(EntryId::get),
         time_us: entry.and_then(|entry| device.entries.time_us(entry)),
+        elapsed_us: entry
+            .and_then(|entry| device.entries.time_us(entry))
+            .zip(device.entries.ids().find_map(|id| device.entries.time_us(id)))
+            .map(|(time, first)| time.saturating_sub(first)),
         iteration,
         phase,
         scopes: scopes.unwrap_or_default(),
@@ -747,11 +917,14 @@ fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutO
         requested_bytes: oom.requested_bytes,
         segment_bytes: oom.segment_bytes,
         device_free_bytes: oom.device_free_bytes,
+        available_bytes: oom.available_bytes(),
+        cause: oom.cause.name(),
         live_requested_bytes: oom.totals.requested_bytes,
         allocated_bytes: oom.totals.allocated_bytes,
         active_bytes: oom.totals.active_bytes,
         reserved_bytes: oom.totals.reserved_bytes,
         explanation: explain(oom),
+        places: places::of_error(oom.entry.get()),
         at: PlaceView::new(analysis, analysis.sites.site(oom.stack), oom.stack),
         frames: frames_from_site(analysis, analysis.sites.site(oom.stack), oom.stack),
     }

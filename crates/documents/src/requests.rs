@@ -8,6 +8,7 @@ use crate::{Document, Format, Version};
 
 /// Runs of a request program, each with some settings on some memory.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestsView {
     format: Format<Self>,
     version: Version<Self>,
@@ -30,6 +31,7 @@ impl Document for RequestsView {
 
 /// The version of PyTorch whose rules held.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TorchView {
     /// The version.
     pub version: String,
@@ -39,6 +41,7 @@ pub struct TorchView {
 
 /// A program.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramView {
     /// What it was read from: `requests`, or `rmm-log`.
     pub kind: &'static str,
@@ -48,6 +51,7 @@ pub struct ProgramView {
 
 /// Something odd.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Warning {
     /// A stable word for its kind.
     pub id: &'static str,
@@ -62,12 +66,14 @@ pub struct Warning {
 
 /// One run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunView {
     /// The settings.
     pub conf: String,
     /// The device's memory.
     pub capacity_bytes: u64,
     /// `fits` or `oom`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["fits", "oom"])))]
     pub outcome: &'static str,
     /// The row whose request failed first.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,7 @@ use crate::{Document, Format, Version};
 
 /// The segments of each device, and the blocks in them.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SegmentsView<'a> {
     format: Format<Self>,
     version: Version<Self>,
@@ -27,6 +28,7 @@ impl Document for SegmentsView<'_> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct DeviceView<'a> {
     /// CUDA ordinal.
     device: u32,
@@ -45,6 +47,7 @@ struct DeviceView<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct SegmentView<'a> {
     /// Its first byte.
     address: u64,
@@ -68,12 +71,15 @@ struct SegmentView<'a> {
     /// Whether it can grow.
     is_expandable: bool,
     /// The stack of the request that made it, innermost frame first.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::FrameView<'a>>"))]
     frames: StackFrames<'a>,
     /// By address.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<BlockView<'a>>"))]
     blocks: Blocks<'a>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct BlockView<'a> {
     /// Its first byte.
     address: u64,
@@ -85,6 +91,7 @@ struct BlockView<'a> {
     /// `active_allocated`, `active_awaiting_free` or `inactive`.
     state: &'static str,
     /// The stack of its request, innermost frame first.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::FrameView<'a>>"))]
     frames: StackFrames<'a>,
 }
 

@@ -20,6 +20,7 @@ use crate::{FrameView, PlaceView, frames_from_site};
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulateView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
@@ -27,6 +28,8 @@ pub struct SimulateView<'a> {
     pub device: u32,
     /// Whose rules.
     pub torch: RulesView,
+    /// Requests of the program that is run again.
+    pub requests: usize,
     /// How well the rules explain the recording.
     pub fidelity: FidelityView<'a>,
     /// Why the program may not be what ran.
@@ -63,6 +66,7 @@ impl Document for SimulateView<'_> {
 
 /// Reserved bytes over the recording: a step function.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineView {
     /// The settings.
     pub conf: String,
@@ -79,6 +83,7 @@ pub struct TimelineView {
 
 /// The version whose rules are used.
 #[derive(Clone, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RulesView {
     /// The version.
     pub version: String,
@@ -90,6 +95,7 @@ pub struct RulesView {
 
 /// One run.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunView<'a> {
     /// The settings.
     pub conf: String,
@@ -99,6 +105,7 @@ pub struct RunView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
     /// `fits` or `oom`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["fits", "oom"])))]
     pub outcome: &'static str,
     /// The entry of the first request that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +121,7 @@ pub struct RunView<'a> {
     /// Requests that failed.
     pub num_ooms: u64,
     /// `exact`, `address-sensitive` or `premise-broken`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["exact", "address-sensitive", "premise-broken"])))]
     pub confidence: &'static str,
     /// Why not exact.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,6 +133,7 @@ pub struct RunView<'a> {
 
 /// A request that failed in a run.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureView<'a> {
     /// As asked for.
     pub requested_bytes: u64,
@@ -148,6 +157,7 @@ pub struct FailureView<'a> {
 
 /// The fewest live blocks that stood in the way of a request.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PinningView<'a> {
     /// How many.
     pub count: usize,
@@ -163,6 +173,7 @@ pub struct PinningView<'a> {
 
 /// A call site of such blocks.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PinningSiteView<'a> {
     /// Bytes as asked for.
     pub requested_bytes: u64,
@@ -177,6 +188,7 @@ pub struct PinningSiteView<'a> {
 
 /// Bounds on any allocator.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundView {
     /// What the program itself holds at most, each request rounded up to 512 bytes.
     pub live_bytes: u64,
@@ -190,6 +202,7 @@ pub struct BoundView {
 
 /// How little memory is enough under some settings.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FitView {
     /// The settings.
     pub conf: String,
@@ -209,6 +222,7 @@ pub struct FitView {
 
 /// Whether a card is enough.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
     /// The gigabytes on the box.
     pub gigabytes: u32,
@@ -224,8 +238,10 @@ pub struct CardView {
 
 /// The answer.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerdictView {
     /// `impossible`, `saved`, `not-saved`, `better` or `optimal`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["impossible", "saved", "not-saved", "better", "optimal"])))]
     pub kind: &'static str,
     /// The sentence.
     pub text: String,
@@ -246,6 +262,7 @@ pub struct VerdictView {
 
 /// A setting that makes the program worse.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlarmView {
     /// The settings.
     pub conf: String,
@@ -257,6 +274,7 @@ pub struct AlarmView {
 
 /// One bar of the waterfall.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BarView {
     /// The cause.
     pub cause: &'static str,
@@ -266,6 +284,7 @@ pub struct BarView {
 
 /// A call site whose long-lived blocks are in the way.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SiteView<'a> {
     /// Its long-lived blocks.
     pub count: usize,
@@ -284,6 +303,7 @@ pub struct SiteView<'a> {
 
 /// What an `empty_cache()` cost.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmptyCacheView {
     /// The first entry that it caused; null for all calls together.
     pub entry: Option<u32>,
@@ -297,6 +317,7 @@ pub struct EmptyCacheView {
 
 /// The largest block that could be had.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LargestView {
     /// The entry.
     pub entry: Option<u32>,
@@ -320,6 +341,7 @@ impl<'a> SimulateView<'a> {
             version: Version::default(),
             device: study.device,
             torch: RulesView { version: study.torch.to_string(), replayed: replayed.to_string(), chosen_by },
+            requests: study.program.requests(),
             fidelity: FidelityView::new(snapshot, device, &study.fidelity),
             premise: study.premise.clone(),
             bound: BoundView::new(study, None),

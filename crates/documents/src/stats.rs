@@ -10,6 +10,7 @@ use crate::{Document, Format, Version};
 
 /// The statistics of each device.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatsView {
     format: Format<Self>,
     version: Version<Self>,
@@ -26,6 +27,7 @@ impl Document for StatsView {
 
 /// The statistics of one device.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceStatsView {
     /// CUDA ordinal.
     pub device: u32,

@@ -7,6 +7,7 @@ use crate::{Document, Format, Version};
 
 /// The GPUs at a moment.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopView<'a> {
     format: Format<Self>,
     version: Version<Self>,
@@ -27,8 +28,18 @@ impl<'a> TopView<'a> {
     }
 }
 
-/// The first line of a log, which has its name; a sample follows in each further line.
-impl Document for log::Header {
+/// A line of a log: the first has its name, each further one is a moment.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum LogLine {
+    /// The first line.
+    Header(log::Header),
+    /// Each further line.
+    Sample(Sample),
+}
+
+impl Document for LogLine {
     const FORMAT: &'static str = log::FORMAT;
     const VERSION: u32 = log::VERSION;
 }

@@ -6,6 +6,7 @@ use crate::{Document, Format, Version};
 
 /// The totals of each device at every mark.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TotalsView {
     format: Format<Self>,
     version: Version<Self>,
@@ -20,6 +21,7 @@ impl Document for TotalsView {
 
 /// A mark of the program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
     /// Its name: `start`, `step`, `end`, or the program's own.
     pub name: String,
@@ -31,6 +33,7 @@ pub struct Mark {
 
 /// What `torch.cuda` says of a device.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTotals {
     /// CUDA ordinal.
     pub device: u32,

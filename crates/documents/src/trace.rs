@@ -11,6 +11,7 @@ use crate::{Document, Format, Version};
 
 /// The entries of each device.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceView<'a> {
     format: Format<Self>,
     version: Version<Self>,
@@ -26,15 +27,18 @@ impl Document for TraceView<'_> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct DeviceView<'a> {
     /// CUDA ordinal.
     device: u32,
     /// The entries that were asked for, in their order.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<EntryView<'a>>"))]
     entries: Entries<'a>,
 }
 
 /// An entry; a name is absent where the file does not tell.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct EntryView<'a> {
     /// Its index into the device's trace.
     entry: u32,
@@ -66,6 +70,7 @@ struct EntryView<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     category: &'a str,
     /// The stack, innermost frame first.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::FrameView<'a>>"))]
     frames: StackFrames<'a>,
 }
 

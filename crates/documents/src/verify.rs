@@ -12,6 +12,7 @@ use crate::{Document, Format, Version};
 
 /// How well an allocator of our own predicts what was recorded.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyView<'a> {
     format: Format<Self>,
     version: Version<Self>,
@@ -32,6 +33,7 @@ impl Document for VerifyView<'_> {
 
 /// The version of PyTorch whose rules were replayed.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TorchView {
     /// The version.
     pub version: String,
@@ -43,6 +45,7 @@ pub struct TorchView {
 
 /// A device's replay.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceView<'a> {
     /// CUDA ordinal.
     pub device: u32,
@@ -55,6 +58,7 @@ pub struct DeviceView<'a> {
 
 /// How well the rules explain a recording.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FidelityView<'a> {
     /// Entries compared.
     pub entries: u64,
@@ -67,6 +71,7 @@ pub struct FidelityView<'a> {
 
 /// Where a replay parts from its recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DifferenceView<'a> {
     /// CUDA ordinal.
     pub device: u32,
@@ -82,6 +87,7 @@ pub struct DifferenceView<'a> {
 
 /// What is compared of an entry.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryView<'a> {
     /// PyTorch's word, such as `alloc`.
     pub action: &'a str,

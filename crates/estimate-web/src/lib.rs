@@ -8,9 +8,7 @@ use std::fmt::Display;
 
 use highwater_documents::estimate::EstimateView;
 use highwater_estimate::read::{Model, catalogue_names, describe};
-use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request, TorchRelease,
-};
+use highwater_estimate::{CARDS, Request, options_view};
 use highwater_problem::Problem;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -51,28 +49,13 @@ pub fn described(name: &str, start: &[u8], file_bytes: u64) -> String {
     text(describe(name, start, file_bytes).map_err(Problem::from))
 }
 
-/// What can be chosen: `models`, `cards`, for each option what is `usual`, and for those that take a word their `choices`.
+/// What can be chosen: `models`, `cards`, and the `options`, each with what it takes and how to ask for it.
 pub fn choices() -> String {
-    fn listed<T: Choice>() -> Value {
-        T::ALL.iter().map(|(name, _, help)| json!({"name": name, "help": help})).collect()
-    }
     let cards = CARDS.iter().map(|card| json!({"name": card.key, "memory_bytes": card.memory_bytes}));
-    let usual = Request::default().all_words().into_iter().map(|(name, word)| (name.to_owned(), Value::String(word)));
     let answer = json!({
-        "usual": usual.collect::<Map<_, _>>(),
         "models": catalogue_names().collect::<Vec<_>>(),
         "cards": cards.collect::<Vec<_>>(),
-        "choices": {
-            "optimizer": listed::<Optimizer>(),
-            "attention": listed::<Attention>(),
-            "loss": listed::<Loss>(),
-            "keep": listed::<Keep>(),
-            "mode": listed::<Mode>(),
-            "cache": listed::<CacheKind>(),
-            "lora-targets": listed::<LoraTargets>(),
-            "quantise": listed::<Quantisation>(),
-            "torch": listed::<TorchRelease>(),
-        },
+        "options": options_view(),
     });
     answer.to_string()
 }

@@ -9,6 +9,7 @@ use crate::setup::{Attention, Keep, Lora, LoraTargets, Mode, Optimizer, Quantisa
 
 /// A change that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// What to change.
     pub change: String,
@@ -132,6 +133,7 @@ pub fn largest_batch(architecture: &Architecture, setup: &Setup, limit_bytes: u6
 
 /// The formula of the blog post "Visualize and understand GPU memory in PyTorch", in its two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Simple {
     /// `model + optimizer state + max(gradients + optimizer intermediates, activations)`, as the post derives it.
     pub derived_bytes: u64,

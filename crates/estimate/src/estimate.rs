@@ -23,6 +23,7 @@ pub const CONTEXT_BYTES: u64 = 742 * MIB;
 
 /// An estimate. Bytes are those of one card; peaks are without library workspaces unless they say otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// How the model is called.
     pub model: String,
@@ -64,6 +65,7 @@ pub struct Estimate {
 
 /// The peak of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhasePeak {
     /// The phase: `loading`, `forward`, `backward`, `first step`, `optimizer step`, `prefill`, `decode`.
     pub phase: &'static str,
@@ -73,6 +75,7 @@ pub struct PhasePeak {
 
 /// Bytes at the peak by category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "the categories of the report, see `Category`")]
 pub struct Breakdown {
     pub parameter: u64,
@@ -115,6 +118,7 @@ impl Breakdown {
 
 /// A term of the peak: tensors of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Term {
     /// Of which category.
     pub category: Category,
@@ -132,6 +136,7 @@ pub struct Term {
 
 /// How far off an estimate may be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBand {
     /// The requested peak is believed to be no less.
     pub low_bytes: u64,

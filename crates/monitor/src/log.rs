@@ -20,6 +20,7 @@ pub const LINE_BYTES: u64 = 4 << 20;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`FORMAT`]
     pub format: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// All GPUs at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Microseconds since the Unix epoch.
     pub time_us: u64,
@@ -15,6 +16,7 @@ pub struct Sample {
 
 /// The driver's versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Driver {
     /// As `580.159.04`.
     pub version: Option<String>,
@@ -24,6 +26,7 @@ pub struct Driver {
 
 /// A GPU, or a part of one in MIG mode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpuSample {
     /// The driver's number, which `CUDA_VISIBLE_DEVICES` may make another in a program.
     pub index: u32,
@@ -73,6 +76,7 @@ impl GpuSample {
 
 /// Which part of a GPU in MIG mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MigPart {
     /// Its number on that GPU.
     pub index: u32,
@@ -80,6 +84,7 @@ pub struct MigPart {
 
 /// A GPU's memory in bytes: `total = used + free + reserved`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// All of it.
     pub total_bytes: u64,
@@ -93,6 +98,7 @@ pub struct Memory {
 
 /// The window on the PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bar1 {
     /// All of it.
     pub total_bytes: u64,
@@ -102,6 +108,7 @@ pub struct Bar1 {
 
 /// The part of the last sampling period, of the driver's choice, in which something ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Utilization {
     /// A kernel ran.
     pub gpu_percent: u32,
@@ -111,6 +118,7 @@ pub struct Utilization {
 
 /// Power in milliwatts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Power {
     /// What it draws now.
     pub draw_mw: u32,
@@ -120,6 +128,7 @@ pub struct Power {
 
 /// Errors of the memory since the driver was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ecc {
     /// Whether they are looked for.
     pub is_enabled: bool,
@@ -131,6 +140,7 @@ pub struct Ecc {
 
 /// A process on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessSample {
     /// Its number.
     pub pid: u32,
@@ -153,6 +163,7 @@ pub struct ProcessSample {
 
 /// What a process does on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessKind {
     /// CUDA.
@@ -176,6 +187,7 @@ impl ProcessKind {
 
 /// What a process says of one of its devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TorchDevice {
     /// The ordinal within the process.
@@ -202,6 +214,7 @@ pub struct TorchDevice {
 
 /// What the driver says of a process, split: the five parts add up to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TorchSplit {
     /// The ordinal within the process.
     pub device: u32,

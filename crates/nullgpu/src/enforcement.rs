@@ -10,6 +10,7 @@ use serde::Serialize;
 
 /// What the kernel held during a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Enforcement {
     /// Nothing outside was written, made, renamed or removed by any process of the run.

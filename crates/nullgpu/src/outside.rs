@@ -10,6 +10,7 @@ use serde::Serialize;
 /// What was found: of the directories in which the program wrote or would have written, and of the one that it ran in, each with
 /// the entries that it has itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {
     /// Files and directories that were looked at.
     pub looked_at: u64,

@@ -65,6 +65,7 @@ pub enum Ranks {
 
 /// What a process left: the fields of its note, written by `highwater_dryrun/notes.py`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its number.
     pub pid: u32,
@@ -110,6 +111,7 @@ pub struct Process {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
     /// By itself.
@@ -130,6 +132,7 @@ pub enum Ending {
 
 /// PyTorch's own peaks of a device, `torch.cuda.memory_stats()`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peaks {
     /// Which.
     pub device: u32,
@@ -149,6 +152,7 @@ pub struct Peaks {
 
 /// An allocation that the card had no memory for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// On which device.
     pub device: u32,
@@ -162,6 +166,7 @@ pub struct Failure {
 
 /// Reads of one kind, from one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Read {
     /// The operator.
     pub what: String,

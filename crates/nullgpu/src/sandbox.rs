@@ -28,6 +28,7 @@ pub struct Sandbox {
 
 /// What a program wrote, all of it together or below one directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
     /// Files that are there at the end and were not before, or were changed.
     pub files: u64,
@@ -41,6 +42,7 @@ pub struct Written {
 
 /// What became of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Writes {
     /// All together.
     #[serde(flatten)]

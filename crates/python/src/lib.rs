@@ -40,7 +40,7 @@ mod _highwater {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{estimate_json, main, parse_bytes, size, ui_is_built};
+    use crate::{estimate_json, estimate_options, main, parse_bytes, size, ui_is_built};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -68,11 +68,16 @@ fn size(bytes: u64) -> String {
     highwater_units::size(bytes)
 }
 
-/// The document of an estimate, as JSON.
+/// The document of an estimate, as JSON; the options, too.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "what Python hands over has no other owner")]
-fn estimate_json(py: Python<'_>, model: &str, options: Vec<String>) -> Result<String, error::Failure> {
-    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, &options))?)
+fn estimate_json(py: Python<'_>, model: &str, options: &str) -> Result<String, error::Failure> {
+    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, options))?)
+}
+
+/// The table of an estimate's options, as JSON.
+#[pyfunction]
+fn estimate_options() -> String {
+    highwater_cli::documents::json(&highwater_estimate::options_view())
 }
 
 /// Whether the viewer's page is in this build.

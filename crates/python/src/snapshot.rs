@@ -81,7 +81,7 @@ impl Snapshot {
 
     /// What `highwater report` prints.
     fn report_text(&self, py: Python<'_>, name: &str) -> String {
-        py.detach(|| documents::report_text(self.analysis(), &report(self.analysis()), name))
+        py.detach(|| documents::report_text(&report(self.analysis()), name))
     }
 
     /// What `highwater explain` prints.

@@ -281,6 +281,7 @@ impl Snapshot {
 
 /// What `torch.cuda.memory_stats()` says of a device at the dump: `*_bytes.all.current`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndTotals {
     /// Asked for, of active blocks.
     pub requested_bytes: u64,

@@ -63,15 +63,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::with(snapshot, args.sites.lines())))?;
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
-    let mut report = highwater_documents::report_but(&analysis, |id| args.ignore.iter().any(|ignored| ignored == id));
+    let is_for_people = args.format != Format::Json;
+    let width = if is_for_people && args.output.is_terminal() { terminal_width() } else { None };
+    let mut report = highwater_documents::report_but(
+        &analysis,
+        |id| args.ignore.iter().any(|ignored| ignored == id),
+        report::columns(width),
+    );
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
-    let width = if args.output.is_terminal() { terminal_width() } else { None };
     let options = Options { top: args.top.max(1), capacity_bytes: args.capacity, width };
     args.output.write(|out| match args.format {
         Format::Json => write_json(out, &report),
-        Format::Text => report::document(&analysis, &report, &args.input.short_name(), options).write_text(out, width),
-        Format::Markdown => report::document(&analysis, &report, &args.input.short_name(), options).write_markdown(out),
+        Format::Text => report::document(&report, &args.input.short_name(), options).write_text(out, width),
+        Format::Markdown => report::document(&report, &args.input.short_name(), options).write_markdown(out),
     })?;
     if let Some(timings) = report.timings.filter(|_| args.format != Format::Json) {
         // Timing that nobody can be told of is no failure.

@@ -1,7 +1,5 @@
 //! A small timeline for the terminal: allocated bytes as bars, reserved bytes above, the capacity as a line.
 
-use highwater_analysis::timeline::{Total, Totals};
-
 use crate::units;
 
 /// Rows of the picture.
@@ -27,10 +25,8 @@ pub(crate) fn columns(width: Option<usize>) -> usize {
 
 /// What is drawn.
 pub(crate) struct Chart<'a> {
-    /// The highest totals of each column.
-    pub(crate) columns: &'a [Totals],
-    /// The total that the bars show.
-    pub(crate) by: Total,
+    /// Of each column, the highest bytes of the total that the bars show, and the highest reserved bytes.
+    pub(crate) columns: &'a [(u64, u64)],
     /// What the device, or a limit, allows.
     pub(crate) capacity_bytes: Option<u64>,
     /// Entries of the whole trace.
@@ -57,17 +53,17 @@ impl Chart<'_> {
     }
 
     fn highest(&self) -> u64 {
-        self.columns.iter().map(|totals| self.by.of(totals).max(totals.reserved_bytes)).max().unwrap_or(0)
+        self.columns.iter().map(|&(bytes, reserved)| bytes.max(reserved)).max().unwrap_or(0)
     }
 
     fn row(&self, row: usize, top: u64, capacity: Option<u64>) -> String {
         let capacity_row = capacity.map(|bytes| eighths(bytes, top).saturating_sub(1) / 8);
-        let cells = self.columns.iter().map(|totals| {
-            let filled = eighths(self.by.of(totals), top);
-            let reserved_row = eighths(totals.reserved_bytes, top).saturating_sub(1) / 8;
+        let cells = self.columns.iter().map(|&(bytes, reserved)| {
+            let filled = eighths(bytes, top);
+            let reserved_row = eighths(reserved, top).saturating_sub(1) / 8;
             match filled.saturating_sub(row * 8) {
                 0 if Some(row) == capacity_row => '─',
-                0 if row == reserved_row && totals.reserved_bytes > 0 => '·',
+                0 if row == reserved_row && reserved > 0 => '·',
                 0 => ' ',
                 part => [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][part.min(8)],
             }
@@ -137,12 +133,9 @@ mod tests {
 
     #[test]
     fn bars_rise_to_the_peak_and_the_capacity_is_a_line() {
-        let columns: Vec<_> = (0..20)
-            .map(|i| Totals { allocated_bytes: i << 20, reserved_bytes: (i + 2) << 20, ..Totals::default() })
-            .collect();
+        let columns: Vec<_> = (0..20).map(|i| (i << 20, (i + 2) << 20)).collect();
         let chart = Chart {
             columns: &columns,
-            by: Total::Allocated,
             capacity_bytes: Some(32 << 20),
             entries: 200,
             marks: vec![(0, '|'), (100, '|'), (199, '▲')],
@@ -176,7 +169,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_nothing() {
-        let chart = Chart { columns: &[], by: Total::Allocated, capacity_bytes: None, entries: 0, marks: Vec::new() };
+        let chart = Chart { columns: &[], capacity_bytes: None, entries: 0, marks: Vec::new() };
         assert_eq!(chart.lines().len(), HEIGHT + 3);
     }
 }

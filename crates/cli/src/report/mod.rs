@@ -6,4 +6,5 @@ mod document;
 mod sections;
 mod timeline;
 
+pub(crate) use chart::columns;
 pub(crate) use sections::{Options, document};

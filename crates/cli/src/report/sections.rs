@@ -1,6 +1,5 @@
 //! What the report says, in the order in which a person in trouble asks.
 
-use highwater_analysis::Analysis;
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
 use highwater_documents::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
@@ -26,7 +25,7 @@ pub(crate) struct Options {
 }
 
 /// The report as a document; `name` is the file's.
-pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &str, options: Options) -> Document {
+pub(crate) fn document(report: &ReportView<'_>, name: &str, options: Options) -> Document {
     let entries: usize = report.devices.iter().map(|device| device.entries).sum();
     let mut document = Document {
         title: format!(
@@ -35,11 +34,7 @@ pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &
             counted(report.devices.len(), "device", "devices"),
             size(report.source.bytes),
             report.source.encoding,
-            analysis
-                .snapshot
-                .profile
-                .as_ref()
-                .map_or_else(|| format!("torch {}", report.torch.version), |profile| profile.form.name().to_owned())
+            report.source.profile_name.map_or_else(|| format!("torch {}", report.torch.version), str::to_owned)
         )
         .into(),
         lead: report.verdict.as_str().into(),
@@ -47,7 +42,7 @@ pub(crate) fn document(analysis: &Analysis<'_>, report: &ReportView<'_>, name: &
     };
     document.sections.extend(findings(report));
     for device in &report.devices {
-        document.sections.extend(device_sections(analysis, device, options));
+        document.sections.extend(device_sections(device, report.source.profile.is_some(), options));
     }
     document.sections.extend(host(report));
     document.sections.extend(settings(report));
@@ -74,26 +69,25 @@ fn findings(report: &ReportView<'_>) -> Option<Section> {
     (!section.items.is_empty()).then_some(section)
 }
 
-fn device_sections(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Vec<Section> {
-    let mut sections = vec![totals(analysis, device, options)];
-    sections.extend(categories(analysis, device));
-    sections.extend(live_at_peak(analysis, device, options));
+fn device_sections(device: &DeviceView<'_>, is_profile: bool, options: Options) -> Vec<Section> {
+    let mut sections = vec![totals(device, is_profile, options)];
+    sections.extend(categories(device));
+    sections.extend(live_at_peak(device, options));
     sections.extend(iterations(device, options));
     sections.extend(growth(device, options));
-    sections.extend(fragmentation(analysis, device));
+    sections.extend(fragmentation(device));
     sections.extend(out_of_memory(device, options));
     sections
 }
 
-fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Section {
+fn totals(device: &DeviceView<'_>, is_profile: bool, options: Options) -> Section {
     let mut section = Section::new(format!("Device {}", device.device));
     let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     let exact = |bytes: u64| format!("{} bytes", count(bytes));
     let mut row = |what: &str, bytes: u64, note: String| table.row([what.to_owned(), size(bytes), note]);
-    if has_history(analysis, device) {
+    if device.has_history {
         let peak = &device.peak;
-        let at_peak =
-            |total: Total| if total.key() == device.at_peak.by { when(analysis, device) } else { String::new() };
+        let at_peak = |total: Total| if total.key() == device.at_peak.by { when(device) } else { String::new() };
         let between = |least: u64, most: Option<u64>| match most {
             Some(most) => format!("at least {}, at most {}", exact(least), exact(most)),
             None => exact(least),
@@ -104,20 +98,18 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
         if peak.active_bytes != peak.allocated_bytes || peak.active_bytes_at_most != peak.allocated_bytes_at_most {
             row("peak active", peak.active_bytes, active);
         }
-        if analysis.snapshot.profile.is_none() {
+        if !is_profile {
             let requested = exact(peak.requested_bytes);
             row("peak requested", peak.requested_bytes, format!("{requested}{}", at_peak(Total::Requested)));
             row("peak reserved", peak.reserved_bytes, exact(peak.reserved_bytes));
         }
     }
-    if analysis.snapshot.profile.is_some() {
+    if is_profile {
         // The profiler tells of blocks only: of one total, and no dump.
         row("allocated at the end", device.end.allocated_bytes, exact(device.end.allocated_bytes));
         section.table(table);
         section.line("");
-        if let Some(picture) = timeline::picture(analysis, device, options) {
-            section.picture(picture);
-        }
+        section.picture(timeline::picture(device, is_profile, options));
         return section;
     }
     row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
@@ -127,33 +119,25 @@ fn totals(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) ->
     row("requested at the dump", device.end.requested_bytes, exact(device.end.requested_bytes));
     row("reserved at the dump", device.end.reserved_bytes, exact(device.end.reserved_bytes));
     section.table(table);
-    if let Some(reason) = device.block_sizes.reason.as_ref().filter(|_| has_history(analysis, device)) {
+    if let Some(reason) = device.block_sizes.reason.as_ref().filter(|_| device.has_history) {
         section.line(format!("Allocated and active bytes are not exact: {reason}."));
     }
-    if has_history(analysis, device) {
+    if device.has_history {
         section.line("");
-        if let Some(picture) = timeline::picture(analysis, device, options) {
-            section.picture(picture);
-        }
+        section.picture(timeline::picture(device, is_profile, options));
     }
     section
 }
 
-/// Whether there is a peak to speak of: else the state at the dump is all that is known.
-fn has_history(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> bool {
-    analysis.device(device.device).is_some_and(highwater_analysis::DeviceAnalysis::has_history)
-}
-
 /// The total that the report goes by.
-fn by(device: &DeviceView<'_>) -> Total {
+pub(super) fn by(device: &DeviceView<'_>) -> Total {
     if device.at_peak.by == Total::Requested.key() { Total::Requested } else { Total::Allocated }
 }
 
 /// When the peak was, and during what.
-fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
+fn when(device: &DeviceView<'_>) -> String {
     let Some(entry) = device.at_peak.entry else { return String::new() };
-    let first = analysis.snapshot.trace(device.device).and_then(|trace| trace.ids().find_map(|id| trace.time_us(id)));
-    let elapsed = device.at_peak.time_us.zip(first).map(|(time, first)| duration_us(time.saturating_sub(first)));
+    let elapsed = device.at_peak.elapsed_us.map(duration_us);
     let parts = [
         Some(format!("at entry {}", count(entry))),
         elapsed.map(|elapsed| format!("after {elapsed}")),
@@ -166,13 +150,13 @@ fn when(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> String {
 }
 
 /// What the live bytes are for, largest first, with bars; nothing where that is not told of any.
-fn categories(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Section> {
+fn categories(device: &DeviceView<'_>) -> Option<Section> {
     let mut named = device.at_peak.categories.named();
     named.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
     if named.iter().all(|&(name, bytes)| bytes == 0 || name == Category::Unknown.name()) {
         return None;
     }
-    let moment = if has_history(analysis, device) { "peak" } else { "dump" };
+    let moment = if device.has_history { "peak" } else { "dump" };
     let mut section = Section::new(format!("Device {}: live at the {moment}, by what it is for", device.device));
     let columns =
         [(by(device).word(), Align::Right), ("share", Align::Right), ("what", Align::Left), ("", Align::Left)];
@@ -188,12 +172,12 @@ fn categories(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Sectio
     Some(section)
 }
 
-fn live_at_peak(analysis: &Analysis<'_>, device: &DeviceView<'_>, options: Options) -> Option<Section> {
+fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let sites = &device.at_peak.call_sites;
     if sites.is_empty() {
         return None;
     }
-    let moment = if has_history(analysis, device) { "peak" } else { "dump" };
+    let moment = if device.has_history { "peak" } else { "dump" };
     let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
     let blocks = sites.iter().map(|site| site.count).fold(0, u64::saturating_add);
     let mut section = Section::new(format!(
@@ -325,7 +309,7 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     Some(section)
 }
 
-fn fragmentation(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Section> {
+fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
     if device.peak.reserved_bytes == 0 {
         return None;
     }
@@ -333,7 +317,7 @@ fn fragmentation(analysis: &Analysis<'_>, device: &DeviceView<'_>) -> Option<Sec
     let mut section = Section::new(format!("Device {}: fragmentation", device.device));
     let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     let mut row = |bytes: u64, meaning: String| table.row([size(bytes), meaning]);
-    if has_history(analysis, device) {
+    if device.has_history {
         row(measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned());
         row(measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned());
     }

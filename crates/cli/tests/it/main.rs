@@ -4,9 +4,11 @@ mod check;
 mod diff;
 mod dryrun;
 mod dryrun_faults;
+mod environment;
 mod estimate;
 mod explain;
 mod export;
+mod formats;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod load;

@@ -46,9 +46,11 @@ pub(crate) fn stdout(line: &str) -> String {
     stdout
 }
 
-/// The JSON that a run writes.
+/// The document that a run writes, checked against its schema.
 pub(crate) fn json(line: &str) -> Value {
-    serde_json::from_str(&stdout(line)).expect("JSON")
+    let document = serde_json::from_str(&stdout(line)).expect("JSON");
+    crate::formats::check(&document);
+    document
 }
 
 /// What a run that must fail says.

@@ -86,7 +86,7 @@ fn the_summary_is_json_too() {
         run["oom_message"].take().as_str().unwrap().starts_with("CUDA out of memory. Tried to allocate 64.00 MiB.")
     );
     insta::assert_snapshot!(run, @r#"{"capacity_bytes":1441792000,"conf":"","confidence":"exact","num_alloc_retries":26,"num_ooms":24,"oom_message":null,"oom_op":3649,"oom_requested_bytes":67108353,"outcome":"oom","peak_allocated_bytes":1352272896,"peak_reserved_bytes":1421869056}"#);
-    assert_eq!((&document["format"], &document["version"]), (&"highwater-simulate".into(), &1.into()));
+    assert_eq!((&document["format"], &document["version"]), (&"highwater-requests".into(), &1.into()));
     assert_eq!(document["torch"], serde_json::json!({"version": "2.11", "chosen_by": "flag"}));
     assert_eq!(document["program"], serde_json::json!({"kind": "requests", "rows": 5001}));
     assert_eq!(document["addresses"], "first-fit");
@@ -290,7 +290,7 @@ fn recordings_replay_as_they_were_recorded() {
         "device 2: all 38,948 entries equal (torch 2.10's rules)\n"
     );
     let document = json("simulate fuzz_gc08split64.pickle.gz --verify --format json");
-    insta::assert_snapshot!(document, @r#"{"devices":[{"device":0,"fidelity":{"entries":11988,"equal":11988}}],"fidelity":{"entries":11988,"equal":11988},"format":"highwater-simulate","torch":{"chosen_by":"file","keys":"2.10 to 2.11","version":"2.11"},"version":1,"warnings":[]}"#);
+    insta::assert_snapshot!(document, @r#"{"devices":[{"device":0,"fidelity":{"entries":11988,"equal":11988}}],"fidelity":{"entries":11988,"equal":11988},"format":"highwater-verify","torch":{"chosen_by":"file","keys":"2.10 to 2.11","version":"2.11"},"version":1,"warnings":[]}"#);
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub type Sections = BTreeMap<String, SectionInfo>;
 
 /// `highwater-view`.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Manifest {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
@@ -64,6 +65,7 @@ impl Manifest {
 
 /// Where answers to "what if" come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhatIf {
     /// The server computes them.
     #[serde(rename = "live")]
@@ -78,6 +80,7 @@ pub enum WhatIf {
 
 /// Lifetimes that are not shown.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutView {
     /// They are smaller than this.
     pub below_bytes: u64,
@@ -89,6 +92,7 @@ pub struct LeftOutView {
 
 /// One device.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceManifest {
     /// CUDA ordinal.
     pub device: u32,
@@ -151,6 +155,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// A total and where it is.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakAt {
     /// The total.
     pub bytes: u64,
@@ -160,6 +165,7 @@ pub struct PeakAt {
 
 /// A memory pool.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PoolView {
     /// The id of a private pool.
     pub id: Option<(u64, u64)>,
@@ -169,10 +175,12 @@ pub struct PoolView {
 
 /// A moment of note.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
     /// The entry.
     pub entry: u32,
     /// `oom`, `snapshot` or `annotate`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["oom", "snapshot", "annotate"])))]
     pub kind: &'static str,
     /// What to call it.
     pub label: String,
@@ -183,6 +191,7 @@ pub struct Mark {
 
 /// An annotation, in entries.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScopeView {
     /// First entry inside.
     pub start: usize,
@@ -196,6 +205,7 @@ pub struct ScopeView {
 
 /// An iteration, in entries.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IterationSpan {
     /// First entry.
     pub start: usize,
@@ -207,6 +217,7 @@ pub struct IterationSpan {
 
 /// A phase, in entries.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseSpan {
     /// `forward`, `backward` or `optimizer`.
     pub name: &'static str,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 /// What the numbers of a section are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// One byte.
@@ -42,6 +43,7 @@ impl Kind {
 
 /// How the payload of a section says its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
     /// Little-endian.
@@ -56,6 +58,7 @@ pub enum Encoding {
 
 /// What the manifest says of a section.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SectionInfo {
     /// What its numbers are.
     #[serde(rename = "type")]

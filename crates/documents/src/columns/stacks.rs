@@ -31,6 +31,7 @@ fn labelled(snapshot: &Snapshot, sites: &Sites) -> Vec<Site> {
 
 /// The `frames` section: columns, and the strings that they name.
 #[derive(Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct FramesView<'a> {
     strings: Vec<&'a str>,
     name: Vec<u32>,

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// The peak by the batch: the larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch + bytes_per_unit_squared * batch²`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BatchView {
     /// What a batch is counted in: `row`, or `first-batch`, where the first file's batch is 1.
     pub unit: &'static str,
@@ -33,6 +34,7 @@ pub struct BatchView {
 
 /// A file's batch and its peak.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PointView {
     /// The batch, in the unit.
     pub batch: f64,
@@ -46,6 +48,7 @@ pub struct PointView {
 
 /// A file whose inputs tell of another batch than was said.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContradictionView {
     /// Its place in `files`.
     pub file: usize,
@@ -55,13 +58,12 @@ pub struct ContradictionView {
 
 /// What a capacity holds.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapacityView {
     /// The capacity.
     pub bytes: u64,
     /// The largest batch whose peak is within it; null if none is.
     pub largest_batch: Option<f64>,
-    /// The peak of no batch at all.
-    pub least_peak_bytes: u64,
 }
 
 impl BatchView {
@@ -85,11 +87,7 @@ impl BatchView {
                 })
                 .collect(),
             contradiction: fit.contradiction.map(|(file, batch)| ContradictionView { file, batch_ratio: ratio(batch) }),
-            capacity: capacity_bytes.map(|bytes| CapacityView {
-                bytes,
-                largest_batch: fit.largest_batch(bytes),
-                least_peak_bytes: fit.peak_bytes(0.0),
-            }),
+            capacity: capacity_bytes.map(|bytes| CapacityView { bytes, largest_batch: fit.largest_batch(bytes) }),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{Document, Format, Version};
 
 /// Recordings, side by side.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffView<'a> {
     format: Format<Self>,
     version: Version<Self>,
@@ -36,6 +37,7 @@ impl Document for DiffView<'_> {
 
 /// A device of each file.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceDiffView<'a> {
     /// That of the first file.
     pub device: u32,
@@ -64,6 +66,7 @@ pub struct DeviceDiffView<'a> {
 
 /// A device of one file.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SideView {
     /// The entry after which it is compared; null before the first.
     pub entry: Option<u32>,
@@ -90,6 +93,7 @@ pub struct SideView {
 
 /// A category of all files.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CategoryDiffView {
     /// Its name, such as `optimizer_state`.
     pub name: &'static str,
@@ -101,6 +105,7 @@ pub struct CategoryDiffView {
 
 /// A call site of all files.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SiteDiffView<'a> {
     /// From the first file to the last.
     pub change_bytes: i128,
@@ -120,6 +125,7 @@ pub struct SiteDiffView<'a> {
 
 /// A setting that is not the same in all files.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettingDiffView<'a> {
     /// Its key; those of tables have dots.
     pub key: &'a str,

@@ -21,6 +21,7 @@ use crate::shape::Shape;
 
 /// What a block is for, by the words of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Weights and buffers, and whole parameters that sharding gathers.

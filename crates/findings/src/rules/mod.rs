@@ -41,6 +41,7 @@ use highwater_analysis::device::DeviceAnalysis;
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The program failed for it.
@@ -53,6 +54,7 @@ pub enum Severity {
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// A stable word for its kind.
     pub id: &'static str,

@@ -1,5 +1,7 @@
 /** `highwater-report`, as far as the page shows it: docs/report.md says what each name means. */
 
+import {shortFrame} from '../../model/frames';
+
 /** A frame of the report. */
 export interface ReportFrame {
   name: string;
@@ -183,11 +185,9 @@ export function queryOf({frames, label}: Pick<CallSite, 'frames' | 'label'>): st
   return site && (site.line > 0 ? `"${site.filename}:${site.line}"` : `"${site.name}"`);
 }
 
-/** `forward (activations.py:66)`. */
+/** A frame of a report in words. */
 export function frameWords({name, filename, line}: ReportFrame): string {
-  const file = filename.split(/[/\\]/).at(-1);
-  if (!file || file === '??') return name;
-  return line > 0 ? `${name} (${file}:${line})` : `${name} (${file})`;
+  return shortFrame({name, file: filename, line});
 }
 
 /** A call site as the program's tables say it: `activations.py:66 forward, from train.py:35 step`. */

@@ -2,9 +2,9 @@
 
 import {type Signal, signal} from '@preact/signals';
 import {Problem} from '../../data/source';
+import type {Answer} from '../../kit/answer';
 import {dataSource, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import type {Answer} from '../../ui/answer';
 import type {Simulation} from './simulation';
 
 /** A question that can be asked again and let go. */

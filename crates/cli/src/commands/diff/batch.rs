@@ -104,7 +104,7 @@ fn largest(fit: &BatchView, diff: &DeviceDiffView<'_>, capacity: &CapacityView) 
     );
     let bytes = size(capacity.bytes);
     match capacity.largest_batch {
-        None => format!("{bytes} holds no batch: the peak is {} at least", size(capacity.least_peak_bytes)),
+        None => format!("{bytes} holds no batch: the peak is {} at least", size(fit.floor_bytes.max(fit.fixed_bytes))),
         Some(batch) if fit.is_by_rows() => {
             format!("{bytes} holds {} at most; {also}", counted(whole(batch), "row", "rows"))
         }

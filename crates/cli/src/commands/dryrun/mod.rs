@@ -13,11 +13,10 @@ use std::process::ExitCode;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_documents::{self, ReportView, SimulateView};
-use highwater_nullgpu::Machine;
 use highwater_nullgpu::card::Card;
 use highwater_nullgpu::interpreter::Interpreter;
-use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
+use highwater_nullgpu::{Machine, own_directory};
 use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
@@ -31,7 +30,8 @@ use crate::output::{exists, to_stdout, write_json};
 use crate::printable::{Lines, printable};
 use crate::progress::SimulationBar;
 use crate::python;
-use crate::whole_file::move_file;
+use crate::table::terminal_width;
+use highwater_output::whole_file::move_file;
 
 /// Runs the script, and answers.
 ///
@@ -74,7 +74,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
-    let report = highwater_documents::report(&analysis);
+    let width = if args.format == Format::Text { terminal_width() } else { None };
+    let report = highwater_documents::report_but(&analysis, |_| false, crate::report::columns(width));
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
     let answer = Answer {

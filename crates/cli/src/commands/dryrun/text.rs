@@ -38,10 +38,10 @@ pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()>
         writeln!(out, "{explained}")?;
     }
     let options = Options { top: ROWS, capacity_bytes: Some(answer.memory_bytes()), width: terminal_width() };
-    report::document(answer.analysis, answer.report, &answer.name, options).write_text(out, terminal_width())?;
-    if let Some((replayed, view)) = &answer.simulated {
+    report::document(answer.report, &answer.name, options).write_text(out, terminal_width())?;
+    if let Some((_, view)) = &answer.simulated {
         writeln!(out)?;
-        what_if_text::write(out, view, &answer.name, &replayed.study)?;
+        what_if_text::write(out, view, &answer.name)?;
     }
     match &answer.args.output {
         None => writeln!(out, "\nNothing was kept: `-o FILE` keeps the recording, for `highwater view` and the rest."),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-pub(crate) use args::{Args, RunArgs};
+pub(crate) use args::Args;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use highwater_estimate::{Architecture, Setup, estimate, simple};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The model and its set-up.
 fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
     let architecture = model::find(args.model.as_deref().unwrap_or_default())?.architecture()?;
-    let setup = args.run.request().setup(&architecture)?;
+    let setup = args.run.0.setup(&architecture)?;
     Ok((architecture, setup))
 }
 

@@ -49,6 +49,6 @@ fn inputs(args: &Args) -> Result<Vec<(String, String)>, Problem> {
             }
         }
     }
-    words.extend(args.run.request().words());
+    words.extend(args.run.0.words());
     Ok(words.into_iter().map(|(name, word)| (name.to_owned(), word)).collect())
 }

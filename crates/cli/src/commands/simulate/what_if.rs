@@ -34,11 +34,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         torch: args.torch,
         device: args.device,
     };
-    let (replayed, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
+    let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view))?,
         Format::Text => {
-            text_to_stdout(|out| what_if_text::write(out, &view, &input.short_name(), &replayed.study))?;
+            text_to_stdout(|out| what_if_text::write(out, &view, &input.short_name()))?;
             crate::warnings::print_all(&analysis)?;
         }
     }

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use highwater_documents::{FitView, PinningView, RunView, SimulateView, SiteView};
-use highwater_whatif::Study;
 
 use crate::frames;
 use crate::printable::printable;
@@ -19,8 +18,8 @@ const LISTED: usize = 5;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, view: &SimulateView<'_>, name: &str, study: &Study) -> io::Result<()> {
-    writeln!(out, "{name}, device {}: {}", view.device, replayed(view, study))?;
+pub(crate) fn write(out: &mut impl Write, view: &SimulateView<'_>, name: &str) -> io::Result<()> {
+    writeln!(out, "{name}, device {}: {}", view.device, replayed(view))?;
     if let Some(premise) = &view.premise {
         paragraph(out, &format!("Take what follows with care: {premise}."))?;
     }
@@ -45,8 +44,8 @@ pub(crate) fn write(out: &mut impl Write, view: &SimulateView<'_>, name: &str, s
     write_empty_caches(out, view)
 }
 
-fn replayed(view: &SimulateView<'_>, study: &Study) -> String {
-    let requests = counted(study.program.requests(), "request", "requests");
+fn replayed(view: &SimulateView<'_>) -> String {
+    let requests = counted(view.requests, "request", "requests");
     let (equal, entries) = (number(view.fidelity.equal), number(view.fidelity.entries));
     let version = &view.torch.version;
     if view.fidelity.first_difference.is_none() {
