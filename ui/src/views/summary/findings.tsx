@@ -3,15 +3,7 @@
 import {binary, count} from '../../model/units';
 import {Prose} from '../../ui/prose';
 import {EntryLink, PlaceButtons} from './go';
-import {
-  type DeviceReport,
-  type Finding,
-  frameWords,
-  type OutOfMemory,
-  placesOf,
-  placesOfError,
-  queryOf,
-} from './report';
+import {type DeviceReport, type Finding, frameWords, type OutOfMemory, queryOf} from './report';
 
 const SIGNS = {error: '✗', warning: '▲', info: 'i'} as const;
 
@@ -30,7 +22,7 @@ export function Findings({device}: {device: DeviceReport}) {
               <b>
                 <Prose text={finding.title} />
               </b>
-              {finding.id === 'oom' ? <Errors errors={device.oom} /> : <Body finding={finding} device={device} />}
+              {finding.id === 'oom' ? <Errors errors={device.oom} /> : <Body finding={finding} />}
             </div>
           </li>
         ))}
@@ -39,7 +31,7 @@ export function Findings({device}: {device: DeviceReport}) {
   );
 }
 
-function Body({finding, device}: {finding: Finding; device: DeviceReport}) {
+function Body({finding}: {finding: Finding}) {
   return (
     <>
       <p>
@@ -57,7 +49,7 @@ function Body({finding, device}: {finding: Finding; device: DeviceReport}) {
         </p>
       )}
       <div class="actions">
-        <PlaceButtons places={placesOf(finding, device)} />
+        <PlaceButtons places={finding.places} />
       </div>
     </>
   );
@@ -86,7 +78,7 @@ function OutOfMemoryError({error, isOnly}: {error: OutOfMemory; isOnly: boolean}
   const {entry, frames} = error;
   const query = queryOf({frames});
   const places = [
-    ...placesOfError(error),
+    ...error.places,
     ...(query ? [{words: 'all of this call site', view: 'timeline' as const, cursor: entry, query}] : []),
   ];
   return (
