@@ -1,5 +1,5 @@
-# build, demo, test, bench, nightly, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or newer.
-# `make test` wants Chromium too.
+# build, demo, check, test, bench, nightly, fuzz: each works in a fresh clone on a machine with Rust, Python 3.10 and Node 20.19, or
+# newer. `make test` wants Chromium too.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -12,11 +12,16 @@ DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 # maturin's to build.
 WORKSPACE := --workspace --exclude highwater-python --locked
 
+# What could not be run, a line each, with the reason: `make test` ends with these lines.
+SKIPPED := target/skipped
+COMMA := ,
+skip = mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED)
+
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui python torch with-torch demo test bench nightly mutations few-mutations load sanitizers miri fuzz fuzz-all oracle \
-	fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+.PHONY: build ui python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri \
+	fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -42,7 +47,7 @@ ui/dist/calculator.html: ui/dist/app.js ui/pack-calculator.mjs Cargo.lock \
 		$(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \
 		cd ui && $(NPM) run build:calculator -- "$(abspath $(WASM))"; \
 	else \
-		echo 'ui: without the calculator of `highwater estimate --web`, which needs the target $(WASM_TARGET) of Rust:'; \
+		$(call skip,the calculator of `highwater estimate --web`: it needs the target $(WASM_TARGET) of Rust); \
 		echo 'ui: `rustup target add $(WASM_TARGET)`, or the package of your system that has its standard library'; \
 	fi
 
@@ -61,16 +66,19 @@ python: $(VENV)/ready
 		--ignore-unused-allowlist
 
 # What needs torch but no GPU, on the wheel from PyPI without NVIDIA's libraries, for which the null GPU stands: 0.5 GB to
-# download, once; then two minutes. Where the wheel cannot be had it says so, and passes. `python/tests/test_cuda.py` is what only
-# a GPU can run.
+# download, once, and 0.2 GB of Triton; then four minutes. Where the wheels cannot be had, that is said and skipped.
+# `python/tests/test_cuda.py` is what only a GPU can run.
 TORCH_WHEEL ?= 2.11.0
+TRITON_WHEEL ?= 3.6.0
 WITH_TORCH := target/torch-$(TORCH_WHEEL)
+WHEELS = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)/debug
 torch: python
-	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(VENV)/bin/python -m pip install --quiet \
-		--disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH) torch==$(TORCH_WHEEL) filelock fsspec jinja2 \
-		markupsafe mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
-		echo 'torch: not tested, for the wheel of torch $(TORCH_WHEEL) could not be had (above is why)'
+	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(WHEELS) torch==$(TORCH_WHEEL) filelock fsspec jinja2 markupsafe \
+		mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
+		$(call skip,everything that needs PyTorch: the wheel of torch $(TORCH_WHEEL) could not be had)
+	@test ! -e $(WITH_TORCH)/ready -o -e $(WITH_TORCH)/triton || $(WHEELS) triton==$(TRITON_WHEEL) || \
+		$(call skip,the test that needs Triton: the wheel of triton $(TRITON_WHEEL) could not be had)
 	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 with-torch:
@@ -81,8 +89,8 @@ with-torch:
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
-		$(CARGO) test $(WORKSPACE) --test it -- --ignored dryrun::torch dryrun_faults::torch
-	@echo 'torch: only a GPU can run python/tests/test_cuda.py; docs/python-gpu.md has a transcript'
+		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
+	@$(call skip,python/tests/test_cuda.py: only a GPU can run it; docs/python-gpu.md has a transcript)
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -100,9 +108,28 @@ schemas: ui/node_modules/.package-lock.json
 demo: build
 	target/release/highwater report testdata/recordings/oom_gpt2_8gib.pickle.gz
 
+# The inner loop: format, lints and unit tests of the crates that differ from `main`, or from another commit with
+# `make check BASE=HEAD`, and the page's checks if that differs. @@TIME@@
+BASE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
+CHANGED = $(shell git diff --name-only $(BASE); git ls-files --others --exclude-standard)
+CHANGED_CRATES = $(sort $(foreach path,$(filter crates/%,$(CHANGED)),$(wildcard crates/$(word 2,$(subst /, ,$(path)))/Cargo.toml)))
+CHANGED_NAMES = $(sort $(shell sed -n 's/^name = "\(highwater[a-z-]*\)"$$/\1/p' $(CHANGED_CRATES) /dev/null))
+CHANGED_PACKAGES = $(CHANGED_NAMES:%=--package=%)
+TESTED_PACKAGES = $(patsubst %,--package=%,$(filter-out highwater-python,$(CHANGED_NAMES)))
+check: tools formatting
+	$(if $(CHANGED_PACKAGES),$(CARGO) clippy $(CHANGED_PACKAGES) --all-targets --locked -- --deny warnings)
+	$(if $(TESTED_PACKAGES),$(if $(NEXTEST),$(CARGO) nextest run --no-tests pass,$(CARGO) test) $(TESTED_PACKAGES) --lib --bins --locked)
+	$(if $(filter ui/%,$(CHANGED)),cd ui && { test -d node_modules || $(NPM) ci --no-audit --no-fund; } && \
+		$(NPM) run check && $(NPM) test)
+	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
+
 # Every check, the fast ones first. From nothing 34 minutes of processor time, 22 minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 40 s.
-test: tools formatting scripts recipes licences page lints docs doctests browser python torch few-mutations tests
+test: summary-begins tools formatting scripts recipes licences page lints docs doctests browser python torch few-mutations tests
+	@test ! -s $(SKIPPED) || cat $(SKIPPED)
+
+summary-begins:
+	@rm -f $(SKIPPED)
 
 # What the checks need beside Rust and Python.
 tools:
@@ -130,7 +157,7 @@ licences:
 ifdef DENY
 	$(CARGO) deny --locked check bans licenses sources
 else
-	@echo 'licences: not checked, for cargo-deny is not installed'
+	@$(call skip,the licences: cargo-deny is not installed)
 endif
 
 lints:
@@ -179,7 +206,7 @@ bench: build
 FUZZ ?= snapshot
 FUZZ_SECONDS ?= 600
 fuzz:
-	$(PYTHON) fuzz/seeds.py
+	$(PYTHON) fuzz/seeds.py $(FUZZ)
 	$(CARGO) fuzz run $(FUZZ) --sanitizer none fuzz/found/$(FUZZ) fuzz/corpus/$(FUZZ) -- \
 		-max_len=200000 -rss_limit_mb=4096 -timeout=20 -max_total_time=$(FUZZ_SECONDS)
 
@@ -194,10 +221,10 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory mutations load sanitizers miri
-	$(MAKE) --no-print-directory fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri fuzz-all FUZZ_SECONDS=3600
 
-# Inputs changed by rules, through every command of the release binary, for a quarter of an hour at most.
+# Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
+# some minutes for the fixed lists. Fails if the time is over before all were tried.
 MUTATIONS ?= --count 6000 --seed $(shell date +%j)
 mutations: build
 	$(PYTHON) fuzz/mutations --binary target/release/highwater $(MUTATIONS)
@@ -212,8 +239,8 @@ load: $(VENV)/ready
 # a test loads finds it in the test's program (`-rdynamic`). The tests that preload a library into other programs
 # are left out: these would have to be built with the sanitizer too. The made-up driver, which is unloaded again, leaves its script behind:
 # the monitor is not searched for leaks.
-HOST := $(shell rustc --print host-tuple 2>/dev/null)
-ASAN := RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
+HOST = $(shell rustc --print host-tuple 2>/dev/null)
+ASAN = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
 sanitizers:
 	$(ASAN) --tests --package highwater-nullgpu-core -- --skip a_process_ends_with_the_one_that_runs_it
 	$(ASAN) --tests --package highwater-fake-nvml --package highwater-estimate-web
@@ -226,7 +253,7 @@ miri:
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 		$(CARGO) +nightly miri test --locked --target-dir target/miri --lib --package highwater-estimate-web; \
 	else \
-		echo 'miri: not run, for there is no nightly toolchain with Miri: `rustup toolchain install nightly --component miri,rust-src`'; \
+		$(call skip,Miri: there is no nightly toolchain with it; `rustup toolchain install nightly --component miri$(COMMA)rust-src`); \
 	fi
 
 # PyTorch's own allocator on a made-up device, from released wheels: see oracle/README.md. 2 GB to download, once.

@@ -15,6 +15,7 @@ from pathlib import Path
 import seeds
 
 LARGEST_INPUT = 3_000
+# As crates/fuzz-targets/tests/corpus.rs asks for.
 LARGEST_CORPUS = 40_000
 MOST_INPUTS = 60
 
@@ -24,13 +25,16 @@ def keep(target):
     with tempfile.TemporaryDirectory() as merged:
         small = Path(merged, "small")
         small.mkdir()
-        for found in [*(seeds.FUZZ / "found" / target).iterdir(), *(folder.iterdir() if folder.exists() else ())]:
+        found_in = [path for path in (seeds.FUZZ / "found" / target, folder) if path.exists()]
+        for found in [found for path in found_in for found in path.iterdir()]:
             if found.stat().st_size <= LARGEST_INPUT:
                 shutil.copy(found, small)
         chosen = Path(merged, "chosen")
         chosen.mkdir()
-        subprocess.run(["cargo", "fuzz", "run", target, "--sanitizer", "none", str(chosen), "--", "-set_cover_merge=1", str(small)],
-                       cwd=seeds.FUZZ.parent, check=True, stderr=subprocess.DEVNULL)
+        ran = subprocess.run(["cargo", "fuzz", "run", target, "--sanitizer", "none", str(chosen), "--", "-set_cover_merge=1", str(small)],
+                             cwd=seeds.FUZZ.parent, check=False, stderr=subprocess.PIPE)
+        if ran.returncode:
+            sys.exit(f"{ran.stderr.decode(errors='replace')}\nkeep.py: `cargo fuzz run {target}` failed; fuzz/corpus/{target} is as it was")
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Inputs to begin with, for the fuzz targets and for mutations.py: those of testdata, and small ones made up here.
+"""Inputs to begin with, for the fuzz targets and for `mutations/`: those of testdata, and small ones made up here.
 
-    python3 fuzz/seeds.py            # writes fuzz/found/TARGET/NAME for every target
+    python3 fuzz/seeds.py TARGET …   # writes fuzz/found/TARGET/NAME; for every target without an argument
 
 Each function that `TARGETS` names yields names and bytes.
 """
@@ -10,6 +10,7 @@ import gzip
 import json
 import struct
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -205,10 +206,10 @@ TARGETS = {"analysis": snapshot, "budgets": budgets, "calculator": calculator, "
 
 
 def main():
-    for target, seeds in TARGETS.items():
+    for target in sys.argv[1:] or TARGETS:
         folder = FUZZ / "found" / target
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in seeds():
+        for name, data in TARGETS[target]():
             (folder / name).write_bytes(data)
 
 

@@ -1,6 +1,6 @@
 """What every interpreter runs at its start where ``HIGHWATER_RECORD`` is set: it waits for torch, and imports nothing else.
 
-Beside the package, for whatever is in that brings all of it along. ``highwater_autorecord.pth`` calls :func:`from_environment`.
+It lies beside the package because importing any module of the package imports all of it. ``highwater_autorecord.pth`` calls :func:`from_environment`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import subprocess
 
 import judge
 import seeds
@@ -87,9 +86,8 @@ def outputs(check, _count):
         os.close(read)
         with os.fdopen(closed, "wb") as gone, open("/dev/full", "wb") as full:
             for name, out, statuses in (("closed", gone, (0, 1, 2)), ("full", full, (2,))):
-                child = subprocess.run([check.binary, *words], stdout=out, stderr=subprocess.PIPE, timeout=check.wall, check=False)
-                ran = judge.Ran(child.returncode, b"-", child.stderr, 0, 0)
-                wrong = list(judge.faults(ran, 0, "other", may_be_quiet=True))
-                if child.returncode not in statuses:
-                    wrong.append(f"status {child.returncode} with a {name} output")
+                ran = judge.run([check.binary, *words], check.wall, check.work, out=out)
+                wrong = list(judge.faults(ran, len(plain) + 8 * MIB, "other", may_be_quiet=True))
+                if ran.status not in statuses:
+                    wrong.append(f"status {ran.status} with a {name} output")
                 check.verdict("outputs", f"{name}-{'-'.join([words[0], *words[2:]])}", plain, [(fault, words) for fault in wrong])

@@ -33,13 +33,14 @@ class Ran:
     kib: int
 
 
-def run(command, wall, cwd=None, env=None):
+def run(command, wall, cwd=None, env=None, out=None):
+    """Runs a command for at most `wall` seconds. Its output is read, or goes to the file `out`."""
     read, write = os.pipe()
     env = {**(os.environ if env is None else env), "HIGHWATER_MUTATIONS_RESULT": str(write)}
     launcher = [sys.executable, "-I", "-S", str(Path(__file__).parent / "limited.py"), *command]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as own, tempfile.TemporaryFile() as err:
         began = time.monotonic()
-        child = subprocess.Popen(launcher, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=cwd, pass_fds=[write],
+        child = subprocess.Popen(launcher, stdin=subprocess.DEVNULL, stdout=out or own, stderr=err, env=env, cwd=cwd, pass_fds=[write],
                                  start_new_session=True)
         os.close(write)
         try:
@@ -51,8 +52,8 @@ def run(command, wall, cwd=None, env=None):
         with os.fdopen(read, "rb") as result:
             words = result.read().split()
         status, kib = (int(words[0]), int(words[1])) if words else (None, 0)
-        out.seek(0), err.seek(0)
-        return Ran(status, out.read(64 << 20), err.read(1 << 20), seconds, kib)
+        own.seek(0), err.seek(0)
+        return Ran(status, own.read(64 << 20), err.read(1 << 20), seconds, kib)
 
 
 def no_key_twice(pairs):
@@ -103,7 +104,7 @@ def unreadable(out, kind):
     return None
 
 
-def faults(ran, read_bytes, kind, may_be_quiet, multiple=MULTIPLE):
+def faults(ran, read_bytes, kind, may_be_quiet):
     """Yields what is wrong with a run whose output is of this kind."""
     if ran.status is None:
         yield f"a hang: stopped after {ran.seconds:.0f} s"
@@ -117,9 +118,9 @@ def faults(ran, read_bytes, kind, may_be_quiet, multiple=MULTIPLE):
             break
     if ran.status == 2 and not said.strip():
         yield "status 2 without a word"
-    if ran.status == 0 and not ran.out.strip() and not may_be_quiet:
-        yield "status 0 without output"
-    limit = BASE_KIB + multiple * read_bytes // 1024
+    if ran.status in (0, 1) and not ran.out.strip() and not may_be_quiet:
+        yield f"status {ran.status} without output"
+    limit = BASE_KIB + MULTIPLE * read_bytes // 1024
     if ran.kib > limit:
         yield f"{ran.kib} KiB of memory for {read_bytes} bytes, limit {limit}"
     if unsafe := UNSAFE & set(said):
@@ -147,16 +148,27 @@ class Check:
     failed: int = 0
     inputs: dict = field(default_factory=dict)
     accepted: dict = field(default_factory=dict)
+    cut_short: bool = False
 
-    def is_over(self):
-        return time.monotonic() > self.end
+    def numbers(self, count):
+        """Counts the inputs of a group that is drawn, as long as there is time."""
+        for number in range(count):
+            if time.monotonic() > self.end:
+                self.cut_short = True
+                return
+            yield number
+
+    def drawn(self, count, inputs):
+        """As `numbers`, each with one of the inputs."""
+        for number in self.numbers(count):
+            yield number, self.rng.choice(inputs)
 
     def file(self, name, data):
         path = self.work / name
         path.write_bytes(data)
         return path
 
-    def judge(self, group, name, data, commands, read_bytes, multiple=MULTIPLE, env=None):
+    def judge(self, group, name, data, commands, read_bytes, env=None):
         """One input and its commands, pairs of the output's kind and the words after the program's name."""
         wrong = []
         for kind, words in commands:
@@ -165,7 +177,7 @@ class Check:
             self.accepted[group] = self.accepted.get(group, 0) + (ran.status in (0, 1))
             # The folded stacks and the rows of a snapshot without allocations are empty files.
             may_be_quiet = kind in ("folded", "csv", "jsonl") or "--to" in words
-            wrong += [(fault, words) for fault in faults(ran, read_bytes, kind, may_be_quiet, multiple)]
+            wrong += [(fault, words) for fault in faults(ran, read_bytes, kind, may_be_quiet)]
         self.verdict(group, name, data, wrong)
 
     def verdict(self, group, name, data, wrong):

@@ -1,4 +1,4 @@
-"""Runs one command under limits, and prints its exit status and the most memory that it held, in KiB.
+"""Runs one command under limits, and writes its exit status and its peak memory in KiB to the descriptor in HIGHWATER_MUTATIONS_RESULT.
 
     python3 -I -S limited.py COMMAND …
 
@@ -21,6 +21,10 @@ if child == 0:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     result = int(os.environ.pop("HIGHWATER_MUTATIONS_RESULT"))
     os.close(result)
-    os.execv(sys.argv[1], sys.argv[1:])
+    try:
+        os.execv(sys.argv[1], sys.argv[1:])
+    except OSError as error:
+        print(f"{sys.argv[1]}: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(127)
 _, status, usage = os.wait4(child, 0)
 os.write(int(os.environ["HIGHWATER_MUTATIONS_RESULT"]), f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}".encode())

@@ -47,9 +47,7 @@ def gguf(rng):
 
 def models(check, count):
     rng, families = check.rng, list(seeds.configs().values())
-    for number in range(count):
-        if check.is_over():
-            return
+    for number in check.numbers(count):
         name, data = rng.choice([("config.json", config(families, rng)), ("config.json", config(families, rng)),
                                  ("model.safetensors", safetensors(rng)), ("model.gguf", gguf(rng))])
         # A configuration beside the weights would be read instead of their header.

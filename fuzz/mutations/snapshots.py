@@ -57,10 +57,7 @@ def pickles(largest):
 
 def snapshots(check, count):
     rng, inputs = check.rng, pickles(seeds.LARGEST)
-    for number in range(count):
-        if check.is_over():
-            return
-        name, plain = rng.choice(inputs)
+    for number, (name, plain) in check.drawn(count, inputs):
         how = rng.randrange(6)
         try:
             if how < 3:
@@ -94,10 +91,7 @@ def wrapped(plain, pages, rng):
 def wrappers(check, count):
     rng, inputs = check.rng, pickles(120_000)
     pages = [data for name, data in seeds.snapshot() if name.endswith((".html", ".json"))]
-    for number in range(count):
-        if check.is_over():
-            return
-        name, plain = rng.choice(inputs)
+    for number, (name, plain) in check.drawn(count, inputs):
         try:
             data = wrapped(plain, pages, rng)
         except UNWRITABLE:
@@ -108,10 +102,7 @@ def wrappers(check, count):
 
 def names(check, count):
     rng, inputs = check.rng, pickles(seeds.LARGEST)
-    for number in range(count):
-        if check.is_over():
-            return
-        name, plain = rng.choice(inputs)
+    for number, (name, plain) in check.drawn(count, inputs):
         try:
             root = change.names(pickle.loads(plain), rng)
             data = change.as_pickle(root, rng) if rng.random() < 0.7 else change.as_json(root)
@@ -125,10 +116,7 @@ def names(check, count):
 
 def profiler(check, count):
     rng, inputs = check.rng, list(seeds.profiler())
-    for number in range(count):
-        if check.is_over():
-            return
-        name, plain = rng.choice(inputs)
+    for number, (name, plain) in check.drawn(count, inputs):
         data = change.as_json(change.structure(json.loads(plain), rng)) if rng.random() < 0.5 else change.text(plain, rng)
         path = check.file("in.json", data)
         check.judge("profiler", f"{number}-{name}", data, rng.sample(commands(path, path, rng), 2), len(data))

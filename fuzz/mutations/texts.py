@@ -6,10 +6,7 @@ import seeds
 
 def logs(check, count):
     rng, inputs = check.rng, list(seeds.messages())
-    for number in range(count):
-        if check.is_over():
-            return
-        name, log = rng.choice(inputs)
+    for number, (name, log) in check.drawn(count, inputs):
         data = change.text(log[1:], rng)
         path = check.file("in.log", data)
         check.judge("logs", f"{number}-{name}", data, [("text", ["explain", path]), ("json", ["explain", path, "--format", "json"])], len(data))
@@ -47,10 +44,7 @@ def program(plain, rng):
 
 def requests(check, count):
     rng, inputs = check.rng, list(seeds.programs())
-    for number in range(count):
-        if check.is_over():
-            return
-        name, plain = rng.choice(inputs)
+    for number, (name, plain) in check.drawn(count, inputs):
         data = program(plain, rng)
         words = ["simulate", "--requests", check.file("in.csv", data)]
         more = rng.choice([[], ["--conf", rng.choice(CONFS)], ["--conf", rng.choice(BAD_CONFS)], ["--capacity", "1GiB"],
@@ -79,9 +73,7 @@ def changed_look(index, gpus, rng):
 
 def hwlog(check, count):
     rng = check.rng
-    for number in range(count):
-        if check.is_over():
-            return
+    for number in check.numbers(count):
         gpus = rng.choice([1, 1, 2, 8])
         looks = [changed_look(index, gpus, rng) for index in range(rng.choice([1, 3, 10]))]
         data = seeds.log_of(looks, rng.choice([0, 1, 100_000, 100_000, 100_000, 2**64 - 1]))
@@ -95,9 +87,7 @@ def budgets(check, count):
     rng = check.rng
     plain = min((data for _, data in seeds.snapshot()), key=len)
     snapshot = check.file("last-release.pickle", plain)
-    for number in range(count):
-        if check.is_over():
-            return
+    for number in check.numbers(count):
         odd = rng.choice(["-1", "1e400GiB", "99999999999999999999GiB", "\\u001b[31m", "", "NaN%", *["8GiB"] * 6])
         data = seeds.BUDGETS.replace("8GiB", odd).encode()
         data = change.text(data, rng) if rng.random() < 0.3 else data

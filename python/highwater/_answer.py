@@ -80,8 +80,8 @@ def begin() -> None:
             _answerer = Answerer(directory())
         except OSError as error:
             notice(
-                f"`highwater top` cannot look into this process: {error}; name a directory of your own in HIGHWATER_RUN_DIR, "
-                "for both"
+                f"`highwater top` cannot look into this process: {error}; set HIGHWATER_RUN_DIR to a directory of your own, "
+                "here and for `highwater top`"
             )
 
 
@@ -176,14 +176,16 @@ class Answerer:
         with contextlib.suppress(OSError, ValueError):
             self._selector.register(self._socket, selectors.EVENT_READ)
             while self._is_open:
-                for key, _ in self._selector.select(self._pause()):
+                ready = self._selector.select(self._pause())
+                # A watcher may ask while another is answered: it is not dismissed for the time that this takes.
+                now = time.monotonic()
+                for key, _ in ready:
                     # A watcher that goes away is none of the program's business, whatever else goes wrong.
                     with contextlib.suppress(Exception):
                         if key.fileobj is self._socket:
                             self._take_in()
                         else:
                             self._hear(key.data)
-                now = time.monotonic()
                 for asker in [asker for asker in self._askers if asker.until < now]:
                     self._dismiss(asker)
 
@@ -282,7 +284,13 @@ class Answerer:
         file = own.enter_context(tempfile.TemporaryFile())
         pickle.dump(snapshot, file, protocol=4)
         # Whoever reads slowly keeps no other watcher waiting.
-        threading.Thread(target=send, args=(connection, file, own.pop_all()), name="highwater-snapshot", daemon=True).start()
+        taken = own.pop_all()
+        try:
+            threading.Thread(target=send, args=(connection, file, taken), name="highwater-snapshot", daemon=True).start()
+        except RuntimeError:
+            # The system gives no thread: the watcher is told, and then all is closed.
+            own.push(taken)
+            raise
 
 
 ANSWERS: dict[str, Callable[[Answerer, socket.socket, contextlib.ExitStack, str], None]] = {

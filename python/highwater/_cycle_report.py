@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from highwater._highwater import keepers
+from highwater._highwater import keepers, size
 from highwater._references import Step, is_hidden, type_name, way
 
 _NUMBER = re.compile(r"\[\d+\]")
@@ -248,18 +248,6 @@ class Report:
 
         write_atomically(written, write)
         return written
-
-
-def size(count: int) -> str:
-    """Bytes in binary units."""
-    if count < 1024:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB"):
-        value /= 1024
-        if value < 1024 or unit == "GiB":
-            return f"{value:.2f} {unit}"
-    raise AssertionError
 
 
 def examine(garbage: Sequence[Any], tensors: Sequence[Any], lost: int, generation: int, waited: float | None) -> Report:

@@ -74,8 +74,9 @@ def estimate(
     accumulation: int = 1,
     lora_rank: int | None = None,
     lora_targets: str = "query-value",
+    lora_dropout: float = 0.0,
     quantise: str | None = None,
-    zero: int | None = None,
+    zero: int = 0,
     fsdp: bool = False,
     world_size: int = 1,
     tensor_parallel: int = 1,
@@ -94,14 +95,27 @@ def estimate(
         Sequences of a micro-batch, and their tokens.
     dtype, autocast
         Types of the weights and of ``torch.autocast``: ``"float32"``, ``"bfloat16"``, ``"float16"``; also ``torch.bfloat16``.
-    optimizer, attention, checkpointing, loss, keep, mode, new_tokens, cache, accumulation
-        As the options of ``highwater estimate``.
-    lora_rank, lora_targets, quantise
-        Adapters, and four-bit weights below them.
+    optimizer
+        ``"adamw"``, ``"adamw-fused"``, ``"adamw-foreach-off"``, ``"adamw-amsgrad"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``,
+        ``"rmsprop"``, ``"adagrad"``, ``"adadelta"``, ``"nadam"``, ``"radam"``, ``"adamax"``, ``"adafactor"``, ``"muon"``,
+        ``"lion"``, ``"adamw8bit"``, ``"paged-adamw8bit"``, ``"lion8bit"``.
+    attention, checkpointing
+        The implementation, ``"sdpa"``, ``"eager"`` or ``"flash"``, and whether gradients are checkpointed.
+    loss, keep
+        What the loss is computed from, ``"labels"`` or ``"mean-logits"``, and what the script holds until the next forward pass is
+        over, the model's ``"outputs"`` or the ``"loss"`` only.
+    mode, new_tokens, cache
+        ``"train"``, ``"forward"`` or ``"generate"``; of the last, how many tokens, and which KV cache: ``"dynamic"``,
+        ``"static"``, or its bits ``"8"``, ``"4"``, ``"2"``.
+    accumulation
+        Micro-batches of a step.
+    lora_rank, lora_targets, lora_dropout, quantise
+        Adapters of this rank on ``"query-value"``, ``"attention"`` or ``"all-linear"``, the dropout before them, and the frozen
+        weights in four bits, ``"nf4"`` or ``"nf4-double"``. The others need ``lora_rank``.
     zero, fsdp, world_size, tensor_parallel, pipeline_parallel
-        How the model is spread over cards.
+        How the model is spread over cards: a stage of ZeRO, ``0``, ``1``, ``2`` or ``3``, or FSDP 2, over ``world_size`` ranks.
     gpu, torch
-        The card and the release of PyTorch, which decide kernels and workspaces.
+        The card, such as ``"a100"``, and the release of PyTorch, ``"2.11"`` or ``"2.15"``, which decide kernels and workspaces.
 
     Returns
     -------
@@ -119,41 +133,13 @@ def estimate(
     >>> highwater.estimate("gpt2", batch=4, seq=512).parameters
     124439808
     """
-    options = {
-        "--batch": batch,
-        "--seq": seq,
-        "--dtype": _name(dtype),
-        "--autocast": None if autocast is None else _name(autocast),
-        "--optimizer": optimizer,
-        "--attention": attention,
-        "--loss": loss,
-        "--keep": keep,
-        "--mode": mode,
-        "--new-tokens": new_tokens,
-        "--cache": cache,
-        "--accumulation": accumulation,
-        "--lora-rank": lora_rank,
-        "--lora-targets": None if lora_rank is None else lora_targets,
-        "--quantise": quantise,
-        "--zero": zero,
-        "--world-size": world_size,
-        "--tensor-parallel": tensor_parallel,
-        "--pipeline-parallel": pipeline_parallel,
-        "--gpu": gpu,
-        "--torch": torch,
-    }
-    words = [f"{name}={value}" for name, value in options.items() if value is not None]
-    words += [name for name, wanted in {"--checkpointing": checkpointing, "--fsdp": fsdp}.items() if wanted]
-    document = json.loads(estimate_json(_described(config_or_model), words))
+    given = {name: value for name, value in locals().items() if name != "config_or_model"}
+    options = {name.replace("_", "-"): value for name, value in given.items()}
+    document = json.loads(estimate_json(_described(config_or_model), json.dumps(options, default=str)))
     names = [name for name in Estimate.__dataclass_fields__ if name not in ("document", "breakdown")]
     return Estimate(
         breakdown=document["breakdown"], document=document, **{name: document[name] for name in names}
     )
-
-
-def _name(dtype: object) -> str:
-    """Give the name of a type: ``torch.bfloat16`` prints as that."""
-    return str(dtype).removeprefix("torch.")
 
 
 def _described(model: Any) -> str:

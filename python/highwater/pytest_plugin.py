@@ -138,10 +138,10 @@ def _held(torch: Any) -> int:
 def _check(marker: pytest.Mark, written: Path | None, growth: int) -> None:
     """Fails if a budget is not kept."""
     from highwater import load
-    from highwater._highwater import parse_size
+    from highwater._highwater import parse_bytes
 
     allowed = marker.kwargs.get("growth")
-    if allowed is not None and growth > parse_size(str(allowed)):
+    if allowed is not None and growth > parse_bytes(str(allowed)):
         what = f"the test leaves {growth:,} bytes of GPU memory behind, {allowed} allowed"
         pytest.fail(f"{what}\n\n{_report(written)}", pytrace=False)
     budgets = {name: marker.kwargs[name] for name in BUDGETS if marker.kwargs.get(name) is not None}

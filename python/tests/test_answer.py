@@ -257,3 +257,46 @@ def test_a_program_that_ends_leaves_no_socket(folder: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "there\n"
     assert list(folder.iterdir()) == []
+
+
+def test_a_watcher_that_asks_while_another_is_answered_is_heard(
+    torch: FakeTorch, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("highwater._answer.time.monotonic", lambda: now)
+    with highwater.watchable(), socket.socket(socket.AF_UNIX) as waiting:
+        answerer = _answer._answerer
+        assert answerer is not None
+        waiting.settimeout(60)
+        waiting.connect(str(answerer.path))
+        while not answerer._askers:
+            time.sleep(0.001)
+
+        def slow_snapshot() -> dict[str, Any]:
+            nonlocal now
+            waiting.sendall(b'{"ask": "memory"}\n')
+            now += 2 * _answer.PATIENCE_SECS
+            return torch.snapshot_dict
+
+        monkeypatch.setattr("highwater._answer._torch.snapshot", slow_snapshot)
+        assert b'"bytes"' in ask(folder, b'{"ask": "snapshot"}\n').partition(b"\n")[0]
+        answer = json.loads(waiting.makefile("rb").readline())
+        assert len(answer["devices"]) == 1
+
+
+def test_a_snapshot_that_no_thread_can_send_is_an_answer_and_holds_nothing(
+    torch: FakeTorch, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "highwater-snapshot":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with highwater.watchable():
+        for _ in range(_answer.SENT_AT_ONCE + 1):
+            assert json.loads(ask(folder, b'{"ask": "snapshot"}\n')) == {
+                "version": 1, "error": "RuntimeError: can't start new thread"
+            }

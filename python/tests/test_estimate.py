@@ -1,8 +1,13 @@
 """`highwater.estimate`."""
 
+import inspect
+import json
+import re
+
 import pytest
 
 import highwater
+from highwater._highwater import estimate_options
 
 
 def test_a_name_and_a_mapping_give_the_same() -> None:
@@ -35,6 +40,27 @@ def test_a_model_with_a_configuration_is_taken() -> None:
 def test_what_makes_no_sense_is_named(options: dict[str, object]) -> None:
     with pytest.raises(highwater.SnapshotError):
         highwater.estimate("gpt2", **options)  # type: ignore[arg-type]
+
+
+def test_every_option_is_an_argument_with_its_default_and_its_words() -> None:
+    options = json.loads(estimate_options())
+    arguments = inspect.signature(highwater.estimate).parameters
+    assert {name.replace("_", "-") for name in arguments} == {"config-or-model", *(option["name"] for option in options)}
+    text = inspect.getdoc(highwater.estimate) or ""
+    for option in options:
+        argument = option["name"].replace("-", "_")
+        usual = arguments[argument].default
+        said = "" if usual is None else str(usual).lower()
+        assert said in (option["usual"], option["usual"] + ".0"), argument
+        assert re.search(rf"^ *(\w+, )*{argument}\b", text, re.MULTILINE), argument
+        if argument != "gpu":
+            for choice in option.get("choices", []):
+                assert f'``"{choice["name"]}"``' in text or f'``{choice["name"]}``' in text, choice["name"]
+
+
+def test_dropout_before_adapters_takes_memory() -> None:
+    peak = highwater.estimate("gpt2", seq=64, lora_rank=8).peak_requested_bytes
+    assert highwater.estimate("gpt2", seq=64, lora_rank=8, lora_dropout=0.1).peak_requested_bytes > peak
 
 
 def test_heads_that_do_not_divide_are_named() -> None:

@@ -101,7 +101,11 @@ def test_a_hundred_watchers_are_answered_and_nothing_grows(torch: FakeTorch, fol
     assert threading.active_count() == threads
 
 
-def test_who_reads_a_snapshot_slowly_keeps_nobody_waiting(torch: FakeTorch, folder: Path) -> None:
+def test_who_reads_a_snapshot_slowly_keeps_nobody_waiting(
+    torch: FakeTorch, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The slow one is not given up before the other's patience is at its end.
+    monkeypatch.setattr("highwater._answer.PATIENCE_SECS", 60)
     torch.snapshot_dict["large"] = bytes(8 << 20)
     with highwater.watchable(), connected(folder) as slow:
         slow.sendall(b'{"ask": "snapshot"}\n')

@@ -1,10 +1,10 @@
 /** Where the page begins. */
 
 import {render} from 'preact';
+import {listenToKeys} from './kit/keys';
+import {App} from './shell/app';
 import {followAddress} from './state/address';
 import {startSession} from './state/session';
-import {App} from './ui/app';
-import {listenToKeys} from './ui/keys';
 
 followAddress();
 startSession();

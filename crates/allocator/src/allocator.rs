@@ -266,7 +266,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
     }
 
     /// The largest free block of the default large pool, on any stream.
-    pub fn largest_free_bytes(&mut self) -> u64 {
+    pub fn largest_free_bytes(&self) -> u64 {
         let largest = self.pools[DEFAULT_LARGE].largest_free();
         largest.map(|block| self.blocks[block].size).max().unwrap_or(0)
     }

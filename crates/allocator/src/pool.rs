@@ -74,8 +74,7 @@ impl BlockPool {
     }
 
     /// The largest free block of each stream.
-    pub(crate) fn largest_free(&mut self) -> impl Iterator<Item = BlockId> {
-        self.unlist_empty();
+    pub(crate) fn largest_free(&self) -> impl Iterator<Item = BlockId> {
         self.listed.iter().filter_map(|&stream| self.free[stream as usize].iter().next_back())
     }
 
@@ -139,6 +138,7 @@ mod tests {
             pool.free(row).remove(key, id);
         }
         assert_eq!(pool.largest_free().count(), 3);
+        assert_eq!(pool.all_free(&streams).len(), 3);
         assert_eq!(pool.listed.len(), 3);
         let (key, id) = block(700);
         pool.free(700).insert(key, id);

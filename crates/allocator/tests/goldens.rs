@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::PathBuf;
 
-use flate2::read::GzDecoder;
 use highwater_allocator::program::{self, Options, Program};
+use highwater_testkit::{gunzip, testdata};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -15,11 +12,7 @@ use sha2::{Digest, Sha256};
 const SHOWN: usize = 5;
 
 fn unzipped(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/allocator").join(name);
-    let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = Vec::new();
-    GzDecoder::new(file).read_to_end(&mut bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    bytes
+    gunzip(&testdata(format!("allocator/{name}")))
 }
 
 /// One line of the index: a program, what it ran on, and what came out.

@@ -3,6 +3,7 @@
 use highwater_snapshot::{Frame, FrameId, Snapshot, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::category::origin::MODULE_CALL;
 use crate::folding::{self, Owner};
 use crate::native::{self, Native};
 
@@ -210,8 +211,7 @@ fn module_calls(snapshot: &Snapshot, owners: &[Owner]) -> Vec<bool> {
     }
     let is_call = |(id, frame): (FrameId, Frame)| {
         let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
-        (name == "_call_impl" && file.replace('\\', "/").contains("torch/nn/modules/"))
-            || (is_forward(&id) && files.contains(&frame.filename))
+        MODULE_CALL.holds(name, &file.replace('\\', "/")) || (is_forward(&id) && files.contains(&frame.filename))
     };
     snapshot.frames.iter().map(is_call).collect()
 }

@@ -226,6 +226,8 @@ fn begins_within(part: &Part, entries: &EntryTable, origins: &StackOrigins) -> V
 /// Whether calls that begin so are of one length, about: where only the first and the last layer have a stack, what is between them is
 /// no call.
 fn are_alike(begins: &[usize], part: &Part, entries: &EntryTable) -> bool {
+    /// Batches differ in their size, and so do calls in what they allocate; the layers between two with a stack are far more.
+    const MOST_TIMES: usize = 4;
     let ends = begins.iter().skip(1).copied().chain([part.entries.end]);
     let mut lengths: Vec<usize> = begins.iter().zip(ends).map(|(&start, end)| end - start).collect();
     // The last call may have been going on when the recording ended.
@@ -233,7 +235,7 @@ fn are_alike(begins: &[usize], part: &Part, entries: &EntryTable) -> bool {
         lengths.pop();
     }
     let (least, most) = (lengths.iter().min(), lengths.iter().max());
-    least.zip(most).is_none_or(|(least, most)| least.saturating_mul(4) >= *most)
+    least.zip(most).is_none_or(|(least, most)| least.saturating_mul(MOST_TIMES) >= *most)
 }
 
 /// By stack, numbers for who calls.
@@ -255,8 +257,8 @@ impl Calls {
             snapshot.text(snapshot.frames.get(frame).filename).replace('\\', "/").contains("torch/optim/")
         };
         // A `forward` that the program calls itself is at another line with each allocation.
-        let modules = outside(snapshot, is_call, 1, python);
-        Self { modules, optimizers: outside(snapshot, is_optimizer, 1, python) }
+        let modules = outside(snapshot, is_call, python);
+        Self { modules, optimizers: outside(snapshot, is_optimizer, python) }
     }
 
     fn module(&self, stack: StackId) -> Option<u32> {
@@ -268,12 +270,10 @@ impl Calls {
     }
 }
 
-/// By stack, a number for its Python frames from the outermost that `holds` outwards, without the first `skip` of them; `None` if
-/// none holds.
+/// By stack, a number for its Python frames outside of the outermost that `holds`; `None` if none holds.
 fn outside(
     snapshot: &Snapshot,
     holds: impl Fn(&FrameId) -> bool,
-    skip: usize,
     python: impl Fn(&[FrameId]) -> Vec<FrameId>,
 ) -> Vec<Option<u32>> {
     let mut numbers: HashMap<Vec<FrameId>, u32> = HashMap::default();
@@ -281,7 +281,7 @@ fn outside(
     let of = snapshot.stacks.iter().map(|(_, frames)| {
         let outermost = frames.iter().rposition(|frame| holding[frame.index()])?;
         let next = number(numbers.len());
-        Some(*numbers.entry(python(&frames[(outermost + skip).min(frames.len())..])).or_insert(next))
+        Some(*numbers.entry(python(&frames[outermost + 1..])).or_insert(next))
     });
     of.collect()
 }

@@ -71,7 +71,7 @@ impl StackPhases {
         Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(frames, &roles, sites)).collect())
     }
 
-    /// The phase that a stack is of; `None` where it tells of none, or of none alone.
+    /// The phase of a stack; `None` where none was recorded.
     pub fn get(&self, stack: StackId) -> Option<Phase> {
         if stack == StackId::MISSING { None } else { Some(self.0[stack.index()]) }
     }

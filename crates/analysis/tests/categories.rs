@@ -2,15 +2,14 @@
 //! optimizer state, inputs and tensors saved for backward.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use highwater_analysis::category::{Category, RULES, Rule};
 use highwater_analysis::{DeviceAnalysis, analyse};
 use highwater_snapshot::{
     Action, Block, BlockState, Entry, EntryId, Frame, PoolId, Segment, SegmentType, Snapshot, StackId, StreamId,
-    StringId,
 };
+use highwater_testkit::{entry, json_gz, recording, repository, snapshots, testdata};
 
 /// What blocks were at a moment.
 struct Mark {
@@ -29,9 +28,7 @@ const LISTS: [(&str, Category); 5] = [
 ];
 
 fn marks(path: &Path) -> Vec<Mark> {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    let truth: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let truth = json_gz(path);
     let mut lists: [BTreeSet<u64>; LISTS.len()] = Default::default();
     let mark = |mark: &serde_json::Value| {
         for (now, (list, _)) in lists.iter_mut().zip(LISTS) {
@@ -143,7 +140,7 @@ fn confusions(recording: &Path, truth: &Path) -> Vec<(String, Confusion)> {
 
 /// Whether at least 99 % of the bytes of every class are right at every mark of a recording.
 fn assert_right(name: &str) {
-    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/categories");
+    let folder = testdata("categories");
     let recording = folder.join(format!("{name}.pickle.gz"));
     let found = confusions(&recording, &folder.join(format!("{name}.truth.json.gz")));
     assert!(found.len() >= 9, "{name}: {} marks", found.len());
@@ -193,49 +190,6 @@ fn checkpoints_that_run_the_engine_within_the_engine() {
     assert_right("mixtral_reentrant_checkpoint");
 }
 
-/// The accuracy on the recordings of a folder, as a table: `HIGHWATER_TRUTH=DIR[:DIR…] cargo test … -- --ignored table`,
-/// with `HIGHWATER_VERBOSE=NAME` or `all` also what is wrong.
-#[test]
-#[ignore = "shows a table"]
-#[expect(clippy::print_stdout, reason = "it is asked for")]
-fn table() {
-    let folders = std::env::var("HIGHWATER_TRUTH").unwrap();
-    let verbose = std::env::var("HIGHWATER_VERBOSE").ok();
-    for pair in folders.split(':') {
-        let (snapshots, truths) = pair.split_once(',').unwrap_or((pair, pair));
-        let mut names: Vec<String> = std::fs::read_dir(truths)
-            .unwrap()
-            .filter_map(|file| {
-                file.unwrap().file_name().to_str().unwrap().strip_suffix(".truth.json.gz").map(str::to_owned)
-            })
-            .collect();
-        names.sort();
-        for name in names {
-            let found = confusions(
-                &Path::new(snapshots).join(format!("{name}.pickle.gz")),
-                &Path::new(truths).join(format!("{name}.truth.json.gz")),
-            );
-            let row: Vec<_> = shares(&found)
-                .iter()
-                .map(|(was, (share, label))| {
-                    format!("{} {:.2}% ({label})", was.map_or("other", Category::name), share * 100.0)
-                })
-                .collect();
-            println!("{name}: {}", row.join("  "));
-            if verbose.as_ref().is_some_and(|wanted| wanted == "all" || *wanted == name) {
-                for (label, confusion) in &found {
-                    let mut wrong: Vec<_> = confusion.iter().filter(|((was, is, _), _)| !is_right(*was, *is)).collect();
-                    wrong.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
-                    for ((was, is, rule), (bytes, example)) in wrong.iter().take(6).filter(|row| row.1.0 > 1 << 11) {
-                        let was = was.map_or("other", Category::name);
-                        println!("   {label}: {bytes} B of {was} taken for {} by {rule}: {example}", is.name());
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// The rows of the table of rules, as in `docs/categories.md`.
 fn rows() -> String {
     let row = |rule: &Rule| format!("| `{}` | `{}` | {} |\n", rule.name, rule.category.name(), rule.says);
@@ -244,8 +198,7 @@ fn rows() -> String {
 
 #[test]
 fn the_documentation_has_the_rules() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/categories.md");
-    let text = std::fs::read_to_string(docs).unwrap();
+    let text = std::fs::read_to_string(repository("docs/categories.md")).unwrap();
     assert!(text.contains(&rows()), "docs/categories.md should have these rows:\n{}", rows());
     let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(names.len(), RULES.len(), "no two rules have a name");
@@ -263,15 +216,9 @@ fn deciding(snapshot: &Snapshot) -> BTreeSet<&'static str> {
 #[test]
 fn every_rule_decides_something_real() {
     let mut undecided: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
-    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    for folder in ["categories", "recordings", "wild", "oom"] {
-        for file in std::fs::read_dir(testdata.join(folder)).unwrap() {
-            let path = file.unwrap().path();
-            if path.to_str().unwrap().ends_with(".pickle.gz") {
-                for rule in deciding(&Snapshot::open(&path).unwrap()) {
-                    undecided.remove(rule);
-                }
-            }
+    for path in ["categories", "recordings", "wild", "oom"].into_iter().flat_map(snapshots) {
+        for rule in deciding(&Snapshot::open(&path).unwrap()) {
+            undecided.remove(rule);
         }
     }
     for snapshot in [token_by_token(), distributed(), no_history()] {
@@ -318,18 +265,7 @@ fn push(snapshot: &mut Snapshot, action: Action, address: u64, stack: StackId) {
     if snapshot.traces.is_empty() {
         snapshot.traces.push(highwater_snapshot::EntryTable::default());
     }
-    snapshot.traces[0].push(Entry {
-        action,
-        address,
-        size_bytes: 4096,
-        stream: StreamId::DEFAULT,
-        time_us: None,
-        stack,
-        pool: PoolId::MISSING,
-        compile_context: StringId::MISSING,
-        user_metadata: StringId::MISSING,
-        category: StringId::MISSING,
-    });
+    snapshot.traces[0].push(Entry { stack, ..entry(action, address, 4096) });
 }
 
 /// A model is called for each token and keeps keys and values.
@@ -385,10 +321,60 @@ fn no_history() -> Snapshot {
     made
 }
 
+/// Blocks from before the recording, each in a segment of its own, and a pass that makes a gradient of 16 MiB.
+fn trained(before_mib: &[u64]) -> Snapshot {
+    let mut made = Snapshot::empty();
+    let (module, program) = (module(&mut made), program(&mut made));
+    let mut address = 1 << 40;
+    for &mib in before_mib {
+        segment_of_one_block(&mut made, address, mib << 20);
+        address += 1 << 30;
+    }
+    alloc(&mut made, 0x20_0000, module);
+    made.traces[0].push(Entry { stack: StackId::EMPTY, ..entry(Action::ALLOC, address, 16 << 20) });
+    free(&mut made, 0x20_0000, StackId::EMPTY);
+    alloc(&mut made, 0x40_0000, program);
+    segment_of_one_block(&mut made, address, 16 << 20);
+    made
+}
+
+fn segment_of_one_block(made: &mut Snapshot, address: u64, bytes: u64) {
+    let (state, stack) = (BlockState::ActiveAllocated, StackId::EMPTY);
+    let row = u32::try_from(made.blocks.len()).unwrap();
+    made.blocks.push(Block { address, size_bytes: bytes, requested_bytes: bytes, state, stack });
+    made.segments.push(Segment {
+        device: 0,
+        address,
+        total_bytes: bytes,
+        stream: StreamId::DEFAULT,
+        segment_type: SegmentType::Large,
+        pool: PoolId::DEFAULT,
+        is_expandable: false,
+        stack,
+        blocks: row..row + 1,
+    });
+}
+
+/// Large blocks that no gradient pairs with are a frozen model if there are several; a library's workspaces are not counted.
+#[test]
+fn blocks_of_a_workspaces_size_make_no_other_block_a_frozen_parameter() {
+    let parameters = |before_mib: &[u64]| -> u64 {
+        let snapshot = trained(before_mib);
+        let analysis = analyse(&snapshot);
+        let device = &analysis.devices[0];
+        let rows = device.lifetimes.rows.iter().enumerate();
+        let of = rows.filter(|&(row, _)| device.decided(row).category == Category::Parameter);
+        of.map(|(_, lifetime)| lifetime.requested_bytes >> 20).sum()
+    };
+    assert_eq!(parameters(&[16]), 16);
+    assert_eq!(parameters(&[12, 14, 18, 22, 16]), 82);
+    assert_eq!(parameters(&[12, 32, 32, 32, 16]), 16);
+}
+
 /// Gradients, activations and inputs are right of a recording that begins late, and the sums of parameters and state.
 #[test]
 fn sums_are_right_of_a_recording_that_began_late() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/categories");
+    let folder = testdata("categories");
     let found = confusions(&folder.join("bert_late.pickle.gz"), &folder.join("bert_late.truth.json.gz"));
     for (label, confusion) in &found {
         for wanted in [Category::Parameter, Category::OptimizerState, Category::Gradient, Category::Activation] {
@@ -403,9 +389,8 @@ fn sums_are_right_of_a_recording_that_began_late() {
 
 #[test]
 fn at_every_peak_of_an_iteration_the_categories_add_up() {
-    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings");
     for name in ["gpt2_compiled", "gpt2_late_recording", "multi_stream"] {
-        let snapshot = Snapshot::open(testdata.join(format!("{name}.pickle.gz"))).unwrap();
+        let snapshot = recording(name);
         let analysis = analyse(&snapshot);
         for device in &analysis.devices {
             let step = (device.entries.len() / 20).max(1);

@@ -1,5 +1,8 @@
-//! The cards that can be named, with what a program sees of them. Numbers only: this crate knows no file, no GPU and no
-//! other crate.
+//! The cards that can be named, with what a program sees of them. Numbers only: this crate knows no file and no GPU.
+
+mod card_or_size;
+
+pub use card_or_size::{CardOrSize, NeitherCardNorSize, names};
 
 /// A kind of card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

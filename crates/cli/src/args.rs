@@ -7,7 +7,7 @@ use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
     check, completions, diff, doctor, dryrun, estimate, explain, export, live, man, report, run, segments, simulate,
-    stats, top, trace, view,
+    stats, trace, view,
 };
 
 /// Shows and explains the GPU memory use of PyTorch programs.
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
     /// Watch the GPUs: memory, processes, and how PyTorch uses it
-    Top(top::Args),
+    Top(highwater_top::Args),
     /// Say what of this machine's set-up matters for GPU memory, and what to change
     Doctor(doctor::Args),
     /// Convert the snapshot for another program

@@ -1,11 +1,11 @@
 //! What the commands answer, for a snapshot that is read already: the same documents and text, made by the same code.
 
-use clap::Parser as _;
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
 use highwater_documents::ReportView;
 use highwater_documents::check::{CheckView, Row};
 use highwater_documents::estimate::EstimateView;
+use highwater_estimate::Request;
 use highwater_findings::budget::{Amount, Measure, check as checked};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::error::Problem;
 use crate::moment::Moment;
 use crate::printable::Lines;
 use crate::report;
-use crate::units::parse_size;
+use crate::units::{parse_bytes, parse_size};
 
 /// Rows of each table of the report, as where the command line is not told.
 const ROWS: usize = 15;
@@ -47,7 +47,7 @@ pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result
 /// # Errors
 /// If there is no such device.
 pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, Problem> {
-    crate::input::check_device("the snapshot", device, analysis.snapshot)?;
+    analysis.snapshot.check_device("the snapshot", device)?;
     Ok(analysis.devices.iter().map(|own| own.device).filter(|own| device.is_none_or(|one| one == *own)).collect())
 }
 
@@ -107,7 +107,8 @@ fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
     })?;
     let parsed = match measure {
         Measure::Fragmentation => budgets::parse_share(amount).map(Amount::Share),
-        _ => parse_size(amount).map(Amount::Bytes),
+        Measure::GrowthPerIteration => parse_bytes(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
+        _ => parse_size(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
     };
     Ok((measure, parsed.map_err(|why| Problem::new(format!("`{amount}` is no amount for `{rule}`")).because(why))?))
 }
@@ -154,12 +155,12 @@ pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) 
     explain::text_of_snapshot(analysis, message, name)
 }
 
-/// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; options are those of the
-/// command line, without the model: `["--batch", "16"]`.
+/// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; `options` are those of the
+/// command line without their dashes, as a JSON object: `{"batch": 16}`.
 ///
 /// # Errors
 /// If there is no such model, or an option is none or makes no sense.
-pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem> {
+pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
     let architecture = if model.trim_start().starts_with('{') {
         highwater_estimate::read::from_config(model.as_bytes()).map_err(|error| {
             Problem::new("the configuration describes no model that can be estimated").because(error)
@@ -167,22 +168,10 @@ pub fn estimate_json(model: &str, options: &[String]) -> Result<String, Problem>
     } else {
         estimate::model::find(model)?.architecture()?
     };
-    let words = std::iter::once("estimate".to_owned()).chain(options.iter().cloned());
-    let parsed = EstimateOptions::try_parse_from(words).map_err(|error| {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Problem::new(first)
-    })?;
-    let setup = parsed.run.request().setup(&architecture)?;
+    let options =
+        serde_json::from_str(options).map_err(|error| Problem::new("the options are no JSON object").because(error))?;
+    let setup = Request::from_json(&options)?.setup(&architecture)?;
     Ok(json(&EstimateView::new(&architecture, &setup)?))
-}
-
-/// The options of an estimate, without a command line around them.
-#[derive(Debug, clap::Parser)]
-#[command(no_binary_name = false)]
-struct EstimateOptions {
-    #[command(flatten)]
-    run: estimate::RunArgs,
 }
 
 /// A document as JSON.

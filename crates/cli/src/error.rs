@@ -6,11 +6,11 @@
 //! hint: this looks like a `torch.save` file; write a snapshot with …
 //! ```
 
-use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+pub use highwater_problem::Problem;
 use highwater_snapshot::ErrorKind;
 
 use crate::printable::printable;
@@ -22,68 +22,14 @@ pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
-/// An error in the three parts that a user reads: what, why, and what to do.
-#[derive(Debug)]
-pub struct Problem {
-    what: String,
-    cause: Option<String>,
-    hint: Option<String>,
-}
-
-impl Problem {
-    /// A sentence without a full stop, values in backticks.
-    pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), cause: None, hint: None }
-    }
-
-    /// Adds why.
-    pub(crate) fn because(self, cause: impl fmt::Display) -> Self {
-        Self { cause: Some(cause.to_string()), ..self }
-    }
-
-    /// Adds what to do.
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-
-    /// What was wrong: a sentence without a full stop.
-    pub fn what(&self) -> &str {
-        &self.what
-    }
-
-    /// Why.
-    pub fn cause(&self) -> Option<&str> {
-        self.cause.as_deref()
-    }
-
-    /// What to do about it.
-    pub fn what_to_do(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
-    /// A text whose bytes, under any compression, could not be read; `name` is how the user knows it.
-    pub(crate) fn unpacked(name: &str, error: io::Error) -> Self {
-        let error = highwater_snapshot::Error::of_reading(error);
-        match error.kind() {
-            ErrorKind::Overgrown { .. } | ErrorKind::OutOfMemory => Self::unreadable(name, &error),
-            _ => Self::new(format!("{name} cannot be read")).because(error),
-        }
-    }
-
-    /// A file that could not be read; `name` is how the user knows it.
-    pub(crate) fn unreadable(name: &str, error: &highwater_snapshot::Error) -> Self {
-        let problem = Self::new(format!("{name} {}", error.headline())).because(error);
-        Self { hint: error.hint().map(str::to_owned), ..problem }
+/// A text whose bytes, under any compression, could not be read; `name` is how the user knows it.
+pub(crate) fn unpacked(name: &str, error: io::Error) -> Problem {
+    let error = highwater_snapshot::Error::of_reading(error);
+    match error.kind() {
+        ErrorKind::Overgrown { .. } | ErrorKind::OutOfMemory => error.problem(name),
+        _ => Problem::new(format!("{name} cannot be read")).because(error),
     }
 }
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Problem {}
 
 /// Prints an error and gives the exit status.
 ///
@@ -109,10 +55,10 @@ fn print(error: &anyhow::Error) -> io::Result<()> {
     writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&error.to_string()))?;
     let problem = error.downcast_ref::<Problem>();
     let causes = error.chain().skip(1).map(ToString::to_string);
-    for cause in problem.and_then(|problem| problem.cause.clone()).into_iter().chain(causes) {
+    for cause in problem.map_or_else(Vec::new, |problem| problem.causes().to_vec()).into_iter().chain(causes) {
         writeln!(err, "  caused by: {}", printable(&cause))?;
     }
-    if let Some(hint) = problem.and_then(|problem| problem.hint.as_deref()) {
+    if let Some(hint) = problem.and_then(Problem::what_to_do) {
         writeln!(err, "{HINT}hint:{HINT:#} {}", printable(hint))?;
     }
     Ok(())

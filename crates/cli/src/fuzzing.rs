@@ -2,7 +2,7 @@
 
 use highwater_monitor::Sample;
 
-use crate::commands::{check, top};
+use crate::commands::check;
 use crate::error::Problem;
 
 /// Reads the text of a `highwater.toml`, and forgets it.
@@ -15,5 +15,5 @@ pub fn read_budgets(text: Vec<u8>) -> Result<(), Problem> {
 
 /// Everything that `highwater top` says of a sample: the table with the rows of CSV, and the metrics of Prometheus.
 pub fn printed(sample: &Sample) -> (Vec<u8>, String) {
-    top::printed(sample).expect("a vector takes all bytes")
+    highwater_top::printed(sample).expect("a vector takes all bytes")
 }

@@ -54,7 +54,7 @@ impl InputArgs {
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
         let mut snapshot = read_snapshot(&self.file, self.size)?;
-        check_device(&self.name(), self.device, &snapshot)?;
+        snapshot.check_device(&self.name(), self.device)?;
         let seen = look(&snapshot);
         if self.redact {
             snapshot.redact();
@@ -84,33 +84,13 @@ impl InputArgs {
     }
 }
 
-/// Says if a snapshot has nothing of the device that is asked for.
-///
-/// # Errors
-/// If so.
-pub(crate) fn check_device(name: &str, device: Option<u32>, snapshot: &Snapshot) -> Result<(), Problem> {
-    let devices = snapshot.devices();
-    match device {
-        Some(device) if !devices.contains(&device) => {
-            let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
-            let hint = match listed[..] {
-                [] => "it has no entries and no segments at all".to_owned(),
-                [ref one] => format!("it has device {one}"),
-                _ => format!("it has devices {}", listed.join(", ")),
-            };
-            Err(Problem::new(format!("{name} has nothing of device {device}")).hint(hint))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Reads a snapshot.
 ///
 /// # Errors
 /// If nothing of one can be read.
 pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Problem> {
     let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));
-    read.map_err(|error| Problem::unreadable(&name(file), &error))
+    read.map_err(|error| error.problem(&name(file)))
 }
 
 /// How a message calls a file; `-` is standard input.
@@ -153,7 +133,10 @@ pub(crate) fn read_text(file: &Path, size: SizeArgs) -> Result<Vec<u8>, Problem>
         Ok(source) => source,
         Err(error) => return Err(cannot_read(error.to_string())),
     };
-    source.take(MAX_TEXT_BYTES + 1).read_to_end(&mut text).map_err(|error| Problem::unpacked(&name(file), error))?;
+    source
+        .take(MAX_TEXT_BYTES + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| crate::error::unpacked(&name(file), error))?;
     if text.len() as u64 > MAX_TEXT_BYTES {
         return Err(cannot_read(format!("it holds more than {} of text", crate::units::size(MAX_TEXT_BYTES))));
     }

@@ -9,7 +9,6 @@
 mod args;
 mod browser;
 mod commands;
-mod csv;
 pub mod documents;
 mod error;
 mod export;
@@ -17,17 +16,13 @@ mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
-mod markdown;
 mod moment;
 mod output;
-mod printable;
 mod progress;
 mod python;
 mod report;
-mod table;
 mod units;
 mod warnings;
-mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,7 +30,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 pub use error::Problem;
-pub use units::parse_size;
+use highwater_output::{csv, markdown, printable, table};
 
 /// Does what a command line asks, the program's name being its first word, and gives the exit status.
 pub fn run<I>(arguments: I) -> ExitCode

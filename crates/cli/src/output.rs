@@ -1,51 +1,11 @@
-//! Where the data go: standard output, or a file that is never overwritten unasked.
+//! The options of commands that can write to a file.
 
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
-use crate::error::Problem;
-use crate::printable::{Lines, printable};
-use crate::units;
-use crate::whole_file::WholeFile;
-
-/// What a command writes to.
-pub(crate) type Sink = BufWriter<Place>;
-
-/// Where the data go.
-pub(crate) enum Place {
-    Stdout(io::Stdout),
-    File(WholeFile),
-}
-
-impl Write for Place {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stdout(stdout) => stdout.write(bytes),
-            Self::File(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stdout(stdout) => stdout.flush(),
-            Self::File(file) => file.flush(),
-        }
-    }
-}
-
-impl Place {
-    /// Ends the writing: a file takes its place.
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Stdout(_) => Ok(()),
-            Self::File(file) => file.finish(),
-        }
-    }
-}
-
-const BUFFER_BYTES: usize = 256 << 10;
+pub(crate) use highwater_output::sink::{
+    STDOUT, Sink, exists, is_stdout, note, text_to_stdout, to_stdout, write_json, write_to,
+};
 
 /// The options of a command that can write to a file.
 #[derive(Debug, clap::Args)]
@@ -71,78 +31,4 @@ impl OutputArgs {
     pub(crate) fn is_terminal(&self) -> bool {
         self.output.as_deref().is_none_or(is_stdout) && io::stdout().is_terminal()
     }
-}
-
-/// The path that stands for standard output.
-const STDOUT: &str = "-";
-
-/// Whether a path stands for standard output.
-pub(crate) fn is_stdout(path: &Path) -> bool {
-    path == Path::new(STDOUT)
-}
-
-/// Lets `write` write to a file, or to standard output, and says on standard error what was written, if it was a file.
-///
-/// # Errors
-/// If the file exists already and `force` is not given, or it cannot be written: what was there stays as it is.
-pub(crate) fn write_to(
-    path: &Path,
-    force: bool,
-    write: impl FnOnce(&mut Sink) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    if is_stdout(path) {
-        return to_stdout(write);
-    }
-    let cannot_write = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => exists(path),
-        _ => Problem::new(format!("cannot write `{}`", path.display())).because(error),
-    };
-    let file = WholeFile::create(path, force).map_err(cannot_write)?;
-    let mut out = Sink::with_capacity(BUFFER_BYTES, Place::File(file));
-    let written = write(&mut out).and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error));
-    written.and_then(Place::finish).map_err(cannot_write)?;
-    let bytes = std::fs::metadata(path).with_context(|| format!("cannot read `{}` again", path.display()))?.len();
-    // The file is written; that nobody can be told is no failure.
-    let _ = note(&format!("wrote {} ({})", path.display(), units::size(bytes)));
-    Ok(())
-}
-
-/// That a file is there already.
-pub(crate) fn exists(path: &Path) -> Problem {
-    Problem::new(format!("`{}` exists already", path.display())).hint("`--force` overwrites it")
-}
-
-/// Lets `write` write to standard output.
-///
-/// # Errors
-/// Those of `write`; a broken pipe among them is recognised by [`crate::error::report`].
-pub(crate) fn to_stdout(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
-    let mut out = Sink::with_capacity(BUFFER_BYTES, Place::Stdout(io::stdout()));
-    write(&mut out).and_then(|()| out.flush()).context("cannot write to standard output")
-}
-
-/// Lets `write` write lines for people to standard output: no control character but their ends gets there, whoever's text
-/// it is in.
-///
-/// # Errors
-/// As [`to_stdout`].
-pub(crate) fn text_to_stdout(write: impl FnOnce(&mut Lines<&mut Sink>) -> io::Result<()>) -> anyhow::Result<()> {
-    to_stdout(|out| write(&mut Lines(out)))
-}
-
-/// Says something that is not data.
-///
-/// # Errors
-/// Those of standard error.
-pub(crate) fn note(text: &str) -> io::Result<()> {
-    writeln!(io::stderr(), "{}", printable(text))
-}
-
-/// Writes a JSON document and ends the line.
-///
-/// # Errors
-/// Those of `out`.
-pub(crate) fn write_json(out: &mut impl Write, document: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, document)?;
-    writeln!(out)
 }

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use highwater_estimate::read::catalogue_names;
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, TorchRelease,
+    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Opt, Optimizer, Quantisation, TorchRelease,
 };
 use highwater_estimate_web::answered;
 use serde_json::{Map, Value, json};
@@ -75,6 +75,11 @@ fn request(random: &mut Random, configs: &[Map<String, Value>], names: &[&str]) 
             request.insert(name.to_owned(), value);
         }
     }
+    let said = request.clone();
+    request.retain(|name, _| {
+        let needs = Opt::named(name).and_then(|option| option.needs);
+        needs.is_none_or(|other| said.contains_key(other))
+    });
     // A few are beyond every machine, or nonsense: what is said of them is compared, too.
     if random.below(50) == 0 {
         request.insert("batch".to_owned(), json!(random.below(1 << 33)));

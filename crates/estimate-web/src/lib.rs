@@ -4,48 +4,19 @@
 
 mod exports;
 
-use std::error::Error;
+use std::fmt::Display;
 
 use highwater_documents::estimate::EstimateView;
-use highwater_estimate::read::{DescriptionError, Model, catalogue_names, describe};
-use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request, RequestError,
-    TorchRelease,
-};
+use highwater_estimate::read::{Model, catalogue_names, describe};
+use highwater_estimate::{CARDS, Request, options_view};
+use highwater_problem::Problem;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use exports::*;
 
-/// An answer that is none, in the three parts that a terminal prints.
-#[derive(Debug, Serialize)]
-struct Problem {
-    error: String,
-    causes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<&'static str>,
-}
-
-impl Problem {
-    fn new(error: &dyn Error, hint: Option<&'static str>) -> Problem {
-        Problem { error: error.to_string(), causes: error.source().iter().map(ToString::to_string).collect(), hint }
-    }
-
-    fn malformed(what: &str, why: &dyn ToString) -> Problem {
-        Problem { error: format!("the {what} is none that can be read"), causes: vec![why.to_string()], hint: None }
-    }
-}
-
-impl From<RequestError> for Problem {
-    fn from(error: RequestError) -> Problem {
-        Problem::new(&error, error.hint())
-    }
-}
-
-impl From<DescriptionError> for Problem {
-    fn from(error: DescriptionError) -> Problem {
-        Problem::new(&error, error.hint())
-    }
+fn malformed(what: &str, why: impl Display) -> Problem {
+    Problem::new(format!("the {what} is none that can be read")).because(why)
 }
 
 /// Answers a request.
@@ -59,10 +30,10 @@ pub fn answered(request: &[u8]) -> String {
 
 fn document(request: &[u8]) -> Result<EstimateView, Problem> {
     let mut options: Map<String, Value> =
-        serde_json::from_slice(request).map_err(|error| Problem::malformed("request", &error))?;
+        serde_json::from_slice(request).map_err(|error| malformed("request", error))?;
     let model = options.remove("model").unwrap_or_default();
-    let model: Model = serde_json::from_value(model)
-        .map_err(|_| Problem::malformed("model", &"it is neither a name nor what a file says"))?;
+    let model: Model =
+        serde_json::from_value(model).map_err(|_| malformed("model", "it is neither a name nor what a file says"))?;
     let is_to_fit = options.remove("fit") == Some(Value::Bool(true));
     let request = Request::from_json(&options)?;
     let architecture = model.architecture()?;
@@ -78,28 +49,13 @@ pub fn described(name: &str, start: &[u8], file_bytes: u64) -> String {
     text(describe(name, start, file_bytes).map_err(Problem::from))
 }
 
-/// What can be chosen: `models`, `cards`, for each option what is `usual`, and for those that take a word their `choices`.
+/// What can be chosen: `models`, `cards`, and the `options`, each with what it takes and how to ask for it.
 pub fn choices() -> String {
-    fn listed<T: Choice>() -> Value {
-        T::ALL.iter().map(|(name, _, help)| json!({"name": name, "help": help})).collect()
-    }
     let cards = CARDS.iter().map(|card| json!({"name": card.key, "memory_bytes": card.memory_bytes}));
-    let usual = Request::default().all_words().into_iter().map(|(name, word)| (name.to_owned(), Value::String(word)));
     let answer = json!({
-        "usual": usual.collect::<Map<_, _>>(),
         "models": catalogue_names().collect::<Vec<_>>(),
         "cards": cards.collect::<Vec<_>>(),
-        "choices": {
-            "optimizer": listed::<Optimizer>(),
-            "attention": listed::<Attention>(),
-            "loss": listed::<Loss>(),
-            "keep": listed::<Keep>(),
-            "mode": listed::<Mode>(),
-            "cache": listed::<CacheKind>(),
-            "lora-targets": listed::<LoraTargets>(),
-            "quantise": listed::<Quantisation>(),
-            "torch": listed::<TorchRelease>(),
-        },
+        "options": options_view(),
     });
     answer.to_string()
 }

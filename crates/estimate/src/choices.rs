@@ -1,11 +1,17 @@
 //! The words for what can be chosen, with what each means: those of the command line, of a request and of the page.
 
-use crate::setup::{Attention, CacheKind, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, TorchRelease};
+use crate::dtype::DType;
+use crate::setup::{
+    Attention, CacheKind, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Sharding, TorchRelease,
+};
 
 /// A set of things with names, of which one is chosen.
 pub trait Choice: Copy + PartialEq + 'static {
     /// Name, value, and what it means where the name does not say it. The first is taken if nobody chooses.
     const ALL: &'static [(&'static str, Self, &'static str)];
+
+    /// How the help calls one.
+    const VALUE: &'static str = "NAME";
 
     /// The one of a name.
     fn named(name: &str) -> Option<Self> {
@@ -84,6 +90,8 @@ impl Choice for CacheKind {
         ("2", CacheKind::Quantised { bits: 2 }, ""),
     ];
 
+    const VALUE: &'static str = "KIND";
+
     /// Also as in `8bit` and `8-bit`.
     fn named(name: &str) -> Option<CacheKind> {
         let name = name.trim_end_matches("bit").trim_end_matches('-');
@@ -99,6 +107,39 @@ impl Choice for LoraTargets {
     ];
 }
 
+/// A stage of `ZeRO`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZeroStage(Sharding);
+
+impl ZeroStage {
+    pub(crate) fn sharding(self) -> Sharding {
+        self.0
+    }
+}
+
+impl Choice for ZeroStage {
+    const ALL: &'static [(&'static str, ZeroStage, &'static str)] = &[
+        ("0", ZeroStage(Sharding::None), "Nothing is sharded"),
+        ("1", ZeroStage(Sharding::Zero1), "Optimizer state"),
+        ("2", ZeroStage(Sharding::Zero2), "And gradients"),
+        ("3", ZeroStage(Sharding::Zero3), "And parameters"),
+    ];
+
+    const VALUE: &'static str = "STAGE";
+}
+
+impl Choice for DType {
+    const ALL: &'static [(&'static str, DType, &'static str)] =
+        &[("float32", DType::Float32, ""), ("bfloat16", DType::BFloat16, ""), ("float16", DType::Float16, "")];
+
+    const VALUE: &'static str = "TYPE";
+
+    /// Also `torch.bfloat16` and the usual short names.
+    fn named(name: &str) -> Option<DType> {
+        DType::named(name)
+    }
+}
+
 impl Choice for Quantisation {
     const ALL: &'static [(&'static str, Quantisation, &'static str)] =
         &[("nf4", Quantisation::Nf4, ""), ("nf4-double", Quantisation::Nf4Double, "Its scales quantised, too")];
@@ -107,6 +148,8 @@ impl Choice for Quantisation {
 impl Choice for TorchRelease {
     const ALL: &'static [(&'static str, TorchRelease, &'static str)] =
         &[("2.11", TorchRelease::V2_11, ""), ("2.15", TorchRelease::V2_15, "")];
+
+    const VALUE: &'static str = "VERSION";
 
     /// Any release: the rules of the newest that is not newer hold.
     fn named(name: &str) -> Option<TorchRelease> {
@@ -142,6 +185,8 @@ mod tests {
         every_name_names_its_value::<LoraTargets>();
         every_name_names_its_value::<Quantisation>();
         every_name_names_its_value::<TorchRelease>();
+        every_name_names_its_value::<ZeroStage>();
+        every_name_names_its_value::<DType>();
         assert_eq!(TorchRelease::named("2.16.1"), Some(TorchRelease::V2_15));
     }
 }

@@ -14,6 +14,7 @@ mod estimate;
 mod models;
 mod ops;
 mod optimizer;
+mod options;
 pub mod read;
 mod request;
 mod reserve;
@@ -34,7 +35,8 @@ pub use dtype::DType;
 pub use estimate::{
     Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,
 };
-pub use request::{DEFAULT_CARD, Request, RequestError};
+pub use options::{DEFAULT_CARD, Field, Group, Kind, OPTIONS, Opt, OptView, Request, options_view};
+pub use request::RequestError;
 pub use setup::*;
 pub use shape::{Dim, Shape, dim};
 pub use tape::Category;

@@ -1,16 +1,14 @@
 //! What is asked: a model's run in the words of the command line, as values or as JSON.
 
 use highwater_cards::Card;
+use highwater_problem::Explained;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::architecture::Architecture;
-use crate::choices::{Choice, NEW_TOKENS};
 use crate::dtype::DType;
-use crate::setup::{
-    Attention, CacheKind, Keep, Lora, LoraTargets, Loss, Mode, Optimizer, Parallel, Platform, Quantisation, Setup,
-    Sharding, TorchRelease,
-};
+use crate::options::{OPTIONS, Opt, Request};
+use crate::setup::{Lora, Mode, Parallel, Platform, Quantisation, Setup, Sharding, TorchRelease};
 
 /// What makes no sense in a request. `--name` is the option of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -26,7 +24,7 @@ pub enum RequestError {
         /// The least that it takes.
         least: u64,
         /// The most, with separators.
-        most: &'static str,
+        most: String,
     },
     /// A word is none of those that are known.
     #[error("`--{name} {value}` is none of {known}")]
@@ -52,85 +50,14 @@ pub enum RequestError {
     TooMuch,
 }
 
-impl RequestError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Explained for RequestError {
+    fn hint(&self) -> Option<String> {
         match self {
-            RequestError::TooMuch => Some("look at `--batch` and `--seq`"),
+            RequestError::TooMuch => Some("look at `--batch` and `--seq`".to_owned()),
             _ => None,
         }
     }
 }
-
-/// How a model is run, before anything is known of the model. Each field is the option of that name.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the options of `highwater estimate`, which its help explains; see also `Setup`")]
-pub struct Request {
-    pub batch: u64,
-    /// 512 or the model's limit, if it is not said.
-    pub seq: Option<u64>,
-    pub dtype: DType,
-    pub autocast: Option<DType>,
-    pub optimizer: Optimizer,
-    pub attention: Attention,
-    pub checkpointing: bool,
-    pub loss: Loss,
-    pub keep: Keep,
-    /// How many tokens are generated is said by `new_tokens`.
-    pub mode: Mode,
-    pub new_tokens: u64,
-    pub cache: CacheKind,
-    pub accumulation: u64,
-    pub lora_rank: Option<u64>,
-    pub lora_targets: LoraTargets,
-    pub lora_dropout: f64,
-    pub quantise: Option<Quantisation>,
-    pub zero: Option<u8>,
-    pub fsdp: bool,
-    pub world_size: u64,
-    pub tensor_parallel: u64,
-    pub pipeline_parallel: u64,
-    pub gpu: &'static Card,
-    pub torch: TorchRelease,
-}
-
-impl Default for Request {
-    fn default() -> Request {
-        Request {
-            batch: 1,
-            seq: None,
-            dtype: DType::Float32,
-            autocast: None,
-            optimizer: Optimizer::first(),
-            attention: Attention::first(),
-            checkpointing: false,
-            loss: Loss::first(),
-            keep: Keep::first(),
-            mode: Mode::first(),
-            new_tokens: NEW_TOKENS,
-            cache: CacheKind::first(),
-            accumulation: 1,
-            lora_rank: None,
-            lora_targets: LoraTargets::first(),
-            lora_dropout: 0.0,
-            quantise: None,
-            zero: None,
-            fsdp: false,
-            world_size: 1,
-            tensor_parallel: 1,
-            pipeline_parallel: 1,
-            gpu: Card::named(DEFAULT_CARD).unwrap_or(&highwater_cards::CARDS[0]),
-            torch: TorchRelease::first(),
-        }
-    }
-}
-
-/// The card that is meant if nobody names one: the one whose measurements stand behind the estimates.
-pub const DEFAULT_CARD: &str = "h200";
-
-/// No count is larger.
-const MOST: u64 = 1 << 32;
-const MOST_IN_WORDS: &str = "4,294,967,296";
 
 impl Request {
     /// Reads a request from JSON: the options by their names, numbers and flags as such or as text, as somebody typed them. What
@@ -141,74 +68,35 @@ impl Request {
     pub fn from_json(options: &Map<String, Value>) -> Result<Request, RequestError> {
         let mut request = Request::default();
         for (name, value) in options.iter().filter(|(_, value)| !value.is_null()) {
-            match name.as_str() {
-                "batch" => request.batch = count("batch", value)?,
-                "seq" => request.seq = Some(count("seq", value)?),
-                "dtype" => request.dtype = dtype("dtype", value)?,
-                "autocast" => request.autocast = Some(dtype("autocast", value)?),
-                "optimizer" => request.optimizer = choice("optimizer", value)?,
-                "attention" => request.attention = choice("attention", value)?,
-                "checkpointing" => request.checkpointing = flag("checkpointing", value)?,
-                "loss" => request.loss = choice("loss", value)?,
-                "keep" => request.keep = choice("keep", value)?,
-                "mode" => request.mode = choice("mode", value)?,
-                "new-tokens" => request.new_tokens = count("new-tokens", value)?,
-                "cache" => request.cache = choice("cache", value)?,
-                "accumulation" => request.accumulation = count("accumulation", value)?,
-                "lora-rank" => request.lora_rank = Some(count("lora-rank", value)?),
-                "lora-targets" => request.lora_targets = choice("lora-targets", value)?,
-                "lora-dropout" => request.lora_dropout = share("lora-dropout", value)?,
-                "quantise" => request.quantise = Some(choice("quantise", value)?),
-                "zero" => request.zero = Some(u8::try_from(count("zero", value)?).unwrap_or(u8::MAX)),
-                "fsdp" => request.fsdp = flag("fsdp", value)?,
-                "world-size" => request.world_size = count("world-size", value)?,
-                "tensor-parallel" => request.tensor_parallel = count("tensor-parallel", value)?,
-                "pipeline-parallel" => request.pipeline_parallel = count("pipeline-parallel", value)?,
-                "gpu" => request.gpu = card("gpu", value)?,
-                "torch" => request.torch = choice("torch", value)?,
-                _ => return Err(RequestError::NoOption(name.chars().take(40).collect())),
-            }
+            let option = Opt::named(name).ok_or_else(|| RequestError::NoOption(name.chars().take(40).collect()))?;
+            option.set(&mut request, value)?;
         }
         Ok(request)
     }
 
     /// The options that are not as when nothing is said, in the words of the command line; a flag is `true`.
     pub fn words(&self) -> Vec<(&'static str, String)> {
-        let (own, usual) = (self.all_words(), Request::default().all_words());
-        own.into_iter().zip(usual).filter(|(own, usual)| own != usual).map(|(own, _)| own).collect()
+        let words = OPTIONS.iter().map(|option| (option, option.word(self)));
+        words.filter(|(option, word)| *word != option.usual()).map(|(option, word)| (option.name, word)).collect()
     }
 
-    /// Every option; what is not said is empty.
-    pub fn all_words(&self) -> Vec<(&'static str, String)> {
-        fn said(value: Option<impl ToString>) -> String {
-            value.map(|value| value.to_string()).unwrap_or_default()
+    /// Checks what the options say of each other, and again that each says what it may: fields are set without asking.
+    fn check(&self) -> Result<(), RequestError> {
+        let said = self.words();
+        let is_said = |name: &str| said.iter().any(|&(one, _)| one == name);
+        for (name, word) in &said {
+            let Some(option) = Opt::named(name) else { continue };
+            if !word.is_empty() {
+                option.set(&mut Request::default(), &Value::from(word.as_str()))?;
+            }
+            if let Some(other) = option.excludes.filter(|other| is_said(other)) {
+                return Err(RequestError::Both(other, option.name));
+            }
+            if let Some(other) = option.needs.filter(|other| !is_said(other)) {
+                return Err(RequestError::Needs(option.name, other));
+            }
         }
-        vec![
-            ("batch", self.batch.to_string()),
-            ("seq", said(self.seq)),
-            ("dtype", self.dtype.to_string()),
-            ("autocast", said(self.autocast)),
-            ("optimizer", self.optimizer.name().to_owned()),
-            ("attention", self.attention.name().to_owned()),
-            ("checkpointing", self.checkpointing.to_string()),
-            ("loss", self.loss.name().to_owned()),
-            ("keep", self.keep.name().to_owned()),
-            ("mode", self.mode.name().to_owned()),
-            ("new-tokens", self.new_tokens.to_string()),
-            ("cache", self.cache.name().to_owned()),
-            ("accumulation", self.accumulation.to_string()),
-            ("lora-rank", said(self.lora_rank)),
-            ("lora-targets", self.lora_targets.name().to_owned()),
-            ("lora-dropout", self.lora_dropout.to_string()),
-            ("quantise", said(self.quantise.map(Choice::name))),
-            ("zero", said(self.zero)),
-            ("fsdp", self.fsdp.to_string()),
-            ("world-size", self.world_size.to_string()),
-            ("tensor-parallel", self.tensor_parallel.to_string()),
-            ("pipeline-parallel", self.pipeline_parallel.to_string()),
-            ("gpu", self.gpu.key.to_owned()),
-            ("torch", self.torch.name().to_owned()),
-        ]
+        Ok(())
     }
 
     /// The set-up of a model.
@@ -216,32 +104,8 @@ impl Request {
     /// # Errors
     /// If a number is 0 or beyond reason, or options exclude each other.
     pub fn setup(&self, architecture: &Architecture) -> Result<Setup, RequestError> {
+        self.check()?;
         let seq = self.seq.unwrap_or_else(|| architecture.max_positions.map_or(512, |limit| limit.min(512)));
-        for (name, value) in [
-            ("batch", self.batch),
-            ("seq", seq),
-            ("accumulation", self.accumulation),
-            ("world-size", self.world_size),
-            ("tensor-parallel", self.tensor_parallel),
-            ("pipeline-parallel", self.pipeline_parallel),
-            ("lora-rank", self.lora_rank.unwrap_or(1)),
-        ] {
-            if !(1..=MOST).contains(&value) {
-                return Err(out_of_range(name, &value));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.lora_dropout) {
-            return Err(no_share("lora-dropout", &self.lora_dropout));
-        }
-        if let Some(stage @ 4..) = self.zero {
-            return Err(RequestError::OutOfRange { name: "zero", value: stage.to_string(), least: 0, most: "3" });
-        }
-        if self.fsdp && self.zero.is_some() {
-            return Err(RequestError::Both("fsdp", "zero"));
-        }
-        if self.quantise.is_some() && self.lora_rank.is_none() {
-            return Err(RequestError::Needs("quantise", "lora-rank"));
-        }
         let lora = self.lora_rank.map(|rank| Lora {
             rank,
             dropout: self.lora_dropout,
@@ -259,7 +123,7 @@ impl Request {
             loss: self.loss,
             keep: self.keep,
             mode: match self.mode {
-                Mode::Generate { .. } => Mode::Generate { new_tokens: self.new_tokens.min(MOST) },
+                Mode::Generate { .. } => Mode::Generate { new_tokens: self.new_tokens },
                 mode => mode,
             },
             accumulation: self.accumulation,
@@ -268,13 +132,7 @@ impl Request {
             cache: self.cache,
             parallel: Parallel {
                 world_size: self.world_size,
-                sharding: match (self.fsdp, self.zero) {
-                    (true, _) => Sharding::Fsdp,
-                    (false, Some(1)) => Sharding::Zero1,
-                    (false, Some(2)) => Sharding::Zero2,
-                    (false, Some(3)) => Sharding::Zero3,
-                    _ => Sharding::None,
-                },
+                sharding: if self.fsdp { Sharding::Fsdp } else { self.zero.sharding() },
                 tensor: self.tensor_parallel,
                 pipeline: self.pipeline_parallel,
             },
@@ -302,54 +160,6 @@ fn platform(card: &Card, torch: TorchRelease) -> Platform {
     }
 }
 
-fn out_of_range(name: &'static str, value: &impl ToString) -> RequestError {
-    RequestError::OutOfRange { name, value: value.to_string(), least: 1, most: MOST_IN_WORDS }
-}
-
-fn no_share(name: &'static str, value: &impl ToString) -> RequestError {
-    RequestError::OutOfRange { name, value: value.to_string(), least: 0, most: "1" }
-}
-
-fn count(name: &'static str, value: &Value) -> Result<u64, RequestError> {
-    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
-    number.ok_or_else(|| out_of_range(name, &shown(value)))
-}
-
-fn share(name: &'static str, value: &Value) -> Result<f64, RequestError> {
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    number.ok_or_else(|| no_share(name, &shown(value)))
-}
-
-fn flag(name: &'static str, value: &Value) -> Result<bool, RequestError> {
-    let flag = value.as_bool().or_else(|| value.as_str()?.parse().ok());
-    flag.ok_or_else(|| unknown(name, value, ["true", "false"]))
-}
-
-fn dtype(name: &'static str, value: &Value) -> Result<DType, RequestError> {
-    let named = value.as_str().and_then(DType::named);
-    named.ok_or_else(|| unknown(name, value, ["float32", "bfloat16", "float16"]))
-}
-
-fn choice<T: Choice>(name: &'static str, value: &Value) -> Result<T, RequestError> {
-    value.as_str().and_then(T::named).ok_or_else(|| unknown(name, value, T::ALL.iter().map(|(known, ..)| *known)))
-}
-
-pub(crate) fn card(name: &'static str, value: &Value) -> Result<&'static Card, RequestError> {
-    let named = value.as_str().and_then(Card::named);
-    named.ok_or_else(|| unknown(name, value, const { &highwater_cards::CARDS }.iter().map(|card| card.key)))
-}
-
-fn unknown(name: &'static str, value: &Value, known: impl IntoIterator<Item = &'static str>) -> RequestError {
-    let known: Vec<&str> = known.into_iter().collect();
-    RequestError::Unknown { name, value: shown(value), known: known.join(", ") }
-}
-
-/// A value as it was written, as far as one wants to read it.
-fn shown(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    text.chars().filter(|letter| !letter.is_control()).take(40).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -361,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_on_the_command_line() {
+    fn options_that_are_null_or_left_out_are_the_defaults() {
         assert_eq!(read(&json!({"seq": null})), Ok(Request::default()));
         let setup = Request::default().setup(&crate::read::named("gpt2").unwrap()).unwrap();
         assert_eq!(setup, Setup::training(1, 512));
     }
 
     #[test]
-    fn its_words_are_what_was_said() {
+    fn words_of_a_request_are_its_options_that_differ_from_the_defaults() {
         assert_eq!(Request::default().words(), []);
         let said = json!({"batch": "4", "checkpointing": "true", "mode": "generate", "gpu": "A100-80"});
         let request = read(&said).unwrap();
@@ -377,18 +187,30 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn what_was_set_without_asking_is_checked_as_well() {
+        let gpt2 = crate::read::named("gpt2").unwrap();
+        let refused = |request: Request| request.setup(&gpt2).unwrap_err().to_string();
+        let batch = Request { batch: 0, ..Request::default() };
+        assert_eq!(refused(batch), "`--batch 0` is not between 1 and 4,294,967,296");
+        let dropout = Request { lora_rank: Some(8), lora_dropout: f64::NAN, ..Request::default() };
+        assert_eq!(refused(dropout), "`--lora-dropout NaN` is not between 0 and 1");
+    }
+
+    #[test]
+    fn a_refused_request_names_the_option_and_its_value() {
         let said = |options: &Value| {
             let setup = read(options).and_then(|request| request.setup(&crate::read::named("gpt2").unwrap()));
             setup.unwrap_err().to_string()
         };
         assert_eq!(said(&json!({"batch": 0})), "`--batch 0` is not between 1 and 4,294,967,296");
         assert_eq!(said(&json!({"seq": 1.5})), "`--seq 1.5` is not between 1 and 4,294,967,296");
-        assert_eq!(said(&json!({"zero": 4})), "`--zero 4` is not between 0 and 3");
+        assert_eq!(said(&json!({"zero": 4})), "`--zero 4` is none of 0, 1, 2, 3");
         assert_eq!(said(&json!({"attention": "fast"})), "`--attention fast` is none of sdpa, eager, flash");
         assert_eq!(said(&json!({"checkpointing": "yes"})), "`--checkpointing yes` is none of true, false");
         assert_eq!(said(&json!({"fsdp": true, "zero": 1})), "`--fsdp` and `--zero` exclude each other");
         assert_eq!(said(&json!({"quantise": "nf4"})), "`--quantise` needs `--lora-rank`");
+        assert_eq!(said(&json!({"lora-dropout": 0.1})), "`--lora-dropout` needs `--lora-rank`");
+        assert_eq!(said(&json!({"lora-rank": 8, "lora-dropout": 2})), "`--lora-dropout 2` is not between 0 and 1");
         assert_eq!(said(&json!({"colour": 1})), "`--colour` is no option of an estimate");
     }
 }

@@ -1,5 +1,6 @@
 //! Why nothing can be said of any GPU, in a sentence and with what to do about it.
 
+use highwater_problem::Explained;
 use nvml_wrapper::error::NvmlError;
 
 /// No GPU can be watched.
@@ -31,10 +32,16 @@ pub enum Absence {
     NoGpu,
 }
 
-impl Absence {
-    /// What to do.
-    pub fn hint(&self) -> &'static str {
+impl Explained for Absence {
+    fn reason(&self) -> Option<String> {
         match self {
+            Self::NoLibrary { cause, .. } => Some(cause.clone()),
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             Self::NoLibrary { .. } => {
                 "on a machine with a GPU install NVIDIA's driver; in a container start it with `--gpus all`; \
                  `HIGHWATER_NVML` names the library where it lies elsewhere"
@@ -45,17 +52,12 @@ impl Absence {
             Self::NoGpu => {
                 "is it passed to this container or virtual machine? `lspci | grep -i nvidia` shows the cards"
             }
-        }
+        };
+        Some(hint.to_owned())
     }
+}
 
-    /// Why, where the sentence does not say it.
-    pub fn cause(&self) -> Option<&str> {
-        match self {
-            Self::NoLibrary { cause, .. } => Some(cause),
-            _ => None,
-        }
-    }
-
+impl Absence {
     /// What NVML's error at the start means.
     pub(crate) fn of(library: &str, error: &NvmlError) -> Self {
         match error {

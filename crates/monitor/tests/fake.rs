@@ -7,6 +7,7 @@ use std::process::Command;
 
 use highwater_fake_nvml::{FILE, FUNCTIONS, SCRIPT};
 use highwater_monitor::{Absence, Detail, GpuSample, ProcessKind, Sample, Sampler};
+use highwater_problem::Explained as _;
 
 /// Cargo leaves the library beside the tests.
 fn library() -> OsString {
@@ -222,7 +223,7 @@ fn what_says_why_no_gpu_is_there() {
         assert_eq!(open().sample(0, Detail::All), Err(Absence::NoGpu));
         let missing = Sampler::open(Some("/nowhere/libnvidia-ml.so.1".as_ref())).map(drop).unwrap_err();
         insta::assert_snapshot!(missing, @"no NVIDIA driver is installed here: `/nowhere/libnvidia-ml.so.1` cannot be loaded");
-        assert!(missing.cause().is_some() && missing.hint().contains("HIGHWATER_NVML"));
+        assert!(missing.reason().is_some() && missing.hint().unwrap().contains("HIGHWATER_NVML"));
         // A library that is another one.
         let other = Sampler::open(Some("libc.so.6".as_ref())).map(drop).unwrap_err();
         assert!(matches!(other, Absence::NoDriver { .. }), "{other:?}");

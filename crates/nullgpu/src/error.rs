@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use highwater_problem::Explained;
+
 use crate::elf::{stub, wanted};
 
 /// Where, and what.
@@ -75,23 +77,28 @@ pub enum Kind {
     Unloadable,
 }
 
-impl Kind {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+impl Explained for Error {
+    /// Its sentence has the kind.
+    fn reason(&self) -> Option<String> {
+        None
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self.kind {
             Kind::NoTorch | Kind::NotStarted(_) | Kind::NoPython { .. } => {
-                Some("name the interpreter that has torch with `--python`")
+                "name the interpreter that has torch with `--python`"
             }
-            Kind::OtherSystem { .. } => Some(
-                "a dry run needs PyTorch for CUDA, which there is for Linux on x86-64: use a container or a machine of that kind",
-            ),
-            Kind::OldPython { .. } => Some("use Python 3.9 or newer"),
+            Kind::OtherSystem { .. } => {
+                "a dry run needs PyTorch for CUDA, which there is for Linux on x86-64: use a container or a machine of that kind"
+            }
+            Kind::OldPython { .. } => "use Python 3.9 or newer",
             Kind::WithoutCuda { .. } => {
-                Some("install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux")
+                "install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux"
             }
-            Kind::NoCore => Some("it is in builds of highwater for Linux on x86-64"),
-            Kind::Unloadable => Some("use a directory whose path has neither: `TMPDIR` names that of the run"),
-            _ => None,
-        }
+            Kind::NoCore => "it is in builds of highwater for Linux on x86-64",
+            Kind::Unloadable => "use a directory whose path has neither: `TMPDIR` names that of the run",
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }

@@ -112,6 +112,8 @@ fn is_shared_object(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use highwater_problem::Explained as _;
+
     use super::*;
 
     fn install(version: &str, metadata: &str) -> tempfile::TempDir {
@@ -152,6 +154,6 @@ mod tests {
         let directory = install("__version__ = '2.6.0+cpu'\ncuda: Optional[str] = None\n", "");
         let error = torch(directory.path()).unwrap_err();
         assert!(error.to_string().contains("torch 2.6.0+cpu is built without CUDA"), "{error}");
-        assert!(error.kind.hint().unwrap().contains("pip install"));
+        assert!(error.hint().unwrap().contains("pip install"));
     }
 }

@@ -5,6 +5,7 @@ use highwater_allocator::message::{OutOfMemory, Process, Size, rejected};
 use highwater_oom::{
     Cause, Found, Kind, LogReader, Message, Situation, Surroundings, diagnosis, record_a_snapshot, steps,
 };
+use highwater_testkit::{json as json_of, processor_time, testdata};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -40,7 +41,7 @@ fn as_expected(message: &Message, count: u64) -> Value {
 }
 
 fn goldens() -> Vec<(String, Vec<u8>, Value)> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/messages");
+    let folder = testdata("messages");
     let expected = std::fs::read_to_string(folder.join("expected.json")).unwrap();
     let expected: Map<String, Value> = serde_json::from_str(&expected).unwrap();
     let logs = expected.into_iter();
@@ -89,13 +90,12 @@ fn the_words_tell_the_release() {
 /// What real runs printed on an H200 with torch 2.11.
 #[test]
 fn messages_of_real_runs_are_read_whole() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let limits: Value = serde_json::from_slice(&std::fs::read(folder.join("replays/limits.json")).unwrap()).unwrap();
+    let limits = json_of(&testdata("replays/limits.json"));
     let mut texts: Vec<String> =
         limits.as_array().unwrap().iter().filter_map(|run| run["oom_message"].as_str().map(str::to_owned)).collect();
     for name in ["oom_gpt2_8gib", "oom_whole_gpu"] {
-        let file = std::fs::read(folder.join(format!("recordings/{name}.json"))).unwrap();
-        texts.push(serde_json::from_slice::<Value>(&file).unwrap()["oom_message"].as_str().unwrap().to_owned());
+        let stats = json_of(&testdata(format!("recordings/{name}.json")));
+        texts.push(stats["oom_message"].as_str().unwrap().to_owned());
     }
     assert!(texts.len() > 6);
     for text in texts {
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_log(log in prop::collection::vec(any::<u8>(), 0..2000), length in 1_usize..200) {
+    fn any_bytes_are_read_the_same_in_any_pieces(log in prop::collection::vec(any::<u8>(), 0..2000), length in 1_usize..200) {
         let whole = found(&log);
         let mut reader = LogReader::new();
         log.chunks(length).for_each(|piece| reader.push(piece));
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces_of_messages_in_any_order_are_a_log(
+    fn pieces_of_messages_in_any_order_are_read_without_a_panic(
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..60),
         length in 1_usize..50,
     ) {
@@ -280,12 +280,6 @@ const PIECES: &[&str] = &[
     "\0",
     "8.00 GiB allowed; ",
 ];
-
-/// Processor time of this thread: the clock on the wall says how busy the machine is.
-fn processor_time() -> std::time::Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    std::time::Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs().try_into().unwrap())
-}
 
 #[test]
 fn a_hostile_log_takes_linear_time_and_little_memory() {

@@ -1,16 +1,15 @@
 //! Errors as Python's exceptions.
 
-use highwater_cli::Problem;
+use highwater_problem::Problem;
 use highwater_snapshot::ErrorKind;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// What an exception carries.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Failure {
-    message: String,
-    hint: Option<String>,
+    problem: Problem,
     offset: Option<u64>,
     entry: Option<u32>,
     /// The system's number of what it refused.
@@ -20,7 +19,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure with what to do about it.
     pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: Some(hint.into()), ..Self::default() }
+        Problem::new(message).hint(hint).into()
     }
 
     /// That something cannot be read; `name` is how a message calls it.
@@ -29,13 +28,7 @@ impl Failure {
             ErrorKind::Io(io) => io.raw_os_error(),
             _ => None,
         };
-        Self {
-            message: format!("{name} {}: {error}", error.headline()),
-            hint: error.hint().map(str::to_owned),
-            offset: error.byte(),
-            entry: None,
-            system,
-        }
+        Self { offset: error.byte(), system, ..error.problem(name).into() }
     }
 
     /// Adds the entry that it is about.
@@ -46,11 +39,7 @@ impl Failure {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        let message = match problem.cause() {
-            Some(cause) => format!("{}: {cause}", problem.what()),
-            None => problem.what().to_owned(),
-        };
-        Self { message, hint: problem.what_to_do().map(str::to_owned), ..Self::default() }
+        Self { problem, offset: None, entry: None, system: None }
     }
 }
 
@@ -63,11 +52,13 @@ impl From<Failure> for PyErr {
 /// `highwater.SnapshotError`, which is defined in Python: the stable interface cannot inherit from exceptions.
 fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
     let details = PyDict::new(py);
-    details.set_item("hint", failure.hint)?;
+    details.set_item("hint", failure.problem.what_to_do())?;
     details.set_item("offset", failure.offset)?;
     details.set_item("entry", failure.entry)?;
     let class = py.import("highwater._errors")?.getattr("SnapshotError")?;
-    let error = PyErr::from_value(class.call((failure.message,), Some(&details))?);
+    let parts: Vec<&str> =
+        std::iter::once(failure.problem.what()).chain(failure.problem.causes().iter().map(String::as_str)).collect();
+    let error = PyErr::from_value(class.call((parts.join(": "),), Some(&details))?);
     if let Some(number) = failure.system {
         // Python makes `FileNotFoundError` and its like of the number.
         let text: String = py.import("os")?.call_method1("strerror", (number,))?.extract()?;

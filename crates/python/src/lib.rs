@@ -40,7 +40,7 @@ mod _highwater {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{estimate_json, main, parse_size, ui_is_built};
+    use crate::{estimate_json, estimate_options, main, parse_bytes, size, ui_is_built};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -56,17 +56,28 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(u8::MAX)
 }
 
-/// The bytes of a size such as `16GiB`.
+/// The bytes of a size such as `16GiB`, of which a few are as usual as many.
 #[pyfunction]
-fn parse_size(text: &str) -> PyResult<u64> {
-    highwater_cli::parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
+fn parse_bytes(text: &str) -> PyResult<u64> {
+    highwater_units::parse_bytes(text).map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
 }
 
-/// The document of an estimate, as JSON.
+/// Bytes in binary units.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "what Python hands over has no other owner")]
-fn estimate_json(py: Python<'_>, model: &str, options: Vec<String>) -> Result<String, error::Failure> {
-    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, &options))?)
+fn size(bytes: u64) -> String {
+    highwater_units::size(bytes)
+}
+
+/// The document of an estimate, as JSON; the options, too.
+#[pyfunction]
+fn estimate_json(py: Python<'_>, model: &str, options: &str) -> Result<String, error::Failure> {
+    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, options))?)
+}
+
+/// The table of an estimate's options, as JSON.
+#[pyfunction]
+fn estimate_options() -> String {
+    highwater_cli::documents::json(&highwater_estimate::options_view())
 }
 
 /// Whether the viewer's page is in this build.

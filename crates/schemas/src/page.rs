@@ -149,7 +149,9 @@ fn typed(name: &str, object: &Map<String, Value>) -> String {
             (None, None) => "list".to_owned(),
         },
         "object" => match object.get("additionalProperties") {
-            Some(values) if values.as_object().is_some_and(|values| !values.is_empty()) => format!("object of {} by name", kind_of(values)),
+            Some(values) if values.as_object().is_some_and(|values| !values.is_empty()) => {
+                format!("object of {} by name", kind_of(values))
+            }
             _ => "object".to_owned(),
         },
         other => other.to_owned(),

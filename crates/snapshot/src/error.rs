@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 use crate::limits::{MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO};
 use crate::pickle::input::damage;
+use highwater_problem::Problem;
 
 /// An error of the reader: what is wrong ([`ErrorKind`]) and where.
 ///
@@ -112,9 +113,12 @@ pub enum LooksLike {
 }
 
 impl ErrorKind {
-    /// Whether what was read before it may be shown.
+    /// Whether the bytes before it may be shown: it says that the file is cut or damaged, not that it is too much or no snapshot.
     pub(crate) fn leaves_a_part(&self) -> bool {
-        !matches!(self, Self::Io(_) | Self::Overgrown { .. } | Self::OutOfMemory)
+        matches!(
+            self,
+            Self::Cut(_) | Self::Damaged(_) | Self::UnknownOpcode(_) | Self::Malformed { .. } | Self::Json(_)
+        )
     }
 }
 
@@ -156,6 +160,11 @@ impl Error {
             | ErrorKind::Limit { .. } => "is damaged",
             _ => "is not a memory snapshot",
         }
+    }
+
+    /// The error of a file that the user knows by `name`.
+    pub fn problem(&self, name: &str) -> Problem {
+        Problem::new(format!("{name} {}", self.headline())).because(self).hinted(self.hint().map(str::to_owned))
     }
 
     /// What to do about it.

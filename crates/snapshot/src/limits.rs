@@ -7,7 +7,8 @@ pub(crate) const MAX_MARKS: usize = 1_000;
 /// items or pairs. PyTorch's C++ writer leaves a whole list there, and the long ones are of dicts and lists.
 pub(crate) const MAX_LOOSE_VALUES: usize = 1 << 16;
 
-/// Containers at the start of a pickle; from there on one for [`MIN_CONTAINER_BYTES`].
+/// Containers at the start of a pickle; from there on one for [`MIN_CONTAINER_BYTES`]. A small file may hold little else, as one
+/// whose containers lie at its start; this many take a megabyte.
 pub(crate) const MAX_FIRST_CONTAINERS: u64 = 1 << 16;
 
 /// Bytes that a container takes in a pickle, on average, at least. An entry of the trace with its stack and its pool is
@@ -23,8 +24,8 @@ pub(crate) const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 /// Beyond [`MAX_UNPACKED_BYTES`], how many times its size an input may unpack to. Real snapshots pack 15 to 60 times.
 pub(crate) const MAX_UNPACKED_RATIO: u64 = 200;
 
-/// All sizes of a file, added up: 65,536 times the most that one may be, far above what any run allocates. So no sum over
-/// a snapshot comes near the ends of 63 bits, however often a row counts in it.
+/// All sizes of a file, added up: 1,024 times the largest that one may be, and far above what any run allocates. A row that
+/// is copied counts again without being added here: sums over rows still saturate.
 pub(crate) const MAX_SIZES_SUM_BYTES: u64 = 1 << 60;
 
 /// Bytes of one string or number. Stacks are lists, not strings, so real strings are paths and metadata.

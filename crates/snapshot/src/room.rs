@@ -19,7 +19,6 @@ pub(crate) fn push<T>(rows: &mut Vec<T>, row: T) -> Result<(), ErrorKind> {
 ///
 /// # Errors
 /// As [`push`].
-#[cold]
 pub(crate) fn make<T>(rows: &mut Vec<T>, more: usize) -> Result<(), ErrorKind> {
     rows.try_reserve(more).map_err(|_| ErrorKind::OutOfMemory)
 }

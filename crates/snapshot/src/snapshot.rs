@@ -10,6 +10,7 @@ use crate::stacks::{Frame, FrameTable, StackTable};
 use crate::strings::StringTable;
 use crate::warnings::{Place, Warnings};
 use crate::{Annotation, Block, BlockState, PoolId, Segment, StackId, StreamId, StringId};
+use highwater_problem::Problem;
 
 /// One dump of `torch.cuda.memory`: the segments now, the traces that led there, the settings.
 #[derive(Clone, Debug)]
@@ -139,6 +140,25 @@ impl Snapshot {
         let mut devices = self.all_devices();
         devices.truncate(MAX_DEVICES);
         devices
+    }
+
+    /// Says if there is nothing of the device that is asked for. `name` is how the message calls the snapshot.
+    ///
+    /// # Errors
+    /// If so.
+    pub fn check_device(&self, name: &str, device: Option<u32>) -> Result<(), Problem> {
+        let devices = self.devices();
+        match device {
+            Some(device) if !devices.contains(&device) => {
+                let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
+                Err(Problem::new(format!("{name} has nothing of device {device}")).hint(match &listed[..] {
+                    [] => "it has no entries and no segments at all".to_owned(),
+                    [one] => format!("it has device {one}"),
+                    _ => format!("it has devices {}", listed.join(", ")),
+                }))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn all_devices(&self) -> Vec<u32> {

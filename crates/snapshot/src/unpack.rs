@@ -27,7 +27,7 @@ type Bytes<'a> = Box<dyn Read + 'a>;
 /// The bytes behind gzip and zstd; what is not compressed comes as it is.
 ///
 /// # Errors
-/// If the first bytes cannot be read, or there are too many layers. An error of the bytes themselves is a
+/// If the first bytes cannot be read, or there are too many layers. An error while the bytes are read becomes an [`Error`] by
 /// [`Error::of_reading`].
 pub fn decompressed<'a>(source: impl Read + 'a, unpacking: Unpacking) -> Result<impl Read + 'a, Error> {
     unpacked(Box::new(source), unpacking).map(|(_, whole)| whole)

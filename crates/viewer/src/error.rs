@@ -2,6 +2,7 @@
 
 use std::io;
 
+use highwater_problem::Explained;
 use thiserror::Error;
 
 /// A server that does not start, or ends unasked.
@@ -30,12 +31,11 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// What to do.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Explained for Error {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Listen { port: 0, .. } | Self::Token { .. } | Self::Serve { .. } => None,
-            Self::Listen { .. } => Some("choose another `--port`, or none: then a free one is taken"),
+            Self::Listen { .. } => Some("choose another `--port`, or none: then a free one is taken".to_owned()),
         }
     }
 }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use highwater_problem::Problem;
 use highwater_snapshot::{Error as SnapshotError, open_file};
 use tokio::sync::watch;
 
-use crate::problem::Problem;
 use crate::reader::{Gate, Progress, Shown, Treatment, start};
+use crate::refusal::Refusal;
 
 /// More files than a page has room for.
 const MAX_FILES: usize = 256;
@@ -109,10 +110,10 @@ impl Shelf {
     ///
     /// # Errors
     /// If there are too many files.
-    pub(crate) fn add_dropped(&self, name: String, body: impl Read + Send + 'static) -> Result<usize, Problem> {
+    pub(crate) fn add_dropped(&self, name: String, body: impl Read + Send + 'static) -> Result<usize, Refusal> {
         if self.files().len() >= MAX_FILES {
             let status = axum::http::StatusCode::CONFLICT;
-            return Err(Problem::new(status, format!("{MAX_FILES} files are open, more do not fit"))
+            return Err(Refusal::new(status, format!("{MAX_FILES} files are open, more do not fit"))
                 .hint("end `highwater view` and start it with the files that you want to see"));
         }
         // It has no place among the others: who sends it may be slow.
@@ -134,10 +135,10 @@ impl Shelf {
     ///
     /// # Errors
     /// If it is no number of a file.
-    pub(crate) fn get(&self, id: &str) -> Result<Arc<Shelved>, Problem> {
+    pub(crate) fn get(&self, id: &str) -> Result<Arc<Shelved>, Refusal> {
         let files = self.files();
         let file = id.parse::<usize>().ok().and_then(|id| files.get(id));
-        file.cloned().ok_or_else(|| Problem::not_found(format!("there is no file {id}")))
+        file.cloned().ok_or_else(|| Refusal::not_found(format!("there is no file {id}")))
     }
 
     /// Every file.
@@ -161,13 +162,13 @@ impl Shelved {
     ///
     /// # Errors
     /// If nothing of it can be shown.
-    pub(crate) async fn shown(&self) -> Result<Arc<Shown>, Problem> {
+    pub(crate) async fn shown(&self) -> Result<Arc<Shown>, Refusal> {
         let mut progress = self.progress.clone();
         let state = progress.wait_for(|progress| !matches!(progress, Progress::Reading)).await;
-        match &*state.map_err(|_| Problem::gone(&self.name))? {
+        match &*state.map_err(|_| Refusal::gone(&self.name))? {
             Progress::Ready(shown) => Ok(Arc::clone(shown)),
-            Progress::Failed(problem) => Err(problem.clone()),
-            Progress::Reading => Err(Problem::gone(&self.name)),
+            Progress::Failed(refusal) => Err(refusal.clone()),
+            Progress::Reading => Err(Refusal::gone(&self.name)),
         }
     }
 
@@ -176,7 +177,7 @@ impl Shelved {
         let (state, problem) = match &*self.progress.borrow() {
             Progress::Reading => ("reading", None),
             Progress::Ready(_) => ("ready", None),
-            Progress::Failed(problem) => ("failed", Some(problem.clone())),
+            Progress::Failed(refusal) => ("failed", Some(refusal.problem.clone())),
         };
         let now = self.path.as_ref().map(|path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata)));
         let changed_on_disk = stamp.is_some() && now.is_some_and(|now| now != stamp);

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use highwater_loopback::own_host;
 
-use crate::problem::Problem;
+use crate::refusal::Refusal;
 use crate::server::Served;
 
 /// What the page may load: its own files, and a worker or a picture of its own making.
@@ -39,17 +39,17 @@ pub(crate) async fn guard(State(served): State<Arc<Served>>, request: Request, n
     response
 }
 
-fn check(served: &Served, request: &Request) -> Result<(), Problem> {
+fn check(served: &Served, request: &Request) -> Result<(), Refusal> {
     let host = own_host(request.headers(), served.port).ok_or_else(|| {
-        Problem::new(StatusCode::FORBIDDEN, "this server answers to its own name only")
+        Refusal::new(StatusCode::FORBIDDEN, "this server answers to its own name only")
             .hint("open the address as `highwater view` printed it")
     })?;
     // Browsers send it with all that another page could ask for and read, or change.
     if let Some(origin) = request.headers().get(header::ORIGIN)
         && origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")) != Some(host)
     {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "this server answers to its own page only"));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "this server answers to its own page only"));
     }
     let token = request.uri().path().split('/').nth(1).unwrap_or_default();
-    if served.token.is(token) { Ok(()) } else { Err(Problem::not_found("there is nothing here")) }
+    if served.token.is(token) { Ok(()) } else { Err(Refusal::not_found("there is nothing here")) }
 }

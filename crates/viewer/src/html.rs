@@ -13,7 +13,7 @@ use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_documents::report;
 use highwater_units::count;
-use highwater_whatif::{Progress, Replayed, busiest, parallel, unanswerable};
+use highwater_whatif::{Progress, Replayed, parallel, replayable};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;
@@ -206,12 +206,10 @@ fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progre
     if wanted == Some(false) {
         return Err("the page was made with `--no-what-if`".to_owned());
     }
-    let Some(device) = busiest(analysis, None) else {
-        return Err("the snapshot has no trace, so there is nothing to run again".to_owned());
-    };
-    if let Some(why) = unanswerable(analysis.snapshot) {
-        return Err(format!("the snapshot {}: {}", why.what, why.because));
-    }
+    let device = replayable(analysis, "the snapshot", None).map_err(|problem| {
+        let parts = std::iter::once(problem.what()).chain(problem.causes().iter().map(String::as_str));
+        parts.collect::<Vec<_>>().join(": ")
+    })?;
     if wanted.is_none() && device.entries.len() > QUICK_ENTRIES {
         return Err(format!(
             "the trace has {} entries, so the simulator would have taken long: `highwater export --to html --what-if` \

@@ -17,8 +17,8 @@ mod error;
 mod files;
 mod guard;
 mod html;
-mod problem;
 mod reader;
+mod refusal;
 mod routes;
 mod server;
 mod token;
@@ -28,7 +28,6 @@ pub use assets::{calculator_is_built, is_built as ui_is_built};
 pub use calculator::write_calculator;
 pub use error::Error;
 pub use html::{PageOptions, write_page};
-pub use problem::Problem;
 #[doc(hidden)]
 pub use routes::read_request;
 pub use server::{Options, Viewer};

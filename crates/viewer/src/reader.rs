@@ -15,11 +15,12 @@ use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, columns};
 use highwater_documents::report;
+use highwater_problem::{Explained as _, Problem};
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
-use highwater_whatif::{Progress as Simulation, Replayed, busiest, parallel};
+use highwater_whatif::{Progress as Simulation, Replayed, parallel, replayable};
 use tokio::sync::{oneshot, watch};
 
-use crate::problem::Problem;
+use crate::refusal::Refusal;
 
 /// How far a file is.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub(crate) enum Progress {
     /// It can be shown.
     Ready(Arc<Shown>),
     /// Nothing of it can be shown.
-    Failed(Problem),
+    Failed(Refusal),
 }
 
 /// What is served of a file.
@@ -50,7 +51,7 @@ enum Ask {
     Simulate(WhatIf, Answer),
 }
 
-type Answer = oneshot::Sender<Result<Bytes, Problem>>;
+type Answer = oneshot::Sender<Result<Bytes, Refusal>>;
 
 /// What is asked of the simulator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,19 +63,19 @@ pub(crate) struct WhatIf {
 
 impl Shown {
     /// The report, as JSON.
-    pub(crate) async fn report(&self, name: &str) -> Result<Bytes, Problem> {
+    pub(crate) async fn report(&self, name: &str) -> Result<Bytes, Refusal> {
         self.ask(name, Ask::Report).await
     }
 
     /// What would have been, as JSON.
-    pub(crate) async fn simulate(&self, name: &str, question: WhatIf) -> Result<Bytes, Problem> {
+    pub(crate) async fn simulate(&self, name: &str, question: WhatIf) -> Result<Bytes, Refusal> {
         self.ask(name, |answer| Ask::Simulate(question, answer)).await
     }
 
-    async fn ask(&self, name: &str, question: impl FnOnce(Answer) -> Ask) -> Result<Bytes, Problem> {
+    async fn ask(&self, name: &str, question: impl FnOnce(Answer) -> Ask) -> Result<Bytes, Refusal> {
         let (answer, answered) = oneshot::channel();
-        self.questions.send(question(answer)).map_err(|_| Problem::gone(name))?;
-        answered.await.map_err(|_| Problem::gone(name))?
+        self.questions.send(question(answer)).map_err(|_| Refusal::gone(name))?;
+        answered.await.map_err(|_| Refusal::gone(name))?
     }
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn start<R: Read>(
         move || {
             let permit = gate.as_ref().map(Gate::enter);
             let read = open().and_then(|bytes| Snapshot::read_with(bytes, treatment.unpacking));
-            let read = read.map_err(|error| Problem::unreadable(&name, &error));
+            let read = read.map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))));
             match read.and_then(|snapshot| chosen(snapshot, &name, treatment)) {
                 Ok((snapshot, classes)) => {
                     let analysis = analysed(&snapshot, classes, treatment);
@@ -122,25 +123,15 @@ pub(crate) fn start<R: Read>(
         }
     });
     if let Err(error) = spawned {
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "there is no thread left to read with");
-        progress.send_replace(Progress::Failed(problem.because(&error)));
+        let problem = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there is no thread left to read with");
+        progress.send_replace(Progress::Failed(problem.because(error)));
     }
     shown
 }
 
 /// The snapshot as it shall be shown, and what its frames said before.
-fn chosen(mut snapshot: Snapshot, name: &str, treatment: Treatment) -> Result<(Snapshot, StackClasses), Problem> {
-    let devices = snapshot.devices();
-    if let Some(device) = treatment.device.filter(|device| !devices.contains(device)) {
-        let there: Vec<String> = devices.iter().map(ToString::to_string).collect();
-        let problem =
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("`{name}` has nothing of device {device}"));
-        return Err(problem.hint(match &there[..] {
-            [] => "it has no entries and no segments at all".to_owned(),
-            [one] => format!("it has device {one}"),
-            _ => format!("it has devices {}", there.join(", ")),
-        }));
-    }
+fn chosen(mut snapshot: Snapshot, name: &str, treatment: Treatment) -> Result<(Snapshot, StackClasses), Refusal> {
+    snapshot.check_device(&format!("`{name}`"), treatment.device)?;
     let classes = StackClasses::new(&snapshot);
     if treatment.redact {
         snapshot.redact();
@@ -237,7 +228,7 @@ impl Simulator<'_, '_> {
         }
     }
 
-    fn answer(&mut self, asked: &WhatIf, waiting: &WhileAwaited<'_>) -> Result<Bytes, Problem> {
+    fn answer(&mut self, asked: &WhatIf, waiting: &WhileAwaited<'_>) -> Result<Bytes, Refusal> {
         if let Some(answer) = self.answers.get(asked) {
             return Ok(answer.clone());
         }
@@ -245,21 +236,15 @@ impl Simulator<'_, '_> {
         if let Some(wanted) = asked.device
             && analysis.device(wanted).is_none()
         {
-            return Err(Problem::malformed(format!("there is no device {wanted}")));
+            return Err(Refusal::malformed(format!("there is no device {wanted}")));
         }
-        let device = busiest(analysis, asked.device).ok_or_else(|| {
-            unanswerable("the snapshot has no trace, so there is nothing to run again")
-                .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
-        })?;
-        if let Some(why) = highwater_whatif::unanswerable(analysis.snapshot) {
-            return Err(unanswerable(&format!("the snapshot {}", why.what)).because(&why.because).hint(why.hint));
-        }
+        let device = replayable(analysis, "the snapshot", asked.device)?;
         let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
         let confs = asked.confs.iter().map(|conf| {
             highwater_whatif::conf(&replayed.study, conf).map_err(|error| {
-                Problem::malformed(format!("the settings `{conf}` cannot be run under"))
-                    .because(&error)
-                    .hinted(error.hint())
+                let problem = Problem::new(format!("the settings `{conf}` cannot be run under"));
+                let problem = problem.because(&error).hinted(error.hint());
+                Refusal { status: StatusCode::BAD_REQUEST, problem }
             })
         });
         let question = Question {
@@ -270,7 +255,7 @@ impl Simulator<'_, '_> {
         let answer = json(&answer::answer(replayed, analysis, device, &question, waiting));
         if waiting.is_stopped() {
             // It may not be whole, and nobody sees it.
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer"));
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer"));
         }
         if self.answers.len() >= MAX_ANSWERS {
             self.answers.clear();
@@ -287,10 +272,6 @@ impl Simulation for WhileAwaited<'_> {
     fn is_stopped(&self) -> bool {
         self.0.is_closed()
     }
-}
-
-fn unanswerable(error: &str) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error)
 }
 
 fn json(document: &impl serde::Serialize) -> Bytes {
@@ -335,13 +316,13 @@ impl Drop for Permit {
 mod tests {
     use highwater_analysis::analyse;
     use highwater_documents::columns::{Options, Section};
+    use highwater_testkit::recording;
 
     use super::*;
 
     #[test]
     fn a_question_that_nobody_waits_for_any_more_is_given_up() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
-        let snapshot = Snapshot::open(path).expect("the recording reads");
+        let snapshot = recording("linear_forward");
         let analysis = analyse(&snapshot);
         let mut simulator = Simulator { analysis: &analysis, replayed: HashMap::new(), answers: HashMap::new() };
         let question = WhatIf { capacities: vec![1 << 30], ..WhatIf::default() };
@@ -360,8 +341,7 @@ mod tests {
 
     #[test]
     fn only_large_columns_are_packed_and_the_manifest_says_how() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");
-        let snapshot = Snapshot::open(path).expect("the recording reads");
+        let snapshot = recording("linear_forward");
         let mut columns = columns(&analyse(&snapshot), "", &Options::default());
         assert!(pack_large(&mut columns).is_empty());
 

@@ -11,16 +11,17 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use highwater_units::parse_size;
 
 use crate::assets;
 use crate::calculator::{content_security_policy, write_calculator};
 use crate::guard::guard;
-use crate::problem::Problem;
 use crate::reader::WhatIf;
+use crate::refusal::Refusal;
 use crate::server::Served;
 use crate::upload::{self, pipe, too_large};
 
-type Answer = Result<Response, Problem>;
+type Answer = Result<Response, Refusal>;
 
 const JSON: &str = "application/json";
 const NUMBERS: &str = "application/octet-stream";
@@ -44,9 +45,9 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/api/files/{id}/manifest", get(manifest))
         .route("/{token}/api/files/{id}/sections/{*name}", get(section))
         .route("/{token}/api/files/{id}/simulate", get(simulate))
-        .fallback(|| async { Problem::not_found("there is nothing here") })
+        .fallback(|| async { Refusal::not_found("there is nothing here") })
         .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done with this address")
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done with this address")
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&served), guard))
         .with_state(served)
@@ -69,9 +70,9 @@ fn answer(kind: &'static str, bytes: impl Into<Body>) -> Response {
 
 /// The calculator of `highwater estimate --web`.
 async fn calculator(State(served): State<Arc<Served>>) -> Answer {
-    let failed = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be made");
+    let failed = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be made");
     let mut page = Vec::new();
-    write_calculator(&mut page, &served.inputs).map_err(|error| failed().because(&error))?;
+    write_calculator(&mut page, &served.inputs).map_err(|error| failed().because(error))?;
     let policy = HeaderValue::try_from(content_security_policy());
     let policy = policy.unwrap_or(HeaderValue::from_static("default-src 'none'"));
     Ok(([(CONTENT_SECURITY_POLICY, policy)], answer("text/html; charset=utf-8", page)).into_response())
@@ -83,7 +84,7 @@ async fn list(State(served): State<Arc<Served>>) -> Answer {
         files: T,
     }
     let files = serde_json::to_vec(&Files { files: served.shelf.list() });
-    let failed = |error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the files cannot be listed").because(&error);
+    let failed = |error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the files cannot be listed").because(error);
     files.map(|files| answer(JSON, files)).map_err(|error: serde_json::Error| failed(error))
 }
 
@@ -97,7 +98,7 @@ async fn drop_file(State(served): State<Arc<Served>>, RawQuery(query): RawQuery,
     }
     let name = name.as_deref().map(short_name).filter(|name| !name.is_empty());
     let name = name
-        .ok_or_else(|| Problem::malformed("a dropped file needs a name").hint("ask for `api/files?name=run.pickle`"))?;
+        .ok_or_else(|| Refusal::malformed("a dropped file needs a name").hint("ask for `api/files?name=run.pickle`"))?;
     let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > upload::MAX_BYTES) {
         return Err(too_large());
@@ -131,7 +132,7 @@ async fn section(
         "frames" => Ok(answer(JSON, shown.frames.clone())),
         name => {
             let section = shown.sections.get(name).cloned();
-            let missing = || Problem::not_found(format!("there is no section `{name}`"));
+            let missing = || Refusal::not_found(format!("there is no section `{name}`"));
             part(&section.ok_or_else(missing)?, headers.get(RANGE))
         }
     }
@@ -141,12 +142,12 @@ async fn section(
 fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
     let Some(range) = range else { return Ok(answer(NUMBERS, section.clone())) };
     let range = range.to_str().ok().and_then(byte_range).ok_or_else(|| {
-        Problem::malformed("the range is none that is known").hint("ask for one, such as `bytes=0-65535`")
+        Refusal::malformed("the range is none that is known").hint("ask for one, such as `bytes=0-65535`")
     })?;
     // As RFC 9110 has it: a range that begins in it ends with it, and one that begins beyond is none.
     let range = range.start..range.end.min(section.len());
     let part = section.get(range.clone()).filter(|part| !part.is_empty()).ok_or_else(|| {
-        Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not begin in the section")
+        Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not begin in the section")
             .hint(format!("it has {} bytes", section.len()))
     })?;
     let range = format!("bytes {}-{}/{}", range.start, range.end - 1, section.len());
@@ -160,7 +161,7 @@ fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
 pub fn read_request(query: &str, range: &str) -> [Option<u16>; 2] {
     let section = Bytes::from_static(&[0; 256]);
     let range = HeaderValue::from_str(range).map(|range| part(&section, Some(&range)));
-    let status = |problem: Problem| problem.into_response().status().as_u16();
+    let status = |problem: Refusal| problem.into_response().status().as_u16();
     assert!(short_name(query).chars().count() <= MAX_NAME_CHARS);
     [question(Some(query)).err().map(status), range.ok().and_then(|answer| answer.err().map(status))]
 }
@@ -183,22 +184,23 @@ async fn simulate(
     shown.simulate(&file.name, question).await.map(|answered| answer(JSON, answered))
 }
 
-fn question(query: Option<&str>) -> Result<WhatIf, Problem> {
+fn question(query: Option<&str>) -> Result<WhatIf, Refusal> {
     let mut question = WhatIf::default();
     for (key, value) in pairs(query) {
         match key.as_str() {
             "device" => {
                 let device = value.parse().map_err(|_| {
-                    Problem::malformed(format!("`device={value}` names no device"))
+                    Refusal::malformed(format!("`device={value}` names no device"))
                         .hint("give its number, such as `device=0`")
                 })?;
                 question.device = Some(device);
             }
             "conf" => question.confs.push(value),
             "capacity" => {
-                let bytes = value.parse().map_err(|_| {
-                    Problem::malformed(format!("`capacity={value}` is no number of bytes"))
-                        .hint("give whole bytes, such as `capacity=17179869184`")
+                let bytes = parse_size(&value).map_err(|why| {
+                    Refusal::malformed(format!("`{value}` is no size of memory"))
+                        .because(why)
+                        .hint("give one such as `capacity=16GiB`")
                 })?;
                 question.capacities.push(bytes);
             }
@@ -206,7 +208,7 @@ fn question(query: Option<&str>) -> Result<WhatIf, Problem> {
         }
     }
     if question.confs.len() > MAX_CHOICES || question.capacities.len() > MAX_CHOICES {
-        return Err(Problem::malformed(format!("more than {MAX_CHOICES} settings or capacities are compared"))
+        return Err(Refusal::malformed(format!("more than {MAX_CHOICES} settings or capacities are compared"))
             .hint("ask for fewer at a time"));
     }
     Ok(question)
@@ -217,6 +219,6 @@ fn pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> + '_ {
     pairs.map(|(key, value)| (key.into_owned(), value.into_owned()))
 }
 
-fn unknown(key: &str, known: &str) -> Problem {
-    Problem::malformed(format!("`{key}` cannot be asked for here")).hint(format!("known: {known}"))
+fn unknown(key: &str, known: &str) -> Refusal {
+    Refusal::malformed(format!("`{key}` cannot be asked for here")).hint(format!("known: {known}"))
 }

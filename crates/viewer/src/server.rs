@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use highwater_loopback::Manner;
+use highwater_problem::Problem;
 use highwater_snapshot::Unpacking;
 
 use crate::error::Error;
 use crate::files::Shelf;
-use crate::problem::Problem;
 use crate::reader::{Progress, Treatment};
 use crate::routes::router;
 use crate::token::Token;
@@ -93,7 +93,7 @@ impl Viewer {
                 return None;
             }
             let failures = states.iter().map(|state| match state {
-                Progress::Failed(problem) => Some(problem.clone()),
+                Progress::Failed(refusal) => Some(refusal.problem.clone()),
                 _ => None,
             });
             if let Some(failures) = failures.collect::<Option<Vec<_>>>() {
@@ -121,8 +121,8 @@ impl Viewer {
                 for file in self.served.shelf.all() {
                     let failed = Arc::clone(&failed);
                     tokio::spawn(async move {
-                        if let Err(problem) = file.shown().await {
-                            failed(&problem);
+                        if let Err(refusal) = file.shown().await {
+                            failed(&refusal.problem);
                         }
                     });
                 }

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
 
-use crate::problem::Problem;
+use crate::refusal::Refusal;
 
 /// Pieces that wait to be read: the sender is held up beyond.
 const WAITING: usize = 16;
@@ -49,7 +49,7 @@ impl Feed {
     ///
     /// # Errors
     /// If it breaks off, or is too long.
-    pub(crate) async fn all_of(self, mut body: Body) -> Result<(), Problem> {
+    pub(crate) async fn all_of(self, mut body: Body) -> Result<(), Refusal> {
         let mut bytes = 0_u64;
         while let Some(frame) = body.frame().await {
             let frame = match frame {
@@ -58,7 +58,7 @@ impl Feed {
                     let broken = io::Error::new(io::ErrorKind::ConnectionAborted, "the upload broke off");
                     // The reader may be done with it.
                     let _ = self.0.send(Err(broken)).await;
-                    return Err(Problem::malformed("the upload broke off").because(&error));
+                    return Err(Refusal::malformed("the upload broke off").because(error));
                 }
             };
             let Ok(piece) = frame.into_data() else { continue };
@@ -73,8 +73,8 @@ impl Feed {
     }
 }
 
-pub(crate) fn too_large() -> Problem {
-    Problem::new(
+pub(crate) fn too_large() -> Refusal {
+    Refusal::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         format!("a file that is dropped on the page may have {}", highwater_units::size(MAX_BYTES)),
     )

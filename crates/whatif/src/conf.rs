@@ -4,6 +4,7 @@ use std::fmt;
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{ConfError, Settings};
+use highwater_problem::Explained;
 
 use crate::study::Study;
 
@@ -32,9 +33,8 @@ impl fmt::Display for RefusedConf {
 
 impl std::error::Error for RefusedConf {}
 
-impl RefusedConf {
-    /// What to do.
-    pub fn hint(&self) -> Option<String> {
+impl Explained for RefusedConf {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::ByTorch(error) => error.hint(),
             Self::Asynchronous => {

@@ -34,7 +34,7 @@ pub use conf::{Conf, RefusedConf, conf};
 pub use fit::{Fit, Progress};
 pub use gaps::Gaps;
 pub use least::Least;
-pub use replayable::{Unanswerable, busiest, is_asynchronous, unanswerable};
+pub use replayable::{busiest, check_replayable, is_asynchronous, replayable, without_trace};
 pub use replayed::Replayed;
 pub use reserved::Reserved;
 pub use retries::alloc_retries;

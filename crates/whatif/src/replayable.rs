@@ -4,6 +4,7 @@ use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::Backend;
 use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_problem::Problem;
 use highwater_snapshot::Snapshot;
 
 /// The device that is asked for, or else one that ran out of memory, or else the one with the most entries; `None` if it
@@ -15,31 +16,44 @@ pub fn busiest<'a, 'b>(analysis: &'b Analysis<'a>, wanted: Option<u32>) -> Optio
     busiest.filter(|device| device.has_history() || !device.oom.is_empty())
 }
 
-/// Why a recording cannot be run again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unanswerable {
-    /// What it is, to follow its name.
-    pub what: String,
-    /// Why that matters.
-    pub because: &'static str,
-    /// What to do.
-    pub hint: &'static str,
+/// The device of which a recording is run again: the one that [`busiest`] chooses. `name` is how messages call the snapshot.
+///
+/// # Errors
+/// If there is nothing to run again.
+pub fn replayable<'a, 'b>(
+    analysis: &'b Analysis<'a>,
+    name: &str,
+    wanted: Option<u32>,
+) -> Result<&'b DeviceAnalysis<'a>, Problem> {
+    let device = busiest(analysis, wanted).ok_or_else(|| without_trace(name, "there is nothing to run again"))?;
+    check_replayable(analysis.snapshot, name)?;
+    Ok(device)
 }
 
-/// Why a recording cannot be run again, if that is so: the driver's own allocator served it, or a profiler wrote it.
-pub fn unanswerable(snapshot: &Snapshot) -> Option<Unanswerable> {
+/// That a snapshot has no trace, and what follows from it.
+pub fn without_trace(name: &str, consequence: &str) -> Problem {
+    Problem::new(format!("{name} has no trace, so {consequence}"))
+        .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
+}
+
+/// Refuses a recording that the driver's own allocator served, or a profiler wrote.
+///
+/// # Errors
+/// Says what can be known of it.
+pub fn check_replayable(snapshot: &Snapshot, name: &str) -> Result<(), Problem> {
     if let Some(profile) = &snapshot.profile {
-        return Some(Unanswerable {
-            what: format!("is {}", profile.form.name()),
-            because: "it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests",
-            hint: "record with `torch.cuda.memory._record_memory_history()` to simulate",
-        });
+        return Err(Problem::new(format!("{name} is {}: there is nothing to run again", profile.form.name()))
+            .because(
+                "it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests",
+            )
+            .hint("record with `torch.cuda.memory._record_memory_history()` to simulate"));
     }
-    by_driver(snapshot).then(|| Unanswerable {
-        what: "was recorded with `backend:cudaMallocAsync`".to_owned(),
-        because: "the driver's own pools served the requests: they have no blocks and no segments to predict",
-        hint: "record with `backend:native` to replay",
-    })
+    if by_driver(snapshot) {
+        return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
+            .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
+            .hint("`highwater report` shows what was requested; record with `backend:native` to replay"));
+    }
+    Ok(())
 }
 
 /// Whether the driver's own allocator served a recording: then there is nothing to run again.

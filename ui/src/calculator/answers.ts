@@ -1,10 +1,10 @@
 /** What the module says to what is asked: the estimate at once, what to change to fit when the hand rests. */
 
 import {computed, effect, signal} from '@preact/signals';
+import {type Remote, remote} from '../data/rpc';
 import {Problem, unpack} from '../data/source';
-import {type Remote, remote} from '../worker/rpc';
 import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
-import {model, requestOf, type Words, withWords, words} from './inputs';
+import {model, options, requestOf, usualOf, type Words, withWords, words} from './inputs';
 import {latest} from './latest';
 import type {Methods} from './worker';
 
@@ -19,7 +19,7 @@ export const fit = signal<{request: string; answer: Fit} | null>(null);
 const REST_MS = 250;
 
 /** The card that is meant. */
-export const card = computed(() => words.value.gpu ?? choices.value?.usual.gpu ?? '');
+export const card = computed(() => words.value.gpu ?? usualOf('gpu'));
 
 let engine: Remote<Methods> | null = null;
 
@@ -32,6 +32,7 @@ export async function startAnswers(): Promise<void> {
   const [quick, patient] = [remote<Methods>(new Worker(url)), remote<Methods>(new Worker(url))];
   await Promise.all([quick.start(compiled), patient.start(compiled)]);
   choices.value = parsed<Choices>(await quick.choices()) as Choices;
+  options.value = choices.value.options;
   engine = quick;
   answerWith(quick, patient);
 }
@@ -82,7 +83,7 @@ function lostProblem(name: string): Problem {
 
 /** Sets options. */
 export function choose(changes: Words): void {
-  words.value = withWords(words.value, changes, choices.value?.usual ?? {});
+  words.value = withWords(words.value, changes);
 }
 
 /** Takes the model of a file. */

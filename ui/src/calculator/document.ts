@@ -18,13 +18,37 @@ export type Category = Term['category'];
 
 export type {Card, Change, EstimateDocument, Fit, PhasePeak as Phase, Term};
 
+/** An option of `highwater estimate`, and how to ask for it: a row of the program's table. */
+export interface Option {
+  name: string;
+  help: string;
+  kind: 'flag' | 'count' | 'share' | 'word';
+  /** Its word if nobody says one; empty for none. */
+  usual: string;
+  /** What a word can be. */
+  choices?: {name: string; help: string}[];
+  /** The option without which it means nothing. */
+  needs?: string;
+  /** The option that it cannot stand beside. */
+  excludes?: string;
+  field: {
+    /** The heading; empty for above all. */
+    group: string;
+    label: string;
+    /** What stands for not choosing. */
+    none?: string;
+    /** The ends of a slider. */
+    slider?: [number, number];
+    /** The only mode in which it means something. */
+    mode?: string;
+  };
+}
+
 /** What the module says can be chosen. */
 export interface Choices {
   models: string[];
   cards: {name: string; memory_bytes: number}[];
-  /** Each option's word if nobody says one; empty for none. */
-  usual: Record<string, string>;
-  choices: Record<string, {name: string; help: string}[]>;
+  options: Option[];
 }
 
 /** An answer as text, parsed: the document, or why there is none. */

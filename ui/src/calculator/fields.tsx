@@ -2,13 +2,14 @@
 
 import type {ComponentChildren} from 'preact';
 import {count} from '../model/units';
-import {choices, choose} from './answers';
-import {words} from './inputs';
+import {choose} from './answers';
+import type {Option} from './document';
+import {usualOf, words} from './inputs';
 import {nearest, stops} from './scale';
 
 /** What an option is now: the word, or the usual one. */
 export function wordOf(name: string): string {
-  return words.value[name] ?? choices.value?.usual[name] ?? '';
+  return words.value[name] ?? usualOf(name);
 }
 
 /** A group of fields under a heading. */
@@ -21,18 +22,26 @@ export function Group({title, children}: {title: string; children: ComponentChil
   );
 }
 
+/** The field of an option, by what it takes. `shown` is where a slider stands if nobody has said. */
+export function OptionField({option, shown}: {option: Option; shown?: number | undefined}) {
+  const {name, kind, field} = option;
+  if (field.slider) return <Slider name={name} label={field.label} ends={field.slider} shown={shown} />;
+  if (kind === 'flag') return <Check name={name} label={field.label} />;
+  if (kind === 'word') return <Select option={option} />;
+  return <NumberField name={name} label={field.label} placeholder={field.none ?? ''} />;
+}
+
 interface SliderProps {
   readonly name: string;
   readonly label: string;
-  readonly least: number;
-  readonly most: number;
-  /** Where the slider stands if nobody has said: what the answer was worked out for. */
-  readonly shown?: number | undefined;
+  readonly ends: readonly [number, number];
+  /** What the answer was worked out for. */
+  readonly shown: number | undefined;
 }
 
 /** A logarithmic slider, and a field for any other number. */
-export function Slider({name, label, least, most, shown}: SliderProps) {
-  const all = stops(least, most);
+function Slider({name, label, ends, shown}: SliderProps) {
+  const all = stops(...ends);
   const word = wordOf(name) || String(shown ?? '');
   const place = nearest(all, Number(word));
   return (
@@ -74,7 +83,7 @@ function NumberInput({name, value, placeholder}: NumberInputProps) {
   );
 }
 
-export function NumberField({name, label, placeholder = ''}: {name: string; label: string; placeholder?: string}) {
+function NumberField({name, label, placeholder}: {name: string; label: string; placeholder: string}) {
   return (
     <label for={`${name}-number`}>
       <span>{label}</span>
@@ -83,24 +92,15 @@ export function NumberField({name, label, placeholder = ''}: {name: string; labe
   );
 }
 
-interface SelectProps {
-  readonly name: string;
-  readonly label: string;
-  /** Of the module, if not given. */
-  readonly options?: readonly {name: string; help: string}[];
-  /** What stands for not choosing. */
-  readonly none?: string;
-}
-
-export function Select({name, label, options, none}: SelectProps) {
-  const all = options ?? choices.value?.choices[name] ?? [];
+function Select({option}: {option: Option}) {
+  const {name, choices: all = [], field} = option;
   const word = wordOf(name);
   const help = all.find(one => one.name === word)?.help ?? '';
   return (
     <label title={help.replaceAll('`', '')}>
-      <span>{label}</span>
+      <span>{field.label}</span>
       <select id={name} value={word} onChange={event => choose({[name]: event.currentTarget.value})}>
-        {none !== undefined && <option value="">{none}</option>}
+        {field.none !== undefined && <option value="">{field.none}</option>}
         {all.map(one => (
           <option key={one.name} value={one.name}>
             {one.name}
@@ -112,7 +112,7 @@ export function Select({name, label, options, none}: SelectProps) {
   );
 }
 
-export function Check({name, label}: {name: string; label: string}) {
+function Check({name, label}: {name: string; label: string}) {
   return (
     <label class="check">
       <input
@@ -126,11 +126,11 @@ export function Check({name, label}: {name: string; label: string}) {
 }
 
 /** Buttons, of which one is on. */
-export function Switch({name, label}: {name: string; label: string}) {
+export function Switch({option: {name, choices: all = [], field}}: {option: Option}) {
   const word = wordOf(name);
   return (
-    <fieldset class="switch" aria-label={label}>
-      {(choices.value?.choices[name] ?? []).map(one => (
+    <fieldset class="switch" aria-label={field.label}>
+      {all.map(one => (
         <button
           key={one.name}
           type="button"

@@ -1,7 +1,7 @@
 /** What to change to fit the chosen card. */
 
+import {Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
-import {Prose} from '../ui/prose';
 import {card, choose, fit, isFitFresh} from './answers';
 import type {Change, EstimateDocument} from './document';
 import {exactly} from './exactly';

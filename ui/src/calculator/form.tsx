@@ -1,92 +1,82 @@
 /** What is asked. */
 
+import {FileButton} from '../kit/files';
 import {binary} from '../model/units';
-import {FileButton} from '../ui/files';
 import {card, choose, estimate, openFile} from './answers';
-import type {Choices} from './document';
-import {Check, Group, NumberField, Select, Slider, Switch, wordOf} from './fields';
+import type {Choices, Option} from './document';
+import {Group, OptionField, Switch, wordOf} from './fields';
 import {model} from './inputs';
 
-const DTYPES = ['float32', 'bfloat16', 'float16'].map(name => ({name, help: ''}));
-
-const SHARDINGS = [
-  {label: 'not sharded', zero: '', fsdp: ''},
-  {label: 'ZeRO 1: optimizer state', zero: '1', fsdp: ''},
-  {label: 'ZeRO 2: and gradients', zero: '2', fsdp: ''},
-  {label: 'ZeRO 3: and parameters', zero: '3', fsdp: ''},
-  {label: 'FSDP 2', zero: '', fsdp: 'true'},
-];
-
 export function Form({choices}: {choices: Choices}) {
-  const mode = wordOf('mode');
-  const isTraining = mode === 'train';
-  const hasAdapters = wordOf('lora-rank') !== '';
+  const groups = [...new Set(['', ...choices.options.map(option => option.field.group)])];
   return (
     <form class="inputs" onSubmit={event => event.preventDefault()}>
       <ModelField models={choices.models} />
-      <Switch name="mode" label="What the script does" />
-      <Group title="Size">
-        <Slider name="batch" label="batch" least={1} most={4096} shown={estimate.value?.setup.batch} />
-        <Slider name="seq" label="sequence" least={16} most={131072} shown={estimate.value?.setup.seq} />
-        {mode === 'generate' && <Slider name="new-tokens" label="new tokens" least={1} most={131072} />}
-      </Group>
-      <Group title="Numbers">
-        <Select name="dtype" label="weights" options={DTYPES} />
-        <Select name="autocast" label="autocast" options={DTYPES.slice(1)} none="off" />
-      </Group>
-      <Group title="Run">
-        {isTraining && <Select name="optimizer" label="optimizer" />}
-        <Select name="attention" label="attention" />
-        {isTraining && <Select name="loss" label="loss" />}
-        {isTraining && <Select name="keep" label="script holds" />}
-        {isTraining && <NumberField name="accumulation" label="micro-batches" />}
-        {mode === 'generate' && <Select name="cache" label="KV cache" />}
-        {isTraining && <Check name="checkpointing" label="gradient checkpointing" />}
-      </Group>
-      {isTraining && (
-        <Group title="LoRA">
-          <NumberField name="lora-rank" label="rank" placeholder="none" />
-          {hasAdapters && <Select name="lora-targets" label="adapters on" />}
-          {hasAdapters && <NumberField name="lora-dropout" label="dropout" />}
-          {hasAdapters && <Select name="quantise" label="frozen weights" none="as they are" />}
-        </Group>
-      )}
-      <Group title="Cards">
-        <label>
-          <span>card</span>
-          <select id="gpu" value={card.value} onChange={event => choose({gpu: event.currentTarget.value})}>
-            {choices.cards.map(({name, memory_bytes: bytes}) => (
-              <option key={name} value={name}>
-                {name} · {binary(bytes)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <Select name="torch" label="torch" />
-        <NumberField name="world-size" label="data-parallel ranks" />
-        <ShardingField />
-        <NumberField name="tensor-parallel" label="tensor-parallel" />
-        <NumberField name="pipeline-parallel" label="pipeline stages" />
-      </Group>
+      {groups.map(group => {
+        const options = choices.options.filter(option => option.field.group === group && isAsked(option));
+        if (group === '') return options.map(option => <Switch key={option.name} option={option} />);
+        return (
+          options.length > 0 && (
+            <Group key={group} title={group}>
+              {options.map(option => (
+                <FieldOf key={option.name} option={option} choices={choices} />
+              ))}
+            </Group>
+          )
+        );
+      })}
     </form>
   );
 }
 
-function ShardingField() {
-  const {zero, fsdp} = {zero: wordOf('zero'), fsdp: wordOf('fsdp')};
-  const chosen = SHARDINGS.findIndex(one => (one.fsdp ? fsdp === one.fsdp : fsdp !== 'true' && zero === one.zero));
+/** Whether an option means something as things are. */
+function isAsked({field, needs}: Option): boolean {
+  return (field.mode === undefined || field.mode === wordOf('mode')) && (needs === undefined || wordOf(needs) !== '');
+}
+
+function FieldOf({option, choices}: {option: Option; choices: Choices}) {
+  const {name} = option;
+  if (name === 'gpu') return <CardField option={option} choices={choices} />;
+  const flag = choices.options.find(other => other.name === option.excludes);
+  if (flag) return <ShardingField zero={option} fsdp={flag} />;
+  // It is one of the choices of the other.
+  if (choices.options.some(other => other.excludes === name)) return null;
+  const setup = estimate.value?.setup;
+  return (
+    <OptionField option={option} shown={name === 'batch' ? setup?.batch : name === 'seq' ? setup?.seq : undefined} />
+  );
+}
+
+function CardField({option, choices}: {option: Option; choices: Choices}) {
   return (
     <label>
-      <span>sharding</span>
-      <select
-        id="sharding"
-        value={Math.max(0, chosen)}
-        onChange={event => {
-          const {zero, fsdp} = SHARDINGS[Number(event.currentTarget.value)];
-          choose({zero, fsdp});
-        }}
-      >
-        {SHARDINGS.map(({label}, i) => (
+      <span>{option.field.label}</span>
+      <select id="gpu" value={card.value} onChange={event => choose({gpu: event.currentTarget.value})}>
+        {choices.cards.map(({name, memory_bytes: bytes}) => (
+          <option key={name} value={name}>
+            {name} · {binary(bytes)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** Two options that exclude each other, as one choice: a stage of ZeRO, or FSDP. */
+function ShardingField({zero, fsdp}: {zero: Option; fsdp: Option}) {
+  const all = [
+    ...(zero.choices ?? []).map(({name, help}) => ({
+      label: `ZeRO ${name}: ${help.toLowerCase()}`,
+      words: {[zero.name]: name, [fsdp.name]: ''},
+    })),
+    {label: fsdp.field.label, words: {[zero.name]: '', [fsdp.name]: 'true'}},
+  ];
+  const chosen = wordOf(fsdp.name) === 'true' ? all.length - 1 : Number(wordOf(zero.name));
+  return (
+    <label>
+      <span>{zero.field.label}</span>
+      <select id="sharding" value={chosen} onChange={event => choose(all[Number(event.currentTarget.value)].words)}>
+        {all.map(({label}, i) => (
           <option key={label} value={i}>
             {label}
           </option>

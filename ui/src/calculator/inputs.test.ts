@@ -1,8 +1,17 @@
 import {describe, expect, it} from 'vitest';
 import {type Place, placeOf, textOf} from './address';
-import {commandOf, requestOf, withWords} from './inputs';
+import {commandOf, options, requestOf, withWords} from './inputs';
 
-const USUAL = {batch: '1', seq: '', optimizer: 'adamw', checkpointing: 'false'};
+const field = {group: '', label: ''};
+options.value = [
+  {name: 'batch', help: '', kind: 'count', usual: '1', field},
+  {name: 'seq', help: '', kind: 'count', usual: '', field},
+  {name: 'optimizer', help: '', kind: 'word', usual: 'adamw', field},
+  {name: 'checkpointing', help: '', kind: 'flag', usual: 'false', field},
+  {name: 'lora-rank', help: '', kind: 'count', usual: '', field},
+  {name: 'lora-targets', help: '', kind: 'word', usual: 'query-value', needs: 'lora-rank', field},
+  {name: 'quantise', help: '', kind: 'word', usual: '', needs: 'lora-rank', field},
+];
 
 describe('the address', () => {
   const places: Place[] = [
@@ -34,9 +43,9 @@ describe('the address', () => {
 
 describe('a request', () => {
   it('keeps what is not as usual', () => {
-    expect(withWords({}, {batch: '4', seq: '', optimizer: 'adamw'}, USUAL)).toEqual({batch: '4'});
-    expect(withWords({batch: '4'}, {batch: '1', checkpointing: 'true'}, USUAL)).toEqual({checkpointing: 'true'});
-    expect(withWords({checkpointing: 'true'}, {checkpointing: 'false'}, USUAL)).toEqual({});
+    expect(withWords({}, {batch: '4', seq: '', optimizer: 'adamw'})).toEqual({batch: '4'});
+    expect(withWords({batch: '4'}, {batch: '1', checkpointing: 'true'})).toEqual({checkpointing: 'true'});
+    expect(withWords({checkpointing: 'true'}, {checkpointing: 'false'})).toEqual({});
   });
 
   it('is JSON in which what a file said is as it was', () => {

@@ -4,6 +4,7 @@
  */
 
 import {signal} from '@preact/signals';
+import type {Option} from './document';
 
 /** A model: of the catalogue, of files that somebody gave, or of files that an address was too short for. */
 export type Model = {named: string} | {described: string; from: string} | {lost: string};
@@ -13,25 +14,32 @@ export type Words = Readonly<Record<string, string>>;
 export const model = signal<Model>({named: 'qwen2.5-1.5b'});
 export const words = signal<Words>({});
 
-/** Options that mean nothing unless another is there. */
-const NEEDS: Record<string, string> = {
-  'lora-targets': 'lora-rank',
-  'lora-dropout': 'lora-rank',
-  quantise: 'lora-rank',
-};
+/** The program's table of options; empty until the module has said it. */
+export const options = signal<readonly Option[]>([]);
 
-/** Options without a value. */
-const FLAGS = ['checkpointing', 'fsdp'];
+function optionOf(name: string): Option | undefined {
+  return options.value.find(option => option.name === name);
+}
+
+/** What an option is if nobody says. */
+export function usualOf(name: string): string {
+  return optionOf(name)?.usual ?? '';
+}
 
 /** The words that count. */
 export function effective(all: Words): Words {
-  return Object.fromEntries(Object.entries(all).filter(([name]) => !(name in NEEDS) || NEEDS[name] in all));
+  return Object.fromEntries(
+    Object.entries(all).filter(([name]) => {
+      const needs = optionOf(name)?.needs;
+      return needs === undefined || needs in all;
+    }),
+  );
 }
 
 /** Sets options; what is as usual, or empty, is not kept. */
-export function withWords(all: Words, changes: Words, usual: Words): Words {
+export function withWords(all: Words, changes: Words): Words {
   const merged = Object.entries({...all, ...changes});
-  return Object.fromEntries(merged.filter(([name, word]) => word !== '' && word !== usual[name]));
+  return Object.fromEntries(merged.filter(([name, word]) => word !== '' && word !== usualOf(name)));
 }
 
 /** The request as the module takes it. What a file said stays the text that it was. */
@@ -45,7 +53,7 @@ export function requestOf(of: Model, all: Words, isToFit: boolean): string {
 export function commandOf(of: Model, all: Words): string {
   const name = 'named' in of ? of.named : 'from' in of ? of.from : of.lost;
   const options = Object.entries(effective(all)).map(([option, word]) =>
-    FLAGS.includes(option) ? `--${option}` : `--${option} ${quoted(word)}`,
+    optionOf(option)?.kind === 'flag' ? `--${option}` : `--${option} ${quoted(word)}`,
   );
   return ['highwater estimate', quoted(name), ...options].join(' ');
 }

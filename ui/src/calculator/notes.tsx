@@ -1,7 +1,7 @@
 /** How sure the answer is, and what it rests on. */
 
+import {Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
-import {Prose} from '../ui/prose';
 import type {EstimateDocument} from './document';
 import {exactly} from './exactly';
 

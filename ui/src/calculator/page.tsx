@@ -1,9 +1,9 @@
 /** The calculator: what is asked at the left, the answer at the right, one below the other where it is narrow. */
 
-import {copyText, notice} from '../ui/copy';
-import {DropPage} from '../ui/files';
-import {ProblemCard} from '../ui/problem';
-import {ThemeButton} from '../ui/theme-button';
+import {copyText, notice} from '../kit/copy';
+import {DropPage} from '../kit/files';
+import {ProblemCard} from '../kit/problem';
+import {ThemeButton} from '../kit/theme-button';
 import {choices, estimate, openFile, problem} from './answers';
 import {FitCard} from './fit-card';
 import {Form} from './form';

@@ -1,6 +1,6 @@
 /** Where the arithmetic runs: beside the page, so that dragging stays smooth. */
 
-import {serve, type WorkerScope} from '../worker/rpc';
+import {serve, type WorkerScope} from '../data/rpc';
 import {EstimateModule} from './module';
 
 let module: EstimateModule;

@@ -1,6 +1,7 @@
 /** Stacks, frames and call sites: tables of the whole file. */
 
 import type {Column} from '../data/section';
+import {frameLabel} from './frames';
 
 /** Whose code a frame is: `crates/analysis/src/folding.rs`. */
 export const OWNERS = ['user', 'torch', 'generated', 'python', 'native', 'unwinding'] as const;
@@ -103,7 +104,7 @@ export class Stacks {
 
   /** A site in a line. */
   describeSite(site: Site): string {
-    return this.labelOf(site) ?? describeFrame(this.frameAt(site));
+    return this.labelOf(site) ?? frameLabel(this.frameAt(site));
   }
 
   /** For each frame, whether its name or its file contains a text, whatever its case. */
@@ -131,11 +132,4 @@ export class Stacks {
       return this.labelOf(this.sites[stack])?.toLowerCase().includes(wanted) ? 1 : 0;
     });
   }
-}
-
-/** `loss.backward (train.py:31)`. */
-export function describeFrame(frame: Frame): string {
-  const file = frame.file.split(/[/\\]/).at(-1);
-  if (!file || file === '??') return frame.name;
-  return frame.line > 0 ? `${frame.name} (${file}:${frame.line})` : `${frame.name} (${file})`;
 }

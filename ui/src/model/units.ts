@@ -1,5 +1,7 @@
 /** Numbers as they are shown: binary units, exact bytes, counts, times. */
 
+import {Problem} from '../data/source';
+
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 /** `1.50 GiB`: three digits that count. */
@@ -54,4 +56,37 @@ export function byteTicks(low: number, high: number, wanted: number): number[] {
   const ticks: number[] = [];
   for (let at = Math.ceil(low / step) * step; at <= high; at += step) ticks.push(at);
   return ticks;
+}
+
+const K = 1024;
+/** As in the crate `units`. */
+const BYTES_OF_UNIT: Record<string, number> = {
+  '': 1,
+  b: 1,
+  k: K,
+  kib: K,
+  kb: 1000,
+  m: K ** 2,
+  mib: K ** 2,
+  mb: 1e6,
+  g: K ** 3,
+  gib: K ** 3,
+  gb: 1e9,
+  t: K ** 4,
+  tib: K ** 4,
+  tb: 1e12,
+};
+
+/**
+ * Bytes of a size of which a few hundred are usual, such as a block's: `512`, `1.5MiB`. Throws a `Problem` that says what is
+ * expected. The server has the same rule, from `testdata/units.json`, and one for amounts of memory.
+ */
+export function parseBytes(text: string): number {
+  const found = /^((?:\d{1,3}(?:,\d{3})+|[\d_]*)(?:\.[\d_]*)?)\s*([a-z]*)$/i.exec(text.trim());
+  const scale = found ? BYTES_OF_UNIT[found[2].toLowerCase()] : undefined;
+  const digits = found?.[1].replace(/[,_]/g, '') ?? '';
+  if (scale === undefined || !/\d/.test(digits) || digits.length > 24) {
+    throw new Problem({error: `\`${text}\` is not a size`, hint: 'write it as `512`, `16KiB` or `1.5GiB`'});
+  }
+  return Math.round(Number(digits) * scale);
 }

@@ -9,11 +9,11 @@ import {
   type Manifest,
   VIEW_VERSION,
 } from '../data/manifest';
+import {type Remote, remote} from '../data/rpc';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
 import {type Axis, entryAxis, moved, within} from '../model/axis';
 import {Newest} from '../model/newest';
 import type {WorkerMethods} from '../worker/main';
-import {type Remote, remote} from '../worker/rpc';
 import type {Found} from '../worker/search';
 import * as store from './store';
 

@@ -1,6 +1,6 @@
 /** A pen that writes down what it is told, for tests of what is drawn. */
 
-import type {Pen} from '../views/stacked/overlay';
+import type {Pen} from '../draw/overlay';
 
 /** The log: one line a command, numbers rounded to whole pixels. */
 export interface LoggingPen extends Pen {

@@ -1,5 +1,6 @@
 /** Flame graphs and tables of stacks. */
 
+import {Transferred} from '../data/rpc';
 import type {AxisKind, AxisRange} from '../model/axis';
 import {type FlameLayout, layOut} from '../model/flame-layout';
 import {
@@ -14,14 +15,8 @@ import {
 import {FOLDED_WORDS, type Fold, type StackShape, stackShape} from '../model/stack-shape';
 import {allocatedIn, lifetimesIn, type StackWeights, type Stretch, weightsOf} from '../model/stack-weights';
 import {OWNERS, type Owner, type Stacks} from '../model/stacks';
-import {Transferred} from './rpc';
+import type {Weighing} from '../model/weighing';
 import type {Session} from './session';
-
-/** What is weighed: `byte-time` is bytes × lifetime. */
-export const WEIGHINGS = ['live', 'highest', 'allocated', 'kept', 'byte-time'] as const;
-
-/** One of `WEIGHINGS`. */
-export type Weighing = (typeof WEIGHINGS)[number];
 
 /** What to weigh, and how to show it. */
 export interface FlameRequest {

@@ -1,5 +1,6 @@
 /** The worker: holds the columns of a device, answers questions about them, and makes every picture. */
 
+import {serve, type WorkerScope} from '../data/rpc';
 import {Problem} from '../data/source';
 import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
@@ -10,7 +11,6 @@ import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} fro
 import {legend} from './grouping';
 import {histograms} from './histograms';
 import {curve, type StackedRequest} from './pictures';
-import {serve, type WorkerScope} from './rpc';
 import {type Found, nextMatch, search, summarise} from './search';
 import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';

@@ -1,10 +1,10 @@
 /** What every stacked picture has in common: asked for, painted, handed over. */
 
+import {Transferred} from '../data/rpc';
 import {type Paint, paintStacked} from '../draw/paint';
 import type {Shade} from '../draw/palette';
 import {type AxisKind, entriesOfColumn} from '../model/axis';
 import type {StackedIds, StackedWindow} from '../model/stacked-picture';
-import {Transferred} from './rpc';
 import type {Session} from './session';
 
 /** What to draw, and how. */

@@ -1,7 +1,7 @@
 /** Search: by stack text, address, size, and what a word says. */
 
-import {Problem} from '../data/source';
 import {firstRowFrom, type Lifetimes} from '../model/lifetimes';
+import {parseQuery, type Term} from '../model/search-query';
 import type {Session} from './session';
 
 /** What a search found. */
@@ -10,85 +10,6 @@ export interface Found {
   readonly count: number;
   /** Their sizes, summed. */
   readonly bytes: number;
-}
-
-/** One condition of a query. */
-type Term =
-  | {kind: 'text'; text: string}
-  | {kind: 'address'; address: number}
-  | {kind: 'size'; low: number; high: number}
-  | {kind: 'live'; entry: number}
-  | {kind: 'never-freed'}
-  | {kind: 'before'};
-
-/**
- * The terms of a query, which must all hold: `text of a stack`, `0x7f…`, `size:512`, `size>1MiB`, `at:1234`, `unfreed`,
- * `before`. A term in quotes is text, whatever it looks like.
- */
-export function parseQuery(query: string): Term[] {
-  const words = query.match(/"[^"]*"|\S+/g) ?? [];
-  return words.map(word => {
-    if (word.startsWith('"')) return {kind: 'text', text: word.replaceAll('"', '')};
-    if (/^(b|0x)[0-9a-f]{6,}(_\d+)?$/i.test(word)) {
-      return {kind: 'address', address: Number.parseInt(word.replace(/^(b|0x)/i, '').replace(/_\d+$/, ''), 16)};
-    }
-    const size = /^size([:=<>]=?)(.+)$/.exec(word);
-    if (size) return sizeTerm(word, size[1], size[2]);
-    const at = /^at:([\d,_]+)$/.exec(word);
-    if (at) return {kind: 'live', entry: Number(at[1].replace(/[,_]/g, ''))};
-    if (word === 'unfreed') return {kind: 'never-freed'};
-    if (word === 'before') return {kind: 'before'};
-    return {kind: 'text', text: word};
-  });
-}
-
-const SCALE: Record<string, number> = {
-  '': 1,
-  b: 1,
-  k: 1024,
-  kib: 1024,
-  kb: 1000,
-  m: 2 ** 20,
-  mib: 2 ** 20,
-  mb: 1e6,
-  g: 2 ** 30,
-  gib: 2 ** 30,
-  gb: 1e9,
-};
-
-/** Bytes from `512`, `1.5MiB`; throws a `Problem` that says what is expected. */
-export function parseSize(text: string): number {
-  const found = /^([\d.,_]+)\s*([a-z]*)$/i.exec(text.trim());
-  const scale = found && SCALE[found[2].toLowerCase()];
-  const value = found ? Number(found[1].replace(/[,_]/g, '')) : Number.NaN;
-  if (!scale || Number.isNaN(value)) {
-    throw new Problem({error: `\`${text}\` is not a size`, hint: 'write it as `512`, `16KiB` or `1.5GiB`'});
-  }
-  return Math.round(value * scale);
-}
-
-function sizeTerm(word: string, relation: string, text: string): Term {
-  const range = text.split('..');
-  if (range.length === 2) return {kind: 'size', low: parseSize(range[0]), high: parseSize(range[1])};
-  const bytes = parseSize(text);
-  switch (relation) {
-    case '<':
-      return {kind: 'size', low: 0, high: bytes - 1};
-    case '<=':
-      return {kind: 'size', low: 0, high: bytes};
-    case '>':
-      return {kind: 'size', low: bytes + 1, high: Number.POSITIVE_INFINITY};
-    case '>=':
-      return {kind: 'size', low: bytes, high: Number.POSITIVE_INFINITY};
-    case ':':
-    case '=':
-      return {kind: 'size', low: bytes, high: bytes};
-    default:
-      throw new Problem({
-        error: `\`${word}\` is not understood`,
-        hint: 'write `size:512`, `size>1MiB` or `size:1KiB..1MiB`',
-      });
-  }
 }
 
 /** The rows that a query finds: one byte a row. `undefined` for an empty query, which looks for nothing. */

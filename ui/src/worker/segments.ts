@@ -1,10 +1,10 @@
 /** Segments: their picture over time, and what is known of one. */
 
+import type {Transferred} from '../data/rpc';
 import {BACKGROUND, groupColours, pixelOf} from '../draw/palette';
 import {segmentsAfter} from '../model/pieces';
 import {drawSegments} from '../model/segments-picture';
 import {finish, type StackedPicture, type StackedRequest} from './pictures';
-import type {Transferred} from './rpc';
 import type {Session} from './session';
 
 /** The bits of `segment_flags`. */

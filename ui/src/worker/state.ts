@@ -1,5 +1,6 @@
 /** The picture of a state: segments and their blocks after one entry. */
 
+import {Transferred} from '../data/rpc';
 import {type Abgr, darker, faded, halfway} from '../draw/paint';
 import {BACKGROUND, FREE, pixelOf, type Shade} from '../draw/palette';
 import type {Grouping} from '../model/groups';
@@ -15,7 +16,6 @@ import {
 } from '../model/state-layout';
 import {colouring} from './grouping';
 import {bitmapOf, pixelsOf} from './pictures';
-import {Transferred} from './rpc';
 import {type SegmentGroups, segmentGroups} from './segments';
 import type {Session} from './session';
 

@@ -1,11 +1,11 @@
 /** Pictures of the timeline. */
 
+import type {Transferred} from '../data/rpc';
 import {BACKGROUND, pixelOf} from '../draw/palette';
 import type {Grouping} from '../model/groups';
 import {drawTimeline} from '../model/timeline-picture';
 import {colouring} from './grouping';
 import {finish, type StackedPicture, type StackedRequest} from './pictures';
-import type {Transferred} from './rpc';
 import type {Session} from './session';
 
 /** What to draw, and how. */

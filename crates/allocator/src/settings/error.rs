@@ -2,6 +2,7 @@
 
 use super::key;
 use crate::version::TorchVersion;
+use highwater_problem::Explained;
 
 /// A settings string that PyTorch refuses: what is wrong ([`ConfErrorKind`]) and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,9 +95,13 @@ pub enum ConfErrorKind {
     },
 }
 
-impl ConfError {
-    /// What to do about it, if there is more to say than the message does.
-    pub fn hint(&self) -> Option<String> {
+impl Explained for ConfError {
+    /// Its message has the kind.
+    fn reason(&self) -> Option<String> {
+        None
+    }
+
+    fn hint(&self) -> Option<String> {
         Some(match &self.kind {
             ConfErrorKind::UnknownKey { key, version } => return key_hint(key, *version),
             ConfErrorKind::MissingValue { key } => format!("write `{key}:VALUE`"),

@@ -1,5 +1,6 @@
 //! Each table was filled in by the releases themselves, 2.1 to 2.15.
 
+use highwater_problem::Explained as _;
 use proptest::prelude::*;
 
 use super::*;

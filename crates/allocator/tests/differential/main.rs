@@ -1,5 +1,6 @@
 //! Random request programs through PyTorch's own allocator and through ours: every byte of what they write is compared.
 //!
+//! A binary of its own: `make fuzz-allocator` builds and runs it alone, in release, and it replaces the panic hook of its process.
 //! PyTorch's allocator runs in the oracles, which `make oracle` builds and which are not part of the repository.
 //! `make fuzz-allocator` runs this with them; without them only the generator is tested, with what must hold of any
 //! allocator. What steers it:

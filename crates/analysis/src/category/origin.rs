@@ -92,6 +92,9 @@ const fn native(origin: Origin, name: &'static str) -> FrameRule {
     FrameRule { origin, file: None, name: Some(Match::NameContains(name)) }
 }
 
+/// By which PyTorch calls modules.
+pub(crate) const MODULE_CALL: FrameRule = both(Origin::Module, "torch/nn/modules/", "_call_impl");
+
 /// The frames that tell, in order.
 ///
 /// # Source
@@ -112,7 +115,7 @@ pub const FRAMES: &[FrameRule] = &[
     both(Origin::Bucket, "torch/nn/parallel/distributed.py", "_ddp_init_helper"),
     both(Origin::Bucket, "torch/nn/parallel/distributed.py", "_pre_forward"),
     both(Origin::Build, "torch/nn/parameter.py", "materialize"),
-    both(Origin::Module, "torch/nn/modules/", "_call_impl"),
+    MODULE_CALL,
     both(Origin::Build, "torch/nn/modules/module.py", "_apply"),
     file(Origin::Build, "torch/nn/init.py"),
     file(Origin::Build, "safetensors/"),
@@ -131,7 +134,8 @@ const ROOTS: FrameRule = both(Origin::Hook, "torch/autograd/__init__.py", "_make
 const CHECKPOINT: &str = "torch/utils/checkpoint.py";
 
 impl FrameRule {
-    fn holds(self, name: &str, file: &str) -> bool {
+    /// Whether a frame is one of these; the parts of `file` are separated by `/`.
+    pub(crate) fn holds(self, name: &str, file: &str) -> bool {
         let holds = |matches: Option<Match>| matches.is_none_or(|m| m.holds(name, file));
         holds(self.file) && holds(self.name)
     }

@@ -25,7 +25,8 @@ const NUMBER: u64 = 8;
 /// Smaller blocks may be anything.
 const LARGE: u64 = 1 << 20;
 
-/// Large blocks that no gradient pairs with, from which on they are a frozen model.
+/// Large blocks that no gradient pairs with, from which on they are a frozen model. The smallest has several matrices in each layer,
+/// while a batch of data that stays on the device is two or three tensors: inputs, labels and a mask.
 const MIN_FROZEN: usize = 4;
 
 /// What sizes tell.
@@ -338,22 +339,23 @@ impl Pairing {
         let is_among = |block: &Held| {
             block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
         };
+        let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
+        // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
+        let may_be_frozen = |block: &Held, is_fresh: bool| {
+            let size = block.size_bytes;
+            is_fresh && gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size)
+        };
         let unpaired = held
             .iter()
             .zip(&fresh)
-            .filter(|(block, is_fresh)| **is_fresh && block.size_bytes > LARGE && gradients(block.size_bytes) == 0);
+            .filter(|(block, is_fresh)| block.size_bytes > LARGE && may_be_frozen(block, **is_fresh));
         let is_frozen_model = unpaired.count() >= MIN_FROZEN;
-        let may_be_frozen =
-            |block: &Held| !WORKSPACES.contains(&block.size_bytes) && (is_frozen_model || is_among(block));
-        let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
         for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
-            let pairs = gradients(block.size_bytes) > 0;
-            // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
             if is_of_optimizer(block.size_bytes) {
                 self.states.insert(block.row);
-            } else if is_parameter || (!pairs && is_fresh && may_be_frozen(block)) {
+            } else if is_parameter || (may_be_frozen(block, is_fresh) && (is_frozen_model || is_among(block))) {
                 self.parameters.insert(block.row);
-            } else if pairs {
+            } else if gradients(block.size_bytes) > 0 {
                 self.states.insert(block.row);
             }
         }

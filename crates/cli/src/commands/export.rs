@@ -9,7 +9,7 @@ use crate::input::InputArgs;
 use crate::moment::Moment;
 use crate::output::OutputArgs;
 use crate::progress::SimulationBar;
-use crate::units::parse_size;
+use crate::units::parse_bytes;
 use crate::{export, warnings};
 
 /// Options of `highwater export`.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENTRY|peak|end")]
     at: Option<Moment>,
     /// With html: leave out allocations smaller than this, such as `64KiB`; the page says so
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     min_size: Option<u64>,
     /// With html: have the simulator answer in the page, however long the trace is
     #[arg(long, conflicts_with = "no_what_if")]

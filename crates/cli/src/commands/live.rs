@@ -4,9 +4,9 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_documents;
 use highwater_findings::verdict::verdict;
 use highwater_snapshot::EntryId;
-use highwater_units::percent;
 
 use crate::args::{Format, SitesArgs};
 use crate::frames;
@@ -14,6 +14,7 @@ use crate::input::InputArgs;
 use crate::moment::Moment;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::table::{Align, Table, terminal_width};
+use crate::units::percent;
 use crate::units::{count, counted, size};
 
 /// The options of `highwater live`.

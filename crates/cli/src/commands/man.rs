@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_mangen::Man;
+use highwater_output::whole_file::move_file;
 
 use crate::args::Cli;
 use crate::output;
-use crate::whole_file::move_file;
 
 /// Options of `highwater man`.
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,6 @@ pub(crate) mod run;
 pub(crate) mod segments;
 pub(crate) mod simulate;
 pub(crate) mod stats;
-pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod view;
 
@@ -45,7 +44,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => diff::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::View(args) => view::run(&args),
-        Command::Top(args) => top::run(&args),
+        Command::Top(args) => highwater_top::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),

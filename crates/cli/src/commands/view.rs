@@ -58,15 +58,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         unpacking: args.size.unpacking(),
         ..Options::default()
     };
-    let viewer = Viewer::open(&files, &options).map_err(|error| stopped(&error))?;
-    if let Some(failures) = viewer.failures(PATIENCE) {
-        let mut failures = failures.iter().map(failed);
-        if let Some(last) = failures.next_back() {
-            for failure in failures {
-                error::report(&failure.into());
-            }
-            return Err(last.into());
+    let viewer = Viewer::open(&files, &options).map_err(Problem::from)?;
+    let mut failures = viewer.failures(PATIENCE).unwrap_or_default();
+    if let Some(last) = failures.pop() {
+        for failure in failures {
+            error::report(&failure.into());
         }
+        return Err(last.into());
     }
     let address = viewer.address();
     let what = match &files[..] {
@@ -89,35 +87,9 @@ pub(crate) fn serve(viewer: Viewer, address: &str, no_open: bool) -> anyhow::Res
     }
     viewer
         .serve(|problem| {
-            error::report(&failed(problem).into());
+            error::report(&problem.clone().into());
         })
-        .map_err(|error| stopped(&error).into())
-}
-
-/// A server that does not run.
-pub(crate) fn stopped(error: &highwater_viewer::Error) -> Problem {
-    let problem = Problem::new(error.to_string());
-    let problem = match std::error::Error::source(error) {
-        Some(cause) => problem.because(cause),
-        None => problem,
-    };
-    match error.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
-}
-
-/// A file that cannot be shown, as the page says it.
-fn failed(failure: &highwater_viewer::Problem) -> Problem {
-    let problem = Problem::new(failure.to_string());
-    let problem = match failure.causes() {
-        [] => problem,
-        causes => problem.because(causes.join("; ")),
-    };
-    match failure.what_to_do() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
+        .map_err(|error| Problem::from(error).into())
 }
 
 /// The files that are meant: directories opened, each in the order in which people count.
@@ -127,7 +99,7 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
         if path.is_dir() {
             files.extend(snapshots_in(path)?);
         } else if path != Path::new("-") {
-            highwater_snapshot::open_file(path).map_err(|error| Problem::unreadable(&input::name(path), &error))?;
+            highwater_snapshot::open_file(path).map_err(|error| error.problem(&input::name(path)))?;
             files.push(path.clone());
         } else {
             files.push(path.clone());

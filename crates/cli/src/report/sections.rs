@@ -5,13 +5,13 @@ use highwater_analysis::timeline::Total;
 use highwater_documents::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_findings::verdict::capitalised;
 use highwater_snapshot::Setting;
-use highwater_units::{duration_us, percent};
 
 use super::document::{Document, Section};
 use super::{chart, timeline};
 use crate::frames;
 use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
+use crate::units::{duration_us, percent};
 
 /// What the caller chooses.
 #[derive(Clone, Copy, Debug)]

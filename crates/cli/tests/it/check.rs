@@ -45,7 +45,7 @@ fn a_name_in_the_snapshot_begins_no_line() {
         entry("alloc")
     );
     for format in ["github", "text"] {
-        for limit in ["1TiB", "1"] {
+        for limit in ["1TiB", "1B"] {
             let Run { stdout, .. } =
                 run_with(&format!("check - --max-peak-allocated {limit} --format {format}"), snapshot.as_str());
             assert!(stdout.contains(r"\n::error::forged"), "{stdout}");
@@ -92,11 +92,12 @@ fn budgets_can_be_written_down_and_flags_go_before_them() {
         run(&format!("check linear_forward.pickle.gz --config {} {flags}", file.display()))
     };
     assert_eq!(with("[budget]\nmax_peak_reserved = \"1TiB\"\nmax_fragmentation = \"99%\"\n", "").code, 0);
-    assert_eq!(with("[budget]\nmax_peak_reserved = 1024\n", "").code, 1);
-    assert_eq!(with("[budget]\nmax_peak_reserved = 1024\n", "--max-peak-reserved 1TiB").code, 0);
+    assert_eq!(with("[budget]\nmax_peak_reserved = 1048576\n", "").code, 1);
+    assert_eq!(with("[budget]\nmax_peak_reserved = 1048576\n", "--max-peak-reserved 1TiB").code, 0);
     for (text, why) in [
         ("[budget]\nmax_peak = 1\n", "`max_peak` is no budget"),
         ("[budget]\nmax_peak_reserved = \"lots\"\n", "expected a"),
+        ("[budget]\nmax_peak_reserved = 24\n", "did you mean `24GiB`?"),
         ("[budget]\nmax_fragmentation = 0.1\n", "neither a text nor a whole number"),
         ("budget = 3\n", "`budget` is no table"),
         ("[budgets]\n", "no table `[budget]`"),

@@ -110,7 +110,7 @@ fn two_batch_sizes_make_a_line() {
       peak requested         28.82 GiB  43.79 GiB  +14.97 GiB  +51.9 %
       peak allocated         28.82 GiB  43.79 GiB  +14.98 GiB  +52.0 %
       peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
-      allocated at the dump  17.32 GiB  17.32 GiB    +7.53 MiB  +0.0 %
+      allocated at the dump  17.32 GiB  17.32 GiB            +7.53 MiB
 
       what                     A          B               change
       parameter         5.75 GiB   5.75 GiB                 none

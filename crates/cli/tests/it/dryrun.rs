@@ -188,7 +188,7 @@ dist.destroy_process_group()
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA with Triton, and a C compiler: HIGHWATER_TEST_TORCH=/path/to/python"]
-fn triton_compiles_what_it_would_for_the_card_and_nothing_of_ours() {
+fn torch_compile_makes_with_triton_what_it_would_for_the_card_and_nothing_of_ours() {
     let script = "
 import torch
 def step(x, w):
@@ -319,6 +319,9 @@ model = torch.nn.Linear(100, 100).cuda()
 os.makedirs('runs')
 torch.save(model.state_dict(), 'runs/model.pt')
 assert sorted(torch.load('runs/model.pt')) == ['bias', 'weight'] and os.listdir('runs') == ['model.pt']
+assert torch.load('runs/model.pt', mmap=True, map_location='cpu')['bias'].shape == (100,)
+torch.save(model.state_dict(), 'runs/old.pt', _use_new_zipfile_serialization=False)
+assert len(torch.load('runs/old.pt', mmap=False)) == 2
 open('script.py', 'a').write('# changed')
 try:
     from safetensors.torch import load_file, save_file
@@ -331,7 +334,7 @@ except ImportError:
     assert_eq!(status, 0, "{err}");
     assert_eq!(
         (&answer["sandbox"]["files"], &answer["sandbox"]["replaced"]),
-        (&3.into(), &1.into()),
+        (&4.into(), &1.into()),
         "{}",
         answer["sandbox"]
     );

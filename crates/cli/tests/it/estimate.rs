@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use highwater_testkit::testdata;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -148,8 +149,8 @@ fn what_belongs_to_the_calculator_needs_it() {
 /// A recording of GPT-2's training on an H200, whose program holds the loss only.
 #[test]
 fn a_recording_stands_beside_the_estimate_category_by_category() {
-    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/categories/gpt2_adamw.pickle.gz");
-    let words = ["gpt2", "--batch", "4", "--seq", "256", "--keep", "loss", "--against", recording];
+    let recording = testdata("categories/gpt2_adamw.pickle.gz");
+    let words = ["gpt2", "--batch", "4", "--seq", "256", "--keep", "loss", "--against", recording.to_str().unwrap()];
     let against = &document(&words)["against"];
     assert_eq!(against["peak_phase"], "backward");
     assert_eq!(against["peak_requested_bytes"], 3_338_212_364_u64);

@@ -1,16 +1,11 @@
 //! Inputs and surroundings that mean harm: small files that become large, little memory, full disks, interruptions.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
-use crate::run::{command, run, run_with};
+use highwater_testkit::gzip;
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    packed.write_all(bytes).unwrap();
-    packed.finish().unwrap()
-}
+use crate::run::{command, run, run_with};
 
 /// A pickle of an empty list of segments behind 80 MiB that leave nothing behind, packed a thousand times.
 fn bomb() -> Vec<u8> {

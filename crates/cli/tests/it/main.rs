@@ -4,6 +4,7 @@ mod check;
 mod diff;
 mod dryrun;
 mod dryrun_faults;
+mod environment;
 mod estimate;
 mod explain;
 mod export;

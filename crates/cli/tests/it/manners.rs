@@ -54,10 +54,29 @@ fn bad_usage_is_told_by_the_exit_status() {
     ] {
         assert_eq!(run(line).code, 2, "{line}");
     }
-    let sizes = failure("trace a.pickle --min-size 16G");
-    assert!(sizes.contains("expected a size such as `16GiB`, `16GB`, `16384MiB` or plain bytes"), "{sizes}");
+    let sizes = failure("trace a.pickle --min-size 16Gi");
+    assert!(sizes.contains("expected a size such as `16GiB`, `16GB`, `512M` or plain bytes"), "{sizes}");
     for line in ["--help", "--version", "trace --help"] {
         assert_eq!(run(line).code, 0, "{line}");
+    }
+}
+
+#[test]
+fn a_size_is_the_same_in_every_spelling() {
+    let file = "multi_stream.pickle.gz";
+    let simulated = |option: &str| stdout(&format!("simulate {file} {option} --format json"));
+    assert_eq!(simulated("--capacity 16G"), simulated("--capacity 16GiB"));
+    assert_eq!(simulated("--capacity 17179869184"), simulated("--capacity 16gib"));
+    // A block may be of so few bytes, what a program may take is not.
+    assert_eq!(stdout(&format!("trace {file} --min-size 512")), stdout(&format!("trace {file} --min-size 512B")));
+    for line in [
+        format!("simulate {file} --capacity 24"),
+        format!("simulate {file} --card 24"),
+        format!("check {file} --max-peak-reserved 24"),
+        "estimate gpt2 --fit 24".to_owned(),
+    ] {
+        let refused = failure(&line);
+        assert!(refused.contains("did you mean `24GiB`? 24 bytes are written `24B`"), "{line}: {refused}");
     }
 }
 

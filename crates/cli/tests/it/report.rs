@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use highwater_testkit::{gunzip, recording_path};
+
 use crate::run::{failure, json, memory_stats, recordings, run, run_with, stdout};
 
 #[test]
@@ -269,9 +271,7 @@ fn a_moment_that_only_some_devices_have_is_the_end_of_the_others() {
 
 #[test]
 fn a_cut_file_is_reported_as_far_as_it_goes() {
-    let mut whole = Vec::new();
-    let packed = std::fs::File::open(recordings().join("leak_grows.pickle.gz")).unwrap();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut whole).unwrap();
+    let mut whole = gunzip(&recording_path("leak_grows"));
     whole.truncate(whole.len() / 2);
     let cut = run_with("report - --format json", whole.clone());
     assert_eq!(cut.code, 0, "{}", cut.stderr);

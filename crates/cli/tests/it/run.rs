@@ -1,7 +1,8 @@
 //! Running the program.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use highwater_testkit::testdata;
 use serde_json::Value;
 
 /// What a run left behind.
@@ -13,7 +14,7 @@ pub(crate) struct Run {
 
 /// The folder of the recordings: where the program runs, so that no path of this machine is in its output.
 pub(crate) fn recordings() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recordings")
+    testdata("recordings")
 }
 
 /// The program, ready to run among the recordings.
@@ -61,7 +62,6 @@ pub(crate) fn failure(line: &str) -> String {
 
 /// `torch.cuda.memory_stats()` as recorded beside a snapshot.
 pub(crate) fn memory_stats(recording: &str, key: &str) -> u64 {
-    let text = std::fs::read_to_string(recordings().join(format!("{recording}.json"))).unwrap();
-    let truth: Value = serde_json::from_str(&text).unwrap();
+    let truth = highwater_testkit::json(&testdata(format!("recordings/{recording}.json")));
     truth["stats"][key].as_u64().unwrap()
 }

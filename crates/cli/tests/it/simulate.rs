@@ -1,12 +1,12 @@
 //! `highwater simulate`.
 
 use std::fs::{read, read_to_string, write};
-use std::io::Read as _;
 use std::path::Path;
 
+use highwater_testkit::{gunzip, testdata};
 use serde_json::Value;
 
-use crate::run::{Run, command, failure, json, recordings, run, run_with, stdout};
+use crate::run::{Run, command, failure, json, run, run_with, stdout};
 
 const PROGRAM: &str = "op,id,bytes,stream,pool,value
 alloc,1,3145728,0
@@ -95,10 +95,7 @@ fn the_summary_is_json_too() {
 
 /// The cases of `testdata/allocator`, as PyTorch's own library ran them.
 fn goldens() -> Vec<Value> {
-    let mut text = String::new();
-    let file = std::fs::File::open(recordings().join("../allocator/index.json.gz")).unwrap();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_slice(&gunzip(&testdata("allocator/index.json.gz"))).unwrap()
 }
 
 fn sha256(path: &Path) -> String {
@@ -218,7 +215,7 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
     hint: leave the backend out, or write `backend:native`
     ");
     insta::assert_snapshot!(refusal("--capacity 9EiB", PROGRAM), @"
-    error: invalid value '9EiB' for '--capacity <SIZE>': expected a size such as `16GiB`, `16GB`, `16384MiB` or plain bytes
+    error: invalid value '9EiB' for '--capacity <SIZE>': expected a size such as `16GiB`, `16GB`, `512M` or plain bytes
 
     For more information, try '--help'.
     ");

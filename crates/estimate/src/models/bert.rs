@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
-use super::gpt2::{activate, batch_and_tokens, head, token_ids};
+use super::common::{activate, batch_and_tokens, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads};
 use super::{Call, Model, Outputs};
 use crate::architecture::Bert;

@@ -6,9 +6,9 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
-use super::gpt2::token_ids;
+use super::common::token_ids;
 use super::heads::Cache;
-use super::vit::{LayerSizes, PreNormLayer, patches, pixels};
+use super::vision::{LayerSizes, PreNormLayer, patches, pixels};
 use super::{Call, Model, Outputs};
 use crate::architecture::Clip;
 use crate::ops::{Linear, LossStyle, Norm, NormKind};

@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
+use super::common::{activate, batch_and_tokens, causal_outputs, head, token_ids};
 use super::experts::ExpertLayer;
-use super::gpt2::{activate, batch_and_tokens, causal_outputs, head, token_ids};
 use super::heads::{
     Cache, HeadDims, Plan, Rotary, as_heads, eager_mask, extend, position_ids, rotary_tables, window_mask,
 };

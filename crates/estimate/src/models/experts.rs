@@ -5,8 +5,8 @@
 //! `modeling_qwen2_moe.py`, `modeling_qwen3_moe.py`, `modeling_deepseek_v3.py`.
 
 use super::builder::{Builder, Role};
+use super::common::activate;
 use super::decoder::DenseMlp;
-use super::gpt2::activate;
 use crate::architecture::{Activation, Decoder, Experts};
 use crate::dtype::DType;
 use crate::ops::Linear;

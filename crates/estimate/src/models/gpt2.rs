@@ -6,10 +6,10 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
+use super::common::{activate, batch_and_tokens, causal_outputs, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend, position_ids};
 use super::{Call, Model, Outputs, Past};
-use crate::architecture::{Activation, Gpt2};
-use crate::dtype::DType;
+use crate::architecture::Gpt2;
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
 use crate::setup::Setup;
 use crate::shape::{Dim, Shape, dim};
@@ -57,57 +57,6 @@ impl Gpt2Model {
         let head = head(builder, config.tied.then_some(&tokens), v, h);
         Gpt2Model { config, tokens, positions, layers, last_norm, head }
     }
-}
-
-/// The head of a language model: the embedding's weight, or its own.
-pub(crate) fn head(builder: &mut Builder<'_>, tied: Option<&Tensor>, v: Dim, h: Dim) -> Linear {
-    match tied {
-        None => builder.linear("head", Role::Head, v, h, false),
-        Some(weight) => {
-            Linear { weight: weight.clone(), bias: None, output: v, is_conv1d: false, adapter: None, quantised: None }
-        }
-    }
-}
-
-/// An activation function as a module.
-pub(crate) fn activate(tape: &mut Tape, activation: Activation, x: &Tensor) -> Tensor {
-    let output = match activation {
-        Activation::Input => tape.activation_of_input("activation function", x),
-        Activation::Output => tape.activation_of_output("activation function", x),
-        Activation::QuickGelu => {
-            let scaled = tape.scale("quick_gelu: scaled input", x);
-            let sigmoid = tape.activation_of_output("quick_gelu: sigmoid", &scaled);
-            drop(scaled);
-            tape.mul("activation function", x, &sigmoid)
-        }
-        Activation::GeluNew => gelu_new(tape, x),
-    };
-    tape.module_output(&output);
-    output
-}
-
-/// `0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * pow(x, 3.0))))`
-///
-/// Autocast runs `pow` in float32, and everything after it follows.
-fn gelu_new(tape: &mut Tape, x: &Tensor) -> Tensor {
-    let half = tape.scale("gelu_new: half the input", x);
-    let wide = match tape.autocast {
-        Some(_) => tape.to("gelu_new: input in float32", x, DType::Float32),
-        None => x.clone(),
-    };
-    let cube = tape.pow("gelu_new: third power", &wide);
-    drop(wide);
-    let multiple = tape.scale("gelu_new: multiple of the third power", &cube);
-    drop(cube);
-    let sum = tape.add("gelu_new: sum", x, &multiple);
-    drop(multiple);
-    let argument = tape.scale("gelu_new: argument of tanh", &sum);
-    drop(sum);
-    let tanh = tape.activation_of_output("gelu_new: tanh", &argument);
-    drop(argument);
-    let shifted = tape.shift("gelu_new: one plus tanh", &tanh);
-    drop(tanh);
-    tape.mul("activation function", &half, &shifted)
 }
 
 impl Layer {
@@ -233,45 +182,4 @@ impl Model for Gpt2Model {
         tape.module_output(&last);
         causal_outputs(tape, last, &self.head, false, call, cache)
     }
-}
-
-/// Token ids, as the program makes them for each iteration.
-pub(crate) fn token_ids(tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
-    let shape = Shape::of(&[dim("B", setup.batch), dim("S", setup.seq)]);
-    vec![tape.input("token ids", shape, DType::Int64)]
-}
-
-/// Batch and tokens of the ids.
-pub(crate) fn batch_and_tokens(inputs: &[Tensor]) -> (Dim, Dim) {
-    match inputs.first().map(|ids| ids.shape) {
-        Some(shape) => (shape.at(0), shape.at(1)),
-        None => (dim("B", 1), dim("S", 1)),
-    }
-}
-
-/// Head and loss of a causal language model.
-pub(crate) fn causal_outputs(
-    tape: &mut Tape,
-    last: Tensor,
-    head: &Linear,
-    capped: bool,
-    call: &Call,
-    cache: Cache,
-) -> Outputs {
-    tape.part("head");
-    let (batch, tokens) = (last.shape.at(0), last.shape.at(1));
-    let kept = if call.by_generate && tokens.size > 1 {
-        last.view(Shape::of(&[batch, dim("1", 1), last.shape.last()]))
-    } else {
-        last.clone()
-    };
-    let mut logits = tape.linear("logits", &kept, head);
-    if capped {
-        logits = tape.scale("logits by the cap", &logits);
-        logits = tape.activation_of_output("tanh of the logits", &logits);
-        logits = tape.scale("capped logits", &logits);
-    }
-    let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Causal, &logits, batch));
-    drop((kept, last));
-    Outputs { logits, loss, cache, _others: Vec::new() }
 }

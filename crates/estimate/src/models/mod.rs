@@ -3,6 +3,7 @@
 mod bert;
 mod builder;
 mod clip;
+mod common;
 mod decoder;
 mod experts;
 mod gpt2;
@@ -10,6 +11,7 @@ mod heads;
 mod latent;
 mod modernbert;
 mod t5;
+mod vision;
 mod vit;
 mod whisper;
 
@@ -23,7 +25,7 @@ use crate::ops::LossStyle;
 use crate::setup::Setup;
 use crate::tape::{Tape, Tensor};
 
-pub(crate) use vit::patches as patches_of;
+pub(crate) use vision::patches as patches_of;
 
 /// What a forward pass gives, and the program may hold.
 pub(crate) struct Outputs {

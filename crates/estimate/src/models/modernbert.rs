@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
-use super::gpt2::{batch_and_tokens, head, token_ids};
+use super::common::{batch_and_tokens, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, Rotary, eager_mask, position_ids, rotary_tables, window_mask};
 use super::{Call, Model, Outputs};
 use crate::architecture::ModernBert;

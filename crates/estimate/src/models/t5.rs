@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
-use super::gpt2::{activate, batch_and_tokens, head};
+use super::common::{activate, batch_and_tokens, head};
 use super::heads::{Cache, HeadDims, Plan, as_heads, extend_both};
 use super::{Call, Model, Outputs, Past};
 use crate::architecture::T5;
@@ -331,7 +331,7 @@ impl Model for T5Model {
     }
 
     fn inputs(&self, tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
-        super::gpt2::token_ids(tape, setup)
+        super::common::token_ids(tape, setup)
     }
 
     fn loss_style(&self) -> Option<LossStyle> {

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::builder::{Builder, Role};
-use super::gpt2::{head, token_ids};
+use super::common::{head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend_both, position_ids};
 use super::{Call, Model, Outputs, Past};
 use crate::architecture::Whisper;

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, DecoderNorm, Evidence, Experts, Gpt2, Latent, MlpKind,
@@ -97,178 +98,6 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
     })
 }
 
-/// What the decoders of a `model_type` have in common.
-#[derive(Clone, Copy)]
-struct DecoderFamily {
-    name: &'static str,
-    evidence: Evidence,
-    /// `vocab_size`, `hidden_size`, `intermediate_size`, `num_hidden_layers`, `num_attention_heads`.
-    defaults: [u64; 5],
-    kv_heads: Option<u64>,
-    head_dim: Option<u64>,
-    tied: bool,
-    norm: DecoderNorm,
-    block: Block,
-    qkv: Qkv,
-    mlp: MlpKind,
-    activation: &'static str,
-    qk_norm: QkNorm,
-    /// Biases of query, key and value unless `attention_bias` says otherwise; and whether the output follows.
-    qkv_bias: bool,
-}
-
-const LLAMA: DecoderFamily = DecoderFamily {
-    name: "llama",
-    evidence: Evidence::Measured,
-    defaults: [32_000, 4096, 11_008, 32, 32],
-    kv_heads: None,
-    head_dim: None,
-    tied: false,
-    norm: DecoderNorm::Rms,
-    block: Block::Pre,
-    qkv: Qkv::Separate,
-    mlp: MlpKind::Gated,
-    activation: "silu",
-    qk_norm: QkNorm::None,
-    qkv_bias: false,
-};
-
-const QWEN2: DecoderFamily = DecoderFamily {
-    name: "qwen2",
-    defaults: [151_936, 4096, 22_016, 32, 32],
-    kv_heads: Some(32),
-    qkv_bias: true,
-    ..LLAMA
-};
-
-const GEMMA: DecoderFamily = DecoderFamily {
-    name: "gemma",
-    evidence: Evidence::DryRun,
-    defaults: [256_000, 3072, 24_576, 28, 16],
-    kv_heads: Some(16),
-    head_dim: Some(256),
-    tied: true,
-    norm: DecoderNorm::RmsGemma,
-    activation: "gelu_pytorch_tanh",
-    ..LLAMA
-};
-
-fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
-    let dry = Evidence::DryRun;
-    Some(match model_type {
-        "llama" => LLAMA,
-        "mistral" | "ministral" => DecoderFamily {
-            name: "mistral",
-            evidence: dry,
-            defaults: [32_000, 4096, 14_336, 32, 32],
-            kv_heads: Some(8),
-            ..LLAMA
-        },
-        "qwen2" => QWEN2,
-        "qwen3" => DecoderFamily {
-            name: "qwen3",
-            evidence: dry,
-            head_dim: Some(128),
-            qk_norm: QkNorm::PerHead,
-            qkv_bias: false,
-            ..QWEN2
-        },
-        "gemma" => GEMMA,
-        "gemma2" => DecoderFamily {
-            name: "gemma2",
-            defaults: [256_000, 2304, 9216, 26, 8],
-            kv_heads: Some(4),
-            block: Block::Sandwich,
-            ..GEMMA
-        },
-        "gemma3_text" | "gemma3" => DecoderFamily {
-            name: "gemma3",
-            defaults: [262_208, 2304, 9216, 26, 8],
-            kv_heads: Some(4),
-            block: Block::Sandwich,
-            qk_norm: QkNorm::PerHead,
-            ..GEMMA
-        },
-        "phi" => DecoderFamily {
-            name: "phi",
-            evidence: dry,
-            defaults: [51_200, 2048, 8192, 24, 32],
-            norm: DecoderNorm::Layer,
-            block: Block::ParallelOneNorm,
-            mlp: MlpKind::Plain,
-            activation: "gelu_new",
-            qkv_bias: true,
-            ..LLAMA
-        },
-        "phi3" => DecoderFamily {
-            name: "phi3",
-            evidence: dry,
-            defaults: [32_064, 3072, 8192, 32, 32],
-            qkv: Qkv::Sliced,
-            mlp: MlpKind::GatedTogether,
-            ..LLAMA
-        },
-        "gpt_neox" => DecoderFamily {
-            name: "gpt_neox",
-            evidence: dry,
-            defaults: [50_432, 6144, 24_576, 44, 64],
-            norm: DecoderNorm::Layer,
-            block: Block::ParallelTwoNorms,
-            qkv: Qkv::ByHead,
-            mlp: MlpKind::Plain,
-            activation: "gelu",
-            qkv_bias: true,
-            ..LLAMA
-        },
-        "olmo" => DecoderFamily {
-            name: "olmo",
-            evidence: dry,
-            defaults: [50_304, 4096, 11_008, 32, 32],
-            norm: DecoderNorm::LayerPlain,
-            ..LLAMA
-        },
-        "olmo2" | "olmo3" => DecoderFamily {
-            name: "olmo2",
-            evidence: dry,
-            defaults: [50_304, 4096, 11_008, 32, 32],
-            norm: DecoderNorm::RmsOlmo,
-            block: Block::Post,
-            qk_norm: QkNorm::Whole,
-            ..LLAMA
-        },
-        "mixtral" => DecoderFamily {
-            name: "mixtral",
-            evidence: dry,
-            defaults: [32_000, 4096, 14_336, 32, 32],
-            kv_heads: Some(8),
-            ..LLAMA
-        },
-        "qwen2_moe" => DecoderFamily {
-            name: "qwen2_moe",
-            evidence: dry,
-            defaults: [151_936, 2048, 5632, 24, 16],
-            kv_heads: Some(16),
-            ..QWEN2
-        },
-        "qwen3_moe" => DecoderFamily {
-            name: "qwen3_moe",
-            evidence: dry,
-            defaults: [151_936, 2048, 6144, 24, 32],
-            kv_heads: Some(4),
-            qk_norm: QkNorm::PerHead,
-            qkv_bias: false,
-            ..QWEN2
-        },
-        "deepseek_v2" => {
-            DecoderFamily { name: "deepseek_v2", evidence: dry, defaults: [102_400, 4096, 11_008, 32, 32], ..LLAMA }
-        }
-        "deepseek_v3" => {
-            DecoderFamily { name: "deepseek_v3", evidence: dry, defaults: [129_280, 7168, 18_432, 61, 128], ..LLAMA }
-        }
-        _ => return None,
-    })
-}
-
 fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
     let [vocab, hidden, intermediate, layers, heads] = family.defaults;
     let vocab = fields.count(&["vocab_size"], vocab)?;
@@ -294,7 +123,6 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         )));
     }
     let qkv_bias = fields.flag(&["attention_bias", "qkv_bias"], family.qkv_bias)?;
-    let follows = !matches!(family.name, "qwen2" | "qwen2_moe");
     let activation = activation(fields, &["hidden_activation", "hidden_act"], family.activation)?;
     let dropout = fields.probability(&["attention_dropout"], 0.0)?;
     let sliding = sliding(family, fields, layers)?;
@@ -304,7 +132,6 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
             None => default && !fields.says_null(name),
         })
     };
-    let is_gemma2 = family.name == "gemma2";
     Ok(Body::Decoder(Decoder {
         vocab,
         hidden,
@@ -319,18 +146,17 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
             Block::ParallelTwoNorms if !fields.flag(&["use_parallel_residual"], true)? => Block::Pre,
             block => block,
         },
-        qkv_bias: if family.name == "phi" { true } else { qkv_bias },
-        output_bias: match family.name {
-            "phi" => true,
-            "phi3" => false,
-            _ => qkv_bias && follows,
+        qkv_bias: family.fixed.qkv.unwrap_or(qkv_bias),
+        output_bias: family.fixed.output.unwrap_or(qkv_bias),
+        mlp_bias: match family.fixed.mlp {
+            Some(fixed) => fixed,
+            None => fields.flag(&["mlp_bias"], false)?,
         },
-        mlp_bias: if matches!(family.name, "phi" | "gpt_neox") { true } else { fields.flag(&["mlp_bias"], false)? },
-        head_bias: family.name == "phi",
+        head_bias: family.fixed.head,
         qkv: family.qkv,
         mlp: family.mlp,
         activation,
-        qk_norm: if family.name == "phi" && fields.flag(&["qk_layernorm"], false)? {
+        qk_norm: if family.may_norm_qk && fields.flag(&["qk_layernorm"], false)? {
             QkNorm::PerHead
         } else {
             family.qk_norm
@@ -338,14 +164,14 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         rotary_dim: rotary_dim(family, fields, head_dim)?,
         sliding_window: fields.count_if(&["sliding_window"])?,
         sliding_layers: sliding,
-        attention_cap: cap(fields, "attn_logit_softcapping", is_gemma2)?,
-        logit_cap: cap(fields, "final_logit_softcapping", is_gemma2)?,
-        embedding_scale: matches!(family.name, "gemma" | "gemma2" | "gemma3"),
-        rotary_in_float32: matches!(family.name, "olmo" | "olmo2"),
-        rotary_tables: if family.name == "gemma3" { 2 } else { 1 },
+        attention_cap: cap(fields, "attn_logit_softcapping", family.soft_caps)?,
+        logit_cap: cap(fields, "final_logit_softcapping", family.soft_caps)?,
+        embedding_scale: family.embedding_scale,
+        rotary_in_float32: family.rotary_in_float32,
+        rotary_tables: family.rotary_tables,
         embedding_dropout: fields.probability(
             &["embd_pdrop"],
-            if family.name == "gpt_neox" { fields.probability(&["hidden_dropout"], 0.0)? } else { 0.0 },
+            if family.hidden_dropout_at_embedding { fields.probability(&["hidden_dropout"], 0.0)? } else { 0.0 },
         )?,
         residual_dropout: fields.probability(&["resid_pdrop", "hidden_dropout"], 0.0)?,
         attention_dropout: dropout,
@@ -380,11 +206,7 @@ fn rotary_dim(family: DecoderFamily, fields: &Fields<'_>, head_dim: u64) -> Resu
         Some(factor) => Some(factor),
         None => fields.number(&["partial_rotary_factor", "rotary_pct"])?,
     };
-    let factor = named.unwrap_or(match family.name {
-        "phi" => 0.5,
-        "gpt_neox" => 0.25,
-        _ => 1.0,
-    });
+    let factor = named.unwrap_or(family.rotary_factor);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -401,16 +223,16 @@ fn sliding(family: DecoderFamily, fields: &Fields<'_>, layers: u64) -> Result<Ve
         return Ok(types.iter().map(|kind| *kind == "sliding_attention").collect());
     }
     let pattern = fields.count_if(&["sliding_window_pattern"])?;
-    Ok(match family.name {
-        "mistral" => vec![!fields.says_null("sliding_window")],
-        "mixtral" | "phi3" => vec![fields.any(&["sliding_window"]).is_some()],
-        "gemma2" => vec![true, false],
-        "gemma3" => (1..=pattern.unwrap_or(6).min(64)).map(|layer| layer < pattern.unwrap_or(6)).collect(),
-        "qwen2" | "qwen3" | "qwen2_moe" if fields.flag(&["use_sliding_window"], false)? => {
+    Ok(match family.window {
+        Window::UnlessNull => vec![!fields.says_null("sliding_window")],
+        Window::IfThere => vec![fields.any(&["sliding_window"]).is_some()],
+        Window::EveryOther => vec![true, false],
+        Window::Pattern => (1..=pattern.unwrap_or(6).min(64)).map(|layer| layer < pattern.unwrap_or(6)).collect(),
+        Window::FromLayer if fields.flag(&["use_sliding_window"], false)? => {
             let first = fields.count_or_zero(&["max_window_layers"])?;
             (0..layers).map(|layer| layer >= first).collect()
         }
-        _ => vec![false],
+        Window::FromLayer | Window::Never => vec![false],
     })
 }
 
@@ -420,15 +242,14 @@ fn experts(
     layers: u64,
     intermediate: u64,
 ) -> Result<Option<Experts>, ConfigError> {
-    let is_deepseek = matches!(family.name, "deepseek_v2" | "deepseek_v3");
-    let is_v3 = family.name == "deepseek_v3";
     let every = |fields: &Fields<'_>| -> Result<Vec<bool>, ConfigError> {
         let step = fields.count_if(&["decoder_sparse_step"])?.unwrap_or(1);
         let dense = fields.numbers(&["mlp_only_layers"]);
         Ok((0..layers).map(|layer| !dense.contains(&layer) && (layer + 1) % step == 0).collect())
     };
-    Ok(Some(match family.name {
-        "mixtral" => Experts {
+    Ok(Some(match family.experts {
+        ExpertFamily::None => return Ok(None),
+        ExpertFamily::Mixtral => Experts {
             count: fields.count(&["num_local_experts", "num_experts"], 8)?,
             per_token: fields.count(&["num_experts_per_tok"], 2)?,
             intermediate,
@@ -439,50 +260,39 @@ fn experts(
             router_in_float32: false,
             layers: vec![true],
         },
-        "qwen2_moe" | "qwen3_moe" => {
-            let is_second = family.name == "qwen2_moe";
-            Experts {
-                count: fields.count(&["num_experts", "num_local_experts"], if is_second { 60 } else { 128 })?,
-                per_token: fields.count(&["num_experts_per_tok"], if is_second { 4 } else { 8 })?,
-                intermediate: fields.count(&["moe_intermediate_size"], if is_second { 1408 } else { 768 })?,
-                shared_intermediate: if is_second {
-                    fields.count(&["shared_expert_intermediate_size"], 5632)?
-                } else {
-                    0
-                },
-                shared_gate: is_second,
-                renormalised: fields.flag(&["norm_topk_prob"], false)?,
-                sigmoid_router: false,
-                router_in_float32: false,
-                layers: every(fields)?,
-            }
-        }
-        _ if is_deepseek => {
-            let width = fields.count(&["moe_intermediate_size"], if is_v3 { 2048 } else { 1407 })?;
-            let shared = fields.count_if(&["n_shared_experts"])?.unwrap_or(if is_v3 { 1 } else { 2 });
+        ExpertFamily::Qwen { count, per_token, intermediate, shared } => Experts {
+            count: fields.count(&["num_experts", "num_local_experts"], count)?,
+            per_token: fields.count(&["num_experts_per_tok"], per_token)?,
+            intermediate: fields.count(&["moe_intermediate_size"], intermediate)?,
+            shared_intermediate: match shared {
+                Some(width) => fields.count(&["shared_expert_intermediate_size"], width)?,
+                None => 0,
+            },
+            shared_gate: shared.is_some(),
+            renormalised: fields.flag(&["norm_topk_prob"], false)?,
+            sigmoid_router: false,
+            router_in_float32: false,
+            layers: every(fields)?,
+        },
+        ExpertFamily::DeepSeek { count, intermediate, shared, first_dense, has_sigmoid_router } => {
+            let width = fields.count(&["moe_intermediate_size"], intermediate)?;
+            let shared = fields.count_if(&["n_shared_experts"])?.unwrap_or(shared);
             let first = match fields.any(&["first_k_dense_replace"]) {
                 Some(_) => fields.count_or_zero(&["first_k_dense_replace"])?,
-                None => {
-                    if is_v3 {
-                        3
-                    } else {
-                        0
-                    }
-                }
+                None => first_dense,
             };
             Experts {
-                count: fields.count(&["n_routed_experts", "num_local_experts"], if is_v3 { 256 } else { 64 })?,
+                count: fields.count(&["n_routed_experts", "num_local_experts"], count)?,
                 per_token: fields.count(&["num_experts_per_tok"], 8)?,
                 intermediate: width,
                 shared_intermediate: width.saturating_mul(shared),
                 shared_gate: false,
-                renormalised: fields.flag(&["norm_topk_prob"], is_v3)?,
-                sigmoid_router: is_v3,
+                renormalised: fields.flag(&["norm_topk_prob"], has_sigmoid_router)?,
+                sigmoid_router: has_sigmoid_router,
                 router_in_float32: true,
                 layers: (0..layers).map(|layer| layer >= first).collect(),
             }
         }
-        _ => return Ok(None),
     }))
 }
 
@@ -498,7 +308,7 @@ fn choosable(experts: Experts) -> Result<Experts, ConfigError> {
 }
 
 fn latent(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Option<Latent>, ConfigError> {
-    if !matches!(family.name, "deepseek_v2" | "deepseek_v3") {
+    if !family.latent {
         return Ok(None);
     }
     Ok(Some(Latent {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use highwater_problem::Explained;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -132,16 +133,16 @@ pub enum DescriptionError {
 #[error("it has {0} bytes")]
 pub struct TooLong(u64);
 
-impl DescriptionError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            DescriptionError::Config { source, .. } => source.hint(),
-            DescriptionError::Weights { .. } => Some("download it again, or give the model's `config.json`"),
-            DescriptionError::Name(_) => Some("`highwater estimate --list` prints those that are"),
-            DescriptionError::TooLong { .. } => None,
-            DescriptionError::Index { .. } => Some("give the model's `config.json`, or its directory"),
-        }
+impl Explained for DescriptionError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            DescriptionError::Config { source, .. } => return source.hint(),
+            DescriptionError::Weights { .. } => "download it again, or give the model's `config.json`",
+            DescriptionError::Name(_) => "`highwater estimate --list` prints those that are",
+            DescriptionError::TooLong { .. } => return None,
+            DescriptionError::Index { .. } => "give the model's `config.json`, or its directory",
+        };
+        Some(hint.to_owned())
     }
 }
 

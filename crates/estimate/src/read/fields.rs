@@ -1,5 +1,6 @@
 //! Fields of a configuration: found under any of their names, checked, or assumed and said so.
 
+use highwater_problem::Explained;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -31,18 +32,18 @@ pub enum ConfigError {
     UnknownSize(String),
 }
 
-impl ConfigError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+impl Explained for ConfigError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             ConfigError::NotJson(_) | ConfigError::NotAnObject(_) => {
-                Some("give a model's `config.json`, its directory, or a `.safetensors` or `.gguf` file")
+                "give a model's `config.json`, its directory, or a `.safetensors` or `.gguf` file"
             }
-            ConfigError::UnknownSize(_) => Some(
-                "give the file of weights (`model.safetensors` or its index) instead: its header has the exact number of parameters",
-            ),
-            ConfigError::BadField { .. } | ConfigError::Contradiction(_) => None,
-        }
+            ConfigError::UnknownSize(_) => {
+                "give the file of weights (`model.safetensors` or its index) instead: its header has the exact number of parameters"
+            }
+            ConfigError::BadField { .. } | ConfigError::Contradiction(_) => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

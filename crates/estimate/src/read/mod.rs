@@ -4,6 +4,7 @@
 mod catalogue;
 mod config;
 mod description;
+mod families;
 mod fields;
 mod weights;
 

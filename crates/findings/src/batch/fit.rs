@@ -17,7 +17,7 @@ use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_snapshot::Snapshot;
 
-use super::ratio::{Ratio, Sizes, ratio};
+use super::ratio::{Ratio, Sizes, has_squares, ratio};
 use super::{Level, levels};
 
 /// The peak by the batch.
@@ -81,6 +81,8 @@ pub enum NoFit {
     Ratio,
     /// All have the same batch.
     SameBatch,
+    /// Two recordings, and sequences are longer in one: attention grows with their square.
+    Squares,
     /// The peak does not grow with it, or neither as a line could nor as a curve that bends upwards.
     NotLinear,
 }
@@ -94,6 +96,10 @@ impl NoFit {
             Self::Categories => "no inputs, activations or intermediates are told from the rest",
             Self::Ratio => "the inputs and activations of the recordings are in no clear ratio",
             Self::SameBatch => "the recordings have the same batch size",
+            Self::Squares => {
+                "the sequences are longer in one recording: attention grows with the square of their length, so it takes a third \
+                 recording to fit a curve"
+            }
             Self::NotLinear => {
                 "the peaks lie neither on a line that rises with the batch nor on a curve that bends upwards"
             }
@@ -158,6 +164,13 @@ pub fn fit(analyses: &[Analysis<'_>], devices: &[u32], rows: Option<&[u64]>) -> 
     };
     if batches.len() != sides.len() {
         return Err(NoFit::Ratio);
+    }
+    if let [first, second] = &made[..]
+        && let Some(ratio) =
+            Ratio::new(batches[1].times.saturating_mul(batches[0].per), batches[1].per.saturating_mul(batches[0].times))
+        && has_squares(first, second, ratio)
+    {
+        return Err(NoFit::Squares);
     }
     let courses: Vec<Vec<Level>> =
         sides.iter().map(|(analysis, side)| course(side, analysis.snapshot, covers)).collect();

@@ -84,6 +84,24 @@ pub(super) fn ratio(first: &Sizes<'_>, second: &Sizes<'_>) -> Option<Ratio> {
     agreed(&first.inputs, &second.inputs).or_else(|| agreed(&first.activations, &second.activations))
 }
 
+/// Whether a part of the activations is as many times as large as the square of the batch's ratio: then sequences are longer, not the
+/// batch larger, and of attention made in full a line through two points says too little.
+pub(super) fn has_squares(first: &Sizes<'_>, second: &Sizes<'_>, ratio: Ratio) -> bool {
+    /// Less, in parts of the activations, hardly bends the line.
+    const LEAST_PART: u128 = 50;
+    let squared = Ratio { times: ratio.times.saturating_mul(ratio.times), per: ratio.per.saturating_mul(ratio.per) };
+    let (mut squares, mut all) = (0_u128, 0_u128);
+    for (site, &bytes) in &first.activations {
+        let Some(&other) = second.activations.get(site) else { continue };
+        let larger = u128::from(bytes.max(other));
+        all += larger;
+        if Ratio::new(other, bytes) == Some(squared) {
+            squares += larger;
+        }
+    }
+    ratio != Ratio::ONE && squares * LEAST_PART > all
+}
+
 /// The ratio that two thirds of the bytes agree on, of the sites that differ; 1 if no site does.
 fn agreed(first: &BTreeMap<SiteName<'_>, u64>, second: &BTreeMap<SiteName<'_>, u64>) -> Option<Ratio> {
     let mut votes: BTreeMap<Ratio, u128> = BTreeMap::new();
@@ -123,6 +141,19 @@ mod tests {
         );
         assert_eq!(told(&[("ids", 4800), ("mask", 600)], &[("ids", 3200), ("mask", 400)]), Some((2, 3)));
         assert_eq!(told(&[("x", 900), ("y", 10)], &[("x", 1800), ("y", 50)]), Some((2, 1)));
+    }
+
+    #[test]
+    fn squares_tell_longer_sequences() {
+        let of = |activations| Sizes { inputs: BTreeMap::new(), activations: sizes(activations) };
+        let (short, long) = (of(&[("hidden", 100), ("scores", 40)]), of(&[("hidden", 200), ("scores", 160)]));
+        assert!(has_squares(&short, &long, Ratio { times: 2, per: 1 }));
+        assert!(has_squares(&long, &short, Ratio { times: 1, per: 2 }));
+        let larger = of(&[("hidden", 200), ("scores", 80)]);
+        assert!(!has_squares(&short, &larger, Ratio { times: 2, per: 1 }));
+        let hardly = of(&[("hidden", 20_000), ("scores", 160)]);
+        assert!(!has_squares(&of(&[("hidden", 10_000), ("scores", 40)]), &hardly, Ratio { times: 2, per: 1 }));
+        assert!(!has_squares(&short, &short, Ratio::ONE));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use highwater_analysis::category::course::Pass;
 use highwater_analysis::folding::Owner;
 use highwater_analysis::lifetime::Lifetime;
 use highwater_analysis::place;
-use highwater_snapshot::{EntryId, FrameId, Snapshot, StackId};
+use highwater_snapshot::{EntryId, Frame, FrameId, Snapshot, StackId};
 use highwater_units::{percent_of, size};
 use highwater_whatif::counterfactual::Change;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -79,7 +79,10 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
          `nn.Sequential`"
             .to_owned()
     } else {
-        let at = calls.first().map_or_else(String::new, |call| call.place(snapshot));
+        let at = match calls.as_slice() {
+            [call] => call.place(snapshot),
+            _ => "each of these lines".to_owned(),
+        };
         format!("`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at {at}")
     };
     let finding = Finding::new("checkpointing", Severity::Info, title, detail).saves_about(saving);
@@ -223,22 +226,21 @@ struct CallLines {
 
 impl CallLines {
     fn new(evidence: &Evidence<'_>) -> Self {
-        let snapshot = evidence.analysis.snapshot;
-        let calls = snapshot.frames.iter().map(|(_, frame)| {
-            matches!(snapshot.text(frame.name), "_wrapped_call_impl" | "_call_impl")
-                && snapshot.text(frame.filename).replace('\\', "/").contains("torch/nn/modules/module.py")
-        });
-        let is_wrapper = snapshot.frames.iter().map(|(_, frame)| snapshot.text(frame.name) == "__call__");
-        let is_torch = snapshot.frames.iter().map(|(id, _)| evidence.analysis.sites.owner(id) == Owner::Torch);
-        let is_of_whole_model = snapshot.frames.iter().map(|(_, frame)| {
+        let (snapshot, sites) = (evidence.analysis.snapshot, &evidence.analysis.sites);
+        let calls = |(id, frame): (FrameId, Frame)| {
+            sites.is_module_call(id) || snapshot.text(frame.name) == "_wrapped_call_impl"
+        };
+        let wraps = |(_, frame): (FrameId, Frame)| snapshot.text(frame.name) == "__call__";
+        let of_torch = |(id, _): (FrameId, Frame)| sites.owner(id) == Owner::Torch;
+        let of_whole_model = |(_, frame): (FrameId, Frame)| {
             let file = snapshot.text(frame.filename).replace('\\', "/");
             WHOLE_MODEL.iter().any(|part| file.contains(part))
-        });
+        };
         Self {
-            calls: calls.collect(),
-            wraps: is_wrapper.collect(),
-            of_torch: is_torch.collect(),
-            of_whole_model: is_of_whole_model.collect(),
+            calls: snapshot.frames.iter().map(calls).collect(),
+            wraps: snapshot.frames.iter().map(wraps).collect(),
+            of_torch: snapshot.frames.iter().map(of_torch).collect(),
+            of_whole_model: snapshot.frames.iter().map(of_whole_model).collect(),
         }
     }
 

@@ -78,7 +78,7 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
     let held = groups.iter().filter(|(_, count)| **count % iterations == 0);
     let held = held.map(|(&(_, size), &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add);
-    let title = format!("what {iterations} iterations made seems to be kept: {}", size(held));
+    let title = format!("the graphs of {iterations} iterations seem to be kept: {}", size(held));
     let detail = format!(
         "{count} blocks of {} are alive at once that were all made at {}, and the other lines' blocks come as often or in multiples",
         size(bytes),

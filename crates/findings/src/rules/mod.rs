@@ -6,6 +6,7 @@ mod allocation_retries;
 mod attention;
 mod autocast;
 mod checkpointing;
+mod collected;
 mod empty_cache;
 mod evidence;
 mod freed_late;
@@ -102,11 +103,12 @@ struct Rule {
     find: fn(&Evidence<'_>) -> Option<Finding>,
 }
 
-const RULES: [Rule; 33] = [
+const RULES: [Rule; 34] = [
     Rule { id: "oom", find: out_of_memory::out_of_memory },
     Rule { id: "allocation-retries", find: allocation_retries::retries },
     Rule { id: "device-imbalance", find: imbalance::imbalance },
     Rule { id: "growth", find: growing::growing },
+    Rule { id: "collected-results", find: collected::collected_results },
     Rule { id: "garbage-collector", find: garbage::garbage },
     Rule { id: "freed-late", find: freed_late::freed_late },
     Rule { id: "gradients-kept", find: gradients::gradients_kept },

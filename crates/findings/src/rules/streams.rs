@@ -95,7 +95,7 @@ fn made_on<'a>(evidence: &Evidence<'a>, stream: StreamId) -> impl Iterator<Item 
     evidence.rows().map(|(_, lifetime)| lifetime).filter(of_stream)
 }
 
-/// A stream in words: the handles of others than the default say nothing to people.
+/// A stream in words: the default one by name, others by their handle.
 fn name(evidence: &Evidence<'_>, stream: StreamId) -> String {
     if stream == StreamId::DEFAULT {
         return "the default stream".to_owned();

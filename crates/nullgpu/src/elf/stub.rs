@@ -9,7 +9,10 @@ use object::Endianness;
 use object::elf;
 use object::write::elf::{FileHeader, ProgramHeader, Rel, SectionHeader, Sym, Verdef, Writer};
 
+mod layout;
+
 use super::Functions;
+use layout::Layout;
 
 /// The soname of the library that the stubs hand themselves to.
 pub const CORE_SONAME: &str = "libhighwater_nullgpu_core.so";
@@ -91,78 +94,24 @@ fn narrow<T, U: TryFrom<T>>(value: T) -> Result<U, Error> {
 
 impl Stub<'_> {
     fn write(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        let count = self.named.len() as u64;
-        let symbol_count: u32 = narrow(count)?;
-        let bloom_count = (symbol_count / 8).max(1).next_power_of_two();
-        let verdef_count: u16 = if self.versions.is_empty() { 0 } else { narrow(self.versions.len() + 1)? };
-
-        // First what lies where. File offsets are addresses too: nothing is gained by packing a few pages.
         let mut writer = Writer::new(Endianness::Little, true, bytes);
-        writer.reserve_file_header();
-        writer.reserve_program_headers(5);
-        let soname = writer.add_dynamic_string(self.soname.as_bytes());
-        let needed = writer.add_dynamic_string(CORE_SONAME.as_bytes());
-        let register = writer.add_dynamic_string(REGISTER.as_bytes());
-        let names: Vec<_> = self.named.iter().map(|named| writer.add_dynamic_string(named.name.as_bytes())).collect();
-        let versions: Vec<_> =
-            self.versions.iter().map(|version| writer.add_dynamic_string(version.as_bytes())).collect();
-        let register_index = writer.reserve_dynamic_symbol_index();
-        for _ in &self.named {
-            writer.reserve_dynamic_symbol_index();
-        }
-        let gnu_hash = writer.reserve_gnu_hash(bloom_count, self.bucket_count, symbol_count);
-        let dynsym = writer.reserve_dynsym();
-        let dynstr = writer.reserve_dynstr()?;
-        let dynstr_size = u64::from(writer.dynstr_len());
-        let versym = if verdef_count > 0 { writer.reserve_gnu_versym() } else { 0 };
-        let verdef = writer.reserve_gnu_verdef(verdef_count, verdef_count.into());
-        // Five words of the record, the initialiser, where the last call is left, every slot, and the core's function.
-        let relocation_count = 5 + 1 + 1 + self.named.len() + 1;
-        let relocations = writer.reserve_relocations(relocation_count, true);
-        let relocations_size = relocation_count as u64 * 24;
-        let texts = self.texts();
-        let texts_at = writer.reserve(texts.len() as u64, 1);
-        let readable_end = writer.reserved_len();
+        let at = Layout::new(self, &mut writer)?;
+        // All of it, in the order of the layout.
+        self.headers(&mut writer, &at)?;
+        self.symbols(&mut writer, &at)?;
+        self.relocations(&mut writer, &at)?;
+        writer.write(&self.texts());
+        self.code(&mut writer, &at)?;
+        self.data(&mut writer, &at)?;
+        self.sections(&mut writer, &at);
+        Ok(())
+    }
 
-        let code_at = writer.reserve(count * FUNCTION_SIZE + 2 * FUNCTION_SIZE, PAGE);
-        let code_end = writer.reserved_len();
-        let zero_at = code_at + count * FUNCTION_SIZE;
-        let init_at = zero_at + FUNCTION_SIZE;
+    fn count(&self) -> u64 {
+        self.named.len() as u64
+    }
 
-        writer.reserve(0, PAGE);
-        let dynamic_count = if verdef_count > 0 { 15 } else { 12 };
-        let dynamic = writer.reserve_dynamic(dynamic_count);
-        let init_array = writer.reserve(WORD, WORD);
-        let record = writer.reserve(RECORD_SIZE, WORD);
-        let imported = writer.reserve(WORD, WORD);
-        let last = writer.reserve(WORD, WORD);
-        // Where the last call is left as long as nobody says otherwise.
-        let last_here = writer.reserve(WORD, WORD);
-        let slots = writer.reserve(count * WORD, WORD);
-        let data_end = writer.reserved_len();
-        let counters = data_end;
-
-        writer.reserve_gnu_hash_section_index();
-        writer.reserve_dynsym_section_index();
-        writer.reserve_dynstr_section_index();
-        if verdef_count > 0 {
-            writer.reserve_gnu_versym_section_index();
-            writer.reserve_gnu_verdef_section_index();
-        }
-        let relocations_name = writer.add_section_name(b".rela.dyn");
-        writer.reserve_section_index();
-        let code_name = writer.add_section_name(b".text");
-        let code_section = writer.reserve_section_index();
-        writer.reserve_dynamic_section_index();
-        let data_name = writer.add_section_name(b".data");
-        writer.reserve_section_index();
-        let counters_name = writer.add_section_name(b".bss");
-        writer.reserve_section_index();
-        writer.reserve_shstrtab_section_index();
-        writer.reserve_shstrtab()?;
-        writer.reserve_section_headers();
-
-        // Then all of it, in that order.
+    fn headers(&self, writer: &mut Writer<'_>, at: &Layout) -> Result<(), Error> {
         writer.write_file_header(&FileHeader {
             os_abi: elf::ELFOSABI_SYSV,
             abi_version: 0,
@@ -172,52 +121,69 @@ impl Stub<'_> {
             e_flags: elf::FileFlags::default(),
         })?;
         writer.write_align_program_headers();
-        let data_at = dynamic;
-        let segment = |kind, flags, at: u64, end: u64, memory_end: u64, align| ProgramHeader {
+        let segment = |kind, flags, start: u64, end: u64, memory_end: u64, align| ProgramHeader {
             p_type: kind,
             p_flags: flags,
-            p_offset: at,
-            p_vaddr: at,
-            p_paddr: at,
-            p_filesz: end - at,
-            p_memsz: memory_end - at,
+            p_offset: start,
+            p_vaddr: start,
+            p_paddr: start,
+            p_filesz: end - start,
+            p_memsz: memory_end - start,
             p_align: align,
         };
         let writable = elf::PF_R | elf::PF_W;
-        let counters_end = counters + count * WORD;
-        writer.write_program_header(&segment(elf::PT_LOAD, elf::PF_R, 0, readable_end, readable_end, PAGE));
-        writer.write_program_header(&segment(elf::PT_LOAD, elf::PF_R | elf::PF_X, code_at, code_end, code_end, PAGE));
-        writer.write_program_header(&segment(elf::PT_LOAD, writable, data_at, data_end, counters_end, PAGE));
-        let dynamic_end = dynamic + dynamic_count as u64 * 16;
-        writer.write_program_header(&segment(elf::PT_DYNAMIC, writable, dynamic, dynamic_end, dynamic_end, WORD));
+        let end_of_counters = at.counters + self.count() * WORD;
+        writer.write_program_header(&segment(elf::PT_LOAD, elf::PF_R, 0, at.readable_end, at.readable_end, PAGE));
+        writer.write_program_header(&segment(
+            elf::PT_LOAD,
+            elf::PF_R | elf::PF_X,
+            at.code_at,
+            at.code_end,
+            at.code_end,
+            PAGE,
+        ));
+        writer.write_program_header(&segment(elf::PT_LOAD, writable, at.dynamic, at.data_end, end_of_counters, PAGE));
+        let end_of_dynamic = at.dynamic + at.dynamic_count as u64 * 16;
+        writer.write_program_header(&segment(
+            elf::PT_DYNAMIC,
+            writable,
+            at.dynamic,
+            end_of_dynamic,
+            end_of_dynamic,
+            WORD,
+        ));
         writer.write_program_header(&segment(elf::PT_GNU_STACK, writable, 0, 0, 0, 16));
+        Ok(())
+    }
 
+    /// The symbols by hash and by number, their names, and their versions.
+    fn symbols(&self, writer: &mut Writer<'_>, at: &Layout) -> Result<(), Error> {
         let hash_of = |index: u32| self.named[index as usize].hash;
-        writer.write_gnu_hash(register_index.0 + 1, 6, bloom_count, self.bucket_count, symbol_count, hash_of);
+        writer.write_gnu_hash(at.register_index.0 + 1, 6, at.bloom_count, self.bucket_count, at.symbol_count, hash_of);
         writer.write_null_dynamic_symbol();
         let function = elf::SymbolInfo::new(elf::STB_GLOBAL, elf::STT_FUNC);
         writer.write_dynamic_symbol(&Sym {
             section: None,
-            st_name: writer.dynamic_string_offset(Some(register)),
+            st_name: writer.dynamic_string_offset(Some(at.register)),
             st_info: function,
             st_other: elf::SymbolOther::default(),
             st_shndx: elf::SHN_UNDEF,
             st_value: 0,
             st_size: 0,
         });
-        for (index, &name) in (0..).zip(&names) {
+        for (index, &name) in (0..).zip(&at.names) {
             writer.write_dynamic_symbol(&Sym {
-                section: Some(code_section.0),
+                section: Some(at.code_section.0),
                 st_name: writer.dynamic_string_offset(Some(name)),
                 st_info: function,
                 st_other: elf::SymbolOther::default(),
                 st_shndx: elf::SHN_UNDEF,
-                st_value: code_at + index * FUNCTION_SIZE,
+                st_value: at.code_at + index * FUNCTION_SIZE,
                 st_size: FUNCTION_SIZE,
             });
         }
         writer.write_dynstr();
-        if verdef_count > 0 {
+        if at.verdef_count > 0 {
             // The first version is the library itself, by custom; those of the symbols follow.
             let first = elf::VER_NDX_GLOBAL.0 + 1;
             writer.write_null_gnu_versym();
@@ -230,7 +196,8 @@ impl Stub<'_> {
                 writer.write_gnu_versym(index.into());
             }
             writer.write_align_gnu_verdef();
-            let texts = std::iter::once((self.soname, soname)).chain(self.versions.iter().copied().zip(versions));
+            let texts = std::iter::once((self.soname, at.soname))
+                .chain(self.versions.iter().copied().zip(at.versions.iter().copied()));
             for (index, (text, id)) in (elf::VER_NDX_GLOBAL.0..).zip(texts) {
                 let is_library = index == elf::VER_NDX_GLOBAL.0;
                 writer.write_gnu_verdef(&Verdef {
@@ -243,117 +210,136 @@ impl Stub<'_> {
                 });
             }
         }
+        Ok(())
+    }
 
+    fn relocations(&self, writer: &mut Writer<'_>, at: &Layout) -> Result<(), Error> {
         writer.write_align_relocation();
-        let mut relative = |at: u64, target: u64| -> Result<(), Error> {
+        let mut relative = |place: u64, target: u64| -> Result<(), Error> {
             writer.write_relocation(
                 true,
-                &Rel { r_offset: at, r_sym: 0, r_type: elf::R_X86_64_RELATIVE, r_addend: narrow(target)? },
+                &Rel { r_offset: place, r_sym: 0, r_type: elf::R_X86_64_RELATIVE, r_addend: narrow(target)? },
             );
             Ok(())
         };
-        let names_at = texts_at + self.soname.len() as u64 + 1;
-        relative(init_array, init_at)?;
-        for (word, target) in [(1, texts_at), (2, names_at), (4, counters), (5, slots), (6, last)] {
-            relative(record + word * WORD, target)?;
+        let names_at = at.texts_at + self.soname.len() as u64 + 1;
+        relative(at.init_array, at.init_at)?;
+        for (word, target) in [(1, at.texts_at), (2, names_at), (4, at.counters), (5, at.slots), (6, at.last)] {
+            relative(at.record + word * WORD, target)?;
         }
-        relative(last, last_here)?;
-        for index in 0..count {
-            relative(slots + index * WORD, zero_at)?;
+        relative(at.last, at.last_here)?;
+        for index in 0..self.count() {
+            relative(at.slots + index * WORD, at.zero_at)?;
         }
-        let import = Rel { r_offset: imported, r_sym: register_index.0, r_type: elf::R_X86_64_GLOB_DAT, r_addend: 0 };
+        let import =
+            Rel { r_offset: at.imported, r_sym: at.register_index.0, r_type: elf::R_X86_64_GLOB_DAT, r_addend: 0 };
         writer.write_relocation(true, &import);
-        writer.write(&texts);
+        Ok(())
+    }
 
-        writer.pad_until(code_at);
-        for index in 0..count {
-            let at = code_at + index * FUNCTION_SIZE;
+    fn code(&self, writer: &mut Writer<'_>, at: &Layout) -> Result<(), Error> {
+        writer.pad_until(at.code_at);
+        for index in 0..self.count() {
+            let here = at.code_at + index * FUNCTION_SIZE;
             writer.write(&[0xf0, 0x48, 0xff, 0x05]);
-            writer.write(&distance(at + 8, counters + index * WORD)?);
+            writer.write(&distance(here + 8, at.counters + index * WORD)?);
             writer.write(&[0x4c, 0x8d, 0x1d]);
-            writer.write(&distance(at + 15, counters + index * WORD)?);
+            writer.write(&distance(here + 15, at.counters + index * WORD)?);
             writer.write(&[0x4c, 0x8b, 0x15]);
-            writer.write(&distance(at + 22, last)?);
+            writer.write(&distance(here + 22, at.last)?);
             writer.write(&[0x4d, 0x89, 0x1a]);
             writer.write(&[0xff, 0x25]);
-            writer.write(&distance(at + 31, slots + index * WORD)?);
+            writer.write(&distance(here + 31, at.slots + index * WORD)?);
             writer.write(&[0xcc]);
         }
         // xor eax, eax; ret
         writer.write(&[0x31, 0xc0, 0xc3]);
-        writer.pad_until(init_at);
-        // lea rdi, [record]; jmp [imported]
+        writer.pad_until(at.init_at);
+        // lea rdi, [at.record]; jmp [at.imported]
         writer.write(&[0x48, 0x8d, 0x3d]);
-        writer.write(&distance(init_at + 7, record)?);
+        writer.write(&distance(at.init_at + 7, at.record)?);
         writer.write(&[0xff, 0x25]);
-        writer.write(&distance(init_at + 13, imported)?);
-        writer.pad_until(code_end);
+        writer.write(&distance(at.init_at + 13, at.imported)?);
+        writer.pad_until(at.code_end);
+        Ok(())
+    }
 
-        writer.pad_until(dynamic);
+    /// What is written to at run time: what the loader wants to know, the record, the slots.
+    fn data(&self, writer: &mut Writer<'_>, at: &Layout) -> Result<(), Error> {
+        writer.pad_until(at.dynamic);
         writer.write_align_dynamic();
-        writer.write_dynamic_string(elf::DT_NEEDED, needed)?;
-        writer.write_dynamic_string(elf::DT_SONAME, soname)?;
-        writer.write_dynamic(elf::DT_INIT_ARRAY, init_array)?;
+        writer.write_dynamic_string(elf::DT_NEEDED, at.needed)?;
+        writer.write_dynamic_string(elf::DT_SONAME, at.soname)?;
+        writer.write_dynamic(elf::DT_INIT_ARRAY, at.init_array)?;
         writer.write_dynamic(elf::DT_INIT_ARRAYSZ, WORD)?;
-        writer.write_dynamic(elf::DT_GNU_HASH, gnu_hash)?;
-        writer.write_dynamic(elf::DT_STRTAB, dynstr)?;
-        writer.write_dynamic(elf::DT_SYMTAB, dynsym)?;
-        writer.write_dynamic(elf::DT_STRSZ, dynstr_size)?;
-        writer.write_dynamic(elf::DT_RELA, relocations)?;
-        writer.write_dynamic(elf::DT_RELASZ, relocations_size)?;
+        writer.write_dynamic(elf::DT_GNU_HASH, at.gnu_hash)?;
+        writer.write_dynamic(elf::DT_STRTAB, at.dynstr)?;
+        writer.write_dynamic(elf::DT_SYMTAB, at.dynsym)?;
+        writer.write_dynamic(elf::DT_STRSZ, at.dynstr_size)?;
+        writer.write_dynamic(elf::DT_RELA, at.relocations)?;
+        writer.write_dynamic(elf::DT_RELASZ, at.relocations_size)?;
         writer.write_dynamic(elf::DT_RELAENT, 24)?;
-        if verdef_count > 0 {
-            writer.write_dynamic(elf::DT_VERSYM, versym)?;
-            writer.write_dynamic(elf::DT_VERDEF, verdef)?;
-            writer.write_dynamic(elf::DT_VERDEFNUM, verdef_count.into())?;
+        if at.verdef_count > 0 {
+            writer.write_dynamic(elf::DT_VERSYM, at.versym)?;
+            writer.write_dynamic(elf::DT_VERDEF, at.verdef)?;
+            writer.write_dynamic(elf::DT_VERDEFNUM, at.verdef_count.into())?;
         }
         writer.write_dynamic(elf::DT_NULL, 0)?;
-        writer.pad_until(record);
-        // The addresses among these words are the relocations' business.
-        for word in [RECORD_LAYOUT, 0, 0, count, 0, 0, 0] {
+        writer.pad_until(at.record);
+        // The addresses among these words are the at.relocations' business.
+        for word in [RECORD_LAYOUT, 0, 0, self.count(), 0, 0, 0] {
             writer.write(&word.to_le_bytes());
         }
-        writer.pad_until(data_end);
+        writer.pad_until(at.data_end);
+        Ok(())
+    }
 
+    fn sections(&self, writer: &mut Writer<'_>, at: &Layout) {
         writer.write_shstrtab();
         writer.write_null_section_header();
-        writer.write_gnu_hash_section_header(gnu_hash);
-        writer.write_dynsym_section_header(dynsym, 1);
-        writer.write_dynstr_section_header(dynstr);
-        if verdef_count > 0 {
-            writer.write_gnu_versym_section_header(versym);
-            writer.write_gnu_verdef_section_header(verdef);
+        writer.write_gnu_hash_section_header(at.gnu_hash);
+        writer.write_dynsym_section_header(at.dynsym, 1);
+        writer.write_dynstr_section_header(at.dynstr);
+        if at.verdef_count > 0 {
+            writer.write_gnu_versym_section_header(at.versym);
+            writer.write_gnu_verdef_section_header(at.verdef);
         }
         let dynsym_index = writer.dynsym_index();
-        let section = |name, kind, flags, at, size, align| SectionHeader {
+        let section = |name, kind, flags, start, size, align| SectionHeader {
             sh_name: name,
             sh_type: kind,
             sh_flags: flags,
-            sh_addr: at,
-            sh_offset: at,
+            sh_addr: start,
+            sh_offset: start,
             sh_size: size,
             sh_link: 0,
             sh_info: 0,
             sh_addralign: align,
             sh_entsize: 0,
         };
-        let name = writer.section_name_offset(Some(relocations_name));
+        let name = writer.section_name_offset(Some(at.relocations_name));
         writer.write_section_header(&SectionHeader {
             sh_link: dynsym_index.0,
             sh_entsize: 24,
-            ..section(name, elf::SHT_RELA, elf::SHF_ALLOC, relocations, relocations_size, WORD)
+            ..section(name, elf::SHT_RELA, elf::SHF_ALLOC, at.relocations, at.relocations_size, WORD)
         });
-        let name = writer.section_name_offset(Some(code_name));
+        let name = writer.section_name_offset(Some(at.code_name));
         let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
-        writer.write_section_header(&section(name, elf::SHT_PROGBITS, flags, code_at, code_end - code_at, 16));
-        writer.write_dynamic_section_header(dynamic);
+        writer.write_section_header(&section(name, elf::SHT_PROGBITS, flags, at.code_at, at.code_end - at.code_at, 16));
+        writer.write_dynamic_section_header(at.dynamic);
         let flags = elf::SHF_ALLOC | elf::SHF_WRITE;
-        let name = writer.section_name_offset(Some(data_name));
-        writer.write_section_header(&section(name, elf::SHT_PROGBITS, flags, init_array, data_end - init_array, WORD));
-        let name = writer.section_name_offset(Some(counters_name));
-        writer.write_section_header(&section(name, elf::SHT_NOBITS, flags, counters, count * WORD, WORD));
+        let name = writer.section_name_offset(Some(at.data_name));
+        writer.write_section_header(&section(
+            name,
+            elf::SHT_PROGBITS,
+            flags,
+            at.init_array,
+            at.data_end - at.init_array,
+            WORD,
+        ));
+        let name = writer.section_name_offset(Some(at.counters_name));
+        writer.write_section_header(&section(name, elf::SHT_NOBITS, flags, at.counters, self.count() * WORD, WORD));
         writer.write_shstrtab_section_header();
-        Ok(())
     }
 
     /// The soname and the names in the order of the symbols, each ended by a zero byte.
@@ -379,6 +365,7 @@ mod tests {
 
     use object::read::elf::{ElfFile64, FileHeader as _, Sym as _, Version};
     use proptest::prelude::*;
+    use sha2::{Digest as _, Sha256};
 
     use super::*;
     use crate::elf::wanted;
@@ -423,6 +410,28 @@ mod tests {
             prop_assert_eq!(object.needed, [CORE_SONAME]);
             let undefined: Vec<_> = object.undefined.iter().map(|undefined| undefined.name.as_str()).collect();
             prop_assert_eq!(undefined, [REGISTER]);
+        }
+    }
+
+    /// Stubs lie in caches of users: as long as their record has this layout, the same functions give the same bytes.
+    #[test]
+    fn the_bytes_stay_as_they_are() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<String>>();
+        let many = (0..100).map(|number| format!("function_{number}")).collect::<BTreeSet<String>>();
+        let plain = Functions::from([(None, names(&["cuInit", "cuMemAlloc_v2", "cuMemFree_v2"]))]);
+        let versioned = Functions::from([
+            (None, names(&["plain"])),
+            (Some("libcublas.so.12".to_owned()), many),
+            (Some("libcublas.so.13".to_owned()), names(&["cublasCreate_v2"])),
+        ]);
+        for (functions, hash) in [
+            (Functions::new(), "dda8ee5a6917b66070e3346f18ee984814f55882b289f68c69978ecffcaa0363"),
+            (plain, "c29a00c5abfb8a1f3e811cf4be7b699c552cf5e54ede725874447a05547fc69a"),
+            (versioned, "143d25e72fca41230e65b629df66e94ac117c80e29779652f80abb52436f6805"),
+        ] {
+            let bytes = write("libname.so.7", &functions).unwrap();
+            let digest = Sha256::digest(&bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+            assert_eq!(digest, hash);
         }
     }
 

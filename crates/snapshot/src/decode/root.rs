@@ -55,9 +55,14 @@ impl Store {
             }
             other => return Err(ErrorKind::OtherData(Self::describe(root, other))),
         };
-        self.warn_of_segments(parts.segments);
-        let segments = self.take_segments(parts.segments, "segments");
-        let host_segments = self.take_segments(parts.host_segments, "host_segments");
+        let rows = self.segment_rows(parts.segments, "segments");
+        self.warn_of_devices(&rows);
+        if let Some((message, place, count)) = self.odd_sums.take() {
+            self.warnings.add_times("odd-sums", message, place, count);
+        }
+        let segments = self.copy_segments(&rows);
+        let rows = self.segment_rows(parts.host_segments, "host_segments");
+        let host_segments = self.copy_segments(&rows);
         let annotations = self.take_annotations(parts.annotations);
         let settings = self.settings(parts.settings);
         let mut rows = self.trace_rows(parts.device_traces);
@@ -149,17 +154,9 @@ impl Store {
         format!("the file holds {what}, not a snapshot")
     }
 
-    /// Says what is odd about the segments of all devices, pinned host memory apart.
-    fn warn_of_segments(&mut self, value: Option<Value>) {
-        let rows: Vec<u32> = match value.and_then(|value| self.node_of(value)) {
-            Some(Node::Segments(run)) => run.rows().collect(),
-            Some(Node::List(index)) => {
-                let items = self.lists[index as usize].iter().map(|&item| self.node_of(item));
-                items.filter_map(|node| if let Some(Node::Segment(row)) = node { Some(row) } else { None }).collect()
-            }
-            _ => Vec::new(),
-        };
-        for row in rows {
+    /// Names the segments that are on no device, which only pinned host memory may be.
+    fn warn_of_devices(&mut self, rows: &[u32]) {
+        for &row in rows {
             let device = self.segments[row as usize].device;
             if device >= 0 {
                 continue;
@@ -173,31 +170,28 @@ impl Store {
                 format!("a segment is on device `{said}`, expected a number from 0 to 2^31 - 1; it is left out");
             self.warnings.add("odd-device", message, Place::default());
         }
-        if let Some((message, place, count)) = self.odd_sums.take() {
-            self.warnings.add_times("odd-sums", message, place, count);
-        }
     }
 
-    fn take_segments(&mut self, value: Option<Value>, key: &str) -> Vec<Segment> {
+    fn copy_segments(&self, rows: &[u32]) -> Vec<Segment> {
+        rows.iter().map(|&row| self.segments[row as usize].clone()).collect()
+    }
+
+    /// The rows of a list of segments, each once.
+    fn segment_rows(&mut self, value: Option<Value>, key: &str) -> Vec<u32> {
         let node = value.and_then(|value| self.node_of(value));
         match node {
-            Some(Node::Segments(run)) => {
-                let rows = run.rows();
-                self.segments[rows.start as usize..rows.end as usize].to_vec()
-            }
+            Some(Node::Segments(run)) => run.rows().collect(),
             Some(Node::List(index)) => {
-                let rows: Vec<_> = std::mem::take(&mut self.lists[index as usize]);
+                let items: Vec<_> = std::mem::take(&mut self.lists[index as usize]);
                 let mut seen = rustc_hash::FxHashSet::default();
-                let mut segments = Vec::new();
-                for item in rows {
+                let mut rows = Vec::new();
+                for item in items {
                     match self.node_of(item) {
-                        Some(Node::Segment(row)) if seen.insert(row) => {
-                            segments.push(self.segments[row as usize].clone());
-                        }
+                        Some(Node::Segment(row)) if seen.insert(row) => rows.push(row),
                         _ => self.skip_item(key),
                     }
                 }
-                segments
+                rows
             }
             Some(Node::EmptyList) => Vec::new(),
             None if value.is_none() => Vec::new(),

@@ -218,7 +218,7 @@ impl Store {
     /// Notes a segment whose own sums are not those of its blocks.
     fn compare_sums(&mut self, segment: &Segment, own: &OwnSums, at: u64) {
         let mut sums = [
-            ("allocated", own.allocated_bytes, 0),
+            ("allocated", own.allocated_bytes, 0_u64),
             ("active", own.active_bytes, 0),
             ("requested", own.requested_bytes, 0),
         ];
@@ -230,7 +230,7 @@ impl Store {
                 (block.state.is_active(), block.requested_bytes),
             ];
             for (sum, (counts, bytes)) in sums.iter_mut().zip(of_block) {
-                sum.2 += if counts { bytes } else { 0 };
+                sum.2 = sum.2.saturating_add(if counts { bytes } else { 0 });
             }
         }
         let differs = sums.iter().find(|(_, own, of_blocks)| own.is_some_and(|own| own != *of_blocks));

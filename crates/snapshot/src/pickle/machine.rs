@@ -60,14 +60,8 @@ impl<'s, R: Read> Machine<'s, R> {
                 (Some(root), None)
             }
             Err(error) => {
-                let salvageable = matches!(
-                    error.kind(),
-                    ErrorKind::Cut(_)
-                        | ErrorKind::Damaged(_)
-                        | ErrorKind::UnknownOpcode(_)
-                        | ErrorKind::Malformed { .. }
-                );
-                (if salvageable { self.close_all() } else { None }, Some(error))
+                let root = if error.kind().leaves_a_part() { self.close_all() } else { None };
+                (root, Some(error))
             }
         };
         Outcome { root, error, protocol: self.protocol, bytes: self.input.offset() }

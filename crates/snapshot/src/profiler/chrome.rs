@@ -219,12 +219,20 @@ impl Chrome {
     }
 
     fn thread(&mut self, process: Option<Scalar>, thread: Option<Scalar>) -> Result<u32, ErrorKind> {
-        let key = [process, thread].map(|id| match id {
-            Some(Scalar::Text(text)) => (true, u64::from(self.strings.intern(&text).get())),
+        let key = [self.part_of_thread(process)?, self.part_of_thread(thread)?];
+        self.threads.intern(key)
+    }
+
+    /// A process or a thread by its number or by its name, and which of the two it is.
+    fn part_of_thread(&mut self, id: Option<Scalar>) -> Result<(bool, u64), ErrorKind> {
+        Ok(match id {
+            Some(Scalar::Text(text)) => {
+                self.strings.make_room(text.len())?;
+                (true, u64::from(self.strings.intern(&text).get()))
+            }
             Some(number) => (false, number.as_u64().unwrap_or(u64::MAX)),
             None => (false, u64::MAX),
-        });
-        self.threads.intern(key)
+        })
     }
 
     /// The snapshot; `base_time_ns` is what times count from.

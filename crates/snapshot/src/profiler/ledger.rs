@@ -42,6 +42,7 @@ pub(super) enum Misfit {
 impl Ledger {
     /// Memory was allocated.
     pub(super) fn alloc(&mut self, address: u64, bytes: u64, at: Moment) -> Result<Option<Misfit>, ErrorKind> {
+        self.live.try_reserve(1).map_err(|_| ErrorKind::OutOfMemory)?;
         let misfit = match self.live.insert(address, bytes) {
             Some(held) => {
                 self.push_free(address, held, at)?;

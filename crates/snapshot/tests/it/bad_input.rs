@@ -5,13 +5,9 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use highwater_snapshot::{ErrorKind, Snapshot};
+use highwater_testkit::{gzip, recording, refusal, testdata, warnings};
 
-use crate::common::{as_json, gzip, layout, layout_bytes, recording, recording_bytes, testdata, warnings};
-
-/// The message, as a program would print it.
-fn refusal(bytes: &[u8]) -> String {
-    message(Snapshot::read(bytes).map(|snapshot| warnings(&snapshot)))
-}
+use crate::common::{as_json, layout, layout_bytes, recording_bytes};
 
 fn message(result: Result<String, highwater_snapshot::Error>) -> String {
     let error = result.expect_err("this should be refused");
@@ -451,7 +447,7 @@ fn a_zip_bomb_of_zeros_is_refused_at_once() {
             Ok(count)
         }
     }
-    let begun = crate::processor_time();
+    let begun = highwater_testkit::processor_time();
     let bomb = Bomb { member: gzip(&vec![0; 16 << 20]), given: 0 };
     insta::assert_snapshot!(message(Snapshot::read(bomb).map(|_| String::new())), @r#"
     FILE is not a memory snapshot: byte 0: expected a pickle header (0x80), found 0x00 0x00 (no known format)
@@ -461,7 +457,7 @@ fn a_zip_bomb_of_zeros_is_refused_at_once() {
     let bomb = Bomb { member: gzip(&vec![0; 16 << 20]), given: 0 };
     let snapshot = Snapshot::read(gzip(b"\x80\x04].").chain(bomb)).unwrap();
     assert!(snapshot.warnings.is_empty());
-    let taken = crate::processor_time().saturating_sub(begun);
+    let taken = highwater_testkit::processor_time().saturating_sub(begun);
     assert!(taken < Duration::from_secs(5), "{taken:?}");
 }
 

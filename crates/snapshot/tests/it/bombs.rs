@@ -3,21 +3,9 @@
 use std::io::Read;
 
 use highwater_snapshot::{ErrorKind, Snapshot, Unpacking};
+use highwater_testkit::{gzip, refusal};
 
 use crate::common::layout_bytes;
-
-/// The message, as a program would print it.
-fn refusal(bytes: &[u8]) -> String {
-    let error = Snapshot::read(bytes).expect_err("this should be refused");
-    format!("FILE {}: {error}\nhint: {}", error.headline(), error.hint().unwrap_or_default())
-}
-
-/// As small as gzip makes it.
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = Vec::new();
-    flate2::read::GzEncoder::new(bytes, flate2::Compression::best()).read_to_end(&mut packed).unwrap();
-    packed
-}
 
 /// A pickle of an empty list, after so many bytes that leave nothing behind.
 fn padded(bytes: usize) -> Vec<u8> {

@@ -1,57 +1,20 @@
-//! What the tests share: the files of `testdata/`, and a text form in which two snapshots can be compared.
+//! Bytes of recordings and layouts, and a text form in which two snapshots can be compared.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
 use highwater_snapshot::{
     Block, EntryId, EntryTable, FrameId, Layout, PoolId, Segment, Setting, Snapshot, StackId, Stage, StringId,
 };
-
-pub(crate) fn testdata(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder)
-}
-
-/// The paths of the recordings, in order of their names.
-pub(crate) fn recordings() -> Vec<PathBuf> {
-    files(&testdata("recordings"), ".pickle.gz")
-}
-
-/// The files in a folder whose names end so, in order of their names; at least one.
-pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.to_str().unwrap().ends_with(ending));
-    paths.sort();
-    assert!(!paths.is_empty(), "no {ending} in {}", folder.display());
-    paths
-}
-
-pub(crate) fn recording(name: &str) -> Snapshot {
-    Snapshot::read(recording_bytes(name).as_slice()).unwrap()
-}
+use highwater_testkit::{gunzip, recording_path, testdata};
 
 /// The pickle of a recording, decompressed.
 pub(crate) fn recording_bytes(name: &str) -> Vec<u8> {
-    gunzip(&testdata("recordings").join(format!("{name}.pickle.gz")))
-}
-
-pub(crate) fn gunzip(path: &Path) -> Vec<u8> {
-    let file = std::fs::File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut bytes = Vec::new();
-    flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-    bytes
-}
-
-pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    flate2::read::GzEncoder::new(bytes, flate2::Compression::fast()).read_to_end(&mut out).unwrap();
-    out
+    gunzip(&recording_path(name))
 }
 
 pub(crate) fn layout_bytes(name: &str) -> Vec<u8> {
-    std::fs::read(testdata("layouts").join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    std::fs::read(testdata(format!("layouts/{name}"))).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 pub(crate) fn layout(name: &str) -> Snapshot {
@@ -68,15 +31,6 @@ pub(crate) fn as_json(snapshot: &Snapshot) -> Vec<u8> {
     let mut out = Vec::new();
     snapshot.write_json(&mut out).unwrap();
     out
-}
-
-/// The warnings, one a line.
-pub(crate) fn warnings(snapshot: &Snapshot) -> String {
-    let mut text = String::new();
-    for warning in &snapshot.warnings {
-        writeln!(text, "{warning}").unwrap();
-    }
-    text
 }
 
 /// Fails with the first line that differs, rather than with two long texts.

@@ -248,9 +248,9 @@ fn input_bytes() -> u64 {
 #[ignore = "run by `no_input_takes_more_than_a_small_multiple_of_itself`, in a process for each input"]
 fn one_input() {
     let number: usize = std::env::var("COST_INPUT").unwrap().parse().unwrap();
-    let begun = crate::processor_time();
+    let begun = highwater_testkit::processor_time();
     let result = Snapshot::read(Bytes::new(&INPUTS[number], input_bytes()));
-    let (peak, took) = (peak_bytes(), crate::processor_time().saturating_sub(begun).as_millis());
+    let (peak, took) = (peak_bytes(), highwater_testkit::processor_time().saturating_sub(begun).as_millis());
     let outcome = result
         .map_or_else(|error| error.to_string(), |snapshot| format!("{} warnings", snapshot.warnings.iter().count()));
     std::fs::write(std::env::var("COST_OUT").unwrap(), format!("{peak} {took} {outcome}")).unwrap();

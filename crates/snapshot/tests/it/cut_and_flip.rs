@@ -1,8 +1,9 @@
 //! Damaged files: cut at any byte, or with any byte changed.
 
 use highwater_snapshot::Snapshot;
+use highwater_testkit::{files, gzip, testdata};
 
-use crate::common::{assert_same, files, gzip, layout_bytes, normal_form, pickled, recording_bytes, testdata};
+use crate::common::{assert_same, layout_bytes, normal_form, pickled, recording_bytes};
 
 /// The lines of the normal form without those that count what comes.
 fn lines(snapshot: &Snapshot) -> Vec<String> {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use highwater_snapshot::Snapshot;
+use highwater_testkit::{files, recordings, testdata};
 
-use crate::common::{assert_same, files, normal_form, recordings, testdata};
+use crate::common::{assert_same, normal_form};
 
 /// Has CPython read the files; gives the folder with what it says of each.
 fn ask_python(folder: &str, protocols: &str, paths: &[PathBuf]) -> PathBuf {

@@ -1,8 +1,9 @@
 //! Every layout, against the columns it must give.
 
 use highwater_snapshot::{Encoding, Snapshot};
+use highwater_testkit::{testdata, warnings};
 
-use crate::common::{assert_same, layout, normal_form, testdata, warnings};
+use crate::common::{assert_same, layout, normal_form};
 
 /// All columns, and what was odd.
 fn columns(name: &str) -> String {

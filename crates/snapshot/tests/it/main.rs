@@ -11,9 +11,3 @@ mod odd_state;
 mod profiler;
 mod recordings;
 mod roundtrip;
-
-/// Processor time of this thread: the clock on the wall says how busy the machine is.
-fn processor_time() -> std::time::Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    std::time::Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs().try_into().unwrap())
-}

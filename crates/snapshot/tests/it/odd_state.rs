@@ -1,8 +1,7 @@
 //! Snapshots whose parts do not say the same, or leave out what the totals rest on: read, and told.
 
 use highwater_snapshot::Snapshot;
-
-use crate::common::warnings;
+use highwater_testkit::warnings;
 
 const MIB: u64 = 1 << 20;
 
@@ -120,4 +119,43 @@ fn no_sum_of_sizes_leaves_what_a_number_can_hold() {
     let snapshot = Snapshot::read(text.as_bytes()).unwrap();
     assert_eq!(snapshot.traces[0].sizes_bytes().iter().sum::<u64>(), 1 << 60);
     insta::assert_snapshot!(warnings(&snapshot), @"the sizes in this file add up to more than 2^60 bytes; those beyond count as 0 (15976 times)");
+}
+
+fn pickled_text(text: &str) -> Vec<u8> {
+    [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
+}
+
+fn pickled_pair(key: &str, number: i64) -> Vec<u8> {
+    [&pickled_text(key)[..], &[0x8a, 8], &number.to_le_bytes()].concat()
+}
+
+/// A pickle with these segments, after text that is read and dropped: a longer file may list a row more often.
+fn pickle_of_segments(segments: &[u8]) -> Vec<u8> {
+    const DROPPED: usize = 400_000;
+    let dropped = [b"X", &u32::try_from(DROPPED).unwrap().to_le_bytes()[..], &b"a".repeat(DROPPED), b"0"].concat();
+    let (first, second) = (pickled_text("segments"), pickled_text("device_traces"));
+    [b"\x80\x04", &dropped[..], b"}(", &first, b"](", segments, b"e", &second, b"]u."].concat()
+}
+
+/// A file may list one block again and again by its place in the memo: the sum over such a list is more than 64 bits hold.
+#[test]
+fn the_sums_of_a_block_that_a_segment_lists_over_and_over_saturate() {
+    let size = 1 << 50;
+    let address = pickled_pair("address", 1 << 20);
+    let block = [&address[..], &pickled_pair("size", size), &pickled_text("state"), &pickled_text("active_allocated")];
+    let own = [&address[..], &pickled_pair("total_size", size), &pickled_pair("allocated_size", 1)];
+    let (own, block, repeated) = (own.concat(), block.concat(), b"h\x00".repeat(20_000));
+    let segment = [b"}(", &own[..], &pickled_text("blocks"), b"](}(", &block, b"u\x94", &repeated, b"eu"].concat();
+    let snapshot = Snapshot::read(pickle_of_segments(&segment).as_slice()).unwrap();
+    assert_eq!(snapshot.segments[0].blocks.len(), 20_001);
+    let told = warnings(&snapshot);
+    assert!(told.contains(&format!("1 bytes of it are allocated, and its blocks say {}", u64::MAX)), "{told}");
+}
+
+#[test]
+fn a_segment_on_no_device_that_is_listed_twice_is_told_once() {
+    let own = [pickled_pair("address", 1 << 20), pickled_pair("total_size", 512), pickled_pair("device", -1)].concat();
+    let segment = [b"}(", &own[..], &pickled_text("blocks"), b"]u\x94h\x00"].concat();
+    let told = warnings(&Snapshot::read(pickle_of_segments(&segment).as_slice()).unwrap());
+    assert!(told.contains("on device `-1`, expected a number from 0 to 2^31 - 1; it is left out\n"), "{told}");
 }

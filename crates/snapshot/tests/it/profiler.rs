@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Read as _;
+use std::path::PathBuf;
 
 use highwater_snapshot::{Action, EntryId, EntryTable, ErrorKind, ProfileForm, Snapshot};
+use highwater_testkit::{gunzip, testdata};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -12,8 +13,8 @@ use serde_json::{Value, json};
 const CATEGORIES: [&str; 8] =
     ["parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"];
 
-fn path(name: &str) -> String {
-    format!("{}/../../testdata/profiler/{name}", env!("CARGO_MANIFEST_DIR"))
+fn path(name: &str) -> PathBuf {
+    testdata(format!("profiler/{name}"))
 }
 
 fn open(name: &str) -> Snapshot {
@@ -21,9 +22,7 @@ fn open(name: &str) -> Snapshot {
 }
 
 fn text(name: &str) -> String {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path(name)).unwrap()).read_to_string(&mut text).unwrap();
-    text
+    String::from_utf8(gunzip(&path(name))).unwrap()
 }
 
 fn read(text: &str) -> Result<Snapshot, highwater_snapshot::Error> {

@@ -1,8 +1,7 @@
 //! Real snapshots, against what `torch.cuda.memory_stats()` said at the dump.
 
 use highwater_snapshot::{Action, EndTotals, Snapshot};
-
-use crate::common::{recording, recordings, warnings};
+use highwater_testkit::{recording, recordings, warnings};
 
 #[test]
 fn totals_equal_memory_stats_to_the_byte() {

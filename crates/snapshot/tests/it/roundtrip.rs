@@ -7,10 +7,11 @@ use highwater_snapshot::{
     Action, Annotation, Block, BlockState, Entry, EntryTable, Frame, HostMemory, PoolId, Segment, SegmentType, Setting,
     Snapshot, StackId, Stage, StreamId, StringId,
 };
+use highwater_testkit::{files, gunzip, gzip, recordings, testdata};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::common::{as_json, assert_same, files, gunzip, gzip, normal_form, pickled, recordings, testdata};
+use crate::common::{as_json, assert_same, normal_form, pickled};
 
 fn read(bytes: &[u8]) -> Snapshot {
     Snapshot::read(bytes).unwrap()

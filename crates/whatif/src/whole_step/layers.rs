@@ -169,7 +169,7 @@ impl Layers {
     /// Whether the layers account for a part of the activations that is worth carrying on: else what repeats is a detail, such as
     /// the batches of a list, and the step is large for something else.
     fn is_notable(&self, run: &Run<'_, '_>) -> bool {
-        /// The first layers of a decoder hold little beside a whole encoder.
+        /// One part in so many: less is a detail. So low because the first layers of a decoder hold little beside a whole encoder.
         const LEAST_PART: u64 = 20;
         let activations = run.device.live_rows(Some(run.failure.entry)).filter(|&(row, lifetime)| {
             lifetime.alloc().is_some() && run.device.decided(row).category == Category::Activation

@@ -2,10 +2,10 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {hexOf} from '../../draw/palette';
+import {SaveMenu} from '../../kit/save';
 import {binary, count, counted, percent} from '../../model/units';
 import {engine, type Opened, opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
-import {SaveMenu} from '../../ui/save';
 import type {SegmentGroupTotal} from '../../worker/segments';
 import type {ChartSource} from '../stacked/chart';
 import {showSelection} from '../stacked/commands';

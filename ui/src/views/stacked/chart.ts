@@ -2,14 +2,6 @@
 
 import {effect} from '@preact/signals';
 import {Problem} from '../../data/source';
-import {type Axis, within} from '../../model/axis';
-import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
-import {binary} from '../../model/units';
-import {type Opened, opened, problem} from '../../state/session';
-import * as store from '../../state/store';
-import type {StackedPicture, StackedRequest} from '../../worker/pictures';
-import {drawLanes, LANE_CSS, laneCount} from './lanes';
-import {drawMinimap, MINIMAP_CSS} from './minimap';
 import {
   drawBand,
   drawByteAxis,
@@ -20,9 +12,17 @@ import {
   drawRuler,
   drawStretch,
   type Ink,
-} from './overlay';
+} from '../../draw/overlay';
+import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
+import {type Axis, within} from '../../model/axis';
+import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
+import {binary} from '../../model/units';
+import {type Opened, opened, problem} from '../../state/session';
+import * as store from '../../state/store';
+import type {StackedPicture, StackedRequest} from '../../worker/pictures';
+import {drawLanes, LANE_CSS, laneCount} from './lanes';
+import {drawMinimap, MINIMAP_CSS} from './minimap';
 import {PictureSlot, type Wanted} from './picture-slot';
-import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
 
 /** Space beside the plot, in CSS pixels. */
 export const LEFT_CSS = 74;

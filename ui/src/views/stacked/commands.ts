@@ -1,11 +1,11 @@
 /** What the keyboard does on a stacked picture. */
 
+import {positionOfCss} from '../../draw/viewport';
+import {addCommands} from '../../kit/keys';
 import {type Opened, reveal, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
-import {addCommands} from '../../ui/keys';
 import type {StackedChart} from './chart';
 import {panBy, showEntries, zoomAbout, zoomBytes} from './gestures';
-import {positionOfCss} from './viewport';
 
 /** Adds the commands of a chart. `fit` shows what is pinned. Gives what takes them away. */
 export function addChartCommands(title: string, chart: StackedChart, fit: () => void): () => void {

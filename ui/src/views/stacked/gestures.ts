@@ -1,10 +1,10 @@
 /** Wheel, drag and touch on a stacked picture, from events to the state. */
 
+import {bytesOfCss, positionOfCss, zoomed} from '../../draw/viewport';
 import {type AxisRange, entriesOfColumn, moved, within} from '../../model/axis';
 import * as store from '../../state/store';
 import {type Hit, LEFT_CSS, type StackedChart} from './chart';
 import {MINIMAP_CSS} from './minimap';
-import {bytesOfCss, positionOfCss, zoomed} from './viewport';
 
 /** What the gestures report. */
 export interface GestureEvents {

@@ -1,8 +1,8 @@
 /** Strips of named stretches above the plot: iterations with their phases, and annotated scopes. */
 
 import type {DeviceManifest, Span} from '../../data/manifest';
-import {FONT, type Ink, type Pen} from './overlay';
-import {cssOfPosition, type Viewport} from './viewport';
+import {FONT, type Ink, type Pen} from '../../draw/overlay';
+import {cssOfPosition, type Viewport} from '../../draw/viewport';
 
 /** The height of a strip. */
 export const LANE_CSS = 16;

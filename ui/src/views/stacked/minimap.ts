@@ -1,9 +1,9 @@
 /** The whole recording in a strip, with the visible stretch in it. */
 
+import type {Ink, Pen} from '../../draw/overlay';
+import type {Viewport} from '../../draw/viewport';
 import type {AxisRange} from '../../model/axis';
 import type {StackedPicture} from '../../worker/pictures';
-import type {Ink, Pen} from './overlay';
-import type {Viewport} from './viewport';
 
 /** Its height. */
 export const MINIMAP_CSS = 40;

@@ -3,15 +3,15 @@
 import {effect, useSignal, useSignalEffect} from '@preact/signals';
 import type {ComponentChildren} from 'preact';
 import {useEffect, useRef} from 'preact/hooks';
+import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
+import {FloatingCard} from '../../kit/floating';
+import {registerPicture} from '../../kit/save';
 import {type Axis, type AxisKind, entryAxis, timeAxis} from '../../model/axis';
 import {count} from '../../model/units';
 import {engine, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
-import {FloatingCard} from '../../ui/floating';
-import {registerPicture} from '../../ui/save';
 import type {StackedRequest} from '../../worker/pictures';
-import {Transferred} from '../../worker/rpc';
 import {type ChartSource, type Hit, StackedChart} from './chart';
 import {addChartCommands} from './commands';
 import {listen} from './gestures';

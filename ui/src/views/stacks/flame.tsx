@@ -2,11 +2,11 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
+import {FloatingCard} from '../../kit/floating';
 import type {FlameLayout} from '../../model/flame-layout';
 import {ROOT_KEY} from '../../model/flame-tree';
 import {count, percent} from '../../model/units';
 import * as store from '../../state/store';
-import {FloatingCard} from '../../ui/floating';
 import type {WeightUnit} from '../../worker/flame';
 import {FlameCanvas, neighbour} from './flame-canvas';
 import {amountOf, exactAmount, type Words} from './words';

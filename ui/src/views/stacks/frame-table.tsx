@@ -2,6 +2,7 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
+import {fullPlace} from '../../model/frames';
 import {count, percent} from '../../model/units';
 import * as store from '../../state/store';
 import type {FrameTableRows} from '../../worker/flame';
@@ -144,7 +145,7 @@ function FrameRow(
       <td class="number faint">{totals.selfCount[row] > 0 && count(totals.selfCount[row])}</td>
       <Amount weight={totals.total[row]} all={all.weight} unit={unit} />
       <td class="number faint">{count(totals.totalCount[row])}</td>
-      <td title={line?.file ? `${line.file}:${line.line}` : ''}>
+      <td title={line?.file ? fullPlace({file: line.file, line: line.line}) : ''}>
         <button type="button" class="plain site" aria-pressed={isChosen} onClick={choose}>
           {line?.label ?? '?'}
         </button>

@@ -1,9 +1,10 @@
 /** What the views of stacks ask for: the choices of the page as a request. */
 
 import {FOLDS} from '../../model/stack-shape';
+import {WEIGHINGS, type Weighing} from '../../model/weighing';
 import {type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
-import {type FlameRequest, WEIGHINGS, type Weighing} from '../../worker/flame';
+import type {FlameRequest} from '../../worker/flame';
 
 /** What each weighing is called. */
 export function weighingWords(device: Opened): Record<Weighing, string> {

@@ -2,14 +2,14 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
+import {useAnswer} from '../../kit/answer';
+import {copyText} from '../../kit/copy';
+import {ProblemCard} from '../../kit/problem';
+import {registerPicture} from '../../kit/save';
 import type {FlameLayout} from '../../model/flame-layout';
 import {count, percent} from '../../model/units';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {useAnswer} from '../../ui/answer';
-import {copyText} from '../../ui/copy';
-import {ProblemCard} from '../../ui/problem';
-import {registerPicture} from '../../ui/save';
 import type {AroundFrame, FrameTableRows} from '../../worker/flame';
 import {Flame} from './flame';
 import type {FlameCanvas} from './flame-canvas';

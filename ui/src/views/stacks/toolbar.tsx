@@ -1,12 +1,12 @@
 /** The choices above the stacks. */
 
 import {FRAME_KINDS, type FrameKind, kindColour} from '../../draw/frame-colours';
+import {copyText} from '../../kit/copy';
+import {SaveMenu} from '../../kit/save';
 import {FOLDS, type Fold} from '../../model/stack-shape';
+import {WEIGHINGS} from '../../model/weighing';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {copyText} from '../../ui/copy';
-import {SaveMenu} from '../../ui/save';
-import {WEIGHINGS} from '../../worker/flame';
 import {flameRequest, weighingWords} from './request';
 
 const FOLD_WORDS: Record<Fold, string> = {

@@ -3,10 +3,10 @@
 import {type FrameKind, frameColour, kindOf} from '../../draw/frame-colours';
 import type {Shade} from '../../draw/palette';
 import type {FlameLayout} from '../../model/flame-layout';
-import {describeFrame} from '../../model/stacks';
+import {frameLabel} from '../../model/frames';
+import {parseQuery} from '../../model/search-query';
 import {binary, count} from '../../model/units';
 import type {KeyWords, Weighed, WeightUnit} from '../../worker/flame';
-import {parseQuery} from '../../worker/search';
 
 /** What is known of one key. */
 export interface KeyLine {
@@ -26,7 +26,7 @@ export class Words {
     words.key.forEach((key, i) => {
       const [name, file] = [legible(words.name[i]), legible(words.file[i])];
       const [line, owner] = [words.line[i], words.owner[i]];
-      const label = file ? describeFrame({name, file, line, owner: owner ?? 'user'}) : name;
+      const label = file ? frameLabel({name, file, line}) : name;
       this.lines.set(key, {name, file, line, kind: kindOf(owner, file), label});
     });
   }

@@ -2,11 +2,11 @@
 
 import {effect} from '@preact/signals';
 import {Problem} from '../../data/source';
+import {FONT} from '../../draw/overlay';
 import {binary} from '../../model/units';
 import {engine, type Opened, opened, problem, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {StatePicture, StateRequest} from '../../worker/state';
-import {FONT} from '../stacked/overlay';
 import {PictureSlot} from '../stacked/picture-slot';
 
 /** Heights, in CSS pixels. */

@@ -2,13 +2,13 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
+import {AllocationLines} from '../../kit/allocation';
+import {FloatingCard} from '../../kit/floating';
+import {addCommands, type CommandGroup} from '../../kit/keys';
+import {registerPicture, SaveMenu} from '../../kit/save';
 import {binary, count, counted, exact} from '../../model/units';
 import {engine, type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
-import {AllocationLines} from '../../ui/allocation';
-import {FloatingCard} from '../../ui/floating';
-import {addCommands, type CommandGroup} from '../../ui/keys';
-import {registerPicture, SaveMenu} from '../../ui/save';
 import type {RowDetails} from '../../worker/details';
 import type {SegmentDetails} from '../../worker/segments';
 import type {StateTotals} from '../../worker/state';

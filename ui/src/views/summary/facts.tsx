@@ -1,7 +1,7 @@
 /** Fragmentation, the allocator's settings, the version of torch, and what was odd in the file. */
 
+import {Prose} from '../../kit/prose';
 import {binary, count, percent} from '../../model/units';
-import {Prose} from '../../ui/prose';
 import {EntryLink} from './go';
 import {type DeviceReport, type Report, settingWords} from './report';
 

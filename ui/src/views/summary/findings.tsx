@@ -1,7 +1,8 @@
 /** What to look at, each with the places that it speaks of; and the out-of-memory errors. */
 
+import {Prose} from '../../kit/prose';
+import {fullPlace} from '../../model/frames';
 import {binary, count} from '../../model/units';
-import {Prose} from '../../ui/prose';
 import {EntryLink, PlaceButtons} from './go';
 import {type DeviceReport, type Finding, frameWords, type OutOfMemory, queryOf} from './report';
 
@@ -93,7 +94,7 @@ function OutOfMemoryError({error, isOnly}: {error: OutOfMemory; isOnly: boolean}
       </p>
       <ol class="frames">
         {frames.slice(0, FRAMES_MAX).map((frame, i) => (
-          <li key={i} title={`${frame.filename}:${frame.line}`}>
+          <li key={i} title={fullPlace({file: frame.filename, line: frame.line})}>
             {frameWords(frame)}
           </li>
         ))}

@@ -15,7 +15,7 @@ describe('the words of the report', () => {
     expect(queryOf({frames: [{name: 'f', filename: 'C:\\x.py', line: 3}]})).toBe('"C:\\x.py:3"');
     expect(queryOf({frames: [], label: '(no stack recorded)'})).toBe('"(no stack recorded)"');
     expect(queryOf({frames: []})).toBeUndefined();
-    expect(frameWords({name: 'f', filename: 'C:\\x.py', line: 3})).toBe('f (x.py:3)');
+    expect(frameWords({name: 'f', filename: 'C:\\x.py', line: 3})).toBe('x.py:3 f');
     expect(frameWords({name: 'at::empty', filename: '??', line: 0})).toBe('at::empty');
   });
 });

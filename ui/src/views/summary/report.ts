@@ -12,6 +12,7 @@ import type {
   Phase as ReportPhase,
   ViewerPlace,
 } from '../../data/generated/report';
+import {shortFrame} from '../../model/frames';
 
 export type {CallSite, DeviceReport, Finding, Growth, OutOfMemory, Report, ReportFrame, ReportIteration, ReportPhase};
 
@@ -25,11 +26,9 @@ export function queryOf({frames, label}: Pick<CallSite, 'frames' | 'label'>): st
   return site && (site.line > 0 ? `"${site.filename}:${site.line}"` : `"${site.name}"`);
 }
 
-/** `forward (activations.py:66)`. */
+/** A frame of a report in words. */
 export function frameWords({name, filename, line}: ReportFrame): string {
-  const file = filename.split(/[/\\]/).at(-1);
-  if (!file || file === '??') return name;
-  return line > 0 ? `${name} (${file}:${line})` : `${name} (${file})`;
+  return shortFrame({name, file: filename, line});
 }
 
 /** A call site as the program's tables say it: `activations.py:66 forward, from train.py:35 step`. */

@@ -1,11 +1,11 @@
 /** Totals over the recording: a small chart, and the same as a table. */
 
 import {useSignal} from '@preact/signals';
+import {drawLevel, drawMarks, drawRuler} from '../../draw/overlay';
+import {SmallChart} from '../../kit/small-chart';
 import {binary, count} from '../../model/units';
 import type {Opened} from '../../state/session';
-import {SmallChart} from '../../ui/small-chart';
 import type {TotalsOverTime} from '../../worker/totals';
-import {drawLevel, drawMarks, drawRuler} from '../stacked/overlay';
 import {goTo} from './go';
 import {drawTotals} from './totals-draw';
 

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest';
-import type {Pen} from '../stacked/overlay';
+import type {Pen} from '../../draw/overlay';
 import {drawSteps, drawTotals} from './totals-draw';
 
 const VIEWPORT = {widthCss: 100, heightCss: 50, x: {from: 0, to: 10}, lowBytes: 0, highBytes: 100};

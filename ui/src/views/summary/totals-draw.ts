@@ -1,8 +1,8 @@
 /** The small chart of totals over the whole recording. */
 
+import type {Pen} from '../../draw/overlay';
+import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
 import type {TotalsOverTime} from '../../worker/totals';
-import type {Pen} from '../stacked/overlay';
-import {cssOfBytes, cssOfPosition, type Viewport} from '../stacked/viewport';
 
 /** Colours of the theme. */
 export interface TotalsInk {

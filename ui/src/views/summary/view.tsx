@@ -1,12 +1,12 @@
 /** The report: the verdict, what to look at and where, and the numbers that both rest on. */
 
 import {useMemo} from 'preact/hooks';
+import {useAnswer} from '../../kit/answer';
+import {copyText} from '../../kit/copy';
+import {ProblemCard} from '../../kit/problem';
+import {Prose} from '../../kit/prose';
 import {dataSource, engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {useAnswer} from '../../ui/answer';
-import {copyText} from '../../ui/copy';
-import {ProblemCard} from '../../ui/problem';
-import {Prose} from '../../ui/prose';
 import {CallSites, Categories} from './call-sites';
 import {Facts} from './facts';
 import {Findings} from './findings';

@@ -1,10 +1,10 @@
 /** The choices above the timeline. */
 
+import {SaveMenu} from '../../kit/save';
 import {GROUPINGS, type Grouping} from '../../model/groups';
 import {binary, count} from '../../model/units';
 import type {Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {SaveMenu} from '../../ui/save';
 import {switchAxis} from '../stacked/commands';
 
 /** What each grouping is called. */

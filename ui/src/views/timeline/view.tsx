@@ -1,9 +1,9 @@
 /** The timeline: active memory over the entries or over time, one band an allocation. */
 
+import {AllocationLines} from '../../kit/allocation';
 import {count} from '../../model/units';
 import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
-import {AllocationLines} from '../../ui/allocation';
 import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
 import {showSelection} from '../stacked/commands';
 import {showEntries} from '../stacked/gestures';

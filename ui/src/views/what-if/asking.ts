@@ -2,9 +2,9 @@
 
 import {type Signal, signal} from '@preact/signals';
 import {Problem} from '../../data/source';
+import type {Answer} from '../../kit/answer';
 import {dataSource, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import type {Answer} from '../../ui/answer';
 import type {Simulation} from './simulation';
 
 /** A question that can be asked again and let go. */
@@ -27,12 +27,6 @@ export class Asking {
     } catch (error) {
       if (this.abort === mine) this.answer.value = {value: null, problem: Problem.from(error), isBusy: false};
     }
-  }
-
-  fail(problem: Problem): void {
-    this.abort?.abort();
-    this.abort = undefined;
-    this.answer.value = {value: null, problem, isBusy: false};
   }
 
   cancel(): void {
@@ -72,22 +66,22 @@ export function askStudy({study, device}: Questions): Promise<void> {
   if (device.manifest.what_if === 'precomputed') {
     return study.ask(() => dataSource().json<Simulation>(store.file.peek(), 'what_if'));
   }
-  return study.ask(signal => simulate(device, [], null, signal));
+  return study.ask(signal => simulate(device, [], '', signal));
 }
 
-/** Asks for runs under settings, with a capacity or without end. */
-export function askRuns({own, device}: Questions, confs: readonly string[], capacity: number | null): void {
+/** Asks for runs under settings, with a capacity such as `24GiB`, or `''` for no limit. */
+export function askRuns({own, device}: Questions, confs: readonly string[], capacity: string): void {
   void own.ask(signal => simulate(device, confs, capacity, signal));
 }
 
 function simulate(
   device: Opened,
   confs: readonly string[],
-  capacity: number | null,
+  capacity: string,
   signal: AbortSignal,
 ): Promise<Simulation> {
   const query = new URLSearchParams({device: String(device.device.device)});
   for (const conf of confs) query.append('conf', conf);
-  if (capacity !== null) query.append('capacity', String(capacity));
+  if (capacity !== '') query.append('capacity', capacity);
   return dataSource().simulate<Simulation>(store.file.peek(), query, signal);
 }

@@ -1,5 +1,6 @@
 /** Where the peak of reserved memory goes, and what would bring it down. */
 
+import {fullFrame} from '../../model/frames';
 import {binary, count} from '../../model/units';
 import * as store from '../../state/store';
 import {EntryLink} from '../summary/go';
@@ -98,7 +99,10 @@ export function LongLived({sites}: Pick<Simulation, 'sites'>) {
         </thead>
         <tbody>
           {useful.map((site, i) => (
-            <tr key={i} title={site.frames.map(({name, filename, line}) => `${filename}:${line} ${name}`).join('\n')}>
+            <tr
+              key={i}
+              title={site.frames.map(({name, filename, line}) => fullFrame({name, file: filename, line})).join('\n')}
+            >
               <td class="number">{savedWords(site.hoisted_saves_bytes)}</td>
               <td class="number">{savedWords(site.pooled_saves_bytes)}</td>
               <td class="number">{count(site.count)}</td>

@@ -1,15 +1,15 @@
 /** Reserved memory: as it was recorded, and as it would have been. */
 
 import {useSignal} from '@preact/signals';
+import {drawLevel, drawRuler} from '../../draw/overlay';
+import {zoomed} from '../../draw/viewport';
+import {useAnswer} from '../../kit/answer';
+import {SaveMenu} from '../../kit/save';
+import {SmallChart} from '../../kit/small-chart';
 import {moved, within} from '../../model/axis';
 import {binary, count} from '../../model/units';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {useAnswer} from '../../ui/answer';
-import {SaveMenu} from '../../ui/save';
-import {SmallChart} from '../../ui/small-chart';
-import {drawLevel, drawRuler} from '../stacked/overlay';
-import {zoomed} from '../stacked/viewport';
 import {drawSteps, drawTotals} from '../summary/totals-draw';
 import {drawLine, type Line} from './lines';
 

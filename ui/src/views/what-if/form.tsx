@@ -1,11 +1,10 @@
 /** The question: which settings, how much memory. */
 
 import {useSignal, useSignalEffect} from '@preact/signals';
-import {Problem} from '../../data/source';
 import {binary} from '../../model/units';
 import * as store from '../../state/store';
 import {askRuns, type Questions} from './asking';
-import {capacityOf, QUICK_CHOICES, settingOf, withSetting} from './settings';
+import {QUICK_CHOICES, settingOf, withSetting} from './settings';
 import type {CardFit} from './simulation';
 
 /** Settings and capacity as they are remembered: in the address. */
@@ -18,11 +17,7 @@ export function rememberedQuestion(): {conf: string; capacity: string} | null {
 export function askWritten(questions: Questions, conf: string, capacity: string): void {
   const own = questions.study.answer.peek().value?.runs[0]?.conf;
   const confs = own === undefined || own === conf ? [conf] : [own, conf];
-  try {
-    askRuns(questions, confs, capacityOf(capacity));
-  } catch (error) {
-    questions.own.fail(Problem.from(error));
-  }
+  askRuns(questions, confs, capacity.trim());
 }
 
 export function QuestionForm({questions, cards}: {questions: Questions; cards: CardFit[]}) {
@@ -68,7 +63,7 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
           type="text"
           size={9}
           placeholder="no limit"
-          title="A limit as set_per_process_memory_fraction sets it, such as 24GiB or 512MiB; a bare number counts GiB"
+          title="A limit as set_per_process_memory_fraction sets it, such as 24GiB or 512MiB"
           value={capacity.value}
           onInput={event => (capacity.value = event.currentTarget.value)}
         />

@@ -1,10 +1,10 @@
 /** The simulated timelines as lines of a chart. */
 
+import type {Pen} from '../../draw/overlay';
 import {LEADING} from '../../draw/palette';
+import {cssOfBytes, cssOfPosition, positionOfCss, type Viewport} from '../../draw/viewport';
 import {StepSeries} from '../../model/steps';
 import {binary} from '../../model/units';
-import type {Pen} from '../stacked/overlay';
-import {cssOfBytes, cssOfPosition, positionOfCss, type Viewport} from '../stacked/viewport';
 import {confWords, type SimulatedTimeline} from './simulation';
 
 /** One line. */

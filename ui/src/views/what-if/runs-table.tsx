@@ -1,7 +1,7 @@
 /** Runs: under which settings, with how much memory, and how each ended. */
 
+import {Prose} from '../../kit/prose';
 import {binary, count} from '../../model/units';
-import {Prose} from '../../ui/prose';
 import {EntryLink} from '../summary/go';
 import {placeWords} from '../summary/report';
 import {LineSwatch} from './chart';

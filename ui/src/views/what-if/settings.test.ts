@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest';
-import {capacityOf, pairsOf, settingOf, withSetting} from './settings';
+import {pairsOf, settingOf, withSetting} from './settings';
 import {type Fit, smallestCard} from './simulation';
 
 describe('settings as text', () => {
@@ -20,15 +20,6 @@ describe('settings as text', () => {
     expect(withSetting('b:[1:2,3:4]', 'a', '1')).toBe('b:[1:2,3:4],a:1');
     expect(settingOf(conf, 'expandable_segments')).toBe('True');
     expect(settingOf(conf, 'backend')).toBe('');
-  });
-
-  it('take a bare capacity as GiB', () => {
-    expect(capacityOf('24')).toBe(24 * 2 ** 30);
-    expect(capacityOf('1.5')).toBe(1.5 * 2 ** 30);
-    expect(capacityOf('512 MiB')).toBe(512 * 2 ** 20);
-    expect(capacityOf(' ')).toBeNull();
-    expect(() => capacityOf('much')).toThrow('is not a size');
-    expect(() => capacityOf('0')).toThrow('no memory');
   });
 });
 

@@ -1,8 +1,5 @@
 /** PYTORCH_CUDA_ALLOC_CONF as text, and single settings in it. */
 
-import {Problem} from '../../data/source';
-import {parseSize} from '../../worker/search';
-
 /** `KEY:VALUE` pairs, in order. A value in brackets may hold commas and colons. */
 export function pairsOf(conf: string): [key: string, value: string][] {
   const pairs: [string, string][] = [];
@@ -36,16 +33,6 @@ export function withSetting(conf: string, key: string, value: string): string {
   const at = pairs.findIndex(([one]) => one === key);
   if (value !== '') others.splice(at < 0 ? others.length : at, 0, [key, value]);
   return others.map(([one, set]) => (set === '' ? one : `${one}:${set}`)).join(',');
-}
-
-/** Bytes of a capacity; a bare number counts GiB, `''` is without end. Throws a `Problem`. */
-export function capacityOf(text: string): number | null {
-  const trimmed = text.trim();
-  if (trimmed === '') return null;
-  const isBare = /^\d+(\.\d+)?$/.test(trimmed);
-  const bytes = parseSize(isBare ? `${trimmed}GiB` : trimmed);
-  if (bytes <= 0) throw new Problem({error: `\`${trimmed}\` is no memory at all`, hint: 'give a size such as `24GiB`'});
-  return bytes;
 }
 
 /** Settings that are often tried, with values. */

@@ -2,11 +2,11 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
+import {copyText} from '../../kit/copy';
+import {ProblemCard} from '../../kit/problem';
+import {Prose} from '../../kit/prose';
 import {count} from '../../model/units';
 import type {Opened} from '../../state/session';
-import {copyText} from '../../ui/copy';
-import {ProblemCard} from '../../ui/problem';
-import {Prose} from '../../ui/prose';
 import {askStudy, type Questions, questionsOf} from './asking';
 import {Alarms, EmptyCaches, LongLived, Waterfall} from './causes';
 import {WhatIfChart} from './chart';

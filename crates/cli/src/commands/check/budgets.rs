@@ -15,7 +15,7 @@ use highwater_findings::budget::{Amount, Measure};
 use super::{Args, Limits};
 use crate::error::Problem;
 use crate::input::SizeArgs;
-use crate::units::parse_size;
+use crate::units::{SizeError, parse_bytes, parse_size};
 
 /// The file that is read unasked.
 const DEFAULT_FILE: &str = "highwater.toml";
@@ -96,13 +96,15 @@ fn parse(path: &Path, text: Vec<u8>) -> Result<Written, Problem> {
             toml::Value::Integer(number) => number.to_string(),
             _ => return Err(problem(format!("`{key}` is neither a text nor a whole number"))),
         };
-        let size = || parse_size(&text).map(Some).map_err(|why| problem(format!("`{key} = {text}`: {why}")));
+        let said =
+            |size: Result<u64, SizeError>| size.map(Some).map_err(|why| problem(format!("`{key} = {text}`: {why}")));
+        let size = || said(parse_size(&text));
         let share = || parse_share(&text).map(Some).map_err(|why| problem(format!("`{key} = {text}`: {why}")));
         match key.as_str() {
             "max_peak_requested" => written.limits.max_peak_requested = size()?,
             "max_peak_allocated" => written.limits.max_peak_allocated = size()?,
             "max_peak_reserved" => written.limits.max_peak_reserved = size()?,
-            "max_growth_per_iteration" => written.limits.max_growth_per_iteration = size()?,
+            "max_growth_per_iteration" => written.limits.max_growth_per_iteration = said(parse_bytes(&text))?,
             "max_fragmentation" => written.limits.max_fragmentation = share()?,
             // Beside the file that names it.
             "baseline" => written.baseline = Some(path.parent().unwrap_or(Path::new("")).join(text)),

@@ -17,7 +17,7 @@ use crate::error::Problem;
 use crate::input::{self, InputArgs, SizeArgs};
 use crate::output::{to_stdout, write_json};
 use crate::printable::Lines;
-use crate::units::parse_size;
+use crate::units::{parse_bytes, parse_size};
 
 /// For people, for programs, or for a workflow of GitHub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -73,7 +73,7 @@ struct Limits {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_peak_reserved: Option<u64>,
     /// How much more may be allocated at the end of an iteration than at the end of the one before, in the mean
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_growth_per_iteration: Option<u64>,
     /// Of the reserved memory, the share that may be in no active block at the peak, such as `10%`
     #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]
@@ -130,10 +130,8 @@ fn against_baseline(
     let old = input::read_snapshot(baseline, size)?;
     let old = highwater_analysis::analyse(&old);
     for device in devices {
-        let before = old.device(device.device).ok_or_else(|| {
-            Problem::new(format!("{} has nothing of device {}", input::name(baseline), device.device))
-                .hint("compare recordings of the same devices, or choose one with `--device`")
-        })?;
+        old.snapshot.check_device(&input::name(baseline), Some(device.device))?;
+        let Some(before) = old.device(device.device) else { continue };
         for measure in COMPARED {
             // What the baseline cannot tell is no budget.
             let Ok(was) = measure_of(&old, before, measure) else { continue };

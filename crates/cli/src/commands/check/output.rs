@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use highwater_documents::check::{CheckView, RuleView};
-use highwater_units::percent;
 
 use crate::printable::Printable;
+use crate::units::percent;
 use crate::units::{count, size};
 
 /// One line a rule.

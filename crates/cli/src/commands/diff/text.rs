@@ -177,7 +177,8 @@ fn change(a: u64, b: u64) -> String {
     }
     #[expect(clippy::cast_precision_loss, reason = "a ratio of bytes, for showing")]
     let percent = by as f64 / a as f64 * 100.0;
-    format!("{}  {percent:+.1} %", signed(by))
+    // Rounded to `-0.0 %` it says nothing.
+    if percent.abs() < 0.05 { signed(by) } else { format!("{}  {percent:+.1} %", signed(by)) }
 }
 
 fn signed(bytes: i128) -> String {

@@ -6,6 +6,7 @@
 use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::{Backend, Settings};
 use highwater_documents::doctor::{Finding, Setting, Severity};
+use highwater_problem::Explained as _;
 
 use crate::printable::printable;
 

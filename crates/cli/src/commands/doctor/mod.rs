@@ -14,7 +14,6 @@ use highwater_monitor::{Absence, Detail, Sample, Sampler};
 
 use crate::args::Format;
 use crate::commands::CHECK_FAILED;
-use crate::commands::top::absent;
 use crate::output::{to_stdout, write_json};
 use crate::printable::Lines;
 use crate::table::terminal_width;
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Text => text::write(&mut Lines(out), &document, terminal_width()),
     })?;
     if let Err(absence) = looked {
-        return Err(absent(&absence).into());
+        return Err(crate::error::Problem::from(absence).into());
     }
     let is_wrong = document.findings.iter().any(|finding| finding.severity == Severity::Problem);
     Ok(if is_wrong { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use highwater_documents::doctor::{DoctorView, Severity};
+use highwater_top::driver_line;
 
-use crate::commands::top::driver_line;
 use crate::printable::printable;
 use crate::table::{Align, Table};
 use crate::units::{counted, size};

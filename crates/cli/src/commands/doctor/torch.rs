@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn torch_and_driver_go_together_or_not() {
+    fn a_driver_too_old_for_torch_and_a_torch_without_cuda_are_found() {
         let torch =
             Torch { torch: Some("2.11.0+cu130".into()), cuda: Some("13.0".into()), recorder: true, ..Torch::default() };
         assert_eq!(ids(&torch, "13.0"), [""; 0]);

@@ -13,11 +13,10 @@ use std::process::ExitCode;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_documents::{self, ReportView, SimulateView};
-use highwater_nullgpu::Machine;
-use highwater_nullgpu::card::{CARDS, Card};
+use highwater_nullgpu::card::Card;
 use highwater_nullgpu::interpreter::Interpreter;
-use highwater_nullgpu::own_directory;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
+use highwater_nullgpu::{Machine, own_directory};
 use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
@@ -31,8 +30,7 @@ use crate::output::{exists, to_stdout, write_json};
 use crate::printable::{Lines, printable};
 use crate::progress::SimulationBar;
 use crate::python;
-use crate::table::terminal_width;
-use crate::whole_file::move_file;
+use highwater_output::whole_file::move_file;
 
 /// Runs the script, and answers.
 ///
@@ -43,7 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_script(&args.script)?;
     check_output(args)?;
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
-    let interpreter = Interpreter::new(&asked).map_err(|error| refused(&error))?;
+    let interpreter = Interpreter::new(&asked).map_err(Problem::from)?;
     let end = signals::end_on_signals();
     let folder = folder::Folder::new()?;
     let machine = Machine { memory_bytes: args.memory, devices: args.gpus(), ..Machine::new(card) };
@@ -64,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         end: &end,
     };
     let cache = own_directory::cache(&interpreter);
-    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(|error| refused(&error))?;
+    let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
     let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
@@ -75,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
-    let width = if args.format == Format::Text { terminal_width() } else { None };
+    let width = if args.format == Format::Text { highwater_output::table::terminal_width() } else { None };
     let report = highwater_documents::report_but(&analysis, |_| false, crate::report::columns(width));
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
@@ -133,9 +131,8 @@ impl Answer<'_> {
 
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
         Problem::new(format!("`--gpu {name}` is no card that is known"))
-            .hint(format!("known: {}; `--memory` gives one another size", names.join(", ")))
+            .hint(format!("known: {}; `--memory` gives one another size", highwater_cards::names()))
     })
 }
 
@@ -156,15 +153,6 @@ fn check_output(args: &Args) -> Result<(), Problem> {
     match &args.output {
         Some(path) if !args.force && path.exists() => Err(exists(path)),
         _ => Ok(()),
-    }
-}
-
-/// An error of the null GPU, in this program's form.
-fn refused(error: &highwater_nullgpu::Error) -> Problem {
-    let problem = Problem::new(error.to_string());
-    match error.kind.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
     }
 }
 

@@ -40,7 +40,7 @@ fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
     Ok(())
 }
 
-/// What was found outside. Nothing is concluded from what the sandbox is made for.
+/// Writes what a look at the files outside of the sandbox has found: the sandbox's own promise is no evidence.
 fn write_outside(out: &mut impl Write, outside: &Outside) -> io::Result<()> {
     let looked_at = counted(count(outside.looked_at), "file or directory", "files and directories");
     let places = "in its working directory and where it wrote";

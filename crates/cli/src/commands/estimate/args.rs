@@ -1,17 +1,18 @@
 //! The options of `highwater estimate`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
-use clap::ValueEnum;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use highwater_estimate::{
-    Attention, CARDS, CacheKind, Card, Choice, DType, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Request,
-    TorchRelease,
-};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueEnum};
+use highwater_cards::CardOrSize;
+use highwater_estimate::{Kind, OPTIONS, Opt, Request, RequestError};
+use serde_json::Value;
 
 use crate::args::Format;
 use crate::error::Problem;
-use crate::units::parse_size;
 
 /// Options of `highwater estimate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -77,81 +78,80 @@ pub(crate) struct PageArgs {
     pub(super) no_open: bool,
 }
 
-/// How the model is run.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct RunArgs {
-    /// Sequences, or images, in a micro-batch
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) batch: u64,
-    /// Tokens of a sequence, of the prompt with `--mode generate` [default: 512, or the model's limit]
-    #[arg(long, value_name = "N")]
-    pub(crate) seq: Option<u64>,
-    /// Type of the weights: `float32`, `bfloat16`, `float16` [default: float32]
-    #[arg(long, value_name = "TYPE", value_parser = dtype)]
-    pub(crate) dtype: Option<DType>,
-    /// Run the forward pass in `torch.autocast` with this type
-    #[arg(long, value_name = "TYPE", value_parser = dtype)]
-    pub(crate) autocast: Option<DType>,
-    /// The optimizer
-    #[arg(long, default_value = "adamw", value_parser = choice::<Optimizer>())]
-    pub(crate) optimizer: Optimizer,
-    /// The implementation of attention
-    #[arg(long, default_value = "sdpa", value_parser = choice::<Attention>())]
-    pub(crate) attention: Attention,
-    /// Gradient checkpointing
-    #[arg(long)]
-    pub(crate) checkpointing: bool,
-    /// What the loss is computed from
-    #[arg(long, default_value = "labels", value_parser = choice::<Loss>())]
-    pub(crate) loss: Loss,
-    /// What the script holds until the next forward pass is over: the model's output, or the loss only
-    #[arg(long, default_value = "outputs", value_parser = choice::<Keep>())]
-    pub(crate) keep: Keep,
-    /// What the script does
-    #[arg(long, default_value = "train", value_parser = choice::<Mode>())]
-    pub(crate) mode: Mode,
-    /// Tokens to generate
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    pub(crate) new_tokens: u64,
-    /// The KV cache of `generate`: `dynamic`, `static`, or its bits: `8`, `4`, `2`
-    #[arg(long, value_name = "KIND", default_value = "dynamic", value_parser = cache)]
-    pub(crate) cache: CacheKind,
-    /// Micro-batches of a step
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) accumulation: u64,
-    /// Train adapters of this rank (`LoRA`), the model itself frozen
-    #[arg(long, value_name = "N")]
-    pub(crate) lora_rank: Option<u64>,
-    /// Which layers have adapters
-    #[arg(long, default_value = "query-value", value_parser = choice::<LoraTargets>(), requires = "lora_rank")]
-    pub(crate) lora_targets: LoraTargets,
-    /// Dropout before the adapters
-    #[arg(long, value_name = "P", default_value_t = 0.0, requires = "lora_rank")]
-    pub(crate) lora_dropout: f64,
-    /// Keep the frozen weights in 4 bits (`QLoRA`): `nf4`, or `nf4-double`
-    #[arg(long, value_parser = choice::<Quantisation>(), requires = "lora_rank")]
-    pub(crate) quantise: Option<Quantisation>,
-    /// Stage of `ZeRO` over the ranks of `--world-size`
-    #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3), conflicts_with = "fsdp")]
-    pub(crate) zero: Option<u8>,
-    /// FSDP 2 over the ranks of `--world-size`
-    #[arg(long)]
-    pub(crate) fsdp: bool,
-    /// Data-parallel ranks
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) world_size: u64,
-    /// Tensor-parallel ranks
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) tensor_parallel: u64,
-    /// Pipeline stages
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) pipeline_parallel: u64,
-    /// The card, which decides kernels and workspaces
-    #[arg(long, value_name = "CARD", default_value = highwater_estimate::DEFAULT_CARD, value_parser = card)]
-    pub(crate) gpu: &'static Card,
-    /// The release of PyTorch whose rules hold
-    #[arg(long, value_name = "VERSION", default_value = "2.11", value_parser = release)]
-    pub(crate) torch: TorchRelease,
+/// How the model is run: the options of [`OPTIONS`].
+#[derive(Clone, Debug)]
+pub(crate) struct RunArgs(pub(super) Request);
+
+impl clap::Args for RunArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(OPTIONS.iter().zip(&*USUAL).map(|(option, usual)| argument(option, usual)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// What each option is if nobody says, for as long as clap wants it.
+static USUAL: LazyLock<Vec<String>> = LazyLock::new(|| OPTIONS.iter().map(Opt::usual).collect());
+
+fn argument(option: &'static Opt, usual: &'static str) -> Arg {
+    let argument = Arg::new(option.name).long(option.name).help(option.help);
+    if matches!(option.kind, Kind::Flag) {
+        return argument.action(ArgAction::SetTrue);
+    }
+    let argument = argument.value_name(option.value_name).value_parser(OneWord(option));
+    if usual.is_empty() { argument } else { argument.default_value(usual) }
+}
+
+impl FromArgMatches for RunArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut run = Self(Request::default());
+        run.update_from_arg_matches(matches)?;
+        Ok(run)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for option in OPTIONS {
+            let value = match option.kind {
+                Kind::Flag => Some(Value::Bool(matches.get_flag(option.name))),
+                _ => matches.get_one::<String>(option.name).map(|word| Value::from(word.as_str())),
+            };
+            if let Some(value) = value {
+                option.set(&mut self.0, &value).map_err(|error| refused(&error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A word that an option takes, checked by the option itself; the help lists those that it takes.
+#[derive(Clone)]
+struct OneWord(&'static Opt);
+
+impl TypedValueParser for OneWord {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let word = value.to_string_lossy();
+        match self.0.set(&mut Request::default(), &Value::from(word.as_ref())) {
+            Ok(()) => Ok(word.into_owned()),
+            Err(error) => Err(refused(&error).with_cmd(command)),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = self.0.kind.words();
+        let listed = words.into_iter().map(|(word, help)| {
+            let value = PossibleValue::new(word);
+            if help.is_empty() { value } else { value.help(help) }
+        });
+        if listed.len() == 0 { None } else { Some(Box::new(listed)) }
+    }
+}
+
+fn refused(error: &RequestError) -> clap::Error {
+    clap::Error::raw(ErrorKind::InvalidValue, format!("{error}\n"))
 }
 
 /// Ways of estimating.
@@ -164,72 +164,7 @@ pub(crate) enum Method {
     Simple,
 }
 
-/// Takes the names of a choice, and lists them in the help.
-fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let listed = T::ALL.iter().map(|&(name, _, help)| {
-        let value = PossibleValue::new(name);
-        if help.is_empty() { value } else { value.help(help) }
-    });
-    PossibleValuesParser::new(listed).map(|name| T::named(&name).unwrap_or_else(T::first))
-}
-
-fn dtype(text: &str) -> Result<DType, String> {
-    DType::named(text).ok_or_else(|| "expected `float32`, `bfloat16` or `float16`".to_owned())
-}
-
-fn cache(text: &str) -> Result<CacheKind, String> {
-    CacheKind::named(text).ok_or_else(|| "expected `dynamic`, `static`, `8`, `4` or `2`".to_owned())
-}
-
-/// A card by its name.
-pub(super) fn card(text: &str) -> Result<&'static Card, String> {
-    Card::named(text).ok_or_else(|| {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.key).collect();
-        format!("known cards: {}", names.join(", "))
-    })
-}
-
 /// What PyTorch may take of a card, by its name or its memory.
 pub(super) fn card_bytes(text: &str) -> Result<u64, Problem> {
-    if let Ok(card) = card(text) {
-        return Ok(card.memory_bytes);
-    }
-    parse_size(text)
-        .map_err(|why| Problem::new(format!("`{text}` is neither a size nor a card that is known")).because(why))
-}
-
-fn release(text: &str) -> Result<TorchRelease, String> {
-    TorchRelease::named(text).ok_or_else(|| "expected a release such as `2.11` or `2.15`".to_owned())
-}
-
-impl RunArgs {
-    /// What is asked of an estimate.
-    pub(crate) fn request(&self) -> Request {
-        Request {
-            batch: self.batch,
-            seq: self.seq,
-            dtype: self.dtype.unwrap_or(DType::Float32),
-            autocast: self.autocast,
-            optimizer: self.optimizer,
-            attention: self.attention,
-            checkpointing: self.checkpointing,
-            loss: self.loss,
-            keep: self.keep,
-            mode: self.mode,
-            new_tokens: self.new_tokens,
-            cache: self.cache,
-            accumulation: self.accumulation,
-            lora_rank: self.lora_rank,
-            lora_targets: self.lora_targets,
-            lora_dropout: self.lora_dropout,
-            quantise: self.quantise,
-            zero: self.zero,
-            fsdp: self.fsdp,
-            world_size: self.world_size,
-            tensor_parallel: self.tensor_parallel,
-            pipeline_parallel: self.pipeline_parallel,
-            gpu: self.gpu,
-            torch: self.torch,
-        }
-    }
+    Ok(CardOrSize::parse(text)?.memory_bytes())
 }

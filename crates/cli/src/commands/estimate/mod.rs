@@ -6,15 +6,13 @@ mod text;
 mod web;
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::Write as _;
 use std::path::Path;
 
-pub(crate) use args::{Args, RunArgs};
+pub(crate) use args::Args;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
-use highwater_estimate::read::DescriptionError;
-use highwater_estimate::{Architecture, RequestError, Setup, estimate, simple};
+use highwater_estimate::{Architecture, Setup, estimate, simple};
 
 use crate::args::Format;
 use crate::error::Problem;
@@ -58,32 +56,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The model and its set-up.
 fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
     let architecture = model::find(args.model.as_deref().unwrap_or_default())?.architecture()?;
-    let setup = args.run.request().setup(&architecture)?;
+    let setup = args.run.0.setup(&architecture)?;
     Ok((architecture, setup))
-}
-
-impl From<DescriptionError> for Problem {
-    fn from(error: DescriptionError) -> Problem {
-        let problem = Problem::new(error.to_string());
-        let problem = match error.source() {
-            Some(cause) => problem.because(cause),
-            None => problem,
-        };
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    }
-}
-
-impl From<RequestError> for Problem {
-    fn from(error: RequestError) -> Problem {
-        let problem = Problem::new(error.to_string());
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    }
 }
 
 /// Estimates over `batch=1..64` or `seq=128,256`.

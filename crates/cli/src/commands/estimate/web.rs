@@ -8,7 +8,7 @@ use highwater_viewer::{Options, Viewer, calculator_is_built, write_calculator};
 
 use super::args::Args;
 use super::model;
-use crate::commands::view::{serve, stopped};
+use crate::commands::view::serve;
 use crate::error::Problem;
 use crate::output::{to_stdout, write_to};
 
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return write_to(path, args.page.force, |out| write_calculator(out, &inputs));
     }
     let options = Options { port: args.page.port, inputs, ..Options::default() };
-    let viewer = Viewer::open(&[], &options).map_err(|error| stopped(&error))?;
+    let viewer = Viewer::open(&[], &options).map_err(Problem::from)?;
     let address = viewer.calculator_address();
     to_stdout(|out| writeln!(out, "The calculator is at {address}\nCtrl-C ends it"))?;
     serve(viewer, &address, args.page.no_open)
@@ -49,6 +49,6 @@ fn inputs(args: &Args) -> Result<Vec<(String, String)>, Problem> {
             }
         }
     }
-    words.extend(args.run.request().words());
+    words.extend(args.run.0.words());
     Ok(words.into_iter().map(|(name, word)| (name.to_owned(), word)).collect())
 }

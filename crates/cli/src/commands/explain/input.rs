@@ -22,7 +22,7 @@ pub(super) enum Input {
 /// # Errors
 /// If it cannot be read.
 pub(super) fn open(file: &Path, size: SizeArgs) -> Result<Input, Problem> {
-    let unreadable = |error: &highwater_snapshot::Error| Problem::unreadable(&crate::input::name(file), error);
+    let unreadable = |error: &highwater_snapshot::Error| error.problem(&crate::input::name(file));
     let packed = crate::input::open(file).map_err(|error| unreadable(&error))?;
     let mut bytes = highwater_snapshot::decompressed(packed, size.unpacking()).map_err(|error| unreadable(&error))?;
     let mut head = Vec::with_capacity(HEAD_BYTES);
@@ -31,7 +31,7 @@ pub(super) fn open(file: &Path, size: SizeArgs) -> Result<Input, Problem> {
     if let Err(error) = read
         && head.is_empty()
     {
-        return Err(Problem::unpacked(&crate::input::name(file), error));
+        return Err(crate::error::unpacked(&crate::input::name(file), error));
     }
     let is_log = is_log(&head);
     let whole: Box<dyn Read> = Box::new(Cursor::new(head).chain(bytes));

@@ -12,7 +12,7 @@ use highwater_documents::ExplainView;
 use highwater_findings::explain::{Asked, disagreements, failures};
 use highwater_oom::{Found, LogReader};
 use highwater_snapshot::{Snapshot, Unpacking};
-use highwater_whatif::{Replayed, busiest, unanswerable};
+use highwater_whatif::{Replayed, busiest, check_replayable, without_trace};
 use input::Input;
 
 use crate::args::{Format, SitesArgs};
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Input::Snapshot(bytes) => {
             // It is unpacked already, as far as it may be.
             let snapshot = Snapshot::read_with(bytes, Unpacking::Unbounded)
-                .map_err(|error| Problem::unreadable(&crate::input::name(file), &error))?;
+                .map_err(|error| error.problem(&crate::input::name(file)))?;
             explain_snapshot(args, memory, snapshot, &of_message.unwrap_or_default(), &name)
         }
     }
@@ -116,7 +116,7 @@ fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found
             Ok(0) => break,
             Ok(length) => reader.push(&buffer[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Problem::unpacked(name, error).into()),
+            Err(error) => return Err(crate::error::unpacked(name, error).into()),
         }
     }
     let found = reader.finish();
@@ -151,7 +151,7 @@ fn explain_snapshot(
     name: &str,
 ) -> anyhow::Result<()> {
     let classes = StackClasses::with(&snapshot, args.sites.lines());
-    crate::input::check_device(name, args.device, &snapshot)?;
+    snapshot.check_device(name, args.device)?;
     if args.redact {
         snapshot.redact();
     }
@@ -187,10 +187,7 @@ fn explained<'a>(
         (None, Some(device)) => Some(device),
         _ => busiest(analysis, question.device),
     };
-    let device = device.ok_or_else(|| {
-        Problem::new(format!("`{name}` has no trace, so it does not say what failed"))
-            .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
-    })?;
+    let device = device.ok_or_else(|| without_trace(&format!("`{name}`"), "it does not say what failed"))?;
     // A limit that only the message tells says what to simulate where the recording itself went well.
     let of_message = message.and_then(|message| message.limit_bytes).filter(|_| device.oom.is_empty());
     let memory = question.memory.or(of_message.map(Memory::Limit));
@@ -211,11 +208,11 @@ fn explained<'a>(
                  what filled it",
             ));
     }
-    let unanswerable = unanswerable(analysis.snapshot);
-    if let Some(why) = unanswerable.as_ref().filter(|_| question.memory.is_some()) {
-        return Err(Problem::new(format!("`{name}` {}", why.what)).because(why.because).hint(why.hint));
-    }
-    let replayed = unanswerable.is_none().then(|| Replayed::new(analysis, device, question.torch));
+    let is_replayable = match check_replayable(analysis.snapshot, &format!("`{name}`")) {
+        Err(problem) if question.memory.is_some() => return Err(problem),
+        checked => checked.is_ok(),
+    };
+    let replayed = is_replayable.then(|| Replayed::new(analysis, device, question.torch));
     let asked = Asked { memory, message };
     let mut failures = failures(analysis, device, replayed.as_ref(), asked);
     if memory.is_none() {

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use highwater_allocator::program::{self, Options, Run, RunError, Summary};
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
-use highwater_whatif::parallel;
-
 use highwater_documents::requests::{ProgramView, RequestsView, RunView, TorchView, Warning};
+use highwater_problem::Explained as _;
+use highwater_whatif::parallel;
 
 use super::Args;
 use super::program_file::{ProgramFile, address_policy};
@@ -141,11 +141,7 @@ fn check_settings(conf: &str, torch: TorchVersion, warnings: &mut Vec<Warning>) 
 }
 
 fn refused(what: &str, torch: TorchVersion, error: &ConfError) -> Problem {
-    let problem = Problem::new(format!("torch {torch} refuses {what}")).because(error);
-    match error.hint() {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
+    Problem::new(format!("torch {torch} refuses {what}")).because(error).hinted(error.hint())
 }
 
 /// For each machine the run under the policy; where none was asked for, a run under each plausible one.

@@ -4,18 +4,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use highwater_allocator::settings::Backend;
-use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
-use highwater_snapshot::Snapshot;
+use highwater_documents::{self};
+use highwater_whatif::check_replayable;
 use highwater_whatif::replay::{Choice, choose};
-use highwater_whatif::unanswerable;
 
 use super::Args;
+
 use crate::args::Format;
 use crate::commands::CHECK_FAILED;
-use crate::error::Problem;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::printable::printable;
 use crate::table::{Align, Table, broken, terminal_width};
@@ -31,7 +29,7 @@ const TEXT_WIDTH: usize = 100;
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input().context("`--verify` needs a snapshot")?;
     let (snapshot, classes) = input.read_with(StackClasses::new)?;
-    check_backend(&input.name(), &snapshot)?;
+    check_replayable(&snapshot, &input.name())?;
     let analysis = analyse_with(&snapshot, classes);
     let wanted = input.devices(&snapshot);
     let devices: Vec<_> = analysis.devices.iter().filter(|device| wanted.contains(&device.device)).collect();
@@ -49,24 +47,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let is_equal = view.fidelity.first_difference.is_none();
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
-}
-
-/// Refuses what PyTorch's own allocator did not serve.
-///
-/// # Errors
-/// Says what can be known of it.
-pub(super) fn check_backend(name: &str, snapshot: &Snapshot) -> Result<(), Problem> {
-    if let Some(why) = unanswerable(snapshot).filter(|_| snapshot.profile.is_some()) {
-        let problem = Problem::new(format!("{name} {}: there is nothing to run again", why.what));
-        return Err(problem.because(why.because).hint(why.hint));
-    }
-    let settings = recorded_settings(snapshot, highwater_allocator::TorchVersion::NEWEST);
-    if settings.backend == Backend::CudaMallocAsync {
-        return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
-            .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
-            .hint("`highwater report` shows what was requested; record with `backend:native` to replay"));
-    }
-    Ok(())
 }
 
 fn write(out: &mut impl Write, view: &VerifyView<'_>) -> io::Result<()> {

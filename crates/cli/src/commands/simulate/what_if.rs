@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_cards::CardOrSize;
 use highwater_documents::SimulateView;
 use highwater_documents::answer::{self, Question};
-use highwater_whatif::cards::{CARDS, CONTEXT_BYTES, Card};
-use highwater_whatif::{Conf, Progress, RefusedConf, Replayed, Study, busiest};
+use highwater_problem::Explained as _;
+use highwater_whatif::cards::CONTEXT_BYTES;
+use highwater_whatif::{Conf, Progress, RefusedConf, Replayed, Study, replayable};
 
 use super::Args;
 use super::what_if_text;
@@ -16,7 +18,6 @@ use crate::args::Format;
 use crate::error::Problem;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::progress::SimulationBar;
-use crate::units::parse_size;
 
 /// Reads, replays, runs, answers.
 ///
@@ -65,11 +66,7 @@ impl Asked<'_> {
         name: &str,
         progress: &impl Progress,
     ) -> Result<(Replayed, SimulateView<'a>), Problem> {
-        let device = busiest(analysis, self.device).ok_or_else(|| {
-            Problem::new("the snapshot has no trace, so there is nothing to run again")
-                .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
-        })?;
-        super::verify::check_backend(name, analysis.snapshot)?;
+        let device = replayable(analysis, name, self.device)?;
         let cards = self.cards.iter().map(|text| Ok((card(text)?, Some(text.clone()))));
         let cards = cards.collect::<Result<Vec<_>, Problem>>()?;
         let replayed = Replayed::new(analysis, device, self.torch);
@@ -82,17 +79,11 @@ impl Asked<'_> {
 }
 
 fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
-    highwater_whatif::conf(study, conf).map_err(|error| {
-        let problem = match &error {
-            RefusedConf::ByTorch(cause) => {
-                Problem::new(format!("`--conf {conf}` is refused by torch {}", study.torch)).because(cause)
-            }
-            RefusedConf::Asynchronous => Problem::new(error.to_string()),
-        };
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
+    highwater_whatif::conf(study, conf).map_err(|error| match &error {
+        RefusedConf::ByTorch(cause) => Problem::new(format!("`--conf {conf}` is refused by torch {}", study.torch))
+            .because(cause)
+            .hinted(error.hint()),
+        RefusedConf::Asynchronous => Problem::from(error),
     })
 }
 
@@ -101,13 +92,6 @@ fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
 /// # Errors
 /// If it is neither.
 pub(crate) fn card(text: &str) -> Result<Memory, Problem> {
-    let total_bytes = match Card::named(text) {
-        Some(card) => card.total_bytes(),
-        None => parse_size(text).map_err(|_| {
-            let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
-            Problem::new(format!("`--card {text}` is neither a size nor a card that is known"))
-                .hint(format!("give its memory, such as `24GiB`, or one of {}", names.join(", ")))
-        })?,
-    };
+    let total_bytes = CardOrSize::parse(text)?.memory_bytes();
     Ok(Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES })
 }

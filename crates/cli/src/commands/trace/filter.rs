@@ -7,7 +7,7 @@ use highwater_snapshot::{Action, Entry, EntryId, Snapshot, StackId};
 
 use crate::error::Problem;
 use crate::frames;
-use crate::units::{parse_address, parse_size};
+use crate::units::{parse_address, parse_bytes};
 
 /// The filters of the command line: an entry is shown if it passes all of them.
 #[derive(Debug, Args)]
@@ -23,10 +23,10 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "ACTIONS", value_delimiter = ',')]
     action: Vec<String>,
     /// Entries of at least this size, such as 20MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value_t = 0, hide_default_value = true)]
     min_size: u64,
     /// Entries of at most this size
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = u64::MAX, hide_default_value = true)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value_t = u64::MAX, hide_default_value = true)]
     max_size: u64,
     /// Entries with this text in a frame of their stack, written as `file:line name`
     #[arg(long, value_name = "TEXT")]

@@ -1,0 +1,80 @@
+//! A card as somebody asks for it: by its name, or by its memory.
+
+use highwater_problem::Explained;
+use highwater_units::{SizeError, parse_size};
+use thiserror::Error;
+
+use crate::{CARDS, Card};
+
+/// What a text asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardOrSize {
+    /// A card that is known.
+    Card(&'static Card),
+    /// A card of which nothing is known but its memory, in bytes.
+    Bytes(u64),
+}
+
+/// Why a text asks for no card.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{text}` is neither a size nor a card that is known")]
+pub struct NeitherCardNorSize {
+    /// What was asked for.
+    pub text: String,
+    /// What is wrong with the number that it is.
+    #[source]
+    pub cause: Option<SizeError>,
+}
+
+impl Explained for NeitherCardNorSize {
+    fn hint(&self) -> Option<String> {
+        Some(format!("give its memory, such as `24GiB`, or one of {}", names()))
+    }
+}
+
+impl CardOrSize {
+    /// The card of a name such as `rtx4090`, or else of a memory such as `24GiB`.
+    ///
+    /// # Errors
+    /// If the text is neither.
+    pub fn parse(text: &str) -> Result<Self, NeitherCardNorSize> {
+        match Card::named(text.trim()) {
+            Some(card) => Ok(Self::Card(card)),
+            None => parse_size(text).map(Self::Bytes).map_err(|cause| {
+                let is_number = !matches!(cause, SizeError::Unit | SizeError::Number);
+                NeitherCardNorSize { text: text.to_owned(), cause: is_number.then_some(cause) }
+            }),
+        }
+    }
+
+    /// What the driver says is there.
+    pub fn memory_bytes(self) -> u64 {
+        match self {
+            Self::Card(card) => card.memory_bytes,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// The names of all cards, as a message lists them.
+pub fn names() -> String {
+    CARDS.map(|card| card.key).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_cards_are_tried_before_sizes() {
+        assert_eq!(
+            CardOrSize::parse("RTX4090").map(CardOrSize::memory_bytes),
+            Ok(Card::named("rtx4090").unwrap().memory_bytes)
+        );
+        assert_eq!(CardOrSize::parse("24G"), Ok(CardOrSize::Bytes(24 << 30)));
+        let refused = CardOrSize::parse("80").unwrap_err();
+        assert!(refused.cause.as_ref().unwrap().to_string().contains("did you mean `80GiB`?"), "{refused:?}");
+        assert!(refused.hint().unwrap().contains("a100, h100"), "{refused:?}");
+        assert_eq!(CardOrSize::parse("rtx9090").unwrap_err().cause, None);
+    }
+}

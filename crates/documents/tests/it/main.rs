@@ -1,0 +1,9 @@
+//! Documents and columns of whole recordings and of made-up ones: one binary, so that there is one thing to link.
+
+mod columns;
+mod cost;
+mod naive;
+mod profiler;
+mod recordings;
+mod reserved;
+mod wild;

@@ -1,0 +1,418 @@
+//! What the server answers, over a socket, to a client that means well and to others.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use highwater_analysis::analyse;
+use highwater_documents::columns::{Columns, Options as ColumnOptions, columns};
+use highwater_testkit::{gzip, recording, recording_path};
+use highwater_viewer::{Options, Viewer};
+use serde_json::Value;
+
+/// A server on its own thread; both end with the test.
+struct Served {
+    port: u16,
+    token: String,
+}
+
+/// An answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl Served {
+    fn new(files: &[PathBuf]) -> Self {
+        let viewer = Viewer::open(files, &Options::default()).expect("a free port");
+        let address = viewer.address();
+        let (_, rest) = address.split_once("127.0.0.1:").expect("on the loopback");
+        let (port, token) = rest.split_once('/').expect("a path");
+        let served = Self { port: port.parse().expect("a port"), token: token.trim_end_matches('/').to_owned() };
+        thread::spawn(move || viewer.serve(|_| ()));
+        served
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        stream
+    }
+
+    /// Sends bytes as they are.
+    fn send(&self, request: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        // It may have answered and closed before all is written.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let split = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("an answer");
+        let head = String::from_utf8(answer[..split].to_vec()).expect("text");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        Answer { status, head, body: answer[split + 4..].to_vec() }
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+        let head =
+            format!("{method} {path} HTTP/1.1\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        self.send(&[head.as_bytes(), body].concat())
+    }
+
+    fn host(&self) -> String {
+        format!("Host: 127.0.0.1:{}\r\n", self.port)
+    }
+
+    /// Asks for something under the token.
+    fn get(&self, path: &str) -> Answer {
+        self.request("GET", &format!("/{}/{path}", self.token), &self.host(), b"")
+    }
+
+    fn post(&self, path: &str, body: &[u8]) -> Answer {
+        self.request("POST", &format!("/{}/{path}", self.token), &self.host(), body)
+    }
+}
+
+fn columns_of(name: &str) -> (Columns, Value) {
+    let snapshot = recording(name);
+    let analysis = analyse(&snapshot);
+    let report = serde_json::to_value(highwater_documents::report(&analysis)).expect("JSON");
+    (columns(&analysis, &format!("{name}.pickle.gz"), &ColumnOptions::default()), report)
+}
+
+#[test]
+fn the_page_comes_with_what_it_may_do() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    for (path, kind) in [
+        ("", "text/html; charset=utf-8"),
+        ("app.js", "text/javascript; charset=utf-8"),
+        ("worker.js", "text/javascript; charset=utf-8"),
+        ("app.css", "text/css; charset=utf-8"),
+        ("api/files", "application/json"),
+        ("api/nothing", "application/json"),
+    ] {
+        let answer = served.get(path);
+        assert_eq!(answer.header("content-type"), Some(kind), "{path}");
+        let policy = answer.header("content-security-policy").expect("a policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+    assert!(String::from_utf8(served.get("").body).expect("text").starts_with("<!doctype html>"));
+    let slash = served.request("GET", &format!("/{}", served.token), &served.host(), b"");
+    assert_eq!((slash.status, slash.header("location")), (308, Some(&*format!("/{}/", served.token))));
+}
+
+#[test]
+fn the_calculator_has_its_own_policy_and_no_other_page_may_frame_it() {
+    let answer = Served::new(&[]).get("calculator.html");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let policy = answer.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(policy.ends_with("; frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("'self'") && !policy.contains("connect-src"), "it asks nobody: {policy}");
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}
+
+#[test]
+fn sections_are_those_of_the_analysis() {
+    let name = "gpt2_late_recording";
+    let served = Served::new(&[recording_path(name)]);
+    let (want, report) = columns_of(name);
+    let manifest = served.get("api/files/0/manifest");
+    assert_eq!(manifest.status, 200);
+    assert_eq!(manifest.json(), serde_json::to_value(&want.manifest).expect("JSON"));
+    for (name, section) in &want.sections {
+        let answer = served.get(&format!("api/files/0/sections/{name}"));
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/octet-stream")), "{name}");
+        assert_eq!(answer.body, section.bytes, "{name}");
+    }
+    assert_eq!(served.get("api/files/0/sections/report").json(), report);
+    let frames = served.get("api/files/0/sections/frames").json();
+    assert_eq!(frames["name"].as_array().map(Vec::len), Some(want.manifest.frames));
+    let files = served.get("api/files").json();
+    let file = &files["files"][0];
+    assert_eq!((&file["id"], &file["state"], &file["changed_on_disk"]), (&0.into(), &"ready".into(), &false.into()));
+    assert_eq!(file["bytes"], std::fs::metadata(recording_path(name)).expect("it is there").len());
+}
+
+#[test]
+fn one_stretch_of_a_section_can_be_had() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let section = "api/files/0/sections/0/start";
+    let whole = served.get(section).body;
+    let path = format!("/{}/{section}", served.token);
+    let ask = |range: &str| served.request("GET", &path, &format!("{}Range: {range}\r\n", served.host()), b"");
+
+    let part = ask("bytes=1-3");
+    assert_eq!((part.status, &part.body[..]), (206, &whole[1..4]));
+    assert_eq!(part.header("content-range"), Some(&format!("bytes 1-3/{}", whole.len())[..]));
+
+    for beyond in [format!("bytes=2-{}", whole.len()), format!("bytes=2-{}", usize::MAX)] {
+        let part = ask(&beyond);
+        assert_eq!((part.status, &part.body[..]), (206, &whole[2..]), "{beyond}");
+        assert_eq!(part.header("content-range"), Some(&format!("bytes 2-{}/{}", whole.len() - 1, whole.len())[..]));
+    }
+    for outside in [format!("bytes={0}-{0}", whole.len()), format!("bytes={0}-{0}", usize::MAX)] {
+        assert_eq!(ask(&outside).status, 416, "{outside}");
+    }
+    for malformed in ["bytes=3-1", "bytes=-5", "bytes=5-", "bytes=0-1,3-4", "rows=0-1", "bytes=a-b", ""] {
+        assert_eq!(ask(malformed).status, 400, "{malformed}");
+    }
+}
+
+/// Within a deadline that the test does not know: the connection ends, whatever was sent of the head.
+#[test]
+fn a_head_that_does_not_end_ends_its_connection() {
+    let served = Served::new(&[]);
+    for begun in ["", "GET / HTTP/1.1\r\nHost: "] {
+        let mut stream = served.connect();
+        stream.write_all(begun.as_bytes()).expect("it reads");
+        let mut answer = Vec::new();
+        // It is closed, with a word or without: the 60 seconds of the client's own patience are not needed.
+        let ended = stream.read_to_end(&mut answer);
+        assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
+    }
+}
+
+#[test]
+fn paths_without_the_token_are_not_found() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let almost = format!("{}0", &served.token[..served.token.len() - 1]);
+    for path in ["/", "/favicon.ico", "/api/files", "//api/files", "/0/api/files", &format!("/{almost}/"), "/%2e%2e/"] {
+        if path.contains(&served.token) {
+            continue;
+        }
+        let answer = served.request("GET", path, &served.host(), b"");
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(!answer.head.contains(&served.token));
+        assert_eq!(answer.json()["error"], "there is nothing here", "{path}");
+    }
+    assert_eq!(served.request("POST", "/x/api/files?name=a", &served.host(), b"x").status, 404);
+}
+
+#[test]
+fn other_hosts_and_other_pages_are_refused() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let path = format!("/{}/api/files", served.token);
+    let port = served.port;
+    for host in [
+        "evil.example".to_owned(),
+        format!("evil.example:{port}"),
+        format!("localhost.evil.example:{port}"),
+        "127.0.0.1".to_owned(),
+        format!("127.0.0.1:{}", port ^ 1),
+        String::new(),
+    ] {
+        assert_eq!(served.request("GET", &path, &format!("Host: {host}\r\n"), b"").status, 403, "{host}");
+    }
+    assert_eq!(served.request("GET", &path, "", b"").status, 403, "no host");
+    let two = format!("Host: 127.0.0.1:{port}\r\nHost: evil.example\r\n");
+    assert_ne!(served.request("GET", &path, &two, b"").status, 200, "two hosts");
+    for origin in ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1"] {
+        let headers = format!("{}Origin: {origin}\r\n", served.host());
+        let answer = served.request("GET", &path, &headers, b"");
+        assert_eq!(answer.status, 403, "{origin}");
+        assert!(answer.json()["error"].as_str().is_some_and(|error| error.contains("its own page")));
+    }
+    let own = format!("{}Origin: http://127.0.0.1:{port}\r\n", served.host());
+    assert_eq!(served.request("GET", &path, &own, b"").status, 200);
+    let named = format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n");
+    assert_eq!(served.request("GET", &path, &named, b"").status, 200);
+}
+
+#[test]
+fn malformed_requests_get_a_status_and_a_reason() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    for (path, status, error) in [
+        ("../../etc/passwd", 404, "there is nothing here"),
+        ("..%2f..%2fetc%2fpasswd", 404, "there is nothing here"),
+        ("api/files/../files", 404, "there is nothing here"),
+        ("api/files/%2e%2e/manifest", 404, "there is no file .."),
+        ("api/files/7/manifest", 404, "there is no file 7"),
+        ("api/files/-1/manifest", 404, "there is no file -1"),
+        ("api/files/99999999999999999999999/manifest", 404, "there is no file 99999999999999999999999"),
+        ("api/files/0/sections/0/nothing", 404, "there is no section `0/nothing`"),
+        ("api/files/0/sections/../manifest", 404, "there is no section `../manifest`"),
+        ("api/files/0/simulate?device=x", 400, "`device=x` names no device"),
+        ("api/files/0/simulate?device=9", 400, "there is no device 9"),
+        ("api/files/0/simulate?capacity=24", 400, "`24` is no size of memory"),
+        ("api/files/0/simulate?capacity=-1", 400, "`-1` is no size of memory"),
+        ("api/files/0/simulate?speed=1", 400, "`speed` cannot be asked for here"),
+        ("api/files/0/simulate?conf=nonsense:1", 400, "the settings `nonsense:1` cannot be run under"),
+        ("api/files/0/simulate?conf=%ff%fe", 400, "the settings `\u{fffd}\u{fffd}` cannot be run under"),
+    ] {
+        let answer = served.get(path);
+        assert_eq!((answer.status, answer.json()["error"].as_str()), (status, Some(error)), "{path}");
+        assert!(status == 404 || path.contains("device=9") || answer.json()["hint"].is_string(), "{path}");
+    }
+    let many = format!("api/files/0/simulate?{}", "conf=&".repeat(33));
+    assert_eq!(served.get(&many).status, 400);
+    assert_eq!(served.post("api/files", b"x").json()["error"], "a dropped file needs a name");
+    assert_eq!(served.post("api/files?nom=x", b"x").status, 400);
+    assert_eq!(served.post("api/files/0/manifest", b"x").status, 405);
+    assert_eq!(served.request("DELETE", &format!("/{}/api/files", served.token), &served.host(), b"").status, 405);
+    // What is no HTTP at all.
+    assert_eq!(served.send(b"\x16\x03\x01 hello\r\n\r\n").status, 400);
+    assert_eq!(served.get("api/files").status, 200, "it still stands");
+}
+
+#[test]
+fn what_if_is_answered_as_by_the_command() {
+    let served = Served::new(&[recording_path("oom_gpt2_8gib")]);
+    let conf = "api/files/0/simulate?device=0&conf=expandable_segments%3ATrue&conf=&capacity=8G";
+    let answer = served.get(conf);
+    let document = answer.json();
+    assert_eq!((answer.status, &document["format"]), (200, &"highwater-simulate".into()));
+    let runs = document["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    assert_eq!((&runs[0]["conf"], &runs[1]["conf"]), (&"expandable_segments:True".into(), &"".into()));
+    let timelines = document["timelines"].as_array().expect("timelines");
+    assert_eq!(timelines.len(), 2);
+    for (run, timeline) in runs.iter().zip(timelines) {
+        assert_eq!(run["oom_entry"], timeline["oom_entry"]);
+        assert_eq!(timeline["entries"].as_array().map(Vec::len), timeline["reserved_bytes"].as_array().map(Vec::len));
+    }
+    assert_eq!(served.get(conf).json(), document);
+}
+
+#[test]
+fn a_dropped_file_is_read() {
+    let served = Served::new(&[]);
+    assert_eq!(served.get("api/files").json()["files"].as_array().map(Vec::len), Some(0));
+    let bytes = std::fs::read(recording_path("linear_forward")).expect("readable");
+    let answer = served.post("api/files?name=dir%2Flinear_forward.pickle.gz", &bytes);
+    assert_eq!((answer.status, answer.json()["id"].as_u64()), (201, Some(0)));
+    let (want, _) = columns_of("linear_forward");
+    assert_eq!(served.get("api/files/0/manifest").json(), serde_json::to_value(&want.manifest).expect("JSON"));
+    // Not a snapshot: the page says what the terminal would.
+    let answer = served.post("api/files?name=notes.txt", &b"to do: nothing\n".repeat(100_000));
+    assert_eq!((answer.status, answer.json()["id"].as_u64()), (201, Some(1)));
+    let failed = served.get("api/files/1/manifest");
+    assert_eq!(failed.status, 422);
+    assert_eq!(failed.json()["error"], "`notes.txt` is not a memory snapshot");
+    assert_eq!(served.get("api/files").json()["files"][1]["problem"], failed.json());
+    assert_eq!(served.get("api/files/1/sections/frames").status, 422);
+    assert_eq!(served.get("api/files/1/simulate").status, 422);
+}
+
+#[test]
+fn an_upload_that_breaks_off_harms_nobody() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let bytes = std::fs::read(recording_path("linear_forward")).expect("readable");
+    let head = format!(
+        "POST /{}/api/files?name=cut.pickle.gz HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n",
+        served.token,
+        served.host(),
+        bytes.len()
+    );
+    let mut stream = served.connect();
+    stream.write_all(head.as_bytes()).expect("it reads");
+    stream.write_all(&bytes[..bytes.len() / 2]).expect("it reads");
+    stream.shutdown(Shutdown::Both).expect("it is open");
+    drop(stream);
+    let file = || served.get("api/files").json()["files"][1].clone();
+    for _ in 0..1000 {
+        if file()["state"].is_string() && file()["state"] != "reading" {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_ne!(file()["state"], "reading");
+    assert_eq!(served.get("api/files/0/manifest").status, 200);
+    let too_large = format!(
+        "POST /{}/api/files?name=big HTTP/1.1\r\n{}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        served.token,
+        served.host(),
+        u64::MAX / 2
+    );
+    let answer = served.send(too_large.as_bytes());
+    assert_eq!(answer.status, 413);
+    assert!(answer.json()["hint"].as_str().is_some_and(|hint| hint.contains("highwater view FILE")));
+}
+
+#[test]
+fn two_hundred_requests_at_once_and_some_that_go_away() {
+    let served = Served::new(&[recording_path("qwen_train_b16")]);
+    let (want, _) = columns_of("qwen_train_b16");
+    let sections: Vec<_> = want.sections.iter().collect();
+    thread::scope(|scope| {
+        for i in 0..200 {
+            let (served, sections) = (&served, &sections);
+            scope.spawn(move || {
+                let (name, section) = sections[i % sections.len()];
+                if i % 5 == 4 {
+                    // Asks and leaves.
+                    let path = format!("/{}/api/files/0/sections/{name}", served.token);
+                    let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", served.host());
+                    let mut stream = served.connect();
+                    stream.write_all(request.as_bytes()).expect("it reads");
+                    return;
+                }
+                let answer = served.get(&format!("api/files/0/sections/{name}"));
+                assert_eq!((answer.status, answer.body == section.bytes), (200, true), "{name}");
+            });
+        }
+    });
+    assert_eq!(served.get("api/files").json()["files"][0]["state"], "ready");
+}
+
+#[test]
+fn a_file_that_changes_is_shown_as_it_was_read() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("run.pickle.gz");
+    std::fs::copy(recording_path("linear_forward"), &path).expect("copied");
+    let served = Served::new(std::slice::from_ref(&path));
+    let before = served.get("api/files/0/manifest").json();
+    let changed = || served.get("api/files").json()["files"][0]["changed_on_disk"].clone();
+    assert_eq!(changed(), false);
+    std::fs::write(&path, b"something else").expect("written");
+    assert_eq!(changed(), true);
+    assert_eq!(served.get("api/files/0/manifest").json(), before);
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(changed(), true);
+    assert_eq!(served.get("api/files/0/sections/report").status, 200);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_problem_of_its_own() {
+    let served = Served::new(&["no/such/file.pickle".into(), recording_path("linear_forward")]);
+    let missing = served.get("api/files/0/manifest");
+    assert_eq!(missing.status, 422);
+    assert!(missing.json()["causes"][0].is_string());
+    assert_eq!(served.get("api/files/1/manifest").status, 200);
+}
+
+#[test]
+fn a_rank_that_becomes_too_large_ends_nothing_for_the_others() {
+    let bomb = gzip(&[b"\x80\x04", &b"N0".repeat(40 << 20)[..], b"]."].concat());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("bomb.pickle.gz");
+    std::fs::write(&path, &bomb).expect("a file");
+    let served = Served::new(&[path, recording_path("linear_forward")]);
+    let dropped = served.post("api/files?name=dropped.pickle", &bomb);
+    assert_eq!(dropped.status / 100, 2, "{}", String::from_utf8_lossy(&dropped.body));
+    for (file, status) in [(0, 422), (1, 200), (2, 422)] {
+        let answer = served.get(&format!("api/files/{file}/sections/report"));
+        assert_eq!(answer.status, status, "{file}: {}", String::from_utf8_lossy(&answer.body));
+        if status == 422 {
+            assert!(String::from_utf8_lossy(&answer.body).contains("--allow-any-size"));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import {describe, expect, it} from 'vitest';
+import type {DeviceManifest} from '../data/manifest';
+import {loggingPen} from '../testing/pen';
+import {drawLanes, namesAt} from '../views/stacked/lanes';
+import type {StackedPicture} from '../worker/pictures';
+import {drawBand, drawByteAxis, drawLevel, drawMarks, drawReserved, type Ink, runOf} from './overlay';
+import {type Viewport, zoomed} from './viewport';
+
+const INK: Ink = {
+  text: 'text',
+  faint: 'faint',
+  grid: 'grid',
+  reserved: 'reserved',
+  capacity: 'capacity',
+  danger: 'danger',
+  accent: 'accent',
+};
+const VIEWPORT: Viewport = {widthCss: 100, heightCss: 100, x: {from: 0, to: 100}, lowBytes: 0, highBytes: 1 << 30};
+
+function picture(reservedGib: number[]): StackedPicture {
+  const width = reservedGib.length;
+  return {
+    window: {width, height: 4, x: {from: 0, to: 100}, lowBytes: 0, highBytes: 1 << 30},
+    ids: new Uint32Array(width * 4),
+    entries: new Uint32Array(width),
+    highBytes: new Float64Array(width),
+    lowBytes: new Float64Array(width),
+    reservedBytes: Float64Array.from(reservedGib, gib => gib * 2 ** 30),
+    bitmap: undefined as unknown as ImageBitmap,
+  };
+}
+
+describe('what is drawn over the picture', () => {
+  it('has bytes at the left at powers of two', () => {
+    const pen = loggingPen();
+    drawByteAxis(pen, VIEWPORT, INK, 74, 10);
+    expect(pen.log.filter(line => line.startsWith('fillText'))).toEqual([
+      'fillText 0 B 68 111',
+      'fillText 512 MiB 68 61',
+      'fillText 1 GiB 68 11',
+    ]);
+  });
+
+  it('has reserved memory as steps: as many points as it changes', () => {
+    const pen = loggingPen();
+    drawReserved(pen, VIEWPORT, INK, picture([0.25, 0.25, 0.25, 0.5, 0.5]));
+    const points = pen.log.filter(line => /To/.test(line));
+    expect(points).toEqual([
+      'moveTo 0 75',
+      'lineTo 0 75',
+      'lineTo 60 75',
+      'lineTo 60 50',
+      'lineTo 80 50',
+      'lineTo 80 50',
+    ]);
+  });
+
+  it('has the line of the capacity only where it is in view', () => {
+    const pen = loggingPen();
+    drawLevel(pen, VIEWPORT, 'red', 2 ** 31, 'capacity 2 GiB');
+    expect(pen.log).toEqual([]);
+    drawLevel(pen, VIEWPORT, 'red', 2 ** 29, 'capacity 512 MiB');
+    expect(pen.log).toContain('lineTo 100 51');
+  });
+
+  it('draws at most one mark every three pixels, however many there are', () => {
+    const pen = loggingPen();
+    const marks = Array.from({length: 10_000}, (_, i) => ({entry: i / 100, kind: 'oom' as const, label: ''}));
+    drawMarks(pen, VIEWPORT, INK, marks, entry => entry);
+    expect(pen.log.filter(line => line === 'stroke').length).toBeLessThanOrEqual(34);
+  });
+
+  it('outlines the run of pixels that show a band in each column', () => {
+    expect(runOf(Uint32Array.of(1, 2, 2, 3), 0, 4, 2)).toEqual({low: 1, high: 3});
+    expect(runOf(Uint32Array.of(1, 2, 2, 3), 0, 4, 9)).toBeUndefined();
+    const shown = picture([1, 1]);
+    shown.ids.set([0, 5, 5, 0, 0, 0, 0, 0]);
+    const pen = loggingPen();
+    drawBand(pen, VIEWPORT, shown, 4, 'accent');
+    expect(pen.log).toEqual([
+      'beginPath',
+      'moveTo 0 25',
+      'lineTo 50 25',
+      'moveTo 0 75',
+      'lineTo 50 75',
+      'moveTo 0 25',
+      'lineTo 0 75',
+      'moveTo 50 25',
+      'lineTo 50 75',
+      'stroke',
+    ]);
+  });
+});
+
+describe('the strips', () => {
+  const span = (name: string, start: number, end: number) => ({name, start, end});
+  const device = {
+    iterations: [
+      {start: 0, end: 50, phases: [span('forward', 0, 30), span('backward', 30, 50)]},
+      {start: 50, end: 100, phases: []},
+    ],
+    scopes: [{...span('ProfilerStep', 0, 90), depth: 0}],
+  } as unknown as DeviceManifest;
+
+  it('name what an entry lies in, outermost first', () => {
+    expect(namesAt(device, 35)).toEqual(['iteration 0', 'backward', 'ProfilerStep']);
+    expect(namesAt(device, 95)).toEqual(['iteration 1']);
+  });
+
+  it('draw only what is in view, and names only where they fit', () => {
+    const pen = loggingPen();
+    drawLanes(pen, {...VIEWPORT, x: {from: 60, to: 80}}, INK, device, entry => entry);
+    expect(pen.log).toEqual([
+      'fillRect -1 0 101 14',
+      'fillText iteration 1 3 7',
+      'fillRect -1 32 101 14',
+      'fillText ProfilerStep 3 39',
+    ]);
+  });
+
+  it('are drawn as one where they are below a pixel: a hundred thousand take no longer than the screen is wide', () => {
+    const scopes = Array.from({length: 100_000}, (_, i) => ({...span('s', i / 1000, (i + 1) / 1000), depth: 0}));
+    const pen = loggingPen();
+    drawLanes(pen, VIEWPORT, INK, {iterations: [], scopes} as unknown as DeviceManifest, entry => entry);
+    expect(pen.log.length).toBeLessThanOrEqual(200);
+  });
+});
+
+describe('zooming', () => {
+  const whole = {from: 0, to: 1000};
+
+  it('keeps the place under the pointer', () => {
+    const range = zoomed({from: 0, to: 1000}, whole, 250, 0.5, 'entry');
+    expect(range).toEqual({from: 125, to: 625});
+  });
+
+  it('ends at ten entries and at the whole', () => {
+    expect(zoomed({from: 100, to: 112}, whole, 105, 0.1, 'entry')).toEqual({
+      from: 105 - (5 / 12) * 10,
+      to: 105 + (7 / 12) * 10,
+    });
+    expect(zoomed({from: 100, to: 900}, whole, 105, 2, 'entry')).toBeNull();
+  });
+});

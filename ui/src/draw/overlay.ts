@@ -1,0 +1,243 @@
+/** What is drawn over the picture: axes, lines, marks, the selection, and the band under the pointer. */
+
+import {ticks} from 'd3-array';
+import type {Mark} from '../data/manifest';
+import {ID_MASK} from '../model/column-ids';
+import {binary, byteTicks, count, duration} from '../model/units';
+import type {StackedPicture} from '../worker/pictures';
+import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
+
+/** Colours of the theme, from its style sheet. */
+export interface Ink {
+  readonly text: string;
+  readonly faint: string;
+  readonly grid: string;
+  readonly reserved: string;
+  readonly capacity: string;
+  readonly danger: string;
+  readonly accent: string;
+}
+
+/** The drawing commands that are used: a canvas, or what records them. */
+export type Pen = Pick<
+  CanvasRenderingContext2D,
+  | 'beginPath'
+  | 'moveTo'
+  | 'lineTo'
+  | 'closePath'
+  | 'stroke'
+  | 'fill'
+  | 'fillRect'
+  | 'strokeRect'
+  | 'fillText'
+  | 'measureText'
+  | 'setLineDash'
+  | 'save'
+  | 'restore'
+> & {
+  fillStyle: unknown;
+  strokeStyle: unknown;
+  lineWidth: number;
+  font: string;
+  textAlign: CanvasTextAlign;
+  textBaseline: CanvasTextBaseline;
+  globalAlpha: number;
+};
+
+export const FONT = '11px system-ui, sans-serif';
+
+/** The bytes at the left. `right` is the axis's edge. */
+export function drawByteAxis(pen: Pen, viewport: Viewport, ink: Ink, right: number, top: number): void {
+  pen.font = FONT;
+  pen.textAlign = 'right';
+  pen.textBaseline = 'middle';
+  for (const bytes of byteTicks(viewport.lowBytes, viewport.highBytes, viewport.heightCss / 48)) {
+    const y = Math.round(top + cssOfBytes(viewport, bytes)) + 0.5;
+    pen.fillStyle = ink.faint;
+    pen.fillText(binary(bytes).replace(/\.0+ /, ' '), right - 6, y);
+    pen.strokeStyle = ink.faint;
+    // Through the picture, so faint that it hides nothing.
+    pen.globalAlpha = 0.25;
+    pen.beginPath();
+    pen.moveTo(right - 3, y);
+    pen.lineTo(right + viewport.widthCss, y);
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+}
+
+/** The positions below. */
+export function drawPositionAxis(
+  pen: Pen,
+  viewport: Viewport,
+  ink: Ink,
+  left: number,
+  y: number,
+  kind: 'entry' | 'time',
+): void {
+  pen.font = FONT;
+  pen.textAlign = 'center';
+  pen.textBaseline = 'top';
+  for (const position of ticks(viewport.x.from, viewport.x.to, Math.max(2, Math.floor(viewport.widthCss / 120)))) {
+    if (kind === 'entry' && !Number.isInteger(position)) continue;
+    const x = Math.round(left + cssOfPosition(viewport, position)) + 0.5;
+    pen.strokeStyle = ink.grid;
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.lineTo(x, y + 4);
+    pen.stroke();
+    pen.fillStyle = ink.faint;
+    pen.fillText(kind === 'entry' ? count(position) : duration(position), x, y + 6);
+  }
+}
+
+/** The reserved bytes of a picture's columns, as a step line. */
+export function drawReserved(pen: Pen, viewport: Viewport, ink: Ink, picture: StackedPicture): void {
+  const {window, reservedBytes} = picture;
+  const perColumn = (window.x.to - window.x.from) / window.width;
+  pen.strokeStyle = ink.reserved;
+  pen.lineWidth = 1.5;
+  pen.setLineDash([]);
+  pen.beginPath();
+  let last = Number.NaN;
+  for (let column = 0; column < reservedBytes.length; column++) {
+    const x = cssOfPosition(viewport, window.x.from + column * perColumn);
+    const y = cssOfBytes(viewport, reservedBytes[column]);
+    if (y === last && column !== reservedBytes.length - 1) continue;
+    if (Number.isNaN(last)) pen.moveTo(x, y);
+    else pen.lineTo(x, cssOfBytes(viewport, reservedBytes[column - 1]));
+    pen.lineTo(x, y);
+    last = y;
+  }
+  pen.stroke();
+  pen.lineWidth = 1;
+}
+
+/** A level line with its words, if it is in view: what the device has. */
+export function drawLevel(pen: Pen, viewport: Viewport, colour: string, bytes: number, words: string): void {
+  if (bytes < viewport.lowBytes || bytes > viewport.highBytes) return;
+  const y = Math.round(cssOfBytes(viewport, bytes)) + 0.5;
+  pen.strokeStyle = colour;
+  pen.setLineDash([6, 4]);
+  pen.beginPath();
+  pen.moveTo(0, y);
+  pen.lineTo(viewport.widthCss, y);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.font = FONT;
+  pen.fillStyle = colour;
+  pen.textAlign = 'right';
+  pen.textBaseline = 'bottom';
+  pen.fillText(words, viewport.widthCss - 4, y - 2);
+}
+
+/** Marks nearer than this to the one before are not told apart. */
+const MARK_GAP_CSS = 3;
+
+/** Out-of-memory errors as triangles over the whole height, snapshots and annotations as short lines at the top. */
+export function drawMarks(
+  pen: Pen,
+  viewport: Viewport,
+  ink: Ink,
+  marks: readonly Mark[],
+  positionOf: (entry: number) => number,
+): void {
+  let last = {oom: -Infinity, snapshot: -Infinity, annotate: -Infinity};
+  for (const {entry, kind} of marks) {
+    const x = cssOfPosition(viewport, positionOf(entry));
+    if (x < -4 || x > viewport.widthCss + 4 || x - last[kind] < MARK_GAP_CSS) continue;
+    last = {...last, [kind]: x};
+    pen.strokeStyle = kind === 'oom' ? ink.danger : ink.faint;
+    pen.setLineDash(kind === 'oom' ? [] : [2, 2]);
+    pen.beginPath();
+    pen.moveTo(x, 0);
+    pen.lineTo(x, kind === 'annotate' ? 10 : viewport.heightCss);
+    pen.stroke();
+    pen.setLineDash([]);
+    if (kind !== 'oom') continue;
+    pen.fillStyle = ink.danger;
+    pen.beginPath();
+    pen.moveTo(x - 5, 0);
+    pen.lineTo(x + 5, 0);
+    pen.lineTo(x, 9);
+    pen.closePath();
+    pen.fill();
+  }
+}
+
+/** A selected stretch. */
+export function drawStretch(pen: Pen, viewport: Viewport, ink: Ink, from: number, to: number): void {
+  const left = cssOfPosition(viewport, from);
+  const right = cssOfPosition(viewport, to);
+  pen.fillStyle = ink.accent;
+  pen.globalAlpha = 0.15;
+  pen.fillRect(left, 0, right - left, viewport.heightCss);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = ink.accent;
+  pen.beginPath();
+  for (const x of [left, right]) {
+    pen.moveTo(Math.round(x) + 0.5, 0);
+    pen.lineTo(Math.round(x) + 0.5, viewport.heightCss);
+  }
+  pen.stroke();
+}
+
+/** An upright line: the cursor, or a ruler. */
+export function drawRuler(pen: Pen, viewport: Viewport, colour: string, position: number): void {
+  const x = Math.round(cssOfPosition(viewport, position)) + 0.5;
+  pen.strokeStyle = colour;
+  pen.beginPath();
+  pen.moveTo(x, 0);
+  pen.lineTo(x, viewport.heightCss);
+  pen.stroke();
+}
+
+/** The outline of a band: in each column of the picture, the run of pixels that show it. */
+export function drawBand(pen: Pen, viewport: Viewport, picture: StackedPicture, row: number, colour: string): void {
+  const {window, ids} = picture;
+  const perColumn = (window.x.to - window.x.from) / window.width;
+  const perPixel = (window.highBytes - window.lowBytes) / window.height;
+  pen.strokeStyle = colour;
+  pen.fillStyle = colour;
+  const columnCss = (perColumn / (viewport.x.to - viewport.x.from)) * viewport.widthCss;
+  let before: {low: number; high: number} | undefined;
+  pen.beginPath();
+  for (let column = 0; column < window.width; column++) {
+    const run = runOf(ids, column * window.height, window.height, row + 1);
+    const x = cssOfPosition(viewport, window.x.from + column * perColumn);
+    if (run) {
+      const top = cssOfBytes(viewport, window.lowBytes + run.high * perPixel);
+      const bottom = cssOfBytes(viewport, window.lowBytes + run.low * perPixel);
+      pen.moveTo(x, top);
+      pen.lineTo(x + columnCss, top);
+      pen.moveTo(x, bottom);
+      pen.lineTo(x + columnCss, bottom);
+      if (!before) {
+        pen.moveTo(x, top);
+        pen.lineTo(x, bottom);
+      }
+    } else if (before) {
+      pen.moveTo(x, cssOfBytes(viewport, window.lowBytes + before.high * perPixel));
+      pen.lineTo(x, cssOfBytes(viewport, window.lowBytes + before.low * perPixel));
+    }
+    before = run;
+  }
+  pen.lineWidth = 1.5;
+  pen.stroke();
+  pen.lineWidth = 1;
+}
+
+/** The pixels of a column that show an id, from `low` up to and without `high`. */
+export function runOf(
+  ids: Uint32Array,
+  at: number,
+  height: number,
+  id: number,
+): {low: number; high: number} | undefined {
+  let low = 0;
+  while (low < height && (ids[at + low] & ID_MASK) !== id) low++;
+  if (low === height) return undefined;
+  let high = low + 1;
+  while (high < height && (ids[at + high] & ID_MASK) === id) high++;
+  return {low, high};
+}

@@ -1,0 +1,51 @@
+/** An allocation in words. */
+
+import {frameLabel} from '../model/frames';
+import type {Frame} from '../model/stacks';
+import {binary, count, duration} from '../model/units';
+import type {RowDetails} from '../worker/details';
+
+/** Frames shown before the rest is counted. */
+const FRAMES_MAX = 6;
+
+/** The lines of a card. */
+export function AllocationLines({details}: {details: RowDetails}) {
+  const own = interesting(details.frames).slice(0, FRAMES_MAX);
+  const hidden = details.frames.length - own.length;
+  return (
+    <>
+      <div>
+        <b>{binary(details.sizeBytes)}</b>
+        {details.requestedBytes !== details.sizeBytes && (
+          <span class="faint"> for {binary(details.requestedBytes)} requested</span>
+        )}
+        {details.category && <span class="chip">{details.category}</span>}
+        {details.at.awaitsFree && <span class="chip">awaiting free</span>}
+      </div>
+      <div class="faint">
+        {lifeOf(details)} · number {count(details.at.rank)} by size of {count(details.at.of)}
+      </div>
+      <ol class="frames">
+        {own.map((frame, i) => (
+          <li key={i}>{frameLabel(frame)}</li>
+        ))}
+        {own.length === 0 && <li>{details.site}</li>}
+        {hidden > 0 && <li class="faint">… {count(hidden)} more: click to pin</li>}
+      </ol>
+    </>
+  );
+}
+
+/** From which entry to which, and how long. */
+export function lifeOf(details: RowDetails): string {
+  const from = details.allocEntry === undefined ? 'before the recording' : `entry ${count(details.allocEntry)}`;
+  const to = details.freeEntry === undefined ? 'still active at the dump' : `freed at ${count(details.freeEntry)}`;
+  const isTimed = details.allocUs !== undefined && details.freeUs !== undefined;
+  return `${from}, ${to}${isTimed ? `, lived ${duration(details.freeUs! - details.allocUs!)}` : ''}`;
+}
+
+/** The user's own frames; all but the unwinding where there is none. */
+export function interesting(frames: readonly Frame[]): Frame[] {
+  const own = frames.filter(({owner}) => owner === 'user');
+  return own.length > 0 ? own : frames.filter(({owner}) => owner !== 'unwinding');
+}

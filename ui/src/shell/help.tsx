@@ -1,0 +1,68 @@
+/** The card that lists every key. */
+
+import {signal} from '@preact/signals';
+import {useEffect, useRef} from 'preact/hooks';
+import {commandGroups, keyName} from '../kit/keys';
+
+export const isHelpOpen = signal(false);
+
+export function HelpCard() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (isHelpOpen.value) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isHelpOpen.value]);
+  if (!isHelpOpen.value) return null;
+  return (
+    <dialog ref={dialog} class="help" aria-label="Help" onClose={() => (isHelpOpen.value = false)}>
+      <form method="dialog">
+        <button type="submit" class="plain close" aria-label="Close">
+          ×
+        </button>
+      </form>
+      <div class="columns">
+        <section>
+          <h2>Pointer</h2>
+          <dl>
+            <Line keys="wheel" help="zoom at the pointer" />
+            <Line keys="Shift wheel" help="move left and right" />
+            <Line keys="Ctrl wheel" help="zoom the bytes" />
+            <Line keys="drag" help="move" />
+            <Line keys="Shift drag" help="select a stretch and see its totals" />
+            <Line keys="click" help="pin an allocation" />
+            <Line keys="double click" help="fit its life" />
+          </dl>
+          <h2>Search</h2>
+          <dl>
+            <Line keys="text" help="a function or file of its stack" />
+            <Line keys="0x7f…" help="what held an address" />
+            <Line keys="size:512" help="of a size; also size&gt;1MiB, size:1KiB..1MiB" />
+            <Line keys="at:1234" help="active after an entry" />
+            <Line keys="unfreed" help="active at the dump" />
+          </dl>
+        </section>
+        {commandGroups().map(({title, commands}) => (
+          <section key={title}>
+            <h2>{title}</h2>
+            <dl>
+              {commands.map(({keys, help}) => (
+                <Line key={help} keys={keys.map(keyName).join(' ')} help={help} />
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+    </dialog>
+  );
+}
+
+function Line({keys, help}: {keys: string; help: string}) {
+  return (
+    <>
+      <dt>
+        <kbd>{keys}</kbd>
+      </dt>
+      <dd>{help}</dd>
+    </>
+  );
+}
