@@ -177,13 +177,37 @@ export interface AgainstRow {
  * Bytes at the peak by category.
  */
 export interface Breakdown {
+  /**
+   * Kept for the backward pass.
+   */
   activation: number;
+  /**
+   * Their gradients.
+   */
   gradient: number;
+  /**
+   * What the program feeds in.
+   */
   input: number;
+  /**
+   * What the optimizer keeps.
+   */
   optimizer_state: number;
+  /**
+   * Weights and buffers of the model.
+   */
   parameter: number;
+  /**
+   * What lives for a moment.
+   */
   temporary: number;
+  /**
+   * Always 0: an estimate knows what everything is for. As the report has it.
+   */
   unknown: number;
+  /**
+   * What libraries keep.
+   */
   workspace: number;
 }
 /**
