@@ -170,7 +170,7 @@ mod settings_schema {
         }
 
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({"type": "object"})
+            json_schema!({"type": "object", "additionalProperties": true})
         }
     }
 

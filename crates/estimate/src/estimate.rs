@@ -71,15 +71,22 @@ pub struct PhasePeak {
 /// Bytes at the peak by category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[expect(missing_docs, reason = "the categories of the report, see `Category`")]
 pub struct Breakdown {
+    /// Weights and buffers of the model.
     pub parameter: u64,
+    /// Their gradients.
     pub gradient: u64,
+    /// What the optimizer keeps.
     pub optimizer_state: u64,
+    /// Kept for the backward pass.
     pub activation: u64,
+    /// What the program feeds in.
     pub input: u64,
+    /// What lives for a moment.
     pub temporary: u64,
+    /// What libraries keep.
     pub workspace: u64,
+    /// Always 0: an estimate knows what everything is for. As the report has it.
     pub unknown: u64,
 }
 

@@ -22,9 +22,9 @@ pub const LINE_BYTES: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Header {
-    /// [`FORMAT`]
+    /// The name of the document: `highwater-log`.
     pub format: String,
-    /// [`VERSION`]
+    /// The version of its shape.
     pub version: u32,
     /// Microseconds from sample to sample, as they were asked for.
     pub interval_us: u64,

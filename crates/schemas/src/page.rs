@@ -50,7 +50,8 @@ fn document(out: &mut String, kind: &Kind) {
     references(&schema, &mut met);
     let mut at = 0;
     while let Some(name) = met.get(at).cloned() {
-        if let Some(definition) = definitions.get(&name) {
+        // A document within another has a chapter of its own.
+        if let Some(definition) = definitions.get(&name).filter(|definition| format_of(definition).is_none()) {
             line(out, &format!("\n### {} in {}", name, kind.format));
             if let Some(text) = description(definition) {
                 line(out, &format!("\n{text}"));
@@ -60,6 +61,11 @@ fn document(out: &mut String, kind: &Kind) {
         }
         at += 1;
     }
+}
+
+/// The name of the document that a schema is of, if it is of one.
+fn format_of(schema: &Value) -> Option<&str> {
+    schema.get("properties")?.get("format")?.get("const")?.as_str()
 }
 
 fn description(schema: &Value) -> Option<&str> {
@@ -143,7 +149,9 @@ fn typed(name: &str, object: &Map<String, Value>) -> String {
             (None, None) => "list".to_owned(),
         },
         "object" => match object.get("additionalProperties") {
-            Some(values) if values.is_object() => format!("object of {} by name", kind_of(values)),
+            Some(values) if values.as_object().is_some_and(|values| !values.is_empty()) => {
+                format!("object of {} by name", kind_of(values))
+            }
             _ => "object".to_owned(),
         },
         other => other.to_owned(),

@@ -6,7 +6,7 @@ import {EntryLink} from './go';
 import {type DeviceReport, type Report, settingWords} from './report';
 
 /** Each measure with its definition: no single one is honest alone. */
-const MEASURES: [name: string, words: string][] = [
+const MEASURES: [name: keyof DeviceReport['fragmentation'], words: string][] = [
   ['free_at_peak_bytes', 'free at the peak: reserved and in no active block'],
   ['rounding_at_peak_bytes', 'active beyond what was requested, at the peak'],
   ['free_bytes', 'free at the dump: reserved and in no active block'],
@@ -20,15 +20,14 @@ const MEASURES: [name: string, words: string][] = [
 
 export function Facts({report, device}: {report: Report; device: DeviceReport}) {
   const {fragmentation} = device;
-  const measures = MEASURES.filter(([name]) => typeof fragmentation[name] === 'number');
-  const settings = Object.entries(report.settings ?? {});
+  const settings = Object.entries(report.settings);
   return (
     <>
       <div class="card">
         <h2>Fragmentation</h2>
         <table class="data">
           <tbody>
-            {measures.map(([name, words]) => (
+            {MEASURES.map(([name, words]) => (
               <tr key={name}>
                 <td class="number" title={`${count(fragmentation[name] ?? 0)} bytes`}>
                   {binary(fragmentation[name] ?? 0)}

@@ -4,15 +4,7 @@ import {Prose} from '../../kit/prose';
 import {fullPlace} from '../../model/frames';
 import {binary, count} from '../../model/units';
 import {EntryLink, PlaceButtons} from './go';
-import {
-  type DeviceReport,
-  type Finding,
-  frameWords,
-  type OutOfMemory,
-  placesOf,
-  placesOfError,
-  queryOf,
-} from './report';
+import {type DeviceReport, type Finding, frameWords, type OutOfMemory, queryOf} from './report';
 
 const SIGNS = {error: '✗', warning: '▲', info: 'i'} as const;
 
@@ -31,7 +23,7 @@ export function Findings({device}: {device: DeviceReport}) {
               <b>
                 <Prose text={finding.title} />
               </b>
-              {finding.id === 'oom' ? <Errors errors={device.oom} /> : <Body finding={finding} device={device} />}
+              {finding.id === 'oom' ? <Errors errors={device.oom} /> : <Body finding={finding} />}
             </div>
           </li>
         ))}
@@ -40,7 +32,7 @@ export function Findings({device}: {device: DeviceReport}) {
   );
 }
 
-function Body({finding, device}: {finding: Finding; device: DeviceReport}) {
+function Body({finding}: {finding: Finding}) {
   return (
     <>
       <p>
@@ -58,7 +50,7 @@ function Body({finding, device}: {finding: Finding; device: DeviceReport}) {
         </p>
       )}
       <div class="actions">
-        <PlaceButtons places={placesOf(finding, device)} />
+        <PlaceButtons places={finding.places} />
       </div>
     </>
   );
@@ -87,7 +79,7 @@ function OutOfMemoryError({error, isOnly}: {error: OutOfMemory; isOnly: boolean}
   const {entry, frames} = error;
   const query = queryOf({frames});
   const places = [
-    ...placesOfError(error),
+    ...error.places,
     ...(query ? [{words: 'all of this call site', view: 'timeline' as const, cursor: entry, query}] : []),
   ];
   return (

@@ -3,7 +3,7 @@
 import {useSignal} from '@preact/signals';
 import {binary, count} from '../../model/units';
 import {goTo, PlaceButtons} from './go';
-import {type DeviceReport, placesOf, placeWords, type ReportIteration, type ReportPhase} from './report';
+import {type DeviceReport, placeWords, type ReportIteration, type ReportPhase} from './report';
 
 /** Rows shown at first, and with each further click. */
 const ROWS = 12;
@@ -153,7 +153,7 @@ function LeftBehind({device}: {device: DeviceReport}) {
         </tbody>
       </table>
       <div class="actions">
-        <PlaceButtons places={placesOf({id: 'growth'}, device)} />
+        <PlaceButtons places={device.growth_places} />
       </div>
     </>
   );

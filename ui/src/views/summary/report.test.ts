@@ -1,67 +1,6 @@
 import {describe, expect, it} from 'vitest';
-import {type DeviceReport, frameWords, placesOf, queryOf, settingWords} from './report';
+import {frameWords, queryOf, settingWords} from './report';
 import {summedUp} from './totals-chart';
-
-const NONE: DeviceReport = {
-  device: 0,
-  entries: 100,
-  start: {},
-  end: {},
-  peak: {reserved_entry: 40, active_entry: 50},
-  block_sizes: {known: 'exact'},
-  fragmentation: {},
-  iterations: [],
-  growth: [],
-  oom: [],
-  findings: [],
-};
-
-describe('the places of findings', () => {
-  it('of an error are its entry and the state that it met', () => {
-    const error = {entry: 7, requested_bytes: 1, allocated_bytes: 1, reserved_bytes: 1, explanation: '', frames: []};
-    const places = placesOf({id: 'oom'}, {...NONE, oom: [error]});
-    expect(places.map(({view, cursor}) => [view, cursor])).toEqual([
-      ['timeline', 7],
-      ['state', 7],
-    ]);
-  });
-
-  it('of growth are the iterations that the report counts, with its first line searched for', () => {
-    const iteration = {complete: true, peak_requested_bytes: 0, end_requested_bytes: 0, phases: []};
-    const device = {
-      ...NONE,
-      iterations: [
-        {...iteration, complete: false, start_entry: 0, end_entry: 9},
-        {...iteration, start_entry: 10, end_entry: 19},
-        {...iteration, start_entry: 20, end_entry: 29},
-        {...iteration, start_entry: 30, end_entry: 39},
-        {...iteration, start_entry: 40, end_entry: 49},
-      ],
-      growth: [
-        {
-          bytes_per_iteration: 1,
-          bytes: 2,
-          count: 2,
-          iterations: 2,
-          counted: 2,
-          frames: [{name: 'f', filename: 'a b.py', line: 3}],
-        },
-      ],
-    };
-    const [first] = placesOf({id: 'growth'}, device);
-    expect(first.selection).toEqual({from: 20, to: 40});
-    expect(first.query).toBe('"a b.py:3"');
-  });
-
-  it('of a finding that this page does not know are none', () => {
-    expect(placesOf({id: 'of-a-later-version'}, NONE)).toEqual([]);
-  });
-
-  it('of an error without entries and growth without iterations are none', () => {
-    expect(placesOf({id: 'oom'}, NONE)).toEqual([]);
-    expect(placesOf({id: 'growth'}, NONE)).toEqual([]);
-  });
-});
 
 describe('the words of the report', () => {
   it('say a setting that is a table in a word where it says one thing', () => {

@@ -2,22 +2,23 @@
 
 import {binary, count} from '../../model/units';
 import {EntryLink} from './go';
-import type {DeviceReport, Totals} from './report';
+import type {DeviceReport} from './report';
 
-const NAMES: Record<string, string> = {
+const NAMES = {
   requested: 'what the program asked for',
   allocated: 'requested, rounded up to blocks',
   active: 'allocated, and freed but still in use by another stream',
   reserved: 'held from the driver: what `nvidia-smi` sees, without the CUDA context',
 };
 
+type Name = keyof typeof NAMES;
+
 export function TotalsTable({device}: {device: DeviceReport}) {
   const {peak, start, end, block_sizes: sizes} = device;
   // A profile of `torch.profiler` has one total, and no dump.
   const isProfile = !peak.reserved_bytes && !end.reserved_bytes;
-  const shown = isProfile ? ['allocated'] : Object.keys(NAMES);
-  const names = shown.filter(name => typeof end[`${name}_bytes`] === 'number');
-  const hasStart = names.some(name => (start[`${name}_bytes`] ?? 0) > 0);
+  const names: Name[] = isProfile ? ['allocated'] : (Object.keys(NAMES) as Name[]);
+  const hasStart = names.some(name => start[`${name}_bytes`] > 0);
   return (
     <div class="card">
       <h2>Totals</h2>
@@ -50,7 +51,7 @@ export function TotalsTable({device}: {device: DeviceReport}) {
               {hasStart && <Bytes totals={start} name={name} />}
               <Bytes totals={peak} name={name} />
               <td class="number">
-                <Entry entry={peak[`${name}_entry`]} isKnown={typeof peak[`${name}_bytes`] === 'number'} />
+                <Entry entry={peak[`${name}_entry`]} />
               </td>
               <Bytes totals={end} name={name} />
             </tr>
@@ -67,11 +68,13 @@ export function TotalsTable({device}: {device: DeviceReport}) {
   );
 }
 
-function Bytes({totals, name}: {totals: Totals; name: string}) {
+/** The least bytes of each total and, where that is more, the most. */
+type Totals = Record<`${Name}_bytes`, number> & {[most in `${Name}_bytes_at_most`]?: number};
+
+function Bytes({totals, name}: {totals: Totals; name: Name}) {
   const bytes = totals[`${name}_bytes`];
   const most = totals[`${name}_bytes_at_most`];
-  if (typeof bytes !== 'number') return <td class="number faint">–</td>;
-  const hasMost = typeof most === 'number' && most !== bytes;
+  const hasMost = most !== undefined && most !== bytes;
   return (
     <td class="number" title={`${count(bytes)} bytes${hasMost ? `, at most ${count(most)}` : ''}`}>
       {binary(bytes)}
@@ -80,7 +83,6 @@ function Bytes({totals, name}: {totals: Totals; name: string}) {
   );
 }
 
-function Entry({entry, isKnown}: {entry: number | null | undefined; isKnown: boolean}) {
-  if (typeof entry === 'number') return <EntryLink entry={entry} words={count(entry)} />;
-  return <span class="faint">{isKnown ? 'before' : '–'}</span>;
+function Entry({entry}: {entry: number | null}) {
+  return entry === null ? <span class="faint">before</span> : <EntryLink entry={entry} words={count(entry)} />;
 }

@@ -44,7 +44,7 @@ export function FitTable(props: FitProps) {
         {bound && (
           <span class="faint" title={`${count(bound.live_bytes)} bytes`}>
             no setting can go below {binary(bound.live_bytes)}, live at once
-            {bound.live_entry !== undefined && ` after entry ${count(bound.live_entry)}`}
+            {bound.live_entry !== null && ` after entry ${count(bound.live_entry)}`}
           </span>
         )}
       </h2>

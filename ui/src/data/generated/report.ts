@@ -1,0 +1,865 @@
+/** Made by `make schemas` of the comments in crates/documents: change these. */
+
+/**
+ * How much it matters.
+ */
+export type Severity = 'error' | 'warning' | 'info';
+
+/**
+ * What filled the GPU, and when. Made by `highwater report --format json`.
+ */
+export interface Report {
+  /**
+   * One for each device; they are never summed.
+   */
+  devices: Device[];
+  /**
+   * The name of the document.
+   */
+  format: 'highwater-report';
+  /**
+   * Pinned host memory, where it was recorded.
+   */
+  host?: Host;
+  /**
+   * The allocator's settings, in the order of the file.
+   */
+  settings: {
+    [k: string]: unknown;
+  };
+  /**
+   * What was read.
+   */
+  source: Source;
+  /**
+   * How long it took, if asked for.
+   */
+  timings?: Timings;
+  /**
+   * Which PyTorch wrote it, as far as the file tells.
+   */
+  torch: Torch;
+  /**
+   * The answer in one sentence.
+   */
+  verdict: string;
+  /**
+   * The version of its shape.
+   */
+  version: 1;
+  /**
+   * What was odd.
+   */
+  warnings: Warning[];
+}
+/**
+ * One device.
+ */
+export interface Device {
+  /**
+   * The moment of the largest allocated bytes.
+   */
+  at_peak: AtPeak;
+  /**
+   * How far allocated and active bytes are known.
+   */
+  block_sizes: BlockSizes;
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * At the dump, as `memory_stats()` says.
+   */
+  end: EndTotals;
+  /**
+   * Number of trace entries.
+   */
+  entries: number;
+  /**
+   * The totals over the trace, for a small picture.
+   */
+  envelope: Envelope;
+  /**
+   * What to look at.
+   */
+  findings: Finding[];
+  /**
+   * Free memory at the dump.
+   */
+  fragmentation: Fragmentation;
+  /**
+   * What iterations leave behind, by call site.
+   */
+  growth: Growth[];
+  /**
+   * The first and the last iteration that count for growth; null where there are too few to tell.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  growth_counted: [number, number] | null;
+  /**
+   * Where in the viewer that growth is seen.
+   */
+  growth_places: ViewerPlace[];
+  /**
+   * Whether anything was recorded over time: else the state at the dump is all that is known.
+   */
+  has_history: boolean;
+  /**
+   * Each iteration.
+   */
+  iterations: Iteration[];
+  /**
+   * The word for them: `iterations`, `tokens` or `sampling steps`.
+   */
+  iterations_are: string;
+  /**
+   * How iterations were found: `highwater.step()`, `optimizer steps` or `repetition in the trace`.
+   */
+  iterations_by: string;
+  /**
+   * Out-of-memory events.
+   */
+  oom: Oom[];
+  /**
+   * The maximum of each total over the recording.
+   */
+  peak: Peak;
+  /**
+   * How much of the run they hold.
+   */
+  recorded: Recorded;
+  /**
+   * Where there are none, the forward passes that were recorded instead.
+   */
+  seen?: string;
+  /**
+   * Before the first entry.
+   */
+  start: Totals;
+}
+/**
+ * What was there at the peak.
+ */
+export interface AtPeak {
+  /**
+   * Active bytes at that moment.
+   */
+  active_bytes: number;
+  /**
+   * Allocated bytes at that moment.
+   */
+  allocated_bytes: number;
+  /**
+   * Which total's peak it is.
+   */
+  by: string;
+  /**
+   * Bytes by call site, of the total named by `by`, largest first.
+   */
+  call_sites: CallSite[];
+  /**
+   * Bytes by category, of the total named by `by`, which is their sum.
+   */
+  categories: Categories;
+  /**
+   * Microseconds from the first entry whose time is known until then.
+   */
+  elapsed_us: number | null;
+  /**
+   * The entry after which it is first reached; null if it stands before the first entry.
+   */
+  entry: number | null;
+  /**
+   * The iteration that it falls in.
+   */
+  iteration: number | null;
+  /**
+   * The phase of that iteration.
+   */
+  phase: string | null;
+  /**
+   * Requested bytes at that moment.
+   */
+  requested_bytes: number;
+  /**
+   * Reserved bytes at that moment.
+   */
+  reserved_bytes: number;
+  /**
+   * The annotated scopes around it, outermost first.
+   */
+  scopes: string[];
+  /**
+   * When that was.
+   */
+  time_us: number | null;
+  /**
+   * Why much is `unknown`, where it is.
+   */
+  unknown_because?: string;
+}
+/**
+ * Allocations of one call site.
+ */
+export interface CallSite {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * Bytes of the total named by `AtPeakView::by`: of allocated bytes, those of the blocks.
+   */
+  bytes: number;
+  /**
+   * Allocations.
+   */
+  count: number;
+  /**
+   * The line that stands for it, then its callers, folded to the user's own code.
+   */
+  frames: Frame[];
+  /**
+   * The words for it where there is no frame.
+   */
+  label?: string;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * Bytes asked for.
+   */
+  requested_bytes: number;
+}
+/**
+ * A frame.
+ */
+export interface Frame {
+  /**
+   * The file.
+   */
+  filename: string;
+  /**
+   * The line.
+   */
+  line: number;
+  /**
+   * The function.
+   */
+  name: string;
+}
+/**
+ * Bytes by category.
+ */
+export interface Categories {
+  /**
+   * Kept for the backward pass.
+   */
+  activation: number;
+  /**
+   * Kept from one call of the model to the next.
+   */
+  cache: number;
+  /**
+   * Their gradients.
+   */
+  gradient: number;
+  /**
+   * What the program feeds in.
+   */
+  input: number;
+  /**
+   * What the optimizer keeps.
+   */
+  optimizer_state: number;
+  /**
+   * Weights and buffers of the model.
+   */
+  parameter: number;
+  /**
+   * What lives for a moment.
+   */
+  temporary: number;
+  /**
+   * Not told.
+   */
+  unknown: number;
+  /**
+   * What libraries keep.
+   */
+  workspace: number;
+}
+/**
+ * How far the sizes of blocks are known, on which allocated and active bytes rest.
+ */
+export interface BlockSizes {
+  /**
+   * `exact`, `bounds` or `estimate`.
+   */
+  known: 'exact' | 'bounds' | 'estimate';
+  /**
+   * Why they are not exact.
+   */
+  reason?: string;
+}
+/**
+ * What `torch.cuda.memory_stats()` says of a device at the dump: `*_bytes.all.current`.
+ */
+export interface EndTotals {
+  /**
+   * Allocated, and awaiting free.
+   */
+  active_bytes: number;
+  /**
+   * In blocks that a tensor owns.
+   */
+  allocated_bytes: number;
+  /**
+   * Free, in segments that are partly in use; expandable segments do not count.
+   */
+  inactive_split_bytes: number;
+  /**
+   * Asked for, of active blocks.
+   */
+  requested_bytes: number;
+  /**
+   * Held from the driver.
+   */
+  reserved_bytes: number;
+}
+/**
+ * The highest totals in equal parts of the trace, in order: a picture of it that loses no peak.
+ */
+export interface Envelope {
+  /**
+   * The total named by `at_peak.by`.
+   */
+  bytes: number[];
+  /**
+   * Reserved bytes.
+   */
+  reserved_bytes: number[];
+}
+/**
+ * A finding, and where in the viewer it is seen.
+ */
+export interface Finding {
+  /**
+   * What to change, where there is something.
+   */
+  change?: string;
+  /**
+   * What it rests on.
+   */
+  detail: string;
+  /**
+   * The saving is an estimate: nothing recorded can be replayed with the change.
+   */
+  estimated?: boolean;
+  /**
+   * A stable word for its kind.
+   */
+  id: string;
+  /**
+   * Where in the viewer it is seen.
+   */
+  places: ViewerPlace[];
+  /**
+   * What a change would bring, where that is known.
+   */
+  saving_bytes?: number;
+  /**
+   * How much it matters.
+   */
+  severity: Severity;
+  /**
+   * What it is, in one line.
+   */
+  title: string;
+}
+/**
+ * A place of the viewer.
+ */
+export interface ViewerPlace {
+  /**
+   * The entry to stand at.
+   */
+  cursor?: number;
+  /**
+   * The words to search for.
+   */
+  query?: string;
+  /**
+   * The entries to select.
+   */
+  selection?: Selection;
+  /**
+   * The view: `timeline`, `state`, `segments`, `stacks` or `what-if`.
+   */
+  view: 'timeline' | 'state' | 'segments' | 'stacks' | 'what-if';
+  /**
+   * The words of the button that leads there.
+   */
+  words: string;
+}
+/**
+ * A range of entries.
+ */
+export interface Selection {
+  /**
+   * The first entry.
+   */
+  from: number;
+  /**
+   * The entry after the last.
+   */
+  to: number;
+}
+/**
+ * Free memory at the dump; each measure is defined in `Fragmentation`.
+ */
+export interface Fragmentation {
+  /**
+   * Reserved and in no active block, at the peak.
+   */
+  free_at_peak_bytes: number;
+  /**
+   * Reserved and in no active block.
+   */
+  free_bytes: number;
+  /**
+   * Of the reserved bytes, the share that is free.
+   */
+  free_share: number | null;
+  /**
+   * In segments that are partly in use, expandable ones not counted: PyTorch's own measure.
+   */
+  inactive_split_bytes: number;
+  /**
+   * The largest free block.
+   */
+  largest_free_block_bytes: number;
+  /**
+   * Free bytes on other streams than the main one.
+   */
+  other_streams_free_bytes: number;
+  /**
+   * Free bytes in private pools.
+   */
+  private_pool_free_bytes: number;
+  /**
+   * In segments with nothing active: `empty_cache()` gives them back.
+   */
+  releasable_bytes: number;
+  /**
+   * Active bytes beyond what was asked for, at the peak.
+   */
+  rounding_at_peak_bytes: number;
+  /**
+   * Active bytes beyond what was asked for.
+   */
+  rounding_bytes: number;
+  /**
+   * Of the free bytes, the share outside the largest free block.
+   */
+  scattered_share: number | null;
+  /**
+   * Reserved less requested bytes, at the peak: the free and the rounding bytes of that moment.
+   */
+  unused_at_peak_bytes: number;
+}
+/**
+ * What iterations leave behind at one call site.
+ */
+export interface Growth {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * Bytes left behind, of all counted iterations.
+   */
+  bytes: number;
+  /**
+   * Bytes left behind an iteration, in the mean.
+   */
+  bytes_per_iteration: number;
+  /**
+   * Allocations left behind.
+   */
+  count: number;
+  /**
+   * Iterations that were counted.
+   */
+  counted: number;
+  /**
+   * The line, then its callers.
+   */
+  frames: Frame[];
+  /**
+   * Iterations that left something.
+   */
+  iterations: number;
+  /**
+   * The words for the site where there is no frame.
+   */
+  label?: string;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+}
+/**
+ * One iteration.
+ */
+export interface Iteration {
+  /**
+   * Whether it was recorded from its begin to its end.
+   */
+  complete: boolean;
+  /**
+   * Allocated bytes at its end.
+   */
+  end_allocated_bytes: number;
+  /**
+   * The most that those may be, where that is more.
+   */
+  end_allocated_bytes_at_most?: number;
+  /**
+   * Last entry.
+   */
+  end_entry: number;
+  /**
+   * Requested bytes at its end.
+   */
+  end_requested_bytes: number;
+  /**
+   * The highest allocated bytes.
+   */
+  peak_allocated_bytes: number;
+  /**
+   * The most that those may be, where that is more.
+   */
+  peak_allocated_bytes_at_most?: number;
+  /**
+   * Bytes by category after `peak_entry`, of the total named by `AtPeakView::by`; absent where there is no such entry.
+   */
+  peak_categories?: Categories;
+  /**
+   * The entry of the highest bytes of the total named by `AtPeakView::by`.
+   */
+  peak_entry: number | null;
+  /**
+   * The highest requested bytes.
+   */
+  peak_requested_bytes: number;
+  /**
+   * The highest reserved bytes.
+   */
+  peak_reserved_bytes: number;
+  /**
+   * Its phases, in order.
+   */
+  phases: Phase[];
+  /**
+   * First entry.
+   */
+  start_entry: number;
+}
+/**
+ * A run of one phase.
+ */
+export interface Phase {
+  /**
+   * Last entry.
+   */
+  end_entry: number;
+  /**
+   * `forward`, `backward` or `optimizer`.
+   */
+  name: string;
+  /**
+   * The highest allocated bytes.
+   */
+  peak_allocated_bytes: number;
+  /**
+   * The highest requested bytes.
+   */
+  peak_requested_bytes: number;
+  /**
+   * First entry.
+   */
+  start_entry: number;
+}
+/**
+ * One out-of-memory event.
+ */
+export interface Oom {
+  /**
+   * In active blocks at that moment.
+   */
+  active_bytes: number;
+  /**
+   * In blocks that tensors own, at that moment.
+   */
+  allocated_bytes: number;
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * What this process could have had: reserved, and free on the device.
+   */
+  available_bytes: number | null;
+  /**
+   * Why it failed, as far as the numbers tell: `never-fits`, `limit`, `fragmentation`, `full` or `unknown`.
+   */
+  cause: 'never-fits' | 'limit' | 'fragmentation' | 'full' | 'unknown';
+  /**
+   * What the driver had.
+   */
+  device_free_bytes: number | null;
+  /**
+   * The entry.
+   */
+  entry: number;
+  /**
+   * Why it failed, in words.
+   */
+  explanation: string;
+  /**
+   * The stack of the request.
+   */
+  frames: Frame[];
+  /**
+   * In use at that moment.
+   */
+  live_requested_bytes: number;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * Where in the viewer it is seen.
+   */
+  places: ViewerPlace[];
+  /**
+   * The request, rounded.
+   */
+  requested_bytes: number;
+  /**
+   * Reserved at that moment.
+   */
+  reserved_bytes: number;
+  /**
+   * What the driver was asked for.
+   */
+  segment_bytes: number;
+  /**
+   * When.
+   */
+  time_us: number | null;
+}
+/**
+ * The maximum of each total over the recording, and the entry after which it is first reached (null: before the first).
+ */
+export interface Peak {
+  /**
+   * Allocated, and awaiting free. The least, likewise.
+   */
+  active_bytes: number;
+  /**
+   * The most that the active bytes may be, where that is more.
+   */
+  active_bytes_at_most?: number;
+  /**
+   * Where the active bytes are highest.
+   */
+  active_entry: number | null;
+  /**
+   * In blocks that tensors own. The least that it may be, where `BlockSizesView::known` is `bounds`.
+   */
+  allocated_bytes: number;
+  /**
+   * The most that the allocated bytes may be, where that is more.
+   */
+  allocated_bytes_at_most?: number;
+  /**
+   * Where the allocated bytes are highest.
+   */
+  allocated_entry: number | null;
+  /**
+   * Asked for.
+   */
+  requested_bytes: number;
+  /**
+   * Where the requested bytes are highest.
+   */
+  requested_entry: number | null;
+  /**
+   * Held from the driver.
+   */
+  reserved_bytes: number;
+  /**
+   * Where the reserved bytes are highest.
+   */
+  reserved_entry: number | null;
+}
+/**
+ * How much of the run the trace holds.
+ */
+export interface Recorded {
+  /**
+   * What to do so that the next recording does.
+   */
+  advice?: string;
+  /**
+   * Why it does not hold the whole run, by name: see `Cause::name`.
+   */
+  cause?: string;
+  /**
+   * Nothing was there before the first entry.
+   */
+  from_start: boolean;
+  /**
+   * Why, in words.
+   */
+  reason: string | null;
+  /**
+   * Entries were lost: the ring buffer wrapped, or the file was cut.
+   */
+  truncated: boolean;
+}
+/**
+ * The totals of `memory_stats()`, in bytes, at one moment.
+ */
+export interface Totals {
+  /**
+   * `active_bytes`: allocated, and awaiting free. The least, likewise.
+   */
+  active_bytes: number;
+  /**
+   * `allocated_bytes`: of blocks that a tensor owns. The least, where the sizes of blocks have bounds.
+   */
+  allocated_bytes: number;
+  /**
+   * `requested_bytes`: asked for, of active blocks.
+   */
+  requested_bytes: number;
+  /**
+   * `reserved_bytes`: held from the driver.
+   */
+  reserved_bytes: number;
+}
+/**
+ * Pinned host memory at the dump.
+ */
+export interface Host {
+  /**
+   * In use.
+   */
+  allocated_bytes: number;
+  /**
+   * Number of trace entries.
+   */
+  entries: number;
+  /**
+   * Held from the system.
+   */
+  reserved_bytes: number;
+}
+/**
+ * What was read.
+ */
+export interface Source {
+  /**
+   * Bytes of pickle or JSON, decompressed.
+   */
+  bytes: number;
+  /**
+   * `pickle protocol 4`, `JSON`.
+   */
+  encoding: string;
+  /**
+   * Whether the input ended too early.
+   */
+  is_cut: boolean;
+  /**
+   * Which of the profiler's files it is: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
+   */
+  profile?: string;
+  /**
+   * The same in words.
+   */
+  profile_name?: string;
+}
+/**
+ * Seconds of wall time.
+ */
+export interface Timings {
+  /**
+   * From columns to the report.
+   */
+  analyse_secs: number;
+  /**
+   * From bytes to columns.
+   */
+  read_secs: number;
+}
+/**
+ * The version that the file shows.
+ */
+export interface Torch {
+  /**
+   * Whether it is one version for sure.
+   */
+  known: boolean;
+  /**
+   * A version, or a span such as `2.10 to 2.11`; `unknown` of a profiler's file.
+   */
+  version: string;
+}
+/**
+ * A warning of the reader or the analysis.
+ */
+export interface Warning {
+  /**
+   * Offset of the first case in the decompressed input.
+   */
+  byte?: number;
+  /**
+   * How often.
+   */
+  count: number;
+  /**
+   * Device of the first case.
+   */
+  device?: number;
+  /**
+   * Entry of the first case.
+   */
+  entry?: number;
+  /**
+   * A stable word for its kind.
+   */
+  id: string;
+  /**
+   * What it is.
+   */
+  message: string;
+}

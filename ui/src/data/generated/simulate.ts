@@ -1,0 +1,573 @@
+/** Made by `make schemas` of the comments in crates/documents: change these. */
+
+/**
+ * A recording under other settings, with less memory, on other cards. Made by `highwater simulate --format json`.
+ */
+export interface Simulation {
+  /**
+   * Settings that make the program worse.
+   */
+  alarms: Alarm[];
+  /**
+   * What no setting can go below.
+   */
+  bound: Bound;
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * What each `empty_cache()` cost.
+   */
+  empty_caches: EmptyCache[];
+  /**
+   * How well the rules explain the recording.
+   */
+  fidelity: Fidelity;
+  /**
+   * How little memory is enough, if no memory was asked for.
+   */
+  fit: Fit[];
+  /**
+   * The name of the document.
+   */
+  format: 'highwater-simulate';
+  /**
+   * The largest block that could be had, over time.
+   */
+  largest_block: Largest[];
+  /**
+   * Why the program may not be what ran.
+   */
+  premise?: string;
+  /**
+   * Requests of the program that is run again.
+   */
+  requests: number;
+  /**
+   * Each of the settings with each of the capacities, in the order given.
+   */
+  runs: Run[];
+  /**
+   * Call sites whose long-lived blocks are in the way.
+   */
+  sites: Site[];
+  /**
+   * What is held over time, if that is asked for.
+   */
+  timelines?: Timeline[];
+  /**
+   * Whose rules.
+   */
+  torch: Rules;
+  /**
+   * The answer, if no settings and no memory were asked for.
+   */
+  verdict?: Verdict;
+  /**
+   * The version of its shape.
+   */
+  version: 1;
+  /**
+   * Where the peak of reserved memory goes; the bars add up to it.
+   */
+  waterfall: Bar[];
+}
+/**
+ * A setting that makes the program worse.
+ */
+export interface Alarm {
+  /**
+   * The settings.
+   */
+  conf: string;
+  /**
+   * The peak under the recording's own settings.
+   */
+  own_reserved_bytes: number;
+  /**
+   * The peak under these.
+   */
+  reserved_bytes: number;
+}
+/**
+ * Bounds on any allocator.
+ */
+export interface Bound {
+  /**
+   * What the program itself holds at most, each request rounded up to 512 bytes.
+   */
+  live_bytes: number;
+  /**
+   * Where.
+   */
+  live_entry: number | null;
+  /**
+   * What a placement that knows the future needs.
+   */
+  packed_bytes: number;
+  /**
+   * Whether the two meet.
+   */
+  proven_optimal: boolean;
+}
+/**
+ * What an `empty_cache()` cost.
+ */
+export interface EmptyCache {
+  /**
+   * How many calls.
+   */
+  calls: number;
+  /**
+   * Calls to the driver that it caused.
+   */
+  device_allocs: number;
+  /**
+   * The first entry that it caused; null for all calls together.
+   */
+  entry: number | null;
+  /**
+   * How much higher the peak would be without it.
+   */
+  saved_bytes: number;
+}
+/**
+ * How well the rules explain a recording.
+ */
+export interface Fidelity {
+  /**
+   * Entries compared.
+   */
+  entries: number;
+  /**
+   * Of these, how many came out the same before the first that did not.
+   */
+  equal: number;
+  /**
+   * The first that did not; absent where all came out the same.
+   */
+  first_difference?: Difference;
+}
+/**
+ * Where a replay parts from its recording.
+ */
+export interface Difference {
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * The entry.
+   */
+  entry: number;
+  /**
+   * Why, as far as can be said.
+   */
+  note: string;
+  /**
+   * What the allocator would have done there; null where the replay could not go on.
+   */
+  predicted: Entry | null;
+  /**
+   * What was recorded; null where the recording ends.
+   */
+  recorded: Entry | null;
+}
+/**
+ * What is compared of an entry.
+ */
+export interface Entry {
+  /**
+   * PyTorch's word, such as `alloc`.
+   */
+  action: string;
+  /**
+   * Absent for an `oom`, which is about none.
+   */
+  address?: number;
+  /**
+   * Bytes of the block or segment.
+   */
+  size_bytes: number;
+  /**
+   * The stream's handle; 0 is the default stream.
+   */
+  stream: number;
+}
+/**
+ * How little memory is enough under some settings.
+ */
+export interface Fit {
+  /**
+   * What is held with memory without end.
+   */
+  ample_reserved_bytes: number;
+  /**
+   * Whether it fits each size of card.
+   */
+  cards: Card[];
+  /**
+   * The settings.
+   */
+  conf: string;
+  /**
+   * The same under the least favourable order of addresses.
+   */
+  min_capacity_any_order_bytes: number;
+  /**
+   * The smallest capacity from which on no request fails.
+   */
+  min_capacity_bytes: number;
+  /**
+   * Second attempts at the smallest capacity.
+   */
+  num_alloc_retries: number;
+  /**
+   * Over what the program itself holds.
+   */
+  over_live_ratio: number;
+}
+/**
+ * Whether a card is enough.
+ */
+export interface Card {
+  /**
+   * Whether no request fails.
+   */
+  fits: boolean;
+  /**
+   * The gigabytes on the box.
+   */
+  gigabytes: number;
+  /**
+   * The card of that size with the least memory.
+   */
+  name: string;
+  /**
+   * Second attempts.
+   */
+  num_alloc_retries: number;
+  /**
+   * Its memory.
+   */
+  total_bytes: number;
+}
+/**
+ * The largest block that could be had.
+ */
+export interface Largest {
+  /**
+   * In all; null with memory without end.
+   */
+  allocatable_bytes: number | null;
+  /**
+   * From the cache.
+   */
+  cached_bytes: number;
+  /**
+   * The entry.
+   */
+  entry: number | null;
+}
+/**
+ * One run.
+ */
+export interface Run {
+  /**
+   * What the allocator could have; null is without end.
+   */
+  capacity_bytes: number | null;
+  /**
+   * The card, if one was asked for.
+   */
+  card?: string;
+  /**
+   * The settings.
+   */
+  conf: string;
+  /**
+   * `exact`, `address-sensitive` or `premise-broken`.
+   */
+  confidence: 'exact' | 'address-sensitive' | 'premise-broken';
+  /**
+   * Second attempts.
+   */
+  num_alloc_retries: number;
+  /**
+   * Requests that failed.
+   */
+  num_ooms: number;
+  /**
+   * The failure.
+   */
+  oom?: Failure;
+  /**
+   * The entry of the first request that failed.
+   */
+  oom_entry?: number;
+  /**
+   * `fits` or `oom`.
+   */
+  outcome: 'fits' | 'oom';
+  /**
+   * The largest amount in blocks that were handed out.
+   */
+  peak_allocated_bytes: number;
+  /**
+   * The largest amount held from the driver.
+   */
+  peak_reserved_bytes: number;
+  /**
+   * The lowest and highest such amount over several orders of addresses.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  peak_reserved_range_bytes: [number, number];
+  /**
+   * Why not exact.
+   */
+  reason?: string;
+}
+/**
+ * A request that failed in a run.
+ */
+export interface Failure {
+  /**
+   * In use at that moment.
+   */
+  allocated_bytes: number;
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * The stack of the request.
+   */
+  frames: Frame[];
+  /**
+   * What PyTorch would have printed.
+   */
+  message: string | null;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * The fewest live blocks without which it would have been served; absent if none would have helped.
+   */
+  pinning?: Pinning;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * As asked for.
+   */
+  requested_bytes: number;
+  /**
+   * Held at that moment.
+   */
+  reserved_bytes: number;
+  /**
+   * What the driver was asked for.
+   */
+  segment_bytes: number;
+}
+/**
+ * A frame.
+ */
+export interface Frame {
+  /**
+   * The file.
+   */
+  filename: string;
+  /**
+   * The line.
+   */
+  line: number;
+  /**
+   * The function.
+   */
+  name: string;
+}
+/**
+ * The fewest live blocks that stood in the way of a request.
+ */
+export interface Pinning {
+  /**
+   * Their bytes.
+   */
+  bytes: number;
+  /**
+   * By call site, the largest first.
+   */
+  call_sites: PinningSite[];
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * Whether the request would have taken their place; else memory would have gone back to the driver.
+   */
+  in_place: boolean;
+  /**
+   * Whether certainly no fewer do.
+   */
+  is_smallest: boolean;
+}
+/**
+ * A call site of such blocks.
+ */
+export interface PinningSite {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * How many blocks.
+   */
+  count: number;
+  /**
+   * The stack, the site first.
+   */
+  frames: Frame[];
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * Bytes as asked for.
+   */
+  requested_bytes: number;
+}
+/**
+ * A call site whose long-lived blocks are in the way.
+ */
+export interface Site {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * Its long-lived blocks.
+   */
+  count: number;
+  /**
+   * The stack, the site first.
+   */
+  frames: Frame[];
+  /**
+   * How much lower the peak is if they are allocated before anything else.
+   */
+  hoisted_saves_bytes: number;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * How much lower it is if they come from a pool of their own.
+   */
+  pooled_saves_bytes: number;
+  /**
+   * Their bytes, as asked for.
+   */
+  requested_bytes: number;
+}
+/**
+ * Reserved bytes over the recording: a step function.
+ */
+export interface Timeline {
+  /**
+   * What the allocator could have; null is without end.
+   */
+  capacity_bytes: number | null;
+  /**
+   * The settings.
+   */
+  conf: string;
+  /**
+   * Entries, ascending from 0 on.
+   */
+  entries: number[];
+  /**
+   * The entry of the first request that failed, where it ends.
+   */
+  oom_entry?: number;
+  /**
+   * What is held after each of them, and until the next.
+   */
+  reserved_bytes: number[];
+}
+/**
+ * The version whose rules are used.
+ */
+export interface Rules {
+  /**
+   * How it was chosen: `flag`, `file` (by its keys) or `replay`.
+   */
+  chosen_by: string;
+  /**
+   * The version whose rules explain the recording, which gives the program.
+   */
+  replayed: string;
+  /**
+   * The version.
+   */
+  version: string;
+}
+/**
+ * The answer.
+ */
+export interface Verdict {
+  /**
+   * The memory that it speaks of.
+   */
+  capacity_bytes?: number;
+  /**
+   * The settings that it recommends.
+   */
+  conf?: string;
+  /**
+   * `impossible`, `saved`, `not-saved`, `better` or `optimal`.
+   */
+  kind: 'impossible' | 'saved' | 'not-saved' | 'better' | 'optimal';
+  /**
+   * What is live at most.
+   */
+  live_bytes: number;
+  /**
+   * Where.
+   */
+  live_entry: number | null;
+  /**
+   * What is left of that.
+   */
+  spare_bytes?: number;
+  /**
+   * The sentence.
+   */
+  text: string;
+}
+/**
+ * One bar of the waterfall.
+ */
+export interface Bar {
+  /**
+   * How much lower the peak is without it.
+   */
+  bytes: number;
+  /**
+   * The cause.
+   */
+  cause: string;
+}

@@ -1,0 +1,386 @@
+/** Made by `make schemas` of the comments in crates/documents: change these. */
+
+/**
+ * How the payload of a section says its numbers.
+ */
+export type Encoding = 'raw' | 'varint' | 'delta' | 'length';
+/**
+ * What the numbers of a section are.
+ */
+export type Kind = 'u8' | 'u16' | 'u32' | 'f64' | 'json';
+/**
+ * Where answers to "what if" come from.
+ */
+export type WhatIf = 'live' | 'precomputed' | 'left out';
+
+/**
+ * The columns that the viewer draws. Made by `highwater view`.
+ */
+export interface Manifest {
+  /**
+   * One for each device; they are never summed.
+   */
+  devices: DeviceManifest[];
+  /**
+   * The name of the document.
+   */
+  format: 'highwater-view';
+  /**
+   * Number of distinct frames.
+   */
+  frames: number;
+  /**
+   * What is not shown.
+   */
+  left_out?: LeftOut;
+  /**
+   * The file's name.
+   */
+  name: string;
+  /**
+   * The device that the page opens on: the one that the report leads with.
+   */
+  opens_on?: number;
+  /**
+   * The sections of the whole file.
+   */
+  sections: {
+    [k: string]: SectionInfo;
+  };
+  /**
+   * Number of distinct stacks, the two that stand for none included.
+   */
+  stacks: number;
+  /**
+   * Which PyTorch wrote it, as far as the file tells.
+   */
+  torch: Torch;
+  /**
+   * The version of its shape.
+   */
+  version: 1;
+  /**
+   * What was odd.
+   */
+  warnings: Warning[];
+  /**
+   * Whether the page can ask what would have been.
+   */
+  what_if: WhatIf;
+  /**
+   * Why it cannot.
+   */
+  what_if_reason?: string;
+}
+/**
+ * One device.
+ */
+export interface DeviceManifest {
+  /**
+   * How many of them began before the first entry.
+   */
+  before: number;
+  /**
+   * What the process could have had when a request failed: the least that is certain.
+   */
+  capacity_bytes?: number;
+  /**
+   * The names of the categories.
+   */
+  categories?: string[];
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * The total of the measure after the last entry.
+   */
+  end_bytes: number;
+  /**
+   * Number of trace entries.
+   */
+  entries: number;
+  /**
+   * The iterations.
+   */
+  iterations: IterationSpan[];
+  /**
+   * How far the sizes of blocks are known.
+   */
+  knowledge: string;
+  /**
+   * Moments of note.
+   */
+  marks: Mark[];
+  /**
+   * How many moments more there are.
+   */
+  marks_left_out?: number;
+  /**
+   * `active_bytes` or `requested_bytes`: what `size` is.
+   */
+  measure: string;
+  /**
+   * The largest total of the measure after an entry.
+   */
+  peak: PeakAt;
+  /**
+   * Pools.
+   */
+  pools: Pool[];
+  /**
+   * Why not exactly.
+   */
+  reason?: string;
+  /**
+   * How much of the run the trace holds.
+   */
+  recorded: Recorded;
+  /**
+   * The largest reserved total after an entry.
+   */
+  reserved_peak: PeakAt;
+  /**
+   * Number of lifetimes.
+   */
+  rows: number;
+  /**
+   * Annotated scopes.
+   */
+  scopes: Scope[];
+  /**
+   * How many scopes more there are.
+   */
+  scopes_left_out?: number;
+  /**
+   * The device's own sections, without its name before theirs.
+   */
+  sections: {
+    [k: string]: SectionInfo;
+  };
+  /**
+   * Handles.
+   */
+  streams: string[];
+  /**
+   * Microseconds since the Unix epoch.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  time_us?: [number, number];
+  /**
+   * What sizes and offsets count in.
+   */
+  unit_bytes: number;
+}
+/**
+ * An iteration, in entries.
+ */
+export interface IterationSpan {
+  /**
+   * One past the last.
+   */
+  end: number;
+  /**
+   * Its phases.
+   */
+  phases: PhaseSpan[];
+  /**
+   * First entry.
+   */
+  start: number;
+}
+/**
+ * A phase, in entries.
+ */
+export interface PhaseSpan {
+  /**
+   * One past the last.
+   */
+  end: number;
+  /**
+   * `forward`, `backward` or `optimizer`.
+   */
+  name: string;
+  /**
+   * First entry.
+   */
+  start: number;
+}
+/**
+ * A moment of note.
+ */
+export interface Mark {
+  /**
+   * The request, or the allocation.
+   */
+  bytes?: number;
+  /**
+   * The entry.
+   */
+  entry: number;
+  /**
+   * `oom`, `snapshot` or `annotate`.
+   */
+  kind: 'oom' | 'snapshot' | 'annotate';
+  /**
+   * What to call it.
+   */
+  label: string;
+}
+/**
+ * A total and where it is.
+ */
+export interface PeakAt {
+  /**
+   * The total.
+   */
+  bytes: number;
+  /**
+   * After which entry.
+   */
+  entry: number;
+}
+/**
+ * A memory pool.
+ */
+export interface Pool {
+  /**
+   * The id of a private pool.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  id: [number, number] | null;
+  /**
+   * What to call it.
+   */
+  label: string;
+}
+/**
+ * How much of the run the trace holds.
+ */
+export interface Recorded {
+  /**
+   * What to do so that the next recording does.
+   */
+  advice?: string;
+  /**
+   * Why it does not hold the whole run, by name: see `Cause::name`.
+   */
+  cause?: string;
+  /**
+   * Nothing was there before the first entry.
+   */
+  from_start: boolean;
+  /**
+   * Why, in words.
+   */
+  reason: string | null;
+  /**
+   * Entries were lost: the ring buffer wrapped, or the file was cut.
+   */
+  truncated: boolean;
+}
+/**
+ * An annotation, in entries.
+ */
+export interface Scope {
+  /**
+   * How many scopes are around it.
+   */
+  depth: number;
+  /**
+   * One past the last.
+   */
+  end: number;
+  /**
+   * Its name.
+   */
+  name: string;
+  /**
+   * First entry inside.
+   */
+  start: number;
+}
+/**
+ * What the manifest says of a section.
+ */
+export interface SectionInfo {
+  /**
+   * What every row is: then there is no payload.
+   */
+  constant?: number;
+  /**
+   * How the payload says them.
+   */
+  encoding: Encoding;
+  /**
+   * How many there are; absent of JSON.
+   */
+  length?: number;
+  /**
+   * What its numbers are.
+   */
+  type: Kind;
+}
+/**
+ * Lifetimes that are not shown.
+ */
+export interface LeftOut {
+  /**
+   * How many.
+   */
+  allocations: number;
+  /**
+   * They are smaller than this.
+   */
+  below_bytes: number;
+  /**
+   * The most bytes of them that were live at once on a device: the area is nowhere too low by more.
+   */
+  bytes: number;
+}
+/**
+ * The version that the file shows.
+ */
+export interface Torch {
+  /**
+   * Whether it is one version for sure.
+   */
+  known: boolean;
+  /**
+   * A version, or a span such as `2.10 to 2.11`; `unknown` of a profiler's file.
+   */
+  version: string;
+}
+/**
+ * A warning of the reader or the analysis.
+ */
+export interface Warning {
+  /**
+   * Offset of the first case in the decompressed input.
+   */
+  byte?: number;
+  /**
+   * How often.
+   */
+  count: number;
+  /**
+   * Device of the first case.
+   */
+  device?: number;
+  /**
+   * Entry of the first case.
+   */
+  entry?: number;
+  /**
+   * A stable word for its kind.
+   */
+  id: string;
+  /**
+   * What it is.
+   */
+  message: string;
+}
