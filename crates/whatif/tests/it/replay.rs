@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use highwater_allocator::{Statistics, AddressPolicy, Memory, Settings, TorchVersion};
+use highwater_allocator::{AddressPolicy, Memory, Settings, Statistics, TorchVersion};
 use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::stats::stats;
 use highwater_analysis::{Analysis, analyse};
