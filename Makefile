@@ -41,7 +41,7 @@ ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell fin
 WASM_TARGET := wasm32-unknown-unknown
 WASM := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/web/highwater_estimate_web.wasm
 ui/dist/calculator.html: ui/dist/app.js ui/pack-calculator.mjs Cargo.lock \
-		$(shell find crates/estimate-web crates/documents crates/estimate crates/allocator crates/cards -path '*/src/*.rs' -o -name Cargo.toml)
+		$(shell find crates/estimate-web crates/documents crates/estimate crates/allocator crates/driver -path '*/src/*.rs' -o -name Cargo.toml)
 	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" || rustup target add $(WASM_TARGET) || true
 	@if test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))"; then \
 		$(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \
@@ -109,7 +109,8 @@ demo: build
 	target/release/highwater report testdata/recordings/oom_gpt2_8gib.pickle.gz
 
 # The inner loop: format, lints and unit tests of the crates that differ from `main`, or from another commit with
-# `make check BASE=HEAD`, and the page's checks if that differs. @@TIME@@
+# `make check BASE=HEAD`, and the page's checks if that differs. After a change, on a busy machine
+# of two cores: 3 s for a small crate, 48 s for the reader of snapshots and the cycles; 80 s for the page.
 BASE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
 CHANGED = $(shell git diff --name-only $(BASE); git ls-files --others --exclude-standard)
 CHANGED_CRATES = $(sort $(foreach path,$(filter crates/%,$(CHANGED)),$(wildcard crates/$(word 2,$(subst /, ,$(path)))/Cargo.toml)))

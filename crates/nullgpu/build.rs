@@ -1,47 +1,48 @@
 //! Builds the libraries that are loaded into a program's processes, so that they travel inside this one: a dry run needs nothing
 //! beside it, from `cargo install` and in a wheel alike.
 //!
-//! `crates/nullgpu-core` and `crates/sandbox` depend on nothing, so the compiler does each with one call.
+//! `crates/sandbox` and `crates/driver` depend on nothing, and `crates/nullgpu-core` on `crates/driver` only, so the compiler does each
+//! with one call.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    build("nullgpu-core", "highwater_nullgpu_core");
-    build("sandbox", "highwater_sandbox");
+    let driver = compile("driver", "highwater_driver", "rlib", &[]);
+    compile("nullgpu-core", "highwater_nullgpu_core", "cdylib", &[("highwater_driver", &driver)]);
+    compile("sandbox", "highwater_sandbox", "cdylib", &[]);
 }
 
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
 }
 
-/// Builds the library of a crate beside this one.
-fn build(directory: &str, name: &str) {
+/// Compiles a crate beside this one, and says where the library is.
+fn compile(directory: &str, name: &str, kind: &str, others: &[(&str, &Path)]) -> PathBuf {
     let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("..").join(directory).join("src");
     println!("cargo::rerun-if-changed={}", source.display());
-    let file = format!("lib{name}.so");
+    let file = format!("lib{name}.{}", if kind == "cdylib" { "so" } else { kind });
     let library = PathBuf::from(variable("OUT_DIR")).join(&file);
     if (variable("CARGO_CFG_TARGET_OS").as_str(), variable("CARGO_CFG_TARGET_ARCH").as_str()) != ("linux", "x86_64") {
         // There is no PyTorch for CUDA to stand below; the program says so when it is asked.
         std::fs::write(&library, []).expect("the build directory can be written");
-        return;
+        return library;
     }
     let mut compiler = Command::new(env::var_os("RUSTC").expect("Cargo names the compiler"));
-    compiler.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", name]);
-    compiler.args([
-        "--target",
-        &variable("TARGET"),
-        "-Copt-level=2",
-        "-Cpanic=abort",
-        "-Cstrip=symbols",
-        "--cap-lints=allow",
+    compiler.args(["--edition", "2024", "--crate-type", kind, "--crate-name", name]);
+    compiler.args(["--target", &variable("TARGET"), "-Copt-level=2", "-Cpanic=abort", "--cap-lints=allow"]);
+    if kind == "cdylib" {
         // The name by which the stubs ask for it.
-        &format!("-Clink-arg=-Wl,-soname,{file}"),
-    ]);
+        compiler.args(["-Cstrip=symbols", &format!("-Clink-arg=-Wl,-soname,{file}")]);
+    }
+    for (other, path) in others {
+        compiler.arg("--extern").arg(format!("{other}={}", path.display()));
+    }
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
         compiler.arg("-Clinker").arg(linker);
     }
     let status = compiler.arg("-o").arg(&library).arg(source.join("lib.rs")).status();
     assert!(status.is_ok_and(|status| status.success()), "crates/{directory} does not compile");
+    library
 }

@@ -59,8 +59,9 @@ def test_every_option_is_an_argument_with_its_default_and_its_words() -> None:
 
 
 def test_dropout_before_adapters_takes_memory() -> None:
-    peak = highwater.estimate("gpt2", seq=64, lora_rank=8).peak_requested_bytes
-    assert highwater.estimate("gpt2", seq=64, lora_rank=8, lora_dropout=0.1).peak_requested_bytes > peak
+    peak = highwater.estimate("gpt2", batch=8, seq=512, lora_rank=8).peak_requested_bytes
+    dropped = highwater.estimate("gpt2", batch=8, seq=512, lora_rank=8, lora_dropout=0.1)
+    assert dropped.peak_requested_bytes > peak
 
 
 def test_heads_that_do_not_divide_are_named() -> None:

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
+use highwater_driver::{Context, DriverAddressSpace, RESERVATION_ALIGNMENT};
 use rustc_hash::FxHashMap;
 
 /// Slots of the random policy.
@@ -15,16 +16,22 @@ const SPAN: u64 = 1 << 46;
 const TOP: u64 = 1 << 62;
 /// Where the ranges begin that a script does not have.
 const BESIDE_SCRIPT: u64 = 1 << 44;
+/// Where the driver's reservations begin, far from what it gives in one piece, and what it gives when that is full: above all
+/// addresses that a recording can have.
+const BESIDE_DRIVER: u64 = 1 << 47;
 /// Under which size a script keeps its reservations.
 const RESERVATION: u64 = 1;
 
 /// A rule for addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum AddressPolicy {
-    /// The lowest hole that is large enough, else the end.
+    /// As NVIDIA's driver does it ([`DriverAddressSpace`]) in a process that has loaded no kernel. A program that loads some has
+    /// the driver take addresses between its own; when, nobody told.
     #[default]
+    Driver,
+    /// The lowest hole that is large enough, else the end.
     FirstFit,
-    /// Directly below the last one, never used again: nearest to what an H200 does.
+    /// Directly below the last one, never used again.
     Descending,
     /// Directly above the last one, never used again.
     Bump,
@@ -46,7 +53,7 @@ pub struct ScriptedRange {
 
 /// A text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an address policy: `first-fit`, `descending`, `bump` or `random:SEED`")]
+#[error("`{0}` is not an address policy: `driver`, `first-fit`, `descending`, `bump` or `random:SEED`")]
 pub struct UnknownPolicy(String);
 
 impl FromStr for AddressPolicy {
@@ -55,6 +62,7 @@ impl FromStr for AddressPolicy {
     fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
         let unknown = || UnknownPolicy(text.to_owned());
         match text {
+            "driver" => Ok(Self::Driver),
             "first-fit" => Ok(Self::FirstFit),
             "descending" => Ok(Self::Descending),
             "bump" => Ok(Self::Bump),
@@ -69,6 +77,7 @@ impl FromStr for AddressPolicy {
 impl fmt::Display for AddressPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Driver => f.write_str("driver"),
             Self::FirstFit => f.write_str("first-fit"),
             Self::Descending => f.write_str("descending"),
             Self::Bump => f.write_str("bump"),
@@ -88,6 +97,7 @@ struct Hole {
 /// A policy without what only one of them needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
+    Driver,
     FirstFit,
     Descending,
     Bump,
@@ -99,6 +109,8 @@ enum Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct AddressSpace {
     rule: Rule,
+    /// What the driver gave in one piece, and what it has itself.
+    driver: DriverAddressSpace,
     /// The end of what ascending policies handed out.
     end: u64,
     /// Free ranges below the end, by address; none touches another.
@@ -120,6 +132,7 @@ impl AddressSpace {
     pub(crate) fn new(policy: AddressPolicy) -> Self {
         let mut space = Self {
             rule: Rule::FirstFit,
+            driver: DriverAddressSpace::new(0, SPAN),
             end: 0,
             holes: Vec::new(),
             low: SPAN,
@@ -130,6 +143,11 @@ impl AddressSpace {
             unscripted: 0,
         };
         space.rule = match policy {
+            AddressPolicy::Driver => {
+                Context::new(&mut space.driver);
+                space.end = BESIDE_DRIVER;
+                Rule::Driver
+            }
             AddressPolicy::FirstFit => Rule::FirstFit,
             AddressPolicy::Descending => Rule::Descending,
             AddressPolicy::Bump => Rule::Bump,
@@ -158,6 +176,7 @@ impl AddressSpace {
         match self.rule {
             Rule::Random if bytes <= SLOT => self.random_slot(),
             Rule::Script => self.scripted(bytes, bytes),
+            Rule::Driver => self.driver.take(bytes).or_else(|| self.bump(bytes)),
             _ => self.get_reservation(bytes),
         }
     }
@@ -165,6 +184,8 @@ impl AddressSpace {
     /// A range for an expandable segment; `None` when addresses have run out.
     pub(crate) fn get_reservation(&mut self, bytes: u64) -> Option<u64> {
         match self.rule {
+            // One above the other.
+            Rule::Driver => self.bump(bytes.checked_next_multiple_of(RESERVATION_ALIGNMENT)?),
             Rule::FirstFit => self.first_fit(bytes),
             Rule::Bump | Rule::Random => self.bump(bytes),
             Rule::Descending => self.descend(bytes),
@@ -174,6 +195,8 @@ impl AddressSpace {
 
     pub(crate) fn give_back(&mut self, address: u64, bytes: u64) {
         match self.rule {
+            // Nothing where it is a reservation, or was there before.
+            Rule::Driver => _ = self.driver.give_back(address),
             Rule::FirstFit => self.add_hole(Hole { address, bytes }),
             Rule::Random => {
                 self.slots.remove(&address);
@@ -277,6 +300,21 @@ mod tests {
     }
 
     #[test]
+    fn the_driver_puts_reservations_aside_and_has_some_addresses_itself() {
+        let mut space = AddressSpace::new(AddressPolicy::Driver);
+        // Where the first local memory of the context ends: the first offset in `testdata/driver/addresses.txt` after `=` counts from there.
+        let end = SPAN - 96 * MIB;
+        assert_eq!(space.get_segment(2 * MIB), Some(end - 2 * MIB));
+        assert_eq!(space.get_segment(20 * MIB), Some(end + 72 * MIB));
+        assert_eq!(space.get_reservation(20 * MIB), Some(BESIDE_DRIVER));
+        assert_eq!(space.get_reservation(2 * MIB), Some(BESIDE_DRIVER + RESERVATION_ALIGNMENT));
+        space.give_back(BESIDE_DRIVER, 20 * MIB);
+        space.give_back(end - 2 * MIB, 2 * MIB);
+        assert_eq!(space.get_reservation(2 * MIB), Some(BESIDE_DRIVER + 2 * RESERVATION_ALIGNMENT), "never used again");
+        assert_eq!(space.get_segment(MIB), Some(end - 2 * MIB), "used again");
+    }
+
+    #[test]
     fn a_script_is_followed_by_size_and_what_it_lacks_goes_elsewhere() {
         let rows = [(2, 70), (0, 90), (4, 50), (2, 10)];
         let ranges = rows.map(|(bytes, address)| ScriptedRange { bytes: bytes * MIB, address: address * MIB });
@@ -301,13 +339,18 @@ mod tests {
         space.get_segment(MIB);
         let overlapping = |&address: &u64| address < first + SLOT && address + LARGE > first;
         assert_eq!(std::iter::from_fn(|| space.get_segment(LARGE)).find(overlapping), None, "a slot is left out");
-        for policy in
-            [AddressPolicy::FirstFit, AddressPolicy::Descending, AddressPolicy::Bump, AddressPolicy::Random(1)]
-        {
+        for policy in [
+            AddressPolicy::Driver,
+            AddressPolicy::FirstFit,
+            AddressPolicy::Descending,
+            AddressPolicy::Bump,
+            AddressPolicy::Random(1),
+        ] {
             let mut space = AddressSpace::new(policy.clone());
             let mut ranges: Vec<u64> = std::iter::from_fn(|| space.get_segment(LARGE)).collect();
             ranges.sort_unstable();
-            assert!(ranges.len() as u64 > TOP / LARGE - 8, "{policy}: nearly every address is used");
+            let kept_free = if policy == AddressPolicy::Driver { BESIDE_DRIVER } else { 0 };
+            assert!(ranges.len() as u64 > (TOP - kept_free) / LARGE - 8, "{policy}: nearly every address is used");
             assert!(ranges.windows(2).all(|pair| pair[0] + LARGE <= pair[1]), "{policy}: ranges overlap");
             assert!(ranges.iter().all(|address| address + LARGE <= TOP), "{policy}");
         }
@@ -315,9 +358,9 @@ mod tests {
 
     #[test]
     fn a_policy_reads_back_as_written() {
-        for text in ["first-fit", "descending", "bump", "random:7"] {
+        for text in ["driver", "first-fit", "descending", "bump", "random:7"] {
             assert_eq!(text.parse::<AddressPolicy>().unwrap().to_string(), text);
         }
-        insta::assert_snapshot!("random".parse::<AddressPolicy>().unwrap_err(), @"`random` is not an address policy: `first-fit`, `descending`, `bump` or `random:SEED`");
+        insta::assert_snapshot!("random".parse::<AddressPolicy>().unwrap_err(), @"`random` is not an address policy: `driver`, `first-fit`, `descending`, `bump` or `random:SEED`");
     }
 }

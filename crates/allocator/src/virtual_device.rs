@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use highwater_driver::GRANULARITY;
+
 use crate::addresses::{AddressPolicy, AddressSpace};
 use crate::device::Device;
-
-/// Memory comes from the driver in units of this size.
-const GRANULARITY: u64 = 2 << 20;
 
 /// A device without a GPU.
 ///

@@ -1,8 +1,9 @@
 //! `highwater-estimate`: what a model needs, worked out from its configuration.
 
+use highwater_driver::{CARDS, Card};
 use highwater_estimate::{
-    Architecture, CARDS, Card, Change, Estimate, MOST_BYTES, RequestError, Setup, Simple, changes_to_fit, estimate,
-    largest_batch, saved_by_holding_the_loss_only,
+    Architecture, Change, Estimate, MOST_BYTES, RequestError, Setup, Simple, changes_to_fit, estimate, largest_batch,
+    saved_by_holding_the_loss_only,
 };
 use serde::Serialize;
 

@@ -1,7 +1,5 @@
 //! `highwater-simulate`: what would have been.
 
-use crate::verify::FidelityView;
-use crate::{Document, Format, Version};
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::callsite::SiteTotal;
 use highwater_analysis::{Analysis, DeviceAnalysis};
@@ -16,6 +14,8 @@ use highwater_whatif::verdict::{Alarm, Verdict};
 use highwater_whatif::waterfall::Bar;
 use highwater_whatif::{Case, Fit, Outcome, Study};
 
+use crate::verify::FidelityView;
+use crate::{Document, Format, Version};
 use crate::{FrameView, PlaceView, frames_from_site};
 
 /// The whole document.
@@ -466,7 +466,7 @@ impl CardView {
         Self {
             gigabytes: fit.card.gigabytes,
             name: fit.card.name,
-            total_bytes: fit.card.total_bytes(),
+            total_bytes: fit.card.memory_bytes,
             fits: fit.fits,
             num_alloc_retries: fit.num_alloc_retries,
         }

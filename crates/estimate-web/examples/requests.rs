@@ -5,9 +5,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::{env, fs};
 
+use highwater_driver::CARDS;
 use highwater_estimate::read::catalogue_names;
 use highwater_estimate::{
-    Attention, CARDS, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Opt, Optimizer, Quantisation, TorchRelease,
+    Attention, CacheKind, Choice, Keep, LoraTargets, Loss, Mode, Opt, Optimizer, Quantisation, TorchRelease,
 };
 use highwater_estimate_web::answered;
 use serde_json::{Map, Value, json};

@@ -7,8 +7,9 @@ mod exports;
 use std::fmt::Display;
 
 use highwater_documents::estimate::EstimateView;
+use highwater_driver::CARDS;
 use highwater_estimate::read::{Model, catalogue_names, describe};
-use highwater_estimate::{CARDS, Request, options_view};
+use highwater_estimate::{Request, options_view};
 use highwater_problem::Problem;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

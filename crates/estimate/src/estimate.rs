@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use highwater_driver::context::TRAINING_BYTES;
 use serde::Serialize;
 
 use crate::architecture::{Architecture, Body, Evidence};
@@ -14,12 +15,6 @@ use crate::tape::{Allocation, Books, Category, Event, Moment};
 use crate::unknown;
 
 const MIB: u64 = 1 << 20;
-
-/// What the CUDA context and the kernels of a training program take of the card, outside of PyTorch's allocator.
-///
-/// # Source
-/// `spec/memory-formulas.md` section 9: 733 to 742 MiB on an H200 (CUDA 13.0, driver 580).
-pub const CONTEXT_BYTES: u64 = 742 * MIB;
 
 /// An estimate. Bytes are those of one card; peaks are without library workspaces unless they say otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -188,7 +183,7 @@ fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut 
         .unwrap_or(Reserve { allocated: walk.peak, reserved: walk.peak.saturating_add(workspace_bytes) });
     let (breakdown, terms) = at_peak(&run, &walk);
     let tokens = tokens(architecture, setup);
-    let total_bytes = reserve.reserved.saturating_add(CONTEXT_BYTES);
+    let total_bytes = reserve.reserved.saturating_add(TRAINING_BYTES);
     Estimate {
         model: architecture.name.clone(),
         family: architecture.family.to_owned(),
@@ -198,7 +193,7 @@ fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut 
         peak_allocated_bytes: reserve.allocated,
         workspace_bytes,
         peak_reserved_bytes: reserve.reserved,
-        context_bytes: CONTEXT_BYTES,
+        context_bytes: TRAINING_BYTES,
         total_bytes,
         activations_per_token: run.module_outputs / tokens.max(1),
         saved_bytes_per_token: walk.saved / tokens.max(1),

@@ -29,12 +29,8 @@ pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding
 pub use architecture::*;
 pub use choices::Choice;
 /// The cards that can be named.
-pub use highwater_cards::{CARDS, Card};
-
 pub use dtype::DType;
-pub use estimate::{
-    Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes,
-};
+pub use estimate::{Breakdown, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes};
 pub use options::{DEFAULT_CARD, Field, Group, Kind, OPTIONS, Opt, OptView, Request, options_view};
 pub use request::RequestError;
 pub use setup::*;

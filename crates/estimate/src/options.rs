@@ -3,7 +3,7 @@
 //!
 //! A new option is a row of [`OPTIONS`], and what [`Request::setup`] makes of it.
 
-use highwater_cards::{CARDS, Card};
+use highwater_driver::{CARDS, Card};
 use highwater_units::count;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! What is asked: a model's run in the words of the command line, as values or as JSON.
 
-use highwater_cards::Card;
+use highwater_driver::Card;
 use highwater_problem::Explained;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -142,21 +142,13 @@ impl Request {
 }
 
 /// What a card decides.
-///
-/// # Source
-/// Threads of a multiprocessor: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 fn platform(card: &Card, torch: TorchRelease) -> Platform {
-    let threads_per_multiprocessor = match card.compute_capability {
-        (7, 5) => 1024,
-        (8, 6 | 9) | (12, _) => 1536,
-        _ => 2048,
-    };
     Platform {
         torch,
         compute_capability: card.compute_capability,
         has_cudnn_attention: true,
         multiprocessors: u64::from(card.multiprocessors),
-        threads_per_multiprocessor,
+        threads_per_multiprocessor: u64::from(card.multiprocessor().threads.unsigned_abs()),
     }
 }
 

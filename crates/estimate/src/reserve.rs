@@ -26,7 +26,7 @@ pub(crate) fn replay(books: &Books, workspaces: &[u64], torch: TorchRelease) -> 
         TorchRelease::V2_11 => "2.11".parse().unwrap_or(TorchVersion::NEWEST),
         TorchRelease::V2_15 => TorchVersion::NEWEST,
     };
-    let device = VirtualDevice::new(DEVICE_BYTES, 0, AddressPolicy::Descending);
+    let device = VirtualDevice::new(DEVICE_BYTES, 0, AddressPolicy::Driver);
     let mut allocator = Allocator::new(device, Settings::new(version), ());
     for &workspace in workspaces {
         allocator.malloc(workspace, 0).ok()?;

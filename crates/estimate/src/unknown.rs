@@ -1,7 +1,9 @@
 //! Models of which only the size is known.
 
+use highwater_driver::context::TRAINING_BYTES;
+
 use crate::architecture::{Architecture, Body, Unknown};
-use crate::estimate::{Breakdown, CONTEXT_BYTES, ErrorBand, Estimate, PhasePeak, Term};
+use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Term};
 use crate::setup::{Mode, Optimizer, Setup};
 use crate::tape::Category;
 
@@ -85,8 +87,8 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
         peak_allocated_bytes: peak,
         workspace_bytes: 64 << 20,
         peak_reserved_bytes: reserved,
-        context_bytes: CONTEXT_BYTES,
-        total_bytes: reserved.saturating_add(CONTEXT_BYTES),
+        context_bytes: TRAINING_BYTES,
+        total_bytes: reserved.saturating_add(TRAINING_BYTES),
         activations_per_token: per_token / setup.dtype.bytes(),
         saved_bytes_per_token: per_token,
         peak_phase: match (is_training, is_step) {

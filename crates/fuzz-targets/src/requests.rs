@@ -29,7 +29,7 @@ pub fn requests(bytes: &[u8]) {
         conf: CONFS[usize::from(machine & 3)].to_owned(),
         capacity_bytes: if machine & 8 == 0 { 16 << 30 } else { 1 << 50 },
         outside_bytes: 0,
-        addresses: if machine & 16 == 0 { AddressPolicy::FirstFit } else { AddressPolicy::Descending },
+        addresses: if machine & 16 == 0 { AddressPolicy::Driver } else { AddressPolicy::FirstFit },
         stop_on_oom: false,
     };
     match (run(&program, &options), run_quietly(&program, &options)) {

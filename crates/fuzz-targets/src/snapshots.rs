@@ -39,7 +39,7 @@ pub fn analysis(bytes: &[u8]) {
             let study = Study::new(&snapshot, device, torch);
             assert!(study.fidelity.equal <= study.fidelity.entries);
             for memory in [Memory::Ample, Memory::Limit(64 << 20)] {
-                let run = study.run(&study.recorded, memory, AddressPolicy::FirstFit);
+                let run = study.run(&study.recorded, memory, AddressPolicy::Driver);
                 assert!(run.peak_allocated_bytes() <= run.peak_reserved_bytes());
             }
             study.pinned(&study.recorded, Memory::Limit(64 << 20), device, &analysis.sites);

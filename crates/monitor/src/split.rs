@@ -7,6 +7,8 @@
 //!                     + unexplained           none of these: another allocator in the process, such as `CuPy`'s
 //! ```
 
+use highwater_driver::context::BARE_AT_MOST_BYTES;
+
 use crate::sample::{TorchDevice, TorchSplit};
 
 /// A library that takes memory beside PyTorch's allocator.
@@ -43,9 +45,6 @@ const LIBRARIES: [Library; 8] = [
 /// Kernels of PyTorch's own, which CUDA loads as they are first used. Source: 92 MiB for the first, as above.
 const KERNELS_BYTES: u64 = 256 << 20;
 
-/// What a context takes where it was not seen: between 450 and 600 MiB on the cards of this decade.
-const USUAL_CONTEXT_BYTES: u64 = 600 << 20;
-
 /// The names of the libraries among a process's mapped files.
 pub fn libraries(maps: &str) -> Vec<&'static str> {
     let is_mapped =
@@ -57,7 +56,7 @@ pub fn libraries(maps: &str) -> Vec<&'static str> {
 pub fn split(told: &TorchDevice, driver_bytes: u64, libraries: &[&str]) -> TorchSplit {
     let allocated_bytes = told.allocated_bytes.min(told.reserved_bytes);
     let beside = driver_bytes.saturating_sub(told.reserved_bytes);
-    let context_bytes = told.context_bytes.unwrap_or(USUAL_CONTEXT_BYTES).min(beside);
+    let context_bytes = told.context_bytes.unwrap_or(BARE_AT_MOST_BYTES).min(beside);
     let later = beside - context_bytes;
     let is_in_use =
         |library: &&Library| libraries.contains(&library.name) && (told.is_distributed || !library.is_for_ranks);

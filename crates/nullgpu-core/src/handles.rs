@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use crate::context::Library;
+use highwater_driver::context::Library;
+
 use crate::ffi::Out;
 use crate::memory;
 use crate::status::{SUCCESS, Status};
@@ -42,7 +43,7 @@ extern "C" fn create_cusolver(out: Out<usize>) -> Status {
 }
 
 fn create_with_memory(library: Library, out: Out<usize>) -> Status {
-    memory::in_context(|context, books| context.create(library, books));
+    memory::in_context(|context, space| context.create(library, space));
     create(out)
 }
 

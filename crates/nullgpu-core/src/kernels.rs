@@ -3,27 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use highwater_driver::context::Kernel;
+
 use crate::ffi::Text;
 use crate::memory;
 
 /// What is known of a kernel from its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// It tells whether all of something is true.
     pub(crate) is_all: bool,
-    /// It keeps something on a stack.
-    pub(crate) wants_stack: bool,
-    /// It has assertions.
-    pub(crate) may_fail: bool,
-    /// As how many usual kernels its code counts.
-    pub(crate) kernels: u32,
-}
-
-impl Default for Kind {
-    /// A kernel of which nothing is known.
-    fn default() -> Self {
-        Kind { is_all: false, wants_stack: false, may_fail: false, kernels: 1 }
-    }
+    /// What the driver loads for it.
+    pub(crate) loaded: Kernel,
 }
 
 /// Parts of the names of PyTorch's kernels that have assertions.
@@ -48,9 +39,11 @@ impl Kind {
         let may_fail = has_one(&MAY_FAIL);
         Kind {
             is_all: name.contains("and_kernel_cuda"),
-            wants_stack: may_fail || has_one(&WITH_STACK),
-            may_fail,
-            kernels: if name.contains("fmha_cutlass") { 5 } else { 1 },
+            loaded: Kernel {
+                wants_stack: may_fail || has_one(&WITH_STACK),
+                may_fail,
+                counts_as: if name.contains("fmha_cutlass") { 5 } else { 1 },
+            },
         }
     }
 }
@@ -83,7 +76,7 @@ pub(crate) fn launched(function: usize) -> Kind {
     let kernels = kernels.get_or_insert_default();
     let kind = kernels.names.get(&function).copied().map_or(Kind::default(), Kind::of);
     kernels.launched.insert(function, kind);
-    memory::in_context(|context, books| context.load(kind, books));
+    memory::in_context(|context, space| context.load(kind.loaded, space));
     kind
 }
 
@@ -94,7 +87,7 @@ mod tests {
     #[test]
     fn kernels_are_known_by_the_names_that_the_compiler_gave_them() {
         let of = |name| {
-            let Kind { wants_stack, may_fail, .. } = Kind::of(Text::of(name));
+            let Kernel { wants_stack, may_fail, .. } = Kind::of(Text::of(name)).loaded;
             [wants_stack, may_fail]
         };
         assert_eq!(of(c"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE"), [true, false]);
@@ -108,7 +101,7 @@ mod tests {
     #[test]
     fn another_library_may_come_to_lie_where_one_was() {
         register(0x5678, Text::of(c"reduce_kernelI"));
-        assert!(launched(0x5678).may_fail);
+        assert!(launched(0x5678).loaded.may_fail);
         register(0x5678, Text::of(c"another"));
         assert_eq!(launched(0x5678), Kind::default());
     }

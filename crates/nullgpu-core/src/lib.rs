@@ -13,7 +13,6 @@
 mod answers;
 mod books;
 mod compilers;
-mod context;
 mod copies;
 #[expect(unsafe_code, reason = "signal handlers")]
 mod crashes;

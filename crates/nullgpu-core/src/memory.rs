@@ -4,9 +4,10 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use highwater_driver::{Context, DriverAddressSpace};
+
 use crate::answers::answers;
 use crate::books::Books;
-use crate::context::Context;
 use crate::devices;
 use crate::ffi::{In, Out};
 use crate::settings::{self, DEVICES_MAX};
@@ -31,7 +32,7 @@ struct Device {
 static DEVICES: LazyLock<Mutex<Vec<Device>>> = LazyLock::new(|| {
     let device = |ordinal| {
         let mut books = Books::new(BASE + ordinal * SPAN, BASE + (ordinal + 1) * SPAN);
-        let context = Context::new(&mut books);
+        let context = Context::new(&mut books.space);
         Device { books, context }
     };
     Mutex::new((0..DEVICES_MAX as u64).map(device).collect())
@@ -42,8 +43,8 @@ fn all() -> MutexGuard<'static, Vec<Device>> {
 }
 
 /// What happens to the context of the current device.
-pub(crate) fn in_context<T>(change: impl FnOnce(&mut Context, &mut Books) -> T) -> Option<T> {
-    all().get_mut(devices::current()).map(|device| change(&mut device.context, &mut device.books))
+pub(crate) fn in_context<T>(change: impl FnOnce(&mut Context, &mut DriverAddressSpace) -> T) -> Option<T> {
+    all().get_mut(devices::current()).map(|device| change(&mut device.context, &mut device.books.space))
 }
 
 impl Device {
@@ -107,7 +108,7 @@ pub(crate) fn device_of(address: usize) -> Option<usize> {
 
 /// The base and the size of the allocation that an address lies in.
 pub(crate) fn range_of(address: usize) -> Option<(u64, u64)> {
-    all().iter().find_map(|device| device.books.range_of(address as u64))
+    all().iter().find_map(|device| device.books.space.range_of(address as u64))
 }
 
 /// Real memory that a program has as pinned.
@@ -147,7 +148,7 @@ fn allocate_host(out: Out<usize>, size: usize) -> Status {
     if address == 0 {
         return OUT_OF_MEMORY;
     }
-    let seen_at = in_context(|context, books| context.pin(size as u64, books)).flatten();
+    let seen_at = in_context(|context, space| context.pin(size as u64, space)).flatten();
     host().insert(address, Pinned { size: layout.size(), layout: Some(layout), seen_at });
     out.put(address);
     SUCCESS
@@ -219,7 +220,7 @@ answers! {
     fn cudaFreeHost(address: usize) -> Status {
         let known = host().remove(&address);
         if let Some(seen_at) = known.as_ref().and_then(|pinned| pinned.seen_at) {
-            all().iter_mut().any(|device| device.books.let_go(seen_at).is_some());
+            all().iter_mut().any(|device| device.books.space.give_back(seen_at).is_some());
         }
         if let Some(Pinned { layout: Some(layout), .. }) = known {
             // SAFETY: allocated with this layout by `allocate_host`, and no longer in the map: freed once.
@@ -287,13 +288,5 @@ answers! {
     fn cudaIpcOpenMemHandle(out: Out<usize>, handle: In, _flags: u32) -> Status {
         out.put(handle.read_at(0).unwrap_or(0));
         SUCCESS
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_context_is_what_the_table_of_cards_says() {
-        assert_eq!(crate::context::BARE_BYTES, highwater_cards::BARE_CONTEXT_BYTES);
     }
 }

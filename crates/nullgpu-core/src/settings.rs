@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `HIGHWATER_NULLGPU_CARD` | the card, as `key=value` pairs between semicolons (see [`Card`]) | an H200 |
 //! | `HIGHWATER_NULLGPU_DEVICES` | how many of them | 1 |
-//! | `HIGHWATER_NULLGPU_CONTEXT` | bytes of a card that programs do not get | 527 MiB, and 742 MiB once a kernel has run |
+//! | `HIGHWATER_NULLGPU_CONTEXT` | bytes of a card that programs do not get | what an H200 takes: 527 MiB, and more as kernels are loaded |
 //! | `HIGHWATER_NULLGPU_CUDA` | the CUDA version as a number: 13000 is 13.0 | 13000 |
 //! | `HIGHWATER_NULLGPU_CUDNN` | the cuDNN version as a number: 91900 is 9.19.0 | 91900 |
 //! | `HIGHWATER_NULLGPU_NCCL` | the NCCL version as a number: 22809 is 2.28.9 | 22809 |
@@ -13,6 +13,8 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+
+use highwater_driver::Multiprocessor;
 
 /// More devices than a process can have.
 pub(crate) const DEVICES_MAX: usize = 16;
@@ -48,15 +50,18 @@ pub(crate) struct Card {
 }
 
 impl Default for Card {
+    /// An H200.
     fn default() -> Self {
+        let card = highwater_driver::Card::named("h200").unwrap_or(&highwater_driver::CARDS[0]);
+        let signed = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         Card {
-            name: "NVIDIA H200".to_owned(),
-            memory_bytes: 150_109_880_320,
-            major: 9,
-            minor: 0,
-            multiprocessors: 132,
-            l2_bytes: 60 << 20,
-            bus_bits: 6144,
+            name: card.name.to_owned(),
+            memory_bytes: card.memory_bytes,
+            major: signed(card.compute_capability.0),
+            minor: signed(card.compute_capability.1),
+            multiprocessors: signed(card.multiprocessors),
+            l2_bytes: i32::try_from(card.l2_bytes).unwrap_or(i32::MAX),
+            bus_bits: signed(card.bus_bits),
         }
     }
 }
@@ -86,37 +91,9 @@ impl Card {
     }
 
     /// What a multiprocessor of this compute capability has.
-    ///
-    /// # Source
-    /// CUDA C++ Programming Guide, "Technical specifications per compute capability"; those of 9.0 as an H200 says.
-    pub(crate) fn limits(&self) -> Limits {
-        let (shared_kib, opt_in_kib, threads, blocks) = match (self.major, self.minor) {
-            (7, 0 | 2) => (96, 96, 2048, 32),
-            (7, _) => (64, 64, 1024, 16),
-            (8, 0) => (164, 163, 2048, 32),
-            (8, 7) => (164, 163, 1536, 16),
-            (8, 9) | (12, _) => (100, 99, 1536, 24),
-            (8, _) => (100, 99, 1536, 16),
-            _ => (228, 227, 2048, 32),
-        };
-        Limits {
-            shared_bytes: shared_kib << 10,
-            shared_opt_in_bytes: opt_in_kib << 10,
-            shared_reserved_bytes: if self.major >= 8 { 1 << 10 } else { 0 },
-            threads,
-            blocks,
-        }
+    pub(crate) fn limits(&self) -> Multiprocessor {
+        Multiprocessor::of((self.major.unsigned_abs(), self.minor.unsigned_abs()))
     }
-}
-
-/// What a multiprocessor has.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) shared_bytes: i32,
-    pub(crate) shared_opt_in_bytes: i32,
-    pub(crate) shared_reserved_bytes: i32,
-    pub(crate) threads: i32,
-    pub(crate) blocks: i32,
 }
 
 /// The settings of this process.
@@ -151,7 +128,7 @@ mod tests {
         let card = Card::parse("name=Tesla T4;memory=15634661376;cc=7.5;sms=40;l2=4194304;bus=256;other=1");
         assert_eq!((card.name.as_str(), card.memory_bytes, card.major, card.minor), ("Tesla T4", 15_634_661_376, 7, 5));
         assert_eq!((card.multiprocessors, card.l2_bytes, card.bus_bits), (40, 4 << 20, 256));
-        assert_eq!(card.limits().shared_opt_in_bytes, 65536);
-        assert_eq!(Card::default().limits().shared_bytes, 233_472);
+        assert_eq!(card.limits(), Multiprocessor::of((7, 5)));
+        assert_eq!(Card::default().multiprocessors, 132);
     }
 }

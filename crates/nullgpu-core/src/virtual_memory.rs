@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use highwater_driver::{GRANULARITY, RESERVATION_ALIGNMENT};
+
 use crate::answers::answers;
-use crate::books::GRANULARITY;
 use crate::ffi::{In, Out};
 use crate::memory;
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
@@ -13,8 +14,6 @@ use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
 /// Reserved addresses lie here.
 const BASE: u64 = 0x3000_0000_0000;
 const END: u64 = 0x5000_0000_0000;
-/// Reservations begin at multiples of this.
-const ALIGNMENT: u64 = 1 << 30;
 
 /// Memory without an address.
 struct Memory {
@@ -70,7 +69,7 @@ pub(crate) fn device_of(address: u64) -> Option<usize> {
 answers! {
     fn cuMemAddressReserve(out: Out<u64>, size: u64, _alignment: u64, _wish: u64, _flags: u64) -> Status {
         let mut state = state();
-        let next = size.checked_next_multiple_of(ALIGNMENT).and_then(|size| state.next_address.checked_add(size));
+        let next = size.checked_next_multiple_of(RESERVATION_ALIGNMENT).and_then(|size| state.next_address.checked_add(size));
         let Some(next) = next.filter(|&next| next <= END) else { return OUT_OF_MEMORY };
         out.put(state.next_address);
         state.next_address = next;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use highwater_nullgpu::card::Card;
+use highwater_driver::Card;
 use highwater_nullgpu::{Machine, prepare};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {

@@ -1,6 +1,6 @@
-//! The cards that the null GPU can be.
+//! How the core is told which card to be.
 
-pub use highwater_cards::{CARDS, Card};
+use highwater_driver::Card;
 
 /// A card as the core reads it, with another amount of memory if one is given.
 pub(crate) fn settings(card: &Card, memory_bytes: Option<u64>) -> String {

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use highwater_driver::Card;
 use serde::{Deserialize, Serialize};
 
-use crate::card::{self, Card};
+use crate::card;
 use crate::elf::wanted::{self, Libraries, SharedObject};
 use crate::elf::{Functions, stub};
 use crate::error::{Error, Kind};

@@ -1,10 +1,11 @@
 //! Which cause it is.
 
 use highwater_allocator::Memory;
+use highwater_driver::context;
 use highwater_units::{counted, percent, size};
 
 use super::message::Kind;
-use super::situation::{CONTEXT_AT_MOST_BYTES, Limit, Situation};
+use super::situation::{Limit, Situation};
 
 /// Less than this is nobody's cause.
 const WORTH_A_WORD_BYTES: u64 = 64 << 20;
@@ -90,12 +91,12 @@ pub(super) fn is_fragmented(situation: &Situation) -> bool {
 
 /// What this process has beside PyTorch, more than a context.
 pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
-    situation.outside_bytes().unwrap_or(0).saturating_sub(CONTEXT_AT_MOST_BYTES)
+    situation.outside_bytes().unwrap_or(0).saturating_sub(context::AT_MOST_BYTES)
 }
 
 /// Nobody's memory, more than a context and what drivers keep for themselves.
 pub(super) fn untold_beyond_context(situation: &Situation) -> u64 {
-    let kept = situation.capacity_bytes.unwrap_or(0) / 50 + CONTEXT_AT_MOST_BYTES;
+    let kept = situation.capacity_bytes.unwrap_or(0) / 50 + context::AT_MOST_BYTES;
     situation.untold_bytes().unwrap_or(0).saturating_sub(kept)
 }
 

@@ -6,12 +6,6 @@ use highwater_units::bounds;
 use super::log::Surroundings;
 use super::message::{Kind, Message, Process};
 
-/// A process has this much of a device at most before PyTorch's allocator has anything: context, kernels, libraries.
-///
-/// # Source
-/// 518 to 742 MiB on an H200 (`spec/memory-formulas.md` section 9); with NCCL, more.
-pub(super) const CONTEXT_AT_MOST_BYTES: u64 = 1 << 30;
-
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
 

@@ -1,5 +1,6 @@
 //! What to change, in the order of what it brings.
 
+use highwater_driver::context;
 use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, is_fragmented, outside_beyond_context, untold_beyond_context};
@@ -227,7 +228,7 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
             "{} of this process is not PyTorch's; a context takes up to {}, the rest is NCCL's buffers, cuBLAS and cuDNN \
              workspaces, or another library (TensorFlow and JAX reserve most of a device unless told otherwise)",
             size(situation.outside_bytes()?),
-            size(super::situation::CONTEXT_AT_MOST_BYTES)
+            size(context::AT_MOST_BYTES)
         );
         Step::new("free-outside", "find what else in this process uses the device", detail)
     } else {

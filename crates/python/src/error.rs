@@ -45,12 +45,12 @@ impl From<Problem> for Failure {
 
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
-        Python::attach(|py| exception(py, failure).unwrap_or_else(|error| error))
+        Python::attach(|py| exception(py, &failure).unwrap_or_else(|error| error))
     }
 }
 
 /// `highwater.SnapshotError`, which is defined in Python: the stable interface cannot inherit from exceptions.
-fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
+fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
     let details = PyDict::new(py);
     details.set_item("hint", failure.problem.what_to_do())?;
     details.set_item("offset", failure.offset)?;

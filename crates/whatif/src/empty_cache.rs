@@ -38,7 +38,7 @@ impl Study {
             left_out.extend(calls.iter().take(MOST).map(|&at| Some(at)));
         }
         let outcome = |program: &Program| {
-            let run = run(program, &machine(settings, Memory::Ample, AddressPolicy::Descending));
+            let run = run(program, &machine(settings, Memory::Ample, AddressPolicy::Driver));
             (run.peak_reserved_bytes().cast_signed(), run.statistics.num_device_alloc.cast_signed())
         };
         let with = outcome(&self.program);

@@ -1,8 +1,9 @@
 //! How little memory is enough: for each of a set of settings, the smallest safe capacity.
 
 use highwater_allocator::{AddressPolicy, Memory, Settings};
+use highwater_driver::Card;
+use highwater_driver::context::TRAINING_BYTES;
 
-use super::cards::{CONTEXT_BYTES, Card, smallest_of_each_size};
 use super::parallel;
 use super::run::Run;
 use super::study::Study;
@@ -112,17 +113,17 @@ impl Study {
 
     /// One row of the fit table.
     pub fn fit(&self, conf: &str, settings: &Settings) -> Fit {
-        let ample = self.run(settings, Memory::Ample, AddressPolicy::Descending);
+        let ample = self.run(settings, Memory::Ample, AddressPolicy::Driver);
         let top = ample.peak_reserved_bytes();
         let least = (self.live.bytes / STEP_BYTES * STEP_BYTES).saturating_sub(STEP_BYTES);
-        let first = self.smallest_safe(settings, &AddressPolicy::Descending, least, top);
+        let first = self.smallest_safe(settings, &AddressPolicy::Driver, least, top);
         // Expandable segments grow where they are: the order of addresses decides nothing.
         let other = if settings.expandable_segments {
             first
         } else {
             self.smallest_safe(settings, &AddressPolicy::FirstFit, first - STEP_BYTES, top)
         };
-        let there = self.run(settings, Memory::Limit(first), AddressPolicy::Descending);
+        let there = self.run(settings, Memory::Limit(first), AddressPolicy::Driver);
         Fit {
             conf: conf.to_owned(),
             min_capacity_bytes: first,
@@ -130,12 +131,12 @@ impl Study {
             num_alloc_retries: there.statistics.num_alloc_retries,
             ample_reserved_bytes: ample.peak_reserved_bytes(),
             ample_device_allocs: ample.statistics.num_device_alloc,
-            cards: smallest_of_each_size().map(|card| self.card_fit(settings, card, &ample)).collect(),
+            cards: Card::smallest_of_each_size().map(|card| self.card_fit(settings, card, &ample)).collect(),
         }
     }
 
     fn card_fit(&self, settings: &Settings, card: &'static Card, ample: &Run) -> CardFit {
-        let memory = Memory::Card { total_bytes: card.total_bytes(), outside_bytes: CONTEXT_BYTES };
+        let memory = Memory::Card { total_bytes: card.memory_bytes, outside_bytes: TRAINING_BYTES };
         let capacity = memory.capacity_bytes().unwrap_or(u64::MAX);
         if capacity < self.live.bytes {
             return CardFit { card, fits: false, num_alloc_retries: 0 };
@@ -143,7 +144,7 @@ impl Study {
         if capacity >= ample.peak_reserved_bytes() {
             return CardFit { card, fits: true, num_alloc_retries: ample.statistics.num_alloc_retries };
         }
-        let run = self.run(settings, memory, AddressPolicy::Descending);
+        let run = self.run(settings, memory, AddressPolicy::Driver);
         CardFit { card, fits: run.outcome.fits(), num_alloc_retries: run.statistics.num_alloc_retries }
     }
 

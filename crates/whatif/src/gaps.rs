@@ -26,7 +26,7 @@ pub struct Gaps {
 impl Study {
     /// What was free when the first request of a run failed; `None` if none does.
     pub fn gaps(&self, settings: &Settings, memory: Memory) -> Option<Gaps> {
-        let machine = machine(settings, memory, AddressPolicy::Descending);
+        let machine = machine(settings, memory, AddressPolicy::Driver);
         let Failed { runner, failure, stream, pool } = self.failed(&machine)?;
         let is_large = failure.rounded_bytes > SMALL_MAX_BYTES;
         let mut gaps = Gaps::default();

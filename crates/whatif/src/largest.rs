@@ -21,7 +21,7 @@ pub struct Largest {
 impl Study {
     /// At up to `samples` moments: of each stretch of the program the moment at which the least could be had.
     pub fn largest_blocks(&self, settings: &Settings, memory: Memory, samples: usize) -> Vec<Largest> {
-        let machine = machine(settings, memory, AddressPolicy::Descending);
+        let machine = machine(settings, memory, AddressPolicy::Driver);
         let mut runner = Runner::new(&self.program, &machine);
         let stretch = self.program.steps.len().div_ceil(samples.max(1)).max(1);
         let mut least: Vec<Largest> = Vec::with_capacity(samples);

@@ -5,7 +5,6 @@
 //! - Every number has a [`Confidence`]: nothing here was recorded.
 //! - Nothing is judged: thresholds and advice are those of `highwater-findings`.
 
-pub mod cards;
 mod conf;
 pub mod counterfactual;
 pub mod empty_cache;

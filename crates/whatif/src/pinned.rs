@@ -62,7 +62,7 @@ impl Study {
         device: &DeviceAnalysis<'_>,
         sites: &Sites,
     ) -> Option<Pinned> {
-        let machine = machine(settings, memory, AddressPolicy::Descending);
+        let machine = machine(settings, memory, AddressPolicy::Driver);
         let Failed { runner, failure, stream, pool } = self.failed(&machine)?;
         let is_small = failure.rounded_bytes <= SMALL_MAX_BYTES;
         let page = if is_small { SMALL_SEGMENT_BYTES } else { settings.large_segment_bytes };

@@ -38,7 +38,7 @@ impl Machine {
 
     /// A device without end.
     pub fn ample(settings: Settings) -> Self {
-        let addresses = AddressPolicy::Descending;
+        let addresses = AddressPolicy::Driver;
         Self { settings, limit_bytes: None, total_bytes: AMPLE_BYTES, outside_bytes: 0, addresses, layout: 0 }
     }
 }

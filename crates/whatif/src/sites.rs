@@ -52,7 +52,7 @@ struct Candidate {
 impl Study {
     /// The sites whose long-lived blocks pin the most free memory at the peak, the largest saving first.
     pub fn site_savings(&self, settings: &Settings, device: &DeviceAnalysis<'_>, sites: &Sites) -> Vec<SiteSaving> {
-        let machine = machine(settings, Memory::Ample, AddressPolicy::Descending);
+        let machine = machine(settings, Memory::Ample, AddressPolicy::Driver);
         let peak = |program: &Program| run(program, &machine).peak_reserved_bytes().cast_signed();
         let as_is = peak(&self.program);
         let candidates = self.candidates_of(settings, device, sites);
@@ -96,7 +96,7 @@ impl Study {
 
     /// For each slot its part of the free memory in its segment, at the moment of the highest reserved memory.
     fn pinned_at_peak(&self, settings: &Settings) -> Vec<u64> {
-        let machine = machine(settings, Memory::Ample, AddressPolicy::Descending);
+        let machine = machine(settings, Memory::Ample, AddressPolicy::Driver);
         let highest = run(&self.program, &machine).peak_reserved_bytes();
         let mut runner = Runner::new(&self.program, &machine);
         for step in runner.steps() {

@@ -4,20 +4,21 @@ use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Memory, Settings, TorchVersion};
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::recorded_settings::recorded_settings;
+use highwater_driver::Card;
+use highwater_driver::context::TRAINING_BYTES;
 use highwater_snapshot::Snapshot;
 use highwater_units::count;
 
-use super::cards::{CONTEXT_BYTES, Card, smallest_of_each_size};
 use super::live::{LiveBytes, intervals, live_bytes};
 use super::packing::{Effort, Packing, pack};
 use super::parallel;
 use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::replay::{Fidelity, Program, Replay, replay};
 
-/// The orders in which the driver may hand out addresses; the first is nearest to what an H200 does, and gives the
-/// numbers that are shown.
-pub const ADDRESS_ORDERS: [AddressPolicy; 3] =
-    [AddressPolicy::Descending, AddressPolicy::FirstFit, AddressPolicy::Random(1)];
+/// The orders in which addresses may be handed out; the first is the driver's own, and gives the numbers that are shown. The
+/// others are the range, for a recording does not tell when kernels were loaded and moved what came after them.
+pub const ADDRESS_ORDERS: [AddressPolicy; 4] =
+    [AddressPolicy::Driver, AddressPolicy::Descending, AddressPolicy::FirstFit, AddressPolicy::Random(1)];
 
 /// A device's program with what is needed to run it again.
 #[derive(Clone, Debug)]
@@ -124,7 +125,7 @@ impl Study {
     /// One run that begins with nothing reserved: the blocks that were there before the recording are asked for anew.
     pub fn run_anew(&self, settings: &Settings, memory: Memory) -> Run {
         let layout = self.program.layouts.len();
-        run(&self.program, &Machine { layout, ..machine(settings, memory, AddressPolicy::Descending) })
+        run(&self.program, &Machine { layout, ..machine(settings, memory, AddressPolicy::Driver) })
     }
 
     /// A run under each order of addresses, from each layout that the recording may have begun with.
@@ -192,15 +193,18 @@ impl Study {
 /// The memory of the smallest card that is known on which a limit can be set so high: it decides nothing but what the
 /// out-of-memory message says of the card.
 fn roomy_card(limit_bytes: u64) -> u64 {
-    let needed = limit_bytes.saturating_add(CONTEXT_BYTES);
-    smallest_of_each_size().map(Card::total_bytes).find(|&total| total >= needed).unwrap_or(AMPLE_BYTES.max(needed))
+    let needed = limit_bytes.saturating_add(TRAINING_BYTES);
+    Card::smallest_of_each_size()
+        .map(|card| card.memory_bytes)
+        .find(|&total| total >= needed)
+        .unwrap_or(AMPLE_BYTES.max(needed))
 }
 
 /// Where a program runs.
 pub(super) fn machine(settings: &Settings, memory: Memory, addresses: AddressPolicy) -> Machine {
     let (limit_bytes, total_bytes, outside_bytes) = match memory {
         Memory::Ample => (None, AMPLE_BYTES, 0),
-        Memory::Limit(bytes) => (Some(bytes), roomy_card(bytes), CONTEXT_BYTES),
+        Memory::Limit(bytes) => (Some(bytes), roomy_card(bytes), TRAINING_BYTES),
         Memory::Card { total_bytes, outside_bytes } => (None, total_bytes, outside_bytes),
     };
     Machine { settings: settings.clone(), limit_bytes, total_bytes, outside_bytes, addresses, layout: 0 }

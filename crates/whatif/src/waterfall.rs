@@ -59,7 +59,7 @@ impl Study {
         let variants =
             [(&self.program, false), (&one_stream, false), (&one_pool, false), (&prompt, false), (&prompt, true)];
         let runs = parallel::map(&variants, |&(program, split_always)| {
-            let machine = machine(settings, Memory::Ample, AddressPolicy::Descending);
+            let machine = machine(settings, Memory::Ample, AddressPolicy::Driver);
             if split_always {
                 let mut runner = Runner::new(program, &machine);
                 runner.allocator.split_always();

@@ -30,7 +30,7 @@ fn refusal(options: &str, program: &str) -> String {
 
 #[test]
 fn a_program_gives_the_events_that_pytorch_makes() {
-    let Run { code, stdout, stderr } = with_program("--torch 2.11 --events - --stats -");
+    let Run { code, stdout, stderr } = with_program("--torch 2.11 --va first-fit --events - --stats -");
     assert_eq!((code, stderr.as_str()), (0, ""));
     let shown: Vec<_> = stdout.lines().take(12).collect();
     insta::assert_snapshot!(shown.join("\n"), @"
@@ -58,7 +58,7 @@ fn without_files_to_write_runs_are_compared() {
     );
     assert_eq!((code, stderr.as_str()), (0, ""));
     insta::assert_snapshot!(stdout, @"
-    fuzz1.csv.gz: 5,001 rows, torch 2.11's rules, addresses first-fit
+    fuzz1.csv.gz: 5,001 rows, torch 2.11's rules, addresses driver
        capacity  outcome                     peak allocated  peak reserved  retries  settings
        1.52 GiB  out of memory at row 3,805        1.43 GiB       1.47 GiB        1  expandable_segments:True
       64.00 GiB  fits                              1.43 GiB       1.54 GiB        0  expandable_segments:True
@@ -67,10 +67,10 @@ fn without_files_to_write_runs_are_compared() {
     ");
     let one = self::stdout("simulate --requests ../allocator/programs/fuzz1.csv.gz --torch 2.11 --capacity 1375MiB");
     insta::assert_snapshot!(one, @"
-    fuzz1.csv.gz: 5,001 rows, torch 2.11's rules, addresses first-fit
+    fuzz1.csv.gz: 5,001 rows, torch 2.11's rules, addresses driver
       capacity  outcome                     peak allocated  peak reserved  retries  settings
       1.34 GiB  out of memory at row 3,649        1.26 GiB       1.32 GiB       26  (PyTorch's default)
-        over 4 orders of addresses: 1.32 GiB to 1.34 GiB reserved at the peak, 1.26 GiB (or up to 228.00 KiB less) allocated at the peak, 26 to 28 retries, 24 to 26 failures
+        over 5 orders of addresses: 1.32 GiB to 1.34 GiB reserved at the peak, 1.26 GiB (or up to 228.00 KiB less) allocated at the peak, 26 to 28 retries, 24 to 26 failures
 
     CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 1.34 GiB of which 57.00 MiB is free. Of the allocated memory 1.21 GiB is allocated by PyTorch, and 79.21 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
     ");
@@ -261,11 +261,11 @@ fn a_log_of_rmm_is_a_program() {
     warning: a line cannot be read; it is left out (line 105)
     ");
     insta::assert_snapshot!(stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @"
-    standard input: 103 rows made of a log of RMM, torch 2.11's rules, addresses first-fit
+    standard input: 103 rows made of a log of RMM, torch 2.11's rules, addresses driver
        capacity  outcome                  peak allocated  peak reserved  retries  settings
       16.00 GiB  out of memory at line 3        1.95 GiB       1.95 GiB        1  (PyTorch's default)
     ");
-    let events = run_with("simulate --requests - --torch 2.11 --events -", log.as_str()).stdout;
+    let events = run_with("simulate --requests - --torch 2.11 --va first-fit --events -", log.as_str()).stdout;
     assert_eq!(events.lines().last(), Some("102,free_completed,0,20000000,2,0"));
     let document = run_with("simulate --requests - --format json", log.as_str()).stdout;
     let document: Value = serde_json::from_str(&document).unwrap();

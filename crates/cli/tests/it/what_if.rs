@@ -119,6 +119,20 @@ fn a_late_recording_is_marked() {
 }
 
 #[test]
+fn a_card_is_found_by_whatever_people_call_it() {
+    for (names, bytes) in [
+        (&["a100", "a100-80", "A100-80GB", "NVIDIA_A100-SXM4-80GB"][..], 79_14 * (1 << 30) / 100),
+        (&["rtx4090", "4090", "RTX-4090"], 23_64 * (1_u64 << 30) / 100),
+        (&["h100", "H100-SXM"], 85_017_493_504),
+    ] {
+        for name in names {
+            let answer = simulated(&format!("multi_stream.pickle.gz --card {name}"));
+            assert_eq!(answer["runs"][0]["capacity_bytes"], bytes - (742 << 20), "{name}");
+        }
+    }
+}
+
+#[test]
 fn bad_settings_and_cards_say_what_is_allowed() {
     insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --conf max_split_size_mb:3"), @"
     error: `--conf max_split_size_mb:3` is refused by torch 2.11

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater_nullgpu::card::Card;
+use highwater_driver::Card;
 use highwater_nullgpu::{Machine, prepare};
 
 use crate::core_library;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_documents::{self, ReportView, SimulateView};
-use highwater_nullgpu::card::Card;
+use highwater_driver::Card;
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
 use highwater_nullgpu::{Machine, own_directory};
@@ -133,7 +133,7 @@ impl Answer<'_> {
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
         Problem::new(format!("`--gpu {name}` is no card that is known"))
-            .hint(format!("known: {}; `--memory` gives one another size", highwater_cards::names()))
+            .hint(format!("known: {}; `--memory` gives one another size", Card::names()))
     })
 }
 

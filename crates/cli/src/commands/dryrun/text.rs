@@ -151,7 +151,7 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
     let mut caveats = Vec::new();
     if !answer.card.proven {
         caveats.push(format!(
-            "Dry runs were compared with a real H200 only: kernels that are chosen for a {} may take other scratch memory",
+            "Dry runs were compared with a real H100 and H200 only: kernels that are chosen for a {} may take other scratch memory",
             answer.card.name
         ));
     }

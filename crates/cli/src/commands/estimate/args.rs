@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueEnum};
-use highwater_cards::CardOrSize;
+use highwater_driver::CardOrSize;
 use highwater_estimate::{Kind, OPTIONS, Opt, Request, RequestError};
 use serde_json::Value;
 

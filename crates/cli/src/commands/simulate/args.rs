@@ -61,8 +61,8 @@ pub(super) struct RequestArgs {
     /// Run this request program, or log of RAPIDS RMM, gzip'd or not; `-` reads standard input
     #[arg(id = "requests", long = "requests", value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Where the driver puts segments: `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`
-    /// [default: first-fit, and the summary says what others would change]
+    /// Where the driver puts segments: `driver`, `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`
+    /// [default: driver, and the summary says what others would change]
     #[arg(long, value_name = "POLICY", conflicts_with = "file")]
     pub(super) va: Option<Va>,
     /// What others hold of the device's memory
@@ -117,10 +117,9 @@ impl FromStr for Va {
         match text.strip_prefix("script:") {
             Some("") => Err("`script:` needs the name of a file".to_owned()),
             Some(file) => Ok(Self::Script(file.into())),
-            None => text
-                .parse()
-                .map(Self::Rule)
-                .map_err(|_| "expected `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`".to_owned()),
+            None => text.parse().map(Self::Rule).map_err(|_| {
+                "expected `driver`, `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`".to_owned()
+            }),
         }
     }
 }

@@ -25,9 +25,14 @@ const DEFAULT_CAPACITY_BYTES: u64 = 16 << 30;
 /// More memory than any device will have; beyond it addresses would run out of numbers.
 const MAX_CAPACITY_BYTES: u64 = 1 << 50;
 
-/// The rules that a driver's own, which nobody knows, may resemble.
-const PLAUSIBLE: [AddressPolicy; 4] =
-    [AddressPolicy::FirstFit, AddressPolicy::Descending, AddressPolicy::Bump, AddressPolicy::Random(1)];
+/// The driver's own rule, and others that show what it may decide: a program with kernels gets other addresses.
+const PLAUSIBLE: [AddressPolicy; 5] = [
+    AddressPolicy::Driver,
+    AddressPolicy::FirstFit,
+    AddressPolicy::Descending,
+    AddressPolicy::Bump,
+    AddressPolicy::Random(1),
+];
 
 /// Runs the program of `file`, and prints or writes what came of it.
 ///

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_cards::CardOrSize;
 use highwater_documents::SimulateView;
 use highwater_documents::answer::{self, Question};
+use highwater_driver::CardOrSize;
+use highwater_driver::context::TRAINING_BYTES;
 use highwater_problem::Explained as _;
-use highwater_whatif::cards::CONTEXT_BYTES;
 use highwater_whatif::{Conf, Progress, RefusedConf, Replayed, Study, replayable};
 
 use super::Args;
@@ -93,5 +93,5 @@ fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
 /// If it is neither.
 pub(crate) fn card(text: &str) -> Result<Memory, Problem> {
     let total_bytes = CardOrSize::parse(text)?.memory_bytes();
-    Ok(Memory::Card { total_bytes, outside_bytes: CONTEXT_BYTES })
+    Ok(Memory::Card { total_bytes, outside_bytes: TRAINING_BYTES })
 }

@@ -4,7 +4,7 @@ use highwater_problem::Explained;
 use highwater_units::{SizeError, parse_size};
 use thiserror::Error;
 
-use crate::{CARDS, Card};
+use crate::Card;
 
 /// What a text asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct NeitherCardNorSize {
 
 impl Explained for NeitherCardNorSize {
     fn hint(&self) -> Option<String> {
-        Some(format!("give its memory, such as `24GiB`, or one of {}", names()))
+        Some(format!("give its memory, such as `24GiB`, or one of {}", Card::names()))
     }
 }
 
@@ -54,11 +54,6 @@ impl CardOrSize {
             Self::Bytes(bytes) => bytes,
         }
     }
-}
-
-/// The names of all cards, as a message lists them.
-pub fn names() -> String {
-    CARDS.map(|card| card.key).join(", ")
 }
 
 #[cfg(test)]

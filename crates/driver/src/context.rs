@@ -5,12 +5,39 @@
 //! An H200 (driver 580, CUDA 13.0) with torch 2.11: before and after each of 250 operations every free address was asked for, and
 //! how much memory was free. When code is loaded was read off three programs. Taken to be the same on other cards.
 
-use crate::books::Books;
-use crate::kernels::Kind;
+use crate::address_space::DriverAddressSpace;
 
 const MIB: u64 = 1 << 20;
-/// What a context has before a kernel runs.
-pub(crate) const BARE_BYTES: u64 = 527 * MIB;
+
+/// Memory of a card that is gone when a process has begun to use it, before a kernel runs.
+///
+/// # Source
+/// Six recordings of programs without kernels on an H200 (CUDA 13.0, driver 580): total less free less reserved. An H100: 526 MiB.
+pub const BARE_BYTES: u64 = 527 * MIB;
+
+/// [`BARE_BYTES`] on any card, at most: what `highwater top` takes for the context of a process that it did not see begin. Libraries
+/// and kernels are counted apart.
+///
+/// # Source
+/// A bound, not a measurement: 450 to 600 MiB on the cards of this decade, 526 on an H100 and 527 on an H200.
+pub const BARE_AT_MOST_BYTES: u64 = 600 * MIB;
+
+/// Memory of a card that PyTorch's allocator does not get, where it is not known which kernels a training program loads: the
+/// context and these.
+///
+/// # Source
+/// On an H200 (CUDA 13.0, driver 580), total less free less reserved: 595 MiB when a linear layer has run forward, 749
+/// with its backward pass and `AdamW`, 751 and 753 for language models, 771 for `resnet50`; 733 to 742 MiB for those of
+/// `spec/memory-formulas.md`, section 9. An H100: 594, 748, 766 with attention, 764 with a convolution.
+pub const TRAINING_BYTES: u64 = 742 * MIB;
+
+/// A process has this much of a card at most before PyTorch's allocator has anything: a bound for a process of which nothing is known
+/// but an error's text. Context, kernels, libraries.
+///
+/// # Source
+/// 527 to 771 MiB on an H200, see [`TRAINING_BYTES`]; other cards and NCCL's buffers take more: a round number above.
+pub const AT_MOST_BYTES: u64 = 1 << 30;
+
 /// Of its addresses: all but the local memory of the threads.
 const FIRST_BYTES: u64 = 72 * MIB;
 /// The threads' local memory to begin with, and that for kernels with a stack.
@@ -28,17 +55,38 @@ const MESSAGES_BYTES: u64 = 10 * MIB;
 /// Small pieces of pinned memory are cut from this.
 const PINNED_BYTES: u64 = 2 * MIB;
 
+/// What a kernel brings with it when it is launched for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// It keeps something on a stack.
+    pub wants_stack: bool,
+    /// It has assertions.
+    pub may_fail: bool,
+    /// As how many usual kernels its code counts.
+    pub counts_as: u32,
+}
+
+impl Default for Kernel {
+    /// A kernel of which nothing is known.
+    fn default() -> Self {
+        Kernel { wants_stack: false, may_fail: false, counts_as: 1 }
+    }
+}
+
 /// Libraries whose handles bring memory with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Library {
+pub enum Library {
+    /// cuBLAS.
     Cublas,
+    /// cuDNN.
     Cudnn,
+    /// cuSOLVER.
     Cusolver,
 }
 
 /// What a device's context has had so far.
-#[derive(Default)]
-pub(crate) struct Context {
+#[derive(Clone, Debug, Default)]
+pub struct Context {
     /// Bytes of the device.
     bytes: u64,
     /// Where the first local memory lies, until a kernel wants more.
@@ -54,75 +102,75 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A new context, in the books of its device.
-    pub(crate) fn new(books: &mut Books) -> Self {
-        books.hold(FIRST_BYTES);
-        Context { bytes: BARE_BYTES, first_local: books.hold(FIRST_LOCAL_BYTES), ..Context::default() }
+    /// A new context takes its addresses.
+    pub fn new(space: &mut DriverAddressSpace) -> Self {
+        space.take(FIRST_BYTES);
+        Context { bytes: BARE_BYTES, first_local: space.take(FIRST_LOCAL_BYTES), ..Context::default() }
     }
 
     /// Bytes of the device that the program cannot have.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// A kernel is launched for the first time.
-    pub(crate) fn load(&mut self, kind: Kind, books: &mut Books) {
-        self.load_code(kind.kernels, books);
-        if kind.wants_stack
+    pub fn load(&mut self, kernel: Kernel, space: &mut DriverAddressSpace) {
+        self.load_code(kernel.counts_as, space);
+        if kernel.wants_stack
             && let Some(first_local) = self.first_local.take()
         {
-            self.have(LOCAL_BYTES, books);
-            books.hold(PINNED_BYTES);
-            books.let_go(first_local);
+            self.have(LOCAL_BYTES, space);
+            space.take(PINNED_BYTES);
+            space.give_back(first_local);
             self.bytes -= FIRST_LOCAL_BYTES;
         }
-        if kind.may_fail && !self.has_messages {
+        if kernel.may_fail && !self.has_messages {
             self.has_messages = true;
-            books.hold(MESSAGES_BYTES);
+            space.take(MESSAGES_BYTES);
         }
     }
 
-    fn load_code(&mut self, kernels: u32, books: &mut Books) {
+    fn load_code(&mut self, kernels: u32, space: &mut DriverAddressSpace) {
         self.kernels += kernels;
         let pieces = 1 + self.kernels.saturating_sub(KERNELS_OF_FIRST_CODE).div_ceil(KERNELS_OF_CODE);
         for _ in self.pieces..pieces {
-            self.have(CODE_BYTES, books);
+            self.have(CODE_BYTES, space);
         }
         self.pieces = pieces;
     }
 
-    fn have(&mut self, size: u64, books: &mut Books) {
+    fn have(&mut self, size: u64, space: &mut DriverAddressSpace) {
         self.bytes += size;
-        books.hold(size);
+        space.take(size);
     }
 
     /// A library makes a handle.
-    pub(crate) fn create(&mut self, library: Library, books: &mut Books) {
+    pub fn create(&mut self, library: Library, space: &mut DriverAddressSpace) {
         match library {
             Library::Cublas => {
-                self.have(64 * MIB, books);
+                self.have(64 * MIB, space);
                 if !std::mem::replace(&mut self.has_cublas, true) {
-                    self.have(CODE_BYTES, books);
+                    self.have(CODE_BYTES, space);
                 }
             }
             Library::Cudnn => {
-                self.have(8 * MIB, books);
+                self.have(8 * MIB, space);
                 if !std::mem::replace(&mut self.has_cudnn, true) {
-                    self.load_code(KERNELS_OF_CUDNN, books);
+                    self.load_code(KERNELS_OF_CUDNN, space);
                 }
             }
-            Library::Cusolver => self.have(96 * MIB, books),
+            Library::Cusolver => self.have(96 * MIB, space),
         }
     }
 
     /// Memory of the host is pinned: the device has it at addresses of its own. Says where, if they go with it.
-    pub(crate) fn pin(&mut self, size: u64, books: &mut Books) -> Option<u64> {
+    pub fn pin(&mut self, size: u64, space: &mut DriverAddressSpace) -> Option<u64> {
         if size > PINNED_BYTES / 2 {
-            return books.hold(size);
+            return space.take(size);
         }
         if self.pinned_left < size {
             self.pinned_left = PINNED_BYTES;
-            books.hold(PINNED_BYTES);
+            space.take(PINNED_BYTES);
         }
         self.pinned_left -= size;
         None
@@ -138,26 +186,26 @@ mod tests {
     const LOCAL_END: u64 = TOP - 96 * MIB;
 
     struct Device {
-        books: Books,
+        space: DriverAddressSpace,
         context: Context,
     }
 
     impl Device {
         fn new() -> Self {
-            let mut books = Books::new(0, TOP);
-            let context = Context::new(&mut books);
-            Device { books, context }
+            let mut space = DriverAddressSpace::new(0, TOP);
+            let context = Context::new(&mut space);
+            Device { space, context }
         }
 
         /// Where so many MiB of the program come to lie, in MiB from the end of the first local memory.
         fn allocate(&mut self, mib: u64) -> i64 {
-            let address = self.books.allocate(mib * MIB, u64::MAX).unwrap();
+            let address = self.space.take(mib * MIB).unwrap();
             (address.cast_signed() - LOCAL_END.cast_signed()) / MIB.cast_signed()
         }
     }
 
-    fn kind(wants_stack: bool, may_fail: bool) -> Kind {
-        Kind { wants_stack, may_fail, ..Kind::default() }
+    fn kernel(wants_stack: bool, may_fail: bool) -> Kernel {
+        Kernel { wants_stack, may_fail, ..Kernel::default() }
     }
 
     #[test]
@@ -172,7 +220,8 @@ mod tests {
                 ("=", []) => device = Device::new(),
                 ("+", &[mib, offset]) => assert_eq!(device.allocate(mib.unsigned_abs()), offset, "call {checked}"),
                 ("-", &[offset]) => {
-                    assert!(device.books.free(LOCAL_END.wrapping_add_signed(offset * MIB.cast_signed())));
+                    let address = LOCAL_END.wrapping_add_signed(offset * MIB.cast_signed());
+                    assert!(device.space.give_back(address).is_some());
                 }
                 _ => panic!("{line}"),
             }
@@ -185,24 +234,24 @@ mod tests {
     fn a_program_that_multiplies_gets_the_addresses_of_an_h200() {
         let mut device = Device::new();
         assert_eq!(device.allocate(2), -2, "the rest of the first local memory's chunk");
-        device.context.load(kind(true, false), &mut device.books);
-        device.context.create(Library::Cublas, &mut device.books);
+        device.context.load(kernel(true, false), &mut device.space);
+        device.context.create(Library::Cublas, &mut device.space);
         assert_eq!(device.allocate(32), -352, "behind the 64 MiB of cuBLAS, where the first local memory was");
         assert_eq!([device.allocate(2), device.allocate(126), device.allocate(2)], [-420, -320, -418]);
     }
 
     #[test]
     fn a_context_grows_as_on_an_h200() {
-        let Device { mut books, mut context } = Device::new();
+        let Device { mut space, mut context } = Device::new();
         assert_eq!(context.bytes() / MIB, 527);
-        context.load(kind(false, false), &mut books);
-        context.create(Library::Cublas, &mut books);
+        context.load(kernel(false, false), &mut space);
+        context.create(Library::Cublas, &mut space);
         assert_eq!(context.bytes() / MIB, 595, "a linear layer has run forward");
-        context.load(kind(true, false), &mut books);
-        context.create(Library::Cublas, &mut books);
+        context.load(kernel(true, false), &mut space);
+        context.create(Library::Cublas, &mut space);
         assert_eq!(context.bytes() / MIB, 749, "and backward, in a thread of its own");
         for _ in 0..KERNELS_OF_FIRST_CODE {
-            context.load(kind(true, true), &mut books);
+            context.load(kernel(true, true), &mut space);
         }
         assert_eq!(context.bytes() / MIB, 751, "a language model");
     }
@@ -210,23 +259,23 @@ mod tests {
     #[test]
     fn local_memory_and_messages_come_once() {
         let mut device = Device::new();
-        device.context.load(kind(false, false), &mut device.books);
+        device.context.load(kernel(false, false), &mut device.space);
         assert_eq!(device.allocate(16), 72, "the code lies in the 2 MiB behind the first local memory");
-        device.context.load(kind(true, true), &mut device.books);
+        device.context.load(kernel(true, true), &mut device.space);
         assert_eq!(device.allocate(20), -406, "the messages lie where the first local memory was");
         let chunks = device.allocate(600);
-        device.context.load(kind(true, true), &mut device.books);
+        device.context.load(kernel(true, true), &mut device.space);
         assert_eq!(device.allocate(600), chunks - 608);
     }
 
     #[test]
     fn pinned_memory_is_seen_by_the_device() {
         let mut device = Device::new();
-        assert_eq!(device.context.pin(100, &mut device.books), None);
-        assert_eq!(device.context.pin(MIB, &mut device.books), None);
+        assert_eq!(device.context.pin(100, &mut device.space), None);
+        assert_eq!(device.context.pin(MIB, &mut device.space), None);
         assert_eq!(device.allocate(2), 72, "one piece of 2 MiB for both");
-        let held = device.context.pin(9 * MIB, &mut device.books);
+        let held = device.context.pin(9 * MIB, &mut device.space);
         assert_eq!(device.allocate(2), 84);
-        assert_eq!(device.books.let_go(held.unwrap()), Some(10 * MIB));
+        assert_eq!(device.space.give_back(held.unwrap()), Some(10 * MIB));
     }
 }

@@ -1,0 +1,20 @@
+//! What the machine below PyTorch is, as far as programs see it: the cards that have a name, what a multiprocessor of theirs has,
+//! what the driver takes of a card for itself and when, and where it puts what a program asks for.
+//!
+//! Facts with their sources, and the rules that were read off real cards. The null GPU, the simulated allocator, estimates and
+//! `highwater top` all take them from here. But for reading what somebody asks for (the feature `card-or-size`), this crate depends on
+//! nothing: `crates/nullgpu/build.rs` compiles it with one call of the compiler. It knows no file, no GPU and nothing of PyTorch.
+
+mod address_space;
+#[cfg(feature = "card-or-size")]
+mod card_or_size;
+mod cards;
+pub mod context;
+mod multiprocessor;
+
+pub use address_space::{DriverAddressSpace, GRANULARITY, RESERVATION_ALIGNMENT};
+#[cfg(feature = "card-or-size")]
+pub use card_or_size::{CardOrSize, NeitherCardNorSize};
+pub use cards::{CARDS, Card};
+pub use context::Context;
+pub use multiprocessor::Multiprocessor;
