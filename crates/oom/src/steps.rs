@@ -39,6 +39,7 @@ impl Step {
     }
 
     /// With what it brings, and what is needed.
+    #[must_use]
     pub fn brings(self, bytes: u64, needed: Option<u64>) -> Self {
         Self { brings_bytes: Some(bytes), is_enough: needed.map(|needed| bytes >= needed), ..self }
     }

@@ -4,7 +4,6 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
-use highwater_documents;
 use highwater_findings::verdict::verdict;
 use highwater_snapshot::EntryId;
 

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut analysis = analyse_with(&snapshot, StackClasses::new(&snapshot));
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
-    let width = if args.format == Format::Text { highwater_output::table::terminal_width() } else { None };
+    let width = if args.format == Format::Text { terminal_width() } else { None };
     let report = highwater_documents::report_but(&analysis, |_| false, crate::report::columns(width));
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
