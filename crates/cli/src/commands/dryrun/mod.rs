@@ -30,6 +30,7 @@ use crate::output::{exists, to_stdout, write_json};
 use crate::printable::{Lines, printable};
 use crate::progress::SimulationBar;
 use crate::python;
+use crate::table::terminal_width;
 use highwater_output::whole_file::move_file;
 
 /// Runs the script, and answers.
