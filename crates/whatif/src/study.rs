@@ -16,7 +16,8 @@ use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::replay::{Fidelity, Program, Replay, replay};
 
 /// The orders in which addresses may be handed out; the first is the driver's own, and gives the numbers that are shown. The
-/// others are the range, for a recording does not tell when kernels were loaded and moved what came after them.
+/// others are the range, for a recording does not tell when kernels were loaded and moved what came after them, nor which gaps the
+/// process left among its own addresses for the driver to fill: these are others in each process.
 pub const ADDRESS_ORDERS: [AddressPolicy; 4] =
     [AddressPolicy::Driver, AddressPolicy::Descending, AddressPolicy::FirstFit, AddressPolicy::Random(1)];
 

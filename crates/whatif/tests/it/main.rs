@@ -1,6 +1,7 @@
 //! What a recorded program would have done: one binary, so that there is one thing to link.
 
 mod block_sizes;
+mod outcomes;
 mod packing;
 mod pinning;
 mod replay;

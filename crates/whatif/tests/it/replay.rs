@@ -79,6 +79,13 @@ fn compare(statistics: &Statistics, truth: &Value, path: &Path) -> usize {
     compared
 }
 
+/// What a message says of the allocator: what it says of the card is another card's.
+pub(crate) fn of_the_allocator(message: &str) -> String {
+    let (tried, rest) = message.split_once(". GPU 0").expect("a message");
+    let allowed = rest.rfind(" GiB allowed").expect("a limit");
+    format!("{tried}{}", &rest[allowed - 5..])
+}
+
 fn varlen() -> Snapshot {
     open("replays/varlen_default")
 }
@@ -103,14 +110,8 @@ fn runs_under_other_settings_and_limits_come_out_as_they_did() {
         assert_eq!(run.peak_reserved_bytes(), row["peak_reserved"], "{row}");
         assert_eq!(run.peak_allocated_bytes(), row["peak_allocated"], "{row}");
         assert_eq!(run.statistics.num_alloc_retries, row["num_alloc_retries"], "{row}");
-        // What the message says of the allocator; what it says of the card is another card's.
         if let (Some(message), Some(truth)) = (&run.message, row["oom_message"].as_str()) {
-            let said = |text: &str| {
-                let (tried, rest) = text.split_once(". GPU 0").expect("a message");
-                let allowed = rest.rfind(" GiB allowed").expect("a limit");
-                format!("{tried}{}", &rest[allowed - 5..])
-            };
-            assert_eq!(said(message), said(truth));
+            assert_eq!(of_the_allocator(message), of_the_allocator(truth));
         }
     }
 }
