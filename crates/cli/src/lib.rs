@@ -9,18 +9,15 @@
 mod args;
 mod browser;
 mod commands;
-pub mod documents;
 mod error;
-mod export;
-mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
-mod moment;
 mod output;
 mod progress;
 mod python;
 mod report;
+pub mod texts;
 mod units;
 mod warnings;
 
@@ -30,7 +27,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 pub use error::Problem;
-use highwater_output::{csv, markdown, printable, table};
+use highwater_output::{markdown, printable, table};
 
 /// Does what a command line asks, the program's name being its first word, and gives the exit status.
 pub fn run<I>(arguments: I) -> ExitCode
