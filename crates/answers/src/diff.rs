@@ -30,7 +30,10 @@ pub struct Comparison<'a> {
     settings: Vec<SettingDiff<'a>>,
 }
 
-/// When to compare, as it is said on the command line.
+/// When to compare, as it is said on the command line: `peak`, `end` or `iteration:N`.
+///
+/// # Errors
+/// The words that are known, if the text is none of them.
 pub fn moment(text: &str) -> Result<Moment, &'static str> {
     match text {
         "peak" => Ok(Moment::Peak),

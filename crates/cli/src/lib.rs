@@ -3,8 +3,8 @@
 //! The only crate that prints or exits. Data go to standard output, all else to standard error; the exit status is 0
 //! when done, 1 when a check or budget failed, 2 for bad usage or input.
 //!
-//! It is a library so that the Python package is the same program: [`run`] is all of it, and [`documents`] has the answers
-//! of its commands for a snapshot that is read already.
+//! It is a library so that the Python package is the same program: [`run`] is all of it, and
+//! [`texts`] what its commands print of a snapshot that is read already. Documents for Python come from `highwater-answers`.
 
 mod args;
 mod browser;
