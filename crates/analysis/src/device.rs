@@ -15,7 +15,7 @@ use crate::initial::{ReservedRun, segments_before};
 use crate::iteration::{Iterations, iterations, unit};
 use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, pair};
 use crate::oom::{OutOfMemory, events};
-use crate::outline::{Outline, Seen};
+use crate::outline::{ModuleCall, Outline, Seen};
 use crate::phase::StackPhases;
 use crate::scope::{Scope, scopes};
 use crate::timeline::{Peak, Timeline, Total, Totals};
@@ -151,6 +151,8 @@ pub struct DeviceAnalysis<'a> {
     pub fragmentation: Fragmentation,
     /// Out-of-memory events.
     pub oom: Vec<OutOfMemory>,
+    /// The call of a module that was under way at the first of them.
+    pub failed_call: Option<ModuleCall>,
     /// What it is from, if a profiler wrote it: then nothing is known of segments and reserved bytes.
     pub profile: Option<&'a Profile>,
 }
@@ -229,6 +231,7 @@ impl<'a> DeviceAnalysis<'a> {
             growth,
             categories,
             fragmentation: fragmentation(snapshot, device),
+            failed_call: oom.first().and_then(|event| outline.call_at(event.entry.index(), snapshot)),
             oom,
             profile,
         }

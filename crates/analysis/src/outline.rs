@@ -42,6 +42,16 @@ pub(crate) struct Part {
     pub(crate) caller: Option<u32>,
 }
 
+/// An outermost call of a module that was under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleCall {
+    /// The entry of its first allocation.
+    pub start: usize,
+    /// The call of the same module before it, if no backward pass and no step came between: its first allocation to the entry
+    /// after its last.
+    pub previous: Option<Range<usize>>,
+}
+
 /// The parts of a device's trace, in order. Allocations that say nothing of what the program does (libraries' workspaces,
 /// collectives' buffers, those without a stack) are in none.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +83,20 @@ impl Outline {
         }
         outline.split_calls(entries, origins);
         outline
+    }
+
+    /// The outermost call of a module that was under way at an entry.
+    pub(crate) fn call_at(&self, entry: usize, snapshot: &Snapshot) -> Option<ModuleCall> {
+        let parts = &self.parts[..self.parts.partition_point(|part| part.entries.start <= entry)];
+        let (last, earlier) = parts.split_last()?;
+        if !matches!(last.kind, Kind::Call(_)) {
+            return None;
+        }
+        let between = earlier.iter().rev().take_while(|part| is_forward(part.kind));
+        let is_alike =
+            |part: &&Part| matches!(part.kind, Kind::Call(_)) && begins_alike(snapshot, part.first, last.first);
+        let previous = { between }.find(is_alike).map(|part| part.entries.clone());
+        Some(ModuleCall { start: last.entries.start, previous })
     }
 
     fn add(
@@ -203,6 +227,17 @@ const MAX_THREADS: usize = 16;
 
 fn is_forward(kind: Kind) -> bool {
     matches!(kind, Kind::Call(_) | Kind::Program | Kind::Build)
+}
+
+/// Whether two calls begin in the same lines of a module, whoever calls it.
+fn begins_alike(snapshot: &Snapshot, a: StackId, b: StackId) -> bool {
+    /// The operator, the first layer's call and its `forward`, and the frames between them.
+    const FRAMES: usize = 4;
+    let inner = |stack: StackId| {
+        let frames = snapshot.stacks.get(stack);
+        &frames[..frames.len().min(FRAMES)]
+    };
+    inner(a) == inner(b)
 }
 
 /// Where calls begin in a run of calls from one place.

@@ -1,9 +1,13 @@
 //! What is left of an earlier step, played on in the sizes of the one that failed.
 
+use std::fmt::Write as _;
+use std::ops::Range;
+
 use hashbrown::HashMap;
 use highwater_analysis::category::Category;
 use highwater_analysis::lifetime::Lifetime;
 use highwater_snapshot::EntryId;
+use highwater_units::size;
 
 use super::{Basis, Made, Place, Run, SLACK_PERCENT, WINDOW, WholeStep};
 
@@ -13,13 +17,26 @@ const ALIKE_PERCENT: usize = 60;
 impl Run<'_, '_> {
     /// Plays on what is left of an earlier step.
     pub(super) fn by_earlier_step(&self) -> Option<WholeStep> {
-        let (earlier, begin) = self.earlier_step()?;
-        let range = |from: usize, to: usize| {
-            let first = self.made.partition_point(|made| made.entry < from);
-            &self.made[first..self.made.partition_point(|made| made.entry < to)]
-        };
-        let (model, own) =
-            (range(earlier.entries.start, earlier.entries.end), range(begin, self.failure.entry.index()));
+        self.carried_on(self.earlier_step()?, "an earlier step in this recording", "that step")
+    }
+
+    /// Plays on what is left of the call before, where nothing is trained.
+    pub(super) fn by_call_before(&self) -> Option<WholeStep> {
+        let call = self.call_without_autograd()?;
+        let mut whole =
+            self.carried_on((call.entries, call.start), "the call before, made without autograd", "that call")?;
+        if call.kept_bytes > 0 {
+            // How many calls are to come nothing tells.
+            whole.at_most_bytes = None;
+            let kept = size(call.kept_bytes);
+            let _ =
+                write!(whole.reason, "; each call leaves something, the one before {kept}, so later ones need more");
+        }
+        Some(whole)
+    }
+
+    fn carried_on(&self, (earlier, begin): (Range<usize>, usize), name: &str, it: &str) -> Option<WholeStep> {
+        let (model, own) = (self.made_in(earlier.clone()), self.made_in(begin..self.failure.entry.index()));
         let aligned = Aligned::new(model, own, self.place);
         if own.is_empty() || aligned.pairs.len() * 100 < own.len() * ALIKE_PERCENT {
             return None;
@@ -27,7 +44,7 @@ impl Run<'_, '_> {
         let scale = Scale::new(self, &aligned, model, begin);
         // Changes of the total, by the entry of the earlier step: the least and the most.
         let mut changes: Vec<(usize, i128, i128)> = Vec::new();
-        let end = earlier.entries.end;
+        let end = earlier.end;
         let freed = |lifetime: &Lifetime| lifetime.free_requested().or(lifetime.free_completed()).map(EntryId::index);
         let from = model.get(aligned.reached).map_or(end, |made| made.entry);
         for &(of_model, of_own) in &aligned.pairs {
@@ -77,8 +94,7 @@ impl Run<'_, '_> {
             None => String::new(),
         };
         let reason = format!(
-            "it failed {}, after {done} % of the allocations of an earlier step in this recording{scaled}; the rest of that \
-             step was carried on",
+            "it failed {}, after {done} % of the allocations of {name}{scaled}; the rest of {it} was carried on",
             self.words()
         );
         Some(self.answer(Basis::EarlierStep, least, Some(most), reason))

@@ -56,14 +56,16 @@ impl Run<'_, '_> {
         let logits = self.logits(&layers, &before).unwrap_or(0);
         let (of_layers, at_once) = (rest(fewest), rest(most));
         let own = layers.transient_bytes.max(self.failure.requested_bytes);
+        let trains =
+            self.call_without_autograd().is_none() && (layers.keeps_activations || before.state > 0 && each > 0);
         // Where nothing tells what follows the layers, it is taken to be no more than some of them.
         let head = match logits {
-            0 if layers.keeps_activations && !is_after => each.saturating_mul(LAYERS_AFTER),
+            0 if trains && !is_after => each.saturating_mul(LAYERS_AFTER),
+            _ if !trains => logits.saturating_mul(2).saturating_sub(layers.after_bytes),
             _ => logits.saturating_mul(COPIES_OF_LOGITS).saturating_sub(layers.after_bytes),
         };
         // What is kept makes way for gradients from the last layer on.
         let gradients = before.parameters.saturating_sub(before.gradients);
-        let trains = layers.keeps_activations || before.state > 0;
         let step = if trains { before.all.saturating_add(gradients) } else { 0 };
         let least = of_layers.max(step);
         let with_optimizer = if trains { step.saturating_add(before.of_optimizer()) } else { 0 };
@@ -140,7 +142,9 @@ struct Layers {
 impl Layers {
     /// Those that end at the failure or shortly before it.
     fn find(run: &Run<'_, '_>) -> Option<Self> {
-        let mut places: Vec<Place> = run.made.iter().map(|made| made.place).collect();
+        // Layers are of one call: what repeats over several is a loop.
+        let from = run.call.map_or(0, |call| run.made.partition_point(|made| made.entry < call.start));
+        let mut places: Vec<Place> = run.made[from..].iter().map(|made| made.place).collect();
         places.push(run.place);
         places.reverse();
         for tail in TAILS {

@@ -14,12 +14,15 @@ mod before;
 mod earlier;
 mod layers;
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
-use highwater_analysis::iteration::{Iteration, IterationSource};
+use highwater_analysis::iteration::IterationSource;
 use highwater_analysis::lifetime::{Lifetime, number};
 use highwater_analysis::oom::OutOfMemory;
+use highwater_analysis::outline::ModuleCall;
 use highwater_analysis::phase::{Phase, StackPhases};
 use highwater_analysis::timeline::Total;
 use highwater_snapshot::{FrameId, StackId};
@@ -97,7 +100,7 @@ impl WholeStep {
 pub fn whole_step(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, failure: &OutOfMemory) -> WholeStep {
     let run = Run::new(analysis, device, failure);
     let proven = run.live.saturating_add(failure.requested_bytes);
-    let mut whole = run.by_earlier_step().or_else(|| run.by_layers()).or_else(|| run.by_phase()).unwrap_or_else(|| {
+    let mut whole = run.by_earlier_step().or_else(|| run.by_call_before()).or_else(|| run.by_layers()).or_else(|| run.by_phase()).unwrap_or_else(|| {
         let reason =
             "no earlier step was recorded, and nothing that repeats tells how much of the program was still to come";
         run.answer(Basis::Request, proven, None, reason.to_owned())
@@ -145,6 +148,15 @@ impl Places {
     }
 }
 
+/// The call of a module before the one that failed.
+struct CallBefore {
+    entries: Range<usize>,
+    /// The entry at which the one that failed begins.
+    start: usize,
+    /// What it has left behind.
+    kept_bytes: u64,
+}
+
 /// The trace up to the failure.
 struct Run<'b, 'a> {
     analysis: &'b Analysis<'a>,
@@ -157,6 +169,8 @@ struct Run<'b, 'a> {
     /// What was live.
     live: u64,
     phases: StackPhases,
+    /// The call of a module in which it failed.
+    call: Option<&'b ModuleCall>,
 }
 
 impl<'b, 'a> Run<'b, 'a> {
@@ -176,7 +190,9 @@ impl<'b, 'a> Run<'b, 'a> {
         }
         let place = places.of(analysis, failure.stack);
         let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
-        Self { analysis, device, failure, made, place, live: device.by.of(&failure.totals), phases }
+        let is_first = device.oom.first().is_some_and(|first| first.entry == failure.entry);
+        let call = device.failed_call.as_ref().filter(|_| is_first);
+        Self { analysis, device, failure, made, place, live: device.by.of(&failure.totals), phases, call }
     }
 
     fn answer(&self, basis: Basis, least: u64, most: Option<u64>, reason: String) -> WholeStep {
@@ -224,7 +240,7 @@ impl<'b, 'a> Run<'b, 'a> {
     }
 
     /// The step that failed begins here, and this is the earlier one to compare it with.
-    fn earlier_step(&self) -> Option<(&'b Iteration, usize)> {
+    fn earlier_step(&self) -> Option<(Range<usize>, usize)> {
         let iterations = &self.device.iterations;
         let at = self.failure.entry.index();
         let begin = iterations.rows.iter().find(|row| row.entries.contains(&at)).map(|row| row.entries.start);
@@ -235,6 +251,29 @@ impl<'b, 'a> Run<'b, 'a> {
         let is_step = iterations.source != IterationSource::Repetition
             || earlier.phases.iter().any(|run| run.phase == Phase::Backward);
         let begin = begin.or_else(|| iterations.rows.iter().map(|row| row.entries.end).filter(|&end| end <= at).max());
-        is_step.then_some((earlier, begin?))
+        is_step.then_some((earlier.entries.clone(), begin?))
+    }
+
+    /// Allocations between two entries.
+    fn made_in(&self, entries: Range<usize>) -> &[Made] {
+        let first = self.made.partition_point(|made| made.entry < entries.start);
+        &self.made[first..self.made.partition_point(|made| made.entry < entries.end).max(first)]
+    }
+
+    /// The call before the one that failed, where it was made without autograd: it has kept little, and no backward pass followed.
+    fn call_without_autograd(&self) -> Option<CallBefore> {
+        /// With autograd about a half of what a pass makes is kept.
+        const KEPT_PART: u64 = 4;
+        let call = self.call?;
+        let previous = call.previous.clone()?;
+        let (mut all, mut kept) = (0_u64, 0_u64);
+        for &made in self.made_in(previous.clone()) {
+            let lifetime = self.lifetime(made);
+            let bytes = self.bytes(lifetime);
+            all = all.saturating_add(bytes);
+            kept = kept.saturating_add(if self.is_live_at_failure(lifetime) { bytes } else { 0 });
+        }
+        let call = CallBefore { entries: previous, start: call.start, kept_bytes: kept };
+        (all > 0 && kept < all / KEPT_PART).then_some(call)
     }
 }
