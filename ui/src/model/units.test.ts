@@ -12,10 +12,10 @@ describe('labels of the axis of bytes', () => {
   });
 
   it('have the digits that the step needs, and count from the lowest where these are many', () => {
-    expect(byteLabels([1.5 * GIB, 1.5 * GIB + 8 * MIB, 1.5 * GIB + 16 * MIB])).toEqual([
-      '1.500 GiB',
-      '1.508 GiB',
-      '1.516 GiB',
+    expect(byteLabels([1.5 * GIB, 1.5 * GIB + 16 * MIB, 1.5 * GIB + 32 * MIB])).toEqual([
+      '1.50 GiB',
+      '1.52 GiB',
+      '1.53 GiB',
     ]);
     expect(byteLabels([1.5625 * GIB, 1.5625 * GIB + MIB, 1.5625 * GIB + 2 * MIB])).toEqual([
       '1.5625 GiB',

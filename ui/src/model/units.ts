@@ -85,10 +85,13 @@ export function byteLabels(ticks: readonly number[]): string[] {
 function label(bytes: number, step: number): string | undefined {
   const {value, unit, scale} = inUnit(bytes);
   const whole = String(Math.floor(value)).length;
-  const fits = (decimals: number) => whole + decimals <= LABEL_DIGITS;
+  const isShort = (decimals: number) => decimals === 0 || whole + decimals <= LABEL_DIGITS;
   const exactDecimals = Math.max(0, Math.log2(scale / step));
-  const decimals = fits(exactDecimals) ? exactDecimals : Math.ceil(Math.log10(scale / step));
-  return decimals === 0 || fits(decimals) ? `${value.toFixed(decimals).replace(/\.0+$/, '')} ${unit}` : undefined;
+  const enough = Math.ceil(Math.log10(scale / step));
+  const decimals = isShort(exactDecimals) ? exactDecimals : enough;
+  // With more than two decimals, rounded ones look uneven: 7.852, 7.854, 7.855.
+  if (decimals !== exactDecimals && (decimals > 2 || !isShort(decimals))) return undefined;
+  return `${value.toFixed(decimals).replace(/\.0+$/, '')} ${unit}`;
 }
 
 function wholeLabel(bytes: number): string {
