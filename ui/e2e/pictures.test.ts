@@ -2,7 +2,7 @@
 
 import type {Browser} from 'playwright-core';
 import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, recording, Server, Viewer} from './browser';
+import {launch, recording, run, Server, Viewer} from './browser';
 
 let browser: Browser;
 let server: Server;
@@ -30,4 +30,26 @@ describe('a colour that is chosen', () => {
       await viewer.page.close();
     });
   }
+});
+
+describe('the level that reserved memory could not pass', () => {
+  it('has the words of the report, and is in view', async () => {
+    const [label] = /limit below [\d.]+ GiB/.exec(run('report', recording('oom_gpt2_8gib'))) ?? [];
+    expect(label).toBeDefined();
+    const context = await browser.newContext();
+    await context.addInitScript(() => {
+      const words = new Set<string>();
+      Object.assign(window, {words});
+      const write = CanvasRenderingContext2D.prototype.fillText;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+        words.add(text);
+        write.call(this, text, ...at);
+      };
+    });
+    const viewer = await Viewer.open(context, server.address);
+    const words = await viewer.page.evaluate(() => [...(window as unknown as {words: Set<string>}).words]);
+    expect(words).toContain(label);
+    expect(viewer.errors).toEqual([]);
+    await context.close();
+  });
 });
