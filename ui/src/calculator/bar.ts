@@ -1,6 +1,6 @@
 /** Where everything stands in the stacked bar. Places are shares of its width, from 0 to 1. */
 
-import {FREE, LEADING, type Shade} from '../draw/palette';
+import {categoryColour, FREE, type Shade} from '../draw/palette';
 import {CATEGORIES, type Card, type Category, type EstimateDocument} from './document';
 
 /** A part of the bar. */
@@ -104,9 +104,8 @@ export function cardLines(cards: readonly Card[], chosen: string, end: number, w
   }));
 }
 
-/** The colour of a part: the leading ones of the viewer, in the order of the categories. */
+/** The colour of a part: a category has the viewer's. */
 export function colourOf(id: string, shade: Shade): string {
-  const place = CATEGORIES.indexOf(id as Category);
-  if (place >= 0) return LEADING[place];
+  if (CATEGORIES.includes(id as Category)) return categoryColour(id);
   return id === 'context' ? {light: '#8b939e', dark: '#5d6570'}[shade] : FREE[shade];
 }

@@ -1,8 +1,17 @@
 /** Groups of a session's lifetimes, and the colours that they have in every view. */
 
 import type {Abgr, RowColours} from '../draw/paint';
-import {groupColours} from '../draw/palette';
-import {type Grouping, type Groups, type GroupTotal, identity, sizeClass, totalsByGroup} from '../model/groups';
+import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour} from '../draw/palette';
+import {
+  type Group,
+  type Grouping,
+  type Groups,
+  type GroupTotal,
+  identity,
+  sizeClass,
+  totalsByGroup,
+} from '../model/groups';
+import {hashOf} from '../model/hash';
 import {binary} from '../model/units';
 import type {Session} from './session';
 
@@ -51,18 +60,33 @@ export function groupsBy(session: Session, by: Grouping): Promise<Groups> {
   });
 }
 
-/** The colours of a grouping: the leading ones for the groups that are largest at the peak. */
+/** The colours of a grouping. Those of categories, call sites and stacks are the same in every file. */
 export function colouring(session: Session, by: Grouping): Promise<Colouring> {
   return session.once(`colours-${by}`, async () => {
     const groups = await groupsBy(session, by);
-    const {size, unitBytes} = session.lifetimes;
-    const live = session.index.liveAt(session.index.peak.entry);
-    const largest = totalsByGroup(groups, live, row => size[row] * unitBytes).map(({group}) => group);
-    const order = by === 'size' ? identity(groups.count) : largest;
-    const colours = groupColours(groups.count, Array.from(order), group => groups.label(group));
+    const colourOf = await colourerOf(session, groups);
+    const colours = Uint32Array.from({length: groups.count}, (_, group) => colourOf(group));
     const lut = Uint32Array.from(groups.ofKey, group => colours[group]);
     return {groups, colours, rows: {key: groups.key, lut}};
   });
+}
+
+async function colourerOf(session: Session, groups: Groups): Promise<(group: Group) => Abgr> {
+  switch (groups.by) {
+    case 'category':
+      return group => pixelOf(categoryColour(groups.label(group)));
+    case 'size':
+      return group => sizeColour(group, groups.count);
+    case 'stream':
+    case 'pool':
+      return group => colourInOrder(group, groups.label(group));
+    case 'site':
+      return group => colourOfHash(hashOf(groups.label(group)));
+    case 'stack': {
+      const hashes = (await session.stacks()).stackHashes();
+      return group => colourOfHash(hashes[group]);
+    }
+  }
 }
 
 /** The groups of what is active after an entry, with their colours. */
