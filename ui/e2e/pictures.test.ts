@@ -2,7 +2,7 @@
 
 import type {Browser} from 'playwright-core';
 import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, recording, run, Server, Viewer} from './browser';
+import {launch, live, recording, run, Server, Viewer} from './browser';
 
 let browser: Browser;
 let server: Server;
@@ -30,6 +30,33 @@ describe('a colour that is chosen', () => {
       await viewer.page.close();
     });
   }
+});
+
+describe('the legend', () => {
+  it('has every category of the picture, also those with nothing at the cursor', async () => {
+    const file = recording('annotated');
+    const annotated = await Server.start(file);
+    const viewer = await Viewer.open(browser, `${annotated.address}#colour=category&at=100`);
+    await viewer.page.waitForFunction(() => document.querySelector('.moment h2')?.textContent?.includes('entry 100'));
+    const rows = viewer.page.locator('.legend tr');
+    const names = await rows.evaluateAll(all => all.map(row => row.lastElementChild!.textContent));
+    const faint = await viewer.page
+      .locator('.legend tr.faint')
+      .evaluateAll(all => all.map(row => row.lastElementChild!.textContent));
+    expect(names).toEqual(expect.arrayContaining(['activation', 'gradient', 'parameter']));
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.length - faint.length).toBe(new Set(live(file, 100).map(({category}) => category)).size);
+
+    // The colours of the picture are those of the legend.
+    const swatches = await viewer.page
+      .locator('.legend .swatch')
+      .evaluateAll(all => all.map(one => getComputedStyle(one).backgroundColor.replace(/[rgb() ]/g, '')));
+    const painted = new Map(await viewer.colours());
+    for (const name of ['activation', 'gradient', 'parameter'])
+      expect(painted.get(swatches[names.indexOf(name)]), name).toBeGreaterThan(100);
+    await viewer.page.close();
+    await annotated.stop();
+  });
 });
 
 describe('the level that reserved memory could not pass', () => {

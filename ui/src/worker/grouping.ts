@@ -7,6 +7,7 @@ import {
   type Grouping,
   type Groups,
   type GroupTotal,
+  groupsOfRows,
   identity,
   sizeClass,
   totalsByGroup,
@@ -27,6 +28,13 @@ export interface Colouring {
 /** One line of a legend. */
 export interface LegendLine extends GroupTotal {
   readonly colour: Abgr;
+}
+
+/** What the colours of a picture stand for. */
+export interface Legend {
+  readonly lines: LegendLine[];
+  /** How many more groups there are, all without anything active. */
+  readonly leftOut: number;
 }
 
 /** The groups of a session by one of the groupings; by call site where the file lacks what is asked for. */
@@ -89,12 +97,27 @@ async function colourerOf(session: Session, groups: Groups): Promise<(group: Gro
   }
 }
 
-/** The groups of what is active after an entry, with their colours. */
-export async function legend(session: Session, by: Grouping, entry: number): Promise<LegendLine[]> {
+/** More groups without anything active than a legend can show: a file can have a million stacks. */
+const MAX_IDLE_GROUPS = 1000;
+
+/**
+ * All groups of the picture with their colours: those of what is active after an entry first, then those that have nothing there,
+ * the ones with the most bytes over the recording before the others.
+ */
+export async function legend(session: Session, by: Grouping, entry: number): Promise<Legend> {
   const {groups, colours} = await colouring(session, by);
   const {size, unitBytes} = session.lifetimes;
-  const totals = totalsByGroup(groups, session.index.liveAt(entry), row => size[row] * unitBytes);
-  return totals.map(total => ({...total, colour: colours[total.group]}));
+  const bytesOf = (row: number) => size[row] * unitBytes;
+  const active = totalsByGroup(groups, session.index.liveAt(entry), bytesOf);
+  const isActive = new Set(active.map(({group}) => group));
+  const all = await session.once(`groups-of-rows-${by}`, async () => groupsOfRows(groups, bytesOf));
+  const idle = all.filter(group => !isActive.has(group));
+  const shown = idle.slice(0, MAX_IDLE_GROUPS);
+  const totals = [...active, ...shown.map(group => ({group, label: groups.label(group), bytes: 0, count: 0}))];
+  return {
+    lines: totals.map(total => ({...total, colour: colours[total.group]})),
+    leftOut: idle.length - shown.length,
+  };
 }
 
 async function listed(by: Grouping, session: Session, column: string, labels: string[]): Promise<Groups> {
