@@ -54,6 +54,12 @@ describe('the legend', () => {
     const painted = new Map(await viewer.colours());
     for (const name of ['activation', 'gradient', 'parameter'])
       expect(painted.get(swatches[names.indexOf(name)]), name).toBeGreaterThan(100);
+
+    // What is read there can be searched.
+    await viewer.page.click('.legend button:has-text("optimizer state")');
+    await viewer.page.waitForFunction(() =>
+      /^[1-9][\d,]* found/.test(document.querySelector('.hits')?.textContent ?? ''),
+    );
     await viewer.page.close();
     await annotated.stop();
   });

@@ -2,6 +2,7 @@
 
 import type {Abgr, RowColours} from '../draw/paint';
 import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour} from '../draw/palette';
+import {categoryWords} from '../model/categories';
 import {
   type Group,
   type Grouping,
@@ -44,7 +45,7 @@ export function groupsBy(session: Session, by: Grouping): Promise<Groups> {
     switch (by) {
       case 'category':
         if (!session.has('category')) return groupsBy(session, 'site');
-        return listed(by, session, 'category', device.categories ?? []);
+        return listed(by, session, 'category', (device.categories ?? []).map(categoryWords));
       case 'stream':
         return listed(
           by,
@@ -82,7 +83,7 @@ export function colouring(session: Session, by: Grouping): Promise<Colouring> {
 async function colourerOf(session: Session, groups: Groups): Promise<(group: Group) => Abgr> {
   switch (groups.by) {
     case 'category':
-      return group => pixelOf(categoryColour(groups.label(group)));
+      return group => pixelOf(categoryColour(session.device.categories?.[group] ?? 'unknown'));
     case 'size':
       return group => sizeColour(group, groups.count);
     case 'stream':
