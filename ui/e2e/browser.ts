@@ -45,6 +45,7 @@ export interface LiveBlock {
   requested_bytes: number;
   size_bytes: number;
   state: string;
+  category?: string;
 }
 
 /** What the program says is there after an entry. */

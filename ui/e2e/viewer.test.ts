@@ -104,8 +104,8 @@ describe('a served recording', () => {
       .match(/range=(\d+)\.\.(\d+)/)!
       .slice(1)
       .map(Number);
-    const after = (entry: number) => new Set(live(OOM, entry).map(({address}) => address));
-    const kept = live(OOM, last - 1).filter(({address}) => !after(first - 1).has(address));
+    const before = new Set(live(OOM, first - 1).map(({address}) => address));
+    const kept = live(OOM, last - 1).filter(({address}) => !before.has(address));
     expect(facts).toContain(`in ${kept.length} allocations still active after it`);
     await viewer.page.close();
   });

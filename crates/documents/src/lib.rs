@@ -9,6 +9,8 @@ mod header;
 #[cfg(feature = "recording")]
 pub mod answer;
 #[cfg(feature = "recording")]
+mod ceiling;
+#[cfg(feature = "recording")]
 pub mod check;
 #[cfg(feature = "recording")]
 pub mod columns;
@@ -53,6 +55,8 @@ pub mod trace;
 #[cfg(feature = "recording")]
 pub mod verify;
 
+#[cfg(feature = "recording")]
+pub use ceiling::CeilingView;
 #[cfg(feature = "recording")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,

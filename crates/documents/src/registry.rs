@@ -144,7 +144,7 @@ pub const CHANGES: &[Change] = &[
         "highwater-report",
         1,
         "`has_history`, `envelope`, `growth_counted` and `growth_places` of a device, `places` of a finding and of an \
-         out-of-memory event, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
+         out-of-memory event, `ceiling` of a device, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
     ),
     change(NEXT, "highwater-check", 1, "`call_site_bytes` of a rule is new."),
     change(
@@ -153,6 +153,7 @@ pub const CHANGES: &[Change] = &[
         1,
         "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction` and `batch_ratio` are new.",
     ),
+    change(NEXT, "highwater-view", 1, "`ceiling` of a device is new."),
     change(FIRST, "highwater-check", 1, "New."),
     change(FIRST, "highwater-diff", 1, "New."),
     change(FIRST, "highwater-diff-events", 1, "New."),

@@ -1,6 +1,6 @@
 //! `highwater-report`.
 
-use crate::{Document, Format, Version};
+use crate::{CeilingView, Document, Format, Version};
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::SiteTotal;
 use highwater_analysis::category::Category;
@@ -248,6 +248,9 @@ pub struct DeviceView<'a> {
     pub growth_places: Vec<ViewerPlaceView>,
     /// Out-of-memory events.
     pub oom: Vec<OomView<'a>>,
+    /// The level that reserved memory could not pass, where a request failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<CeilingView>,
     /// What to look at.
     pub findings: Vec<FindingView>,
     /// The totals over the trace, for a small picture.
@@ -779,6 +782,7 @@ fn device_view<'a>(
         growth_counted,
         iterations,
         oom: device.oom.iter().map(|oom| oom_view(analysis, device, oom)).collect(),
+        ceiling: CeilingView::of(device),
         findings: Vec::new(),
         envelope: EnvelopeView::new(device, envelope_columns),
     };

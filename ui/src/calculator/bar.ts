@@ -1,6 +1,7 @@
 /** Where everything stands in the stacked bar. Places are shares of its width, from 0 to 1. */
 
-import {FREE, LEADING, type Shade} from '../draw/palette';
+import {categoryColour, FREE, type Shade} from '../draw/palette';
+import {categoryWords} from '../model/categories';
 import {CATEGORIES, type Card, type Category, type EstimateDocument} from './document';
 
 /** A part of the bar. */
@@ -36,7 +37,7 @@ export function segments(document: EstimateDocument, end: number): Segment[] {
   const parts: [string, string, string, number][] = CATEGORIES.map(category => {
     const isWorkspace = category === 'workspace';
     const hint = isWorkspace ? 'buckets to send from, and what cuBLAS works in' : '';
-    return [category, labelOf(category), hint, breakdown[category] + (isWorkspace ? workspaces : 0)];
+    return [category, categoryWords(category), hint, breakdown[category] + (isWorkspace ? workspaces : 0)];
   });
   parts.push(['unused', 'reserved beyond', 'rounding, and free blocks that the allocator keeps', unused]);
   parts.push(['context', 'CUDA context', 'context and kernels, outside of PyTorch', document.context_bytes]);
@@ -48,10 +49,6 @@ export function segments(document: EstimateDocument, end: number): Segment[] {
       sum += bytes;
       return {id, label, hint, bytes, from, to: sum / end};
     });
-}
-
-export function labelOf(category: string): string {
-  return category.replaceAll('_', ' ');
 }
 
 /** Room for a name beside a line, as a share of the bar: names are short. */
@@ -104,9 +101,8 @@ export function cardLines(cards: readonly Card[], chosen: string, end: number, w
   }));
 }
 
-/** The colour of a part: the leading ones of the viewer, in the order of the categories. */
+/** The colour of a part: a category has the viewer's. */
 export function colourOf(id: string, shade: Shade): string {
-  const place = CATEGORIES.indexOf(id as Category);
-  if (place >= 0) return LEADING[place];
+  if (CATEGORIES.includes(id as Category)) return categoryColour(id);
   return id === 'context' ? {light: '#8b939e', dark: '#5d6570'}[shade] : FREE[shade];
 }

@@ -1,10 +1,11 @@
 /** The tables of the answer: phases, cards, terms. */
 
 import {useSignal} from '@preact/signals';
+import {categoryWords} from '../model/categories';
 import {binary, counted} from '../model/units';
 import * as store from '../state/store';
 import {card, choose} from './answers';
-import {colourOf, labelOf} from './bar';
+import {colourOf} from './bar';
 import type {EstimateDocument} from './document';
 import {exactly} from './exactly';
 
@@ -110,7 +111,7 @@ export function Terms({document}: {document: EstimateDocument}) {
                 </td>
                 <td>
                   <span class="swatch" style={{background: colourOf(term.category, store.shade.value)}} />{' '}
-                  {labelOf(term.category)}
+                  {categoryWords(term.category)}
                 </td>
                 <td>{term.part}</td>
                 <td>{term.name}</td>

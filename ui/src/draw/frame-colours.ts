@@ -1,5 +1,6 @@
 /** Colours of frames: the hue says whose code it is, small differences tell neighbours apart. */
 
+import {hashOf} from '../model/hash';
 import type {Owner} from '../model/stacks';
 import type {Shade} from './palette';
 
@@ -35,8 +36,7 @@ export function kindOf(owner: Owner | undefined, file: string): FrameKind {
 
 /** The colour of a box; `text` is what it differs by within its kind. */
 export function frameColour(kind: FrameKind, text: string, shade: Shade): string {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  const hash = hashOf(text);
   const {hue, saturation} = FRAME_KINDS[kind];
   const turn = ((hash >>> 4) % 19) - 9;
   const light = (hash >>> 12) % 9;

@@ -3,7 +3,7 @@
 import {ticks} from 'd3-array';
 import type {Mark} from '../data/manifest';
 import {ID_MASK} from '../model/column-ids';
-import {binary, byteTicks, count, duration} from '../model/units';
+import {byteLabels, byteTicks, count, duration} from '../model/units';
 import type {StackedPicture} from '../worker/pictures';
 import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
 
@@ -51,10 +51,12 @@ export function drawByteAxis(pen: Pen, viewport: Viewport, ink: Ink, right: numb
   pen.font = FONT;
   pen.textAlign = 'right';
   pen.textBaseline = 'middle';
-  for (const bytes of byteTicks(viewport.lowBytes, viewport.highBytes, viewport.heightCss / 48)) {
+  const ticks = byteTicks(viewport.lowBytes, viewport.highBytes, viewport.heightCss / 48);
+  const labels = byteLabels(ticks);
+  for (const [i, bytes] of ticks.entries()) {
     const y = Math.round(top + cssOfBytes(viewport, bytes)) + 0.5;
     pen.fillStyle = ink.faint;
-    pen.fillText(binary(bytes).replace(/\.0+ /, ' '), right - 6, y);
+    pen.fillText(labels[i], right - 6, y);
     pen.strokeStyle = ink.faint;
     // Through the picture, so faint that it hides nothing.
     pen.globalAlpha = 0.25;

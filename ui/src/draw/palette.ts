@@ -1,8 +1,10 @@
 /** Colours: distinct for those who see them and for those who do not, on light and on dark. */
 
+import type {Term} from '../data/generated/estimate';
+import {hashOf} from '../model/hash';
 import type {Abgr} from './paint';
 
-/** The colours of the largest groups, in order. Neighbours differ in lightness, not in hue alone (after Paul Tol). */
+/** Colours of the few, in order. Neighbours differ in lightness, not in hue alone (after Paul Tol). */
 export const LEADING = [
   '#4477aa',
   '#ee8866',
@@ -39,24 +41,65 @@ export function hexOf(pixel: Abgr): string {
   return `#${rgb.toString(16).padStart(6, '0')}`;
 }
 
-/**
- * A colour for each group: the leading ones for those that come first in `order`, quiet ones for the rest, which differ
- * from group to group and stay the same from file to file.
- */
-export function groupColours(count: number, order: readonly number[], labelOf: (group: number) => string): Uint32Array {
-  const colours = new Uint32Array(count);
-  const leading = new Map(order.slice(0, LEADING.length).map((group, rank) => [group, rank]));
-  for (let group = 0; group < count; group++) {
-    const rank = leading.get(group);
-    colours[group] = rank === undefined ? quiet(labelOf(group)) : pixelOf(LEADING[rank]);
-  }
-  return colours;
+/** Of what is memory: the hues are those of PyTorch's memory profiler, where it has the category. */
+const CATEGORY_COLOURS: Record<Term['category'] | 'cache' | 'unknown', string> = {
+  parameter: '#44aa77',
+  gradient: '#4477aa',
+  optimizer_state: '#ddbb44',
+  activation: '#e0695e',
+  cache: '#228877',
+  input: '#bb8855',
+  temporary: '#aa66bb',
+  workspace: '#77bbdd',
+  unknown: '#98a1ac',
+};
+
+/** The colour of a category, the same in every file and on every page. */
+export function categoryColour(category: string): string {
+  return CATEGORY_COLOURS[category as keyof typeof CATEGORY_COLOURS] ?? CATEGORY_COLOURS.unknown;
 }
 
-/** A greyish colour made from a text. */
-function quiet(text: string): Abgr {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  const tone = (shift: number) => 0x7c + ((hash >>> shift) & 0x3f);
-  return (0xff000000 | (tone(0) << 16) | (tone(8) << 8) | tone(16)) >>> 0;
+/** Colours for groups that have an order of their own and are few: the leading ones, then what their words give. */
+export function colourInOrder(group: number, label: string): Abgr {
+  return group < LEADING.length ? pixelOf(LEADING[group]) : colourOfHash(hashOf(label));
+}
+
+/** The colour of a class of sizes: the larger, the stronger. */
+export function sizeColour(group: number, count: number): Abgr {
+  const share = count > 1 ? group / (count - 1) : 1;
+  return fromOklch(0.84 - 0.34 * share, 0.04 + 0.11 * share, 250 - 215 * share);
+}
+
+/** A colour made from a number (`hashOf`): hues all round, in three steps of lightness that are seen on light and on dark. */
+export function colourOfHash(hash: number): Abgr {
+  const mixed = spread(hash);
+  const lightness = 0.58 + 0.1 * (mixed % 3);
+  const chroma = 0.08 + 0.05 * ((mixed >>> 4) % 2);
+  return fromOklch(lightness, chroma, (mixed >>> 8) % 360);
+}
+
+/** MurmurHash3's last step: lines that differ in a digit get colours that differ. */
+function spread(hash: number): number {
+  let mixed = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+/** A pixel of a colour in Oklch (https://bottosson.github.io/posts/oklab/): equally light for equal `lightness`, whatever its hue. */
+function fromOklch(lightness: number, chroma: number, hueDegrees: number): Abgr {
+  const a = chroma * Math.cos((hueDegrees * Math.PI) / 180);
+  const b = chroma * Math.sin((hueDegrees * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const red = byteOf(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s);
+  const green = byteOf(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s);
+  const blue = byteOf(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s);
+  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** A linear part of a colour, from 0 to 1, as sRGB's byte. */
+function byteOf(linear: number): number {
+  const part = linear <= 0.0031308 ? 12.92 * linear : 1.055 * linear ** (1 / 2.4) - 0.055;
+  return Math.round(255 * Math.min(Math.max(part, 0), 1));
 }

@@ -30,6 +30,18 @@ export interface GroupTotal {
   count: number;
 }
 
+/** The groups that any row is in, those with the most bytes in all their rows first. */
+export function groupsOfRows(groups: Groups, bytesOf: (row: number) => number): Group[] {
+  const bytes = new Float64Array(groups.count);
+  const hasRows = new Uint8Array(groups.count);
+  for (let row = 0; row < groups.key.length; row++) {
+    const group = groups.ofKey[groups.key[row]];
+    bytes[group] += bytesOf(row);
+    hasRows[group] = 1;
+  }
+  return [...identity(groups.count)].filter(group => hasRows[group]).sort((a, b) => bytes[b] - bytes[a] || a - b);
+}
+
 /** Sums rows by group: most bytes first, groups without rows left out. */
 export function totalsByGroup(groups: Groups, rows: Iterable<number>, bytesOf: (row: number) => number): GroupTotal[] {
   const bytes = new Float64Array(groups.count);

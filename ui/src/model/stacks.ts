@@ -2,6 +2,7 @@
 
 import type {Column} from '../data/section';
 import {frameLabel} from './frames';
+import {hashOf} from './hash';
 
 /** Whose code a frame is: `crates/analysis/src/folding.rs`. */
 export const OWNERS = ['user', 'torch', 'generated', 'python', 'native', 'unwinding'] as const;
@@ -105,6 +106,20 @@ export class Stacks {
   /** A site in a line. */
   describeSite(site: Site): string {
     return this.labelOf(site) ?? frameLabel(this.frameAt(site));
+  }
+
+  /** For each stack, a number made from its frames' words: a stack has the same in every file. */
+  stackHashes(): Uint32Array {
+    const frames = Uint32Array.from(this.frames.name, (_, row) => hashOf(frameLabel(this.frameAt(row))));
+    const nodes = new Uint32Array(this.parent.length);
+    // Parents come first.
+    for (let node = 0; node < nodes.length; node++) {
+      const parent = this.parentOf(node);
+      nodes[node] = hashOf(String(frames[this.frame[node]]), parent < 0 ? undefined : nodes[parent]);
+    }
+    return Uint32Array.from(this.node, (node, stack) =>
+      node < nodes.length ? nodes[node] : hashOf(this.describeSite(this.sites[stack])),
+    );
   }
 
   /** For each frame, whether its name or its file contains a text, whatever its case. */

@@ -58,6 +58,54 @@ export function byteTicks(low: number, high: number, wanted: number): number[] {
   return ticks;
 }
 
+/** Digits of a label on the axis of bytes; where more are needed, labels count from the lowest one. */
+const LABEL_DIGITS = 4;
+
+/**
+ * Labels for `byteTicks`, with as many digits as it takes to tell each from the next. Deep in a picture these would be too many:
+ * there the lowest has all of its digits, and the others say how much higher they are, `+12 MiB`.
+ */
+export function byteLabels(ticks: readonly number[]): string[] {
+  if (ticks.length === 0) return [];
+  const [lowest] = ticks;
+  const step = ticks.length > 1 ? ticks[1] - lowest : Math.max(lowest, 1);
+  const labels = ticks.map(bytes => label(bytes, step));
+  if (lowest === 0 || labels.every(text => text !== undefined)) {
+    return labels.map((text, i) => text ?? wholeLabel(ticks[i]));
+  }
+  return [
+    wholeLabel(lowest),
+    ...byteLabels(ticks.map(bytes => bytes - lowest))
+      .slice(1)
+      .map(text => `+${text}`),
+  ];
+}
+
+/** `undefined` if it takes too many digits to tell `bytes` from what is a step away, a power of two. */
+function label(bytes: number, step: number): string | undefined {
+  const {value, unit, scale} = inUnit(bytes);
+  const whole = String(Math.floor(value)).length;
+  const isShort = (decimals: number) => decimals === 0 || whole + decimals <= LABEL_DIGITS;
+  const exactDecimals = Math.max(0, Math.log2(scale / step));
+  const enough = Math.ceil(Math.log10(scale / step));
+  const decimals = isShort(exactDecimals) ? exactDecimals : enough;
+  // With more than two decimals, rounded ones look uneven: 7.852, 7.854, 7.855.
+  if (decimals !== exactDecimals && (decimals > 2 || !isShort(decimals))) return undefined;
+  return `${value.toFixed(decimals).replace(/\.0+$/, '')} ${unit}`;
+}
+
+function wholeLabel(bytes: number): string {
+  const {value, unit} = inUnit(bytes);
+  return `${Number(value.toPrecision(6))} ${unit}`;
+}
+
+function inUnit(bytes: number): {value: number; unit: string; scale: number} {
+  let scale = 1;
+  let unit = 0;
+  for (; bytes / scale >= 1024 && unit < UNITS.length - 1; unit++) scale *= 1024;
+  return {value: bytes / scale, unit: UNITS[unit], scale};
+}
+
 const K = 1024;
 /** As in the crate `units`. */
 const BYTES_OF_UNIT: Record<string, number> = {

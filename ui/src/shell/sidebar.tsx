@@ -9,10 +9,11 @@ import {address, binary, count, counted, duration, exact, percent} from '../mode
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
 import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
-import type {LegendLine} from '../worker/grouping';
+import type {Legend, LegendLine} from '../worker/grouping';
 
-/** Lines of the legend. */
+/** Lines of the legend, and of one that was asked to show more: a page of a million lines would not open. */
 const LEGEND_MAX = 14;
+const WHOLE_LEGEND_MAX = 1000;
 
 export function Sidebar({device}: {device: Opened}) {
   return (
@@ -232,11 +233,14 @@ function rangeText(totals: RangeTotals): string {
 
 function Moment({device}: {device: Opened}) {
   const totals = useAnswer<MomentTotals>(device, () => engine().moment(shownEntry.value));
-  const lines = useAnswer<LegendLine[]>(device, () => engine().legend(store.colourBy.value, shownEntry.value));
+  const answer = useAnswer<Legend>(device, () => engine().legend(store.colourBy.value, shownEntry.value));
+  const isWhole = useSignal(false);
   const moment = totals.value;
-  const legend = lines.value;
-  if (!moment || !legend) return null;
-  const rest = legend.slice(LEGEND_MAX);
+  if (!moment || !answer.value) return null;
+  const {lines: legend, leftOut} = answer.value;
+  const shown = legend.slice(0, isWhole.value ? WHOLE_LEGEND_MAX : LEGEND_MAX);
+  const rest = legend.slice(shown.length);
+  const restCount = rest.length + leftOut;
   const restBytes = rest.reduce((sum, {bytes}) => sum + bytes, 0);
   return (
     <section class="moment">
@@ -257,16 +261,24 @@ function Moment({device}: {device: Opened}) {
         {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)}
         {device.reservedMaxBytes > 0 && `, ${binary(moment.reservedBytes)} reserved`}
       </div>
-      <table class="legend" aria-label="What is active, by colour">
+      <table class="legend" aria-label="Active memory by colour">
         <tbody>
-          {legend.slice(0, LEGEND_MAX).map(line => (
+          {shown.map(line => (
             <LegendRow key={line.group} line={line} all={moment.bytes} />
           ))}
-          {rest.length > 0 && (
+          {restCount > 0 && (
             <tr class="faint">
               <td />
               <td>{binary(restBytes)}</td>
-              <td>{count(rest.length)} more</td>
+              <td>
+                {isWhole.value ? (
+                  `${count(restCount)} more`
+                ) : (
+                  <button type="button" class="plain site" onClick={() => (isWhole.value = true)}>
+                    {count(restCount)} more
+                  </button>
+                )}
+              </td>
             </tr>
           )}
         </tbody>
@@ -283,6 +295,7 @@ function LegendRow({line, all}: {line: LegendLine; all: number}) {
   };
   return (
     <tr
+      class={line.count === 0 ? 'faint' : ''}
       title={`${line.label}: ${count(line.bytes)} bytes in ${count(line.count)} (${percent(line.bytes / Math.max(1, all))})`}
     >
       <td>

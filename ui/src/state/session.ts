@@ -31,6 +31,13 @@ export interface Opened {
   readonly entries: number;
 }
 
+/** The highest that a picture of a device shows, in bytes. A ceiling far above everything would press the picture flat. */
+export function highestShown({device, peakBytes, reservedMaxBytes}: Opened): number {
+  const highest = Math.max(peakBytes, reservedMaxBytes, 1);
+  const ceiling = device.ceiling?.bytes ?? 0;
+  return ceiling <= highest * 1.25 ? Math.max(highest, ceiling) : highest;
+}
+
 export const files = signal<FileState[]>([]);
 export const opened = signal<Opened | null>(null);
 /** What keeps the page from showing the file. */

@@ -1,5 +1,6 @@
 /** All that is known of one lifetime, and of one moment. */
 
+import {categoryWords} from '../model/categories';
 import type {Frame} from '../model/stacks';
 import type {Session} from './session';
 
@@ -64,7 +65,7 @@ export async function describe(session: Session, row: number, entry: number): Pr
     address,
     stream: device.streams[stream],
     pool: device.pools[pool]?.label ?? 'default',
-    ...(category !== undefined && device.categories ? {category: device.categories[category]} : {}),
+    ...(category !== undefined && device.categories ? {category: categoryWords(device.categories[category])} : {}),
     ...(row >= before ? {allocEntry: start[row]} : {}),
     ...(freeRequested !== undefined ? {freeRequestedEntry: freeRequested} : {}),
     ...(isFreed ? {freeEntry: end[row]} : {}),

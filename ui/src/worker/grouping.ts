@@ -1,8 +1,19 @@
 /** Groups of a session's lifetimes, and the colours that they have in every view. */
 
 import type {Abgr, RowColours} from '../draw/paint';
-import {groupColours} from '../draw/palette';
-import {type Grouping, type Groups, type GroupTotal, identity, sizeClass, totalsByGroup} from '../model/groups';
+import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour} from '../draw/palette';
+import {categoryWords} from '../model/categories';
+import {
+  type Group,
+  type Grouping,
+  type Groups,
+  type GroupTotal,
+  groupsOfRows,
+  identity,
+  sizeClass,
+  totalsByGroup,
+} from '../model/groups';
+import {hashOf} from '../model/hash';
 import {binary} from '../model/units';
 import type {Session} from './session';
 
@@ -20,6 +31,13 @@ export interface LegendLine extends GroupTotal {
   readonly colour: Abgr;
 }
 
+/** What the colours of a picture stand for. */
+export interface Legend {
+  readonly lines: LegendLine[];
+  /** How many more groups there are, all without anything active. */
+  readonly leftOut: number;
+}
+
 /** The groups of a session by one of the groupings; by call site where the file lacks what is asked for. */
 export function groupsBy(session: Session, by: Grouping): Promise<Groups> {
   return session.once(`groups-${by}`, async () => {
@@ -27,7 +45,7 @@ export function groupsBy(session: Session, by: Grouping): Promise<Groups> {
     switch (by) {
       case 'category':
         if (!session.has('category')) return groupsBy(session, 'site');
-        return listed(by, session, 'category', device.categories ?? []);
+        return listed(by, session, 'category', (device.categories ?? []).map(categoryWords));
       case 'stream':
         return listed(
           by,
@@ -51,26 +69,56 @@ export function groupsBy(session: Session, by: Grouping): Promise<Groups> {
   });
 }
 
-/** The colours of a grouping: the leading ones for the groups that are largest at the peak. */
+/** The colours of a grouping. Those of categories, call sites and stacks are the same in every file. */
 export function colouring(session: Session, by: Grouping): Promise<Colouring> {
   return session.once(`colours-${by}`, async () => {
     const groups = await groupsBy(session, by);
-    const {size, unitBytes} = session.lifetimes;
-    const live = session.index.liveAt(session.index.peak.entry);
-    const largest = totalsByGroup(groups, live, row => size[row] * unitBytes).map(({group}) => group);
-    const order = by === 'size' ? identity(groups.count) : largest;
-    const colours = groupColours(groups.count, Array.from(order), group => groups.label(group));
+    const colourOf = await colourerOf(session, groups);
+    const colours = Uint32Array.from({length: groups.count}, (_, group) => colourOf(group));
     const lut = Uint32Array.from(groups.ofKey, group => colours[group]);
     return {groups, colours, rows: {key: groups.key, lut}};
   });
 }
 
-/** The groups of what is active after an entry, with their colours. */
-export async function legend(session: Session, by: Grouping, entry: number): Promise<LegendLine[]> {
+async function colourerOf(session: Session, groups: Groups): Promise<(group: Group) => Abgr> {
+  switch (groups.by) {
+    case 'category':
+      return group => pixelOf(categoryColour(session.device.categories?.[group] ?? 'unknown'));
+    case 'size':
+      return group => sizeColour(group, groups.count);
+    case 'stream':
+    case 'pool':
+      return group => colourInOrder(group, groups.label(group));
+    case 'site':
+      return group => colourOfHash(hashOf(groups.label(group)));
+    case 'stack': {
+      const hashes = (await session.stacks()).stackHashes();
+      return group => colourOfHash(hashes[group]);
+    }
+  }
+}
+
+/** More groups without anything active than a legend can show: a file can have a million stacks. */
+const MAX_IDLE_GROUPS = 1000;
+
+/**
+ * All groups of the picture with their colours: those of what is active after an entry first, then those that have nothing there,
+ * the ones with the most bytes over the recording before the others.
+ */
+export async function legend(session: Session, by: Grouping, entry: number): Promise<Legend> {
   const {groups, colours} = await colouring(session, by);
   const {size, unitBytes} = session.lifetimes;
-  const totals = totalsByGroup(groups, session.index.liveAt(entry), row => size[row] * unitBytes);
-  return totals.map(total => ({...total, colour: colours[total.group]}));
+  const bytesOf = (row: number) => size[row] * unitBytes;
+  const active = totalsByGroup(groups, session.index.liveAt(entry), bytesOf);
+  const isActive = new Set(active.map(({group}) => group));
+  const all = await session.once(`groups-of-rows-${by}`, async () => groupsOfRows(groups, bytesOf));
+  const idle = all.filter(group => !isActive.has(group));
+  const shown = idle.slice(0, MAX_IDLE_GROUPS);
+  const totals = [...active, ...shown.map(group => ({group, label: groups.label(group), bytes: 0, count: 0}))];
+  return {
+    lines: totals.map(total => ({...total, colour: colours[total.group]})),
+    leftOut: idle.length - shown.length,
+  };
 }
 
 async function listed(by: Grouping, session: Session, column: string, labels: string[]): Promise<Groups> {

@@ -33,8 +33,8 @@ export async function finish(
   const {width, height, x, lowBytes, highBytes} = request;
   const pixels = pixelsOf(width * height);
   paintStacked(picture, request, paint, pixels);
-  const reservedBytes = await reservedOf(session, request);
   const bitmap = await bitmapOf(pixels, width, height);
+  const reservedBytes = await reservedOf(session, request);
   const value = {window: {width, height, x, lowBytes, highBytes}, bitmap, reservedBytes, ...picture};
   return new Transferred(value, [
     bitmap,
@@ -46,18 +46,22 @@ export async function finish(
   ]);
 }
 
-let room = new Uint32Array(0);
+/** Room that no picture has at present. */
+let spareRoom: Uint32Array<ArrayBuffer> | undefined;
 
-/** Room for the pixels of one picture: the next one takes it again. */
+/** Room for the pixels of one picture, which has it alone until `bitmapOf` takes it back: pictures are made side by side. */
 export function pixelsOf(count: number): Uint32Array<ArrayBuffer> {
-  if (room.length < count) room = new Uint32Array(count);
+  const room = spareRoom && spareRoom.length >= count ? spareRoom : new Uint32Array(count);
+  spareRoom = undefined;
   return room.subarray(0, count);
 }
 
-/** A bitmap with a copy of the pixels. */
-export function bitmapOf(pixels: Uint32Array<ArrayBuffer>, width: number, height: number): Promise<ImageBitmap> {
+/** A bitmap with a copy of the pixels; their room is the next picture's. */
+export async function bitmapOf(pixels: Uint32Array<ArrayBuffer>, width: number, height: number): Promise<ImageBitmap> {
   const bytes = new Uint8ClampedArray(pixels.buffer, pixels.byteOffset, width * height * 4);
-  return createImageBitmap(new ImageData(bytes, width, height));
+  const bitmap = await createImageBitmap(new ImageData(bytes, width, height));
+  spareRoom = new Uint32Array(pixels.buffer);
+  return bitmap;
 }
 
 /** For each column, the most that was reserved, in bytes. */

@@ -1,5 +1,6 @@
 /** Search: by stack text, address, size, and what a word says. */
 
+import {isCategoryFound} from '../model/categories';
 import {firstRowFrom, type Lifetimes} from '../model/lifetimes';
 import {parseQuery, type Term} from '../model/search-query';
 import type {Session} from './session';
@@ -30,7 +31,7 @@ async function predicate(session: Session, term: Term): Promise<(row: number) =>
   switch (term.kind) {
     case 'text': {
       const stacks = (await session.stacks()).stacksWith(term.text);
-      const categories = session.device.categories?.map(name => name.includes(term.text)) ?? [];
+      const categories = session.device.categories?.map(name => isCategoryFound(name, term.text)) ?? [];
       const category = categories.includes(true) ? await session.column('category') : undefined;
       return row => stacks[session.stack[row]] === 1 || (category !== undefined && categories[category[row]]);
     }

@@ -1,7 +1,7 @@
 /** Segments: their picture over time, and what is known of one. */
 
 import type {Transferred} from '../data/rpc';
-import {BACKGROUND, groupColours, pixelOf} from '../draw/palette';
+import {BACKGROUND, colourInOrder, pixelOf} from '../draw/palette';
 import {segmentsAfter} from '../model/pieces';
 import {drawSegments} from '../model/segments-picture';
 import {finish, type StackedPicture, type StackedRequest} from './pictures';
@@ -42,7 +42,7 @@ export function segmentGroups(session: Session): Promise<SegmentGroups> {
       known.set(label, group);
       return group;
     });
-    const colours = groupColours(labels.length, [...labels.keys()], group => labels[group]);
+    const colours = Uint32Array.from(labels, (label, group) => colourInOrder(group, label));
     return {of, labels, colours};
   });
 }

@@ -48,11 +48,8 @@ fn capacity(device: &DeviceView<'_>, options: Options) -> (Option<u64>, String) 
     if let Some(bytes) = options.capacity_bytes {
         return (Some(bytes), format!("capacity {}", size(bytes)));
     }
-    let Some(oom) = device.oom.first() else { return (None, String::new()) };
-    if oom.cause == "limit" {
-        let bytes = oom.reserved_bytes.saturating_add(oom.segment_bytes);
-        (Some(bytes), format!("limit below {}", size(bytes)))
-    } else {
-        (oom.available_bytes, oom.available_bytes.map_or_else(String::new, |b| format!("available {}", size(b))))
+    match &device.ceiling {
+        Some(ceiling) => (Some(ceiling.bytes), ceiling.label.clone()),
+        None => (None, String::new()),
     }
 }

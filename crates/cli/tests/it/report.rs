@@ -22,6 +22,9 @@ fn the_report_gives_the_answer_first() {
         assert!(text.contains(section), "{section}{text}");
     }
     assert!(text.contains("limit below 8.12 GiB"), "{text}");
+    let ceiling = &json("report oom_gpt2_8gib.pickle.gz --format json")["devices"][0]["ceiling"];
+    assert_eq!(ceiling["label"], "limit below 8.12 GiB");
+    assert_eq!(ceiling["bytes"], 8_715_763_712_u64);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use highwater_whatif::verdict::capacity_at_failure;
 
 use super::lifetimes::measure;
 use super::section::SectionInfo;
-use crate::{RecordedView, TorchView, WarningView};
+use crate::{CeilingView, RecordedView, TorchView, WarningView};
 
 /// Sections by their names.
 pub type Sections = BTreeMap<String, SectionInfo>;
@@ -122,6 +122,9 @@ pub struct DeviceManifest {
     /// What the process could have had when a request failed: the least that is certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
+    /// The level that reserved memory could not pass, where a request failed: the line that the page draws.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<CeilingView>,
     /// Microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_us: Option<[i64; 2]>,
@@ -254,6 +257,7 @@ pub(super) fn device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Device
         end_bytes: measure.of(&device.timeline.end()),
         reserved_peak: peak(device, Total::Reserved),
         capacity_bytes: capacity_at_failure(device),
+        ceiling: CeilingView::of(device),
         time_us: None,
         streams: Vec::new(),
         pools: Vec::new(),

@@ -65,6 +65,10 @@ export interface Device {
    */
   block_sizes: BlockSizes;
   /**
+   * The level that reserved memory could not pass, where a request failed.
+   */
+  ceiling?: Ceiling;
+  /**
    * CUDA ordinal.
    */
   device: number;
@@ -308,6 +312,19 @@ export interface BlockSizes {
    * Why they are not exact.
    */
   reason?: string;
+}
+/**
+ * The level that reserved memory could not pass, for a line in a picture.
+ */
+export interface Ceiling {
+  /**
+   * The level.
+   */
+  bytes: number;
+  /**
+   * Its label, with the number: `limit below 8.12 GiB` or `available 7.91 GiB`.
+   */
+  label: string;
 }
 /**
  * What `torch.cuda.memory_stats()` says of a device at the dump: `*_bytes.all.current`.

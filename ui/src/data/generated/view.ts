@@ -89,6 +89,10 @@ export interface DeviceManifest {
    */
   categories?: string[];
   /**
+   * The level that reserved memory could not pass, where a request failed: the line that the page draws.
+   */
+  ceiling?: Ceiling;
+  /**
    * CUDA ordinal.
    */
   device: number;
@@ -173,6 +177,19 @@ export interface DeviceManifest {
    * What sizes and offsets count in.
    */
   unit_bytes: number;
+}
+/**
+ * The level that reserved memory could not pass, for a line in a picture.
+ */
+export interface Ceiling {
+  /**
+   * The level.
+   */
+  bytes: number;
+  /**
+   * Its label, with the number: `limit below 8.12 GiB` or `available 7.91 GiB`.
+   */
+  label: string;
 }
 /**
  * An iteration, in entries.

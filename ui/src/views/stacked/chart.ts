@@ -16,8 +16,7 @@ import {
 import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
 import {type Axis, within} from '../../model/axis';
 import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
-import {binary} from '../../model/units';
-import {type Opened, opened, problem} from '../../state/session';
+import {highestShown, type Opened, opened, problem} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedPicture, StackedRequest} from '../../worker/pictures';
 import {drawLanes, LANE_CSS, laneCount} from './lanes';
@@ -141,9 +140,9 @@ export class StackedChart {
     };
   }
 
-  /** The bytes that show the peak and what was reserved for it. */
+  /** The bytes that show the peak, what was reserved for it, and the level that it could not pass. */
   get fitY(): {low: number; high: number} {
-    return {low: 0, high: Math.max(this.device.peakBytes, this.device.reservedMaxBytes, 1) * 1.03};
+    return {low: 0, high: highestShown(this.device) * 1.03};
   }
 
   /** What lies at a place of the host, in CSS pixels from the plot's upper left corner. */
@@ -312,9 +311,7 @@ export class StackedChart {
     pen.translate(0, MINIMAP_CSS + 2);
     drawLanes(pen, viewport, ink, device, positionOf);
     pen.translate(0, topCss - MINIMAP_CSS - 2);
-    if (device.capacity_bytes) {
-      drawLevel(pen, viewport, ink.capacity, device.capacity_bytes, `capacity ${binary(device.capacity_bytes)}`);
-    }
+    if (device.ceiling) drawLevel(pen, viewport, ink.capacity, device.ceiling.bytes, device.ceiling.label);
     const newest = this.slot.newest;
     if (newest) {
       drawReserved(pen, viewport, ink, newest);

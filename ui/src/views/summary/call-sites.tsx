@@ -1,6 +1,7 @@
 /** What was active at the peak: by call site, and by category where there is one. */
 
 import {useSignal} from '@preact/signals';
+import {categoryWords} from '../../model/categories';
 import {binary, count, percent} from '../../model/units';
 import * as store from '../../state/store';
 import {EntryLink} from './go';
@@ -126,7 +127,7 @@ export function Categories({device}: {device: DeviceReport}) {
             .sort(([, a], [, b]) => b - a)
             .map(([name, bytes]) => (
               <tr key={name}>
-                <th scope="row">{name.replaceAll('_', ' ')}</th>
+                <th scope="row">{categoryWords(name)}</th>
                 <td class="number bar" style={{'--share': `${(bytes / all) * 100}%`}}>
                   {binary(bytes)}
                 </td>

@@ -5,29 +5,31 @@ import {binary, count, percent} from '../../model/units';
 import {EntryLink} from './go';
 import {type DeviceReport, type Report, settingWords} from './report';
 
-/** Each measure with its definition: no single one is honest alone. */
+/** Each measure with its definition, as `highwater report` has them: no single one is honest alone. */
 const MEASURES: [name: keyof DeviceReport['fragmentation'], words: string][] = [
   ['free_at_peak_bytes', 'free at the peak: reserved and in no active block'],
   ['rounding_at_peak_bytes', 'active beyond what was requested, at the peak'],
   ['free_bytes', 'free at the dump: reserved and in no active block'],
   ['releasable_bytes', 'of these, in segments with nothing active: `empty_cache()` gives them back'],
-  ['inactive_split_bytes', 'of these, in segments partly in use, expandable ones not counted'],
-  ['private_pool_free_bytes', 'of these, in private pools'],
-  ['other_streams_free_bytes', 'of these, on other streams than most'],
+  ['inactive_split_bytes', 'of these, in segments partly in use, expandable ones not counted (`inactive_split`)'],
   ['largest_free_block_bytes', 'the largest free block'],
-  ['rounding_bytes', 'active beyond what was requested, at the dump'],
+  ['rounding_bytes', "active beyond what was requested, at the dump: the allocator's rounding"],
+  ['private_pool_free_bytes', 'of the free bytes, in private pools: other requests cannot have them'],
+  ['other_streams_free_bytes', 'of the free bytes, on streams other than the main one'],
 ];
 
 export function Facts({report, device}: {report: Report; device: DeviceReport}) {
   const {fragmentation} = device;
+  const measures = MEASURES.filter(([name]) => fragmentation[name]);
   const settings = Object.entries(report.settings);
   return (
     <>
       <div class="card">
         <h2>Fragmentation</h2>
+        {measures.length === 0 && <p class="faint">nothing is free in reserved memory</p>}
         <table class="data">
           <tbody>
-            {MEASURES.map(([name, words]) => (
+            {measures.map(([name, words]) => (
               <tr key={name}>
                 <td class="number" title={`${count(fragmentation[name] ?? 0)} bytes`}>
                   {binary(fragmentation[name] ?? 0)}

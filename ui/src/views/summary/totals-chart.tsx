@@ -4,7 +4,7 @@ import {useSignal} from '@preact/signals';
 import {drawLevel, drawMarks, drawRuler} from '../../draw/overlay';
 import {SmallChart} from '../../kit/small-chart';
 import {binary, count} from '../../model/units';
-import type {Opened} from '../../state/session';
+import {highestShown, type Opened} from '../../state/session';
 import type {TotalsOverTime} from '../../worker/totals';
 import {goTo} from './go';
 import {drawTotals} from './totals-draw';
@@ -14,10 +14,10 @@ const TABLE_ROWS = 24;
 
 export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOverTime}) {
   const hover = useSignal<number | null>(null);
-  const {marks, capacity_bytes: capacity, measure} = device.device;
+  const {marks, ceiling, measure} = device.device;
   const word = measure === 'active_bytes' ? 'active' : 'requested';
   const hasReserved = device.reservedMaxBytes > 0;
-  const highBytes = Math.max(device.peakBytes, device.reservedMaxBytes, 1) * 1.05;
+  const highBytes = highestShown(device) * 1.05;
   const column = hover.value === null ? undefined : columnAt(totals, hover.value);
   return (
     <div class="card">
@@ -36,7 +36,7 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
         data={[totals, hover.value]}
         draw={(pen, viewport, ink) => {
           drawTotals(pen, viewport, totals, {area: ink.bar, steady: ink.strong, reserved: ink.reserved});
-          if (capacity) drawLevel(pen, viewport, ink.capacity, capacity, `capacity ${binary(capacity)}`);
+          if (ceiling) drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label);
           drawMarks(
             pen,
             viewport,

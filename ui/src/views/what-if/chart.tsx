@@ -76,7 +76,7 @@ export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
         onClick={position => (store.cursor.value = Math.min(Math.floor(position), device.entries - 1))}
         onWheel={onWheel}
       />
-      <div class="lines" role="status">
+      <div class="line-legend" role="status">
         <span>
           <span class="swatch line" /> recorded
           {column >= 0 && totals && <b>{binary(totals.reservedBytes[column])}</b>}

@@ -1,0 +1,88 @@
+/** What the plots paint, compared pixel by pixel. */
+
+import type {Browser} from 'playwright-core';
+import {afterAll, beforeAll, describe, expect, it} from 'vitest';
+import {launch, live, recording, run, Server, Viewer} from './browser';
+
+let browser: Browser;
+let server: Server;
+beforeAll(async () => {
+  browser = await launch();
+  server = await Server.start(recording('oom_gpt2_8gib'));
+});
+afterAll(async () => {
+  await browser.close();
+  await server.stop();
+});
+
+describe('a colour that is chosen', () => {
+  for (const colour of ['stack', 'category', 'stream', 'pool', 'size']) {
+    it(`paints by ${colour} what a reload paints`, async () => {
+      const viewer = await Viewer.open(browser, server.address);
+      await viewer.page.selectOption('.toolbar select', colour);
+      await viewer.page.waitForFunction(colour => location.hash.includes(`colour=${colour}`), colour);
+      await viewer.settled();
+      const chosen = await viewer.picture();
+      await viewer.page.reload();
+      await viewer.settled();
+      expect((await viewer.picture()) === chosen, 'the same pixels').toBe(true);
+      expect(viewer.errors).toEqual([]);
+      await viewer.page.close();
+    });
+  }
+});
+
+describe('the legend', () => {
+  it('has every category of the picture, also those with nothing at the cursor', async () => {
+    const file = recording('annotated');
+    const annotated = await Server.start(file);
+    const viewer = await Viewer.open(browser, `${annotated.address}#colour=category&at=100`);
+    await viewer.page.waitForFunction(() => document.querySelector('.moment h2')?.textContent?.includes('entry 100'));
+    const rows = viewer.page.locator('.legend tr');
+    const names = await rows.evaluateAll(all => all.map(row => row.lastElementChild!.textContent));
+    const faint = await viewer.page
+      .locator('.legend tr.faint')
+      .evaluateAll(all => all.map(row => row.lastElementChild!.textContent));
+    expect(names).toEqual(expect.arrayContaining(['activation', 'gradient', 'parameter']));
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.length - faint.length).toBe(new Set(live(file, 100).map(({category}) => category)).size);
+
+    // The colours of the picture are those of the legend.
+    const swatches = await viewer.page
+      .locator('.legend .swatch')
+      .evaluateAll(all => all.map(one => getComputedStyle(one).backgroundColor.replace(/[rgb() ]/g, '')));
+    const painted = new Map(await viewer.colours());
+    for (const name of ['activation', 'gradient', 'parameter'])
+      expect(painted.get(swatches[names.indexOf(name)]), name).toBeGreaterThan(100);
+
+    // What is read there can be searched.
+    await viewer.page.click('.legend button:has-text("optimizer state")');
+    await viewer.page.waitForFunction(() =>
+      /^[1-9][\d,]* found/.test(document.querySelector('.hits')?.textContent ?? ''),
+    );
+    await viewer.page.close();
+    await annotated.stop();
+  });
+});
+
+describe('the level that reserved memory could not pass', () => {
+  it('has the words of the report, and is in view', async () => {
+    const [label] = /limit below [\d.]+ GiB/.exec(run('report', recording('oom_gpt2_8gib'))) ?? [];
+    expect(label).toBeDefined();
+    const context = await browser.newContext();
+    await context.addInitScript(() => {
+      const words = new Set<string>();
+      Object.assign(window, {words});
+      const write = CanvasRenderingContext2D.prototype.fillText;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+        words.add(text);
+        write.call(this, text, ...at);
+      };
+    });
+    const viewer = await Viewer.open(context, server.address);
+    const words = await viewer.page.evaluate(() => [...(window as unknown as {words: Set<string>}).words]);
+    expect(words).toContain(label);
+    expect(viewer.errors).toEqual([]);
+    await context.close();
+  });
+});

@@ -1,0 +1,74 @@
+/** The page in windows from a phone's width on. */
+
+import type {Browser} from 'playwright-core';
+import {afterAll, beforeAll, describe, expect, it} from 'vitest';
+import {launch, recording, Server, Viewer} from './browser';
+
+let browser: Browser;
+let server: Server;
+beforeAll(async () => {
+  browser = await launch();
+  server = await Server.start(recording('oom_gpt2_8gib'));
+});
+afterAll(async () => {
+  await browser.close();
+  await server.stop();
+});
+
+describe('in a window of any width', () => {
+  for (const width of [360, 600, 800, 1024, 1600]) {
+    it(`every view keeps its height at ${width} px`, async () => {
+      const viewer = await Viewer.open(browser, server.address);
+      await viewer.page.setViewportSize({width, height: 720});
+      for (const key of ['1', '2', '3', '4', '5', '6']) {
+        await viewer.page.keyboard.press(key);
+        await viewer.page.waitForTimeout(200);
+        const {still, tallest} = await heightsAtRest(viewer);
+        expect(still, `the height of view ${key} comes to rest`).toBe(true);
+        expect(tallest, `the tallest canvas of view ${key}`).toBeLessThanOrEqual(720);
+      }
+      expect(viewer.errors).toEqual([]);
+      await viewer.page.close();
+    });
+  }
+
+  it('the list of entries shows every line whole, and the last one where it is chosen', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    for (const width of [600, 1280]) {
+      await viewer.page.setViewportSize({width, height: 720});
+      await viewer.page.keyboard.press('2');
+      await viewer.page.waitForSelector('.entries .line');
+      await viewer.page.keyboard.press('End');
+      await viewer.page.waitForSelector('.entries .line:last-child.chosen');
+      const [list, ...lines] = await viewer.page.evaluate(() =>
+        [document.querySelector('[aria-label=Entries]')!, ...document.querySelectorAll('.entries .line')].map(
+          element => {
+            const {top, bottom} = element.getBoundingClientRect();
+            return {top, bottom};
+          },
+        ),
+      );
+      expect(lines.length).toBeGreaterThan(2);
+      expect(lines.map(line => line.top - list.top)).toEqual(lines.map((_, i) => 20 * i));
+      expect(lines.at(-1)!.bottom).toBeLessThanOrEqual(list.bottom);
+    }
+    await viewer.page.close();
+  });
+});
+
+/** Waits until the page and its canvases have kept their heights for 90 frames in a row; a page that runs away never does. */
+function heightsAtRest(viewer: Viewer): Promise<{still: boolean; tallest: number}> {
+  return viewer.page.evaluate(async () => {
+    const canvases = () => [...document.querySelectorAll('canvas')].map(one => one.clientHeight);
+    const heights = () => [document.documentElement.scrollHeight, ...canvases()].join();
+    let last = heights();
+    let still = 0;
+    for (let frame = 0; frame < 900 && still < 90; frame++) {
+      await new Promise(requestAnimationFrame);
+      const now = heights();
+      still = now === last ? still + 1 : 0;
+      last = now;
+    }
+    return {still: still === 90, tallest: Math.max(0, ...canvases())};
+  });
+}
