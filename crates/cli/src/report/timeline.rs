@@ -49,7 +49,7 @@ fn capacity(device: &DeviceView<'_>, options: Options) -> (Option<u64>, String) 
         return (Some(bytes), format!("capacity {}", size(bytes)));
     }
     let Some(oom) = device.oom.first() else { return (None, String::new()) };
-    if oom.cause == "limit" {
+    if oom.cause == "limit" || oom.also.contains(&"limit") {
         let bytes = oom.reserved_bytes.saturating_add(oom.segment_bytes);
         (Some(bytes), format!("limit below {}", size(bytes)))
     } else {
