@@ -416,7 +416,7 @@ impl<D: Device, O: Observer> Allocator<D, O> {
         let page = self.page_bytes(failure.rounded_bytes <= SMALL_MAX_BYTES);
         message::OutOfMemory {
             segment_bytes: failure.segment_bytes,
-            total_bytes: failure.device_total_bytes,
+            total_bytes: Some(failure.device_total_bytes),
             free_bytes: failure.device_free_bytes,
             limit_bytes: failure.limit_bytes,
             allocated_bytes: failure.allocated_bytes,

@@ -16,7 +16,7 @@ pub const MORE_THAN_1_EB: &str = "CUDA out of memory. Tried to allocate more tha
 /// use highwater_allocator::TorchVersion;
 /// use highwater_allocator::message::OutOfMemory;
 ///
-/// let message = OutOfMemory { segment_bytes: 2 << 30, ..OutOfMemory::new(TorchVersion::v2(11)) };
+/// let message = OutOfMemory { segment_bytes: 2 << 30, total_bytes: Some(80 << 30), ..OutOfMemory::new(TorchVersion::v2(11)) };
 /// assert!(message.to_string().starts_with("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"));
 /// ```
 ///
@@ -30,8 +30,8 @@ pub struct OutOfMemory {
     pub device: u32,
     /// The size of the segment that could not be had: more than was asked for.
     pub segment_bytes: u64,
-    /// The device's memory in all.
-    pub total_bytes: u64,
+    /// The device's memory in all; where that is not known, the message says neither this nor what is free.
+    pub total_bytes: Option<u64>,
     /// What the driver has left.
     pub free_bytes: u64,
     /// The limit that is set, if any.
@@ -66,7 +66,7 @@ impl OutOfMemory {
             version,
             device: 0,
             segment_bytes: 0,
-            total_bytes: 0,
+            total_bytes: None,
             free_bytes: 0,
             limit_bytes: None,
             allocated_bytes: 0,
@@ -124,14 +124,11 @@ impl fmt::Display for OutOfMemory {
         let capacity = if self.version >= TorchVersion::v2(2) { "capacity" } else { "capacty" };
         let private = if self.version >= TorchVersion::v2(4) { self.private_free_bytes } else { 0 };
         let allocated = self.allocated_bytes.saturating_add(private);
-        write!(
-            f,
-            "CUDA out of memory. Tried to allocate {}. GPU {} has a total {capacity} of {} of which {} is free. ",
-            Size(self.segment_bytes),
-            self.device,
-            Size(self.total_bytes),
-            Size(self.free_bytes)
-        )?;
+        write!(f, "CUDA out of memory. Tried to allocate {}. ", Size(self.segment_bytes))?;
+        if let Some(total) = self.total_bytes {
+            let (total, free) = (Size(total), Size(self.free_bytes));
+            write!(f, "GPU {} has a total {capacity} of {total} of which {free} is free. ", self.device)?;
+        }
         for Process { id, bytes } in &self.processes {
             match id {
                 Some(id) => write!(f, "Process {id}")?,
@@ -205,7 +202,7 @@ mod tests {
         let process = |id, bytes| Process { id, bytes };
         let message = OutOfMemory {
             segment_bytes: GIB + 2 * MIB,
-            total_bytes: gib(13_980),
+            total_bytes: Some(gib(13_980)),
             free_bytes: gib(6_248),
             limit_bytes: Some(10 * GIB),
             allocated_bytes: gib(813),
@@ -238,7 +235,7 @@ mod tests {
     fn with_private_pool(minor: u16) -> OutOfMemory {
         OutOfMemory {
             segment_bytes: 288 * MIB,
-            total_bytes: GIB,
+            total_bytes: Some(GIB),
             free_bytes: 684 * MIB,
             limit_bytes: Some(512 * MIB),
             allocated_bytes: 303_001_600,
@@ -305,7 +302,7 @@ mod tests {
     fn since_2_15_the_advice_fits_the_settings() {
         let message = OutOfMemory {
             segment_bytes: 288 * MIB,
-            total_bytes: GIB,
+            total_bytes: Some(GIB),
             free_bytes: GIB,
             expandable_segments: true,
             exceeded_reserve_bytes: Some(256 * MIB),
@@ -336,7 +333,7 @@ mod tests {
     fn processes_come_before_the_limit() {
         let message = OutOfMemory {
             segment_bytes: 400 * MIB,
-            total_bytes: GIB,
+            total_bytes: Some(GIB),
             free_bytes: 722 * MIB,
             limit_bytes: Some(512 * MIB),
             allocated_bytes: 300 * MIB,

@@ -91,7 +91,7 @@ fn a_failure_is_told_with_what_the_allocator_and_the_device_held() {
     let failure = out_of_memory(&mut allocator, 901 * MIB);
     let message = allocator.message(&failure);
     assert_eq!(message.segment_bytes, 902 * MIB);
-    assert_eq!(message.total_bytes, 1 << 30);
+    assert_eq!(message.total_bytes, Some(1 << 30));
     assert_eq!(message.free_bytes, (1 << 30) - 100 * MIB);
     assert_eq!(message.limit_bytes, Some(900 * MIB));
     assert_eq!(message.allocated_bytes, 50 * MIB);

@@ -1,6 +1,8 @@
 //! Sizes, counts and times as people write them, and what only the command line takes and prints of them.
 
-pub(crate) use highwater_units::{SizeError, count, counted, duration_us, parse_bytes, parse_size, percent, size};
+pub(crate) use highwater_units::{
+    SizeError, count, counted, duration_us, parse_bytes, parse_size, percent, size, size_with_requested,
+};
 
 /// An address or another whole number given on the command line: `0x7f8b40000000` or decimal.
 ///

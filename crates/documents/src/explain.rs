@@ -327,7 +327,7 @@ impl ExplainView<'_> {
             let diagnosis = diagnosis(&situation);
             let mut steps = steps(&situation, &diagnosis);
             if diagnosis.cause != Cause::NeverFits {
-                steps.push(record_a_snapshot());
+                steps.push(record_a_snapshot(&situation));
             }
             view.diagnosis = DiagnosisView::new(&diagnosis, &situation);
             view.shares = shares(&situation);

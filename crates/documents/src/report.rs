@@ -16,8 +16,9 @@ use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, Warning, Warnin
 
 use crate::places::{self, ViewerPlaceView};
 use crate::{FrameView, PlaceView, frames_from_site};
+use highwater_findings::explain::why;
 use highwater_findings::verdict::verdict;
-use highwater_findings::{Finding, explain, findings_beside};
+use highwater_findings::{Finding, findings_beside};
 
 /// The whole report.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -682,9 +683,10 @@ pub struct OomView<'a> {
     pub device_free_bytes: Option<u64>,
     /// What this process could have had: reserved, and free on the device.
     pub available_bytes: Option<u64>,
-    /// Why it failed, as far as the numbers tell: `never-fits`, `limit`, `fragmentation`, `full` or `unknown`.
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["never-fits", "limit", "fragmentation", "full", "unknown"])))]
+    /// Why it failed: one of the causes of `highwater explain`.
     pub cause: &'static str,
+    /// Causes that contribute.
+    pub also: Vec<&'static str>,
     /// In use at that moment.
     pub live_requested_bytes: u64,
     /// In blocks that tensors own, at that moment.
@@ -915,6 +917,7 @@ fn growth_view<'a>(analysis: &Analysis<'a>, growth: &Growth) -> GrowthView<'a> {
 }
 
 fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutOfMemory) -> OomView<'a> {
+    let why = why(analysis, device, oom);
     OomView {
         entry: oom.entry.get(),
         time_us: device.entries.time_us(oom.entry),
@@ -922,12 +925,13 @@ fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutO
         segment_bytes: oom.segment_bytes,
         device_free_bytes: oom.device_free_bytes,
         available_bytes: oom.available_bytes(),
-        cause: oom.cause.name(),
+        cause: why.diagnosis.cause.name(),
+        also: why.diagnosis.also.iter().map(|cause| cause.name()).collect(),
         live_requested_bytes: oom.totals.requested_bytes,
         allocated_bytes: oom.totals.allocated_bytes,
         active_bytes: oom.totals.active_bytes,
         reserved_bytes: oom.totals.reserved_bytes,
-        explanation: explain(oom),
+        explanation: why.diagnosis.text,
         places: places::of_error(oom.entry.get()),
         at: PlaceView::new(analysis, analysis.sites.site(oom.stack), oom.stack),
         frames: frames_from_site(analysis, analysis.sites.site(oom.stack), oom.stack),

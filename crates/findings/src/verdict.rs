@@ -5,9 +5,8 @@ use highwater_analysis::callsite::Site;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::place::place_in;
 use highwater_units::{count, percent, size};
-use highwater_whatif::whole_step::whole_step;
 
-use crate::rules::explain;
+use crate::explain::why;
 
 /// The answer for the [leading](Analysis::leading) device.
 ///
@@ -24,12 +23,11 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
     match device.oom.first() {
         Some(oom) => {
             let held = largest_site(analysis, device, Some(oom.entry));
-            let whole = whole_step(analysis, device, oom).amount();
-            format!(
-                "Out of memory on device {}: {}. The whole step needs {whole} at its peak.{held}{others}",
-                device.device,
-                explain(oom)
-            )
+            let why = why(analysis, device, oom);
+            let whole = why
+                .whole_step
+                .map_or_else(String::new, |whole| format!(" The whole step needs {} at its peak.", whole.amount()));
+            format!("Out of memory on device {}: {}.{whole}{held}{others}", device.device, why.diagnosis.text)
         }
         None => format!("{}{others}", peak(analysis, device)),
     }

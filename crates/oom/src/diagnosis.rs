@@ -127,7 +127,10 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     }
     let brings = |bytes: u64| bytes >= shortage.max(WORTH_A_WORD_BYTES);
     let mut causes = Vec::new();
-    if is_fragmented(situation) && !situation.has_expandable_segments {
+    let fragmentation = is_fragmented(situation) && !situation.has_expandable_segments;
+    // In one piece this request would fit, and a later one would not.
+    let is_impossible = situation.is_impossible();
+    if fragmentation && !is_impossible {
         causes.push(Cause::Fragmentation);
     }
     if brings(situation.private_bytes) {
@@ -148,13 +151,17 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         causes.push(Cause::Leftover);
     }
     causes.push(Cause::TooBig);
+    if fragmentation && is_impossible {
+        causes.push(Cause::Fragmentation);
+    }
     causes
 }
 
 /// What fails in a run that was asked for, in a sentence.
 fn supposed(situation: &Situation, cause: Cause, memory: Memory) -> String {
     let amount = |bytes: Option<u64>| size(bytes.unwrap_or(0));
-    let (tried, held) = (amount(situation.tried_bytes), amount(situation.held_bytes));
+    let tried = situation.tried().unwrap_or_else(|| size(0));
+    let held = amount(situation.held_bytes);
     let place = match memory {
         Memory::Card { total_bytes, outside_bytes } => format!(
             "on a card of {}, {} of it for PyTorch,",
@@ -177,6 +184,9 @@ fn supposed(situation: &Situation, cause: Cause, memory: Memory) -> String {
             "{} of what is reserved is free, but only for private pools (CUDA graphs, `MemPool`)",
             size(situation.private_bytes)
         ),
+        _ if situation.is_impossible() => {
+            format!("and it needs {} at once, whatever the settings", amount(situation.least_needed_bytes()))
+        }
         _ if unallocated == 0 => format!("all of it in use; {} is missing", amount(situation.shortage_bytes())),
         _ => format!("all but {} of it in use; {} is missing", size(unallocated), amount(situation.shortage_bytes())),
     };
@@ -188,7 +198,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
         return supposed(situation, cause, memory);
     }
     let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an amount that is not told".to_owned(), size);
-    let tried = amount(situation.tried_bytes);
+    let tried = situation.tried().unwrap_or_else(|| amount(None));
     let free = amount(situation.free_bytes);
     let held = amount(situation.held_bytes);
     let unallocated = amount(situation.unallocated_bytes);

@@ -1,7 +1,7 @@
 //! The numbers of a failure, added up: who has what of the device.
 
 use highwater_allocator::Memory;
-use highwater_units::bounds;
+use highwater_units::{bounds, size_with_requested};
 
 use super::log::Surroundings;
 use super::message::{Kind, Message, Process};
@@ -41,7 +41,9 @@ pub struct Situation {
     pub backend: Option<&'static str>,
     /// The device's ordinal.
     pub device: Option<u32>,
-    /// What the driver was asked for.
+    /// What the program asked for, where that is known beside the message's amount.
+    pub requested_bytes: Option<u64>,
+    /// What the driver was asked for: the amount of PyTorch's message.
     pub tried_bytes: Option<u64>,
     /// The device's memory.
     pub capacity_bytes: Option<u64>,
@@ -73,6 +75,9 @@ pub struct Situation {
     pub knows_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
+    /// What the program needs at once, whatever the allocator does: requested and live, with the request that failed. Only a
+    /// recording tells.
+    pub needs_bytes: Option<u64>,
     /// What the step needs in which the request failed; only a recording tells.
     pub whole_step: Option<StepNeed>,
 }
@@ -153,6 +158,7 @@ impl Situation {
         Self {
             supposed: Some(memory),
             device: Some(device),
+            requested_bytes: Some(failure.requested_bytes),
             tried_bytes: Some(failure.segment_bytes),
             capacity_bytes: total_bytes,
             free_bytes: total_bytes.map(|total| total.saturating_sub(of_process)),
@@ -182,6 +188,7 @@ impl Situation {
             supposed: None,
             backend: message.backend,
             device: message.device,
+            requested_bytes: None,
             tried_bytes: message.tried_bytes,
             capacity_bytes: message.capacity_bytes,
             free_bytes: message.free_bytes,
@@ -198,6 +205,7 @@ impl Situation {
             has_expandable_segments: message.has_expandable_segments || surroundings.has_expandable_segments,
             knows_expandable_segments: last_release >= (2, 1) && matches!(message.backend, None | Some("CUDA" | "HIP")),
             is_notebook: surroundings.is_notebook,
+            needs_bytes: None,
             whole_step: None,
         }
     }
@@ -229,6 +237,29 @@ impl Situation {
     /// How much more was needed from the driver, at most.
     pub fn shortage_bytes(&self) -> Option<u64> {
         Some(self.tried_bytes?.saturating_sub(self.headroom_bytes()?))
+    }
+
+    /// The least that the program is sure to need: at once, or in the step that failed.
+    pub fn least_needed_bytes(&self) -> Option<u64> {
+        self.needs_bytes.max(self.whole_step.map(|whole| whole.at_least_bytes))
+    }
+
+    /// Whether the program needs more than there is, however its blocks are placed.
+    pub fn is_impossible(&self) -> bool {
+        let of_device = self.free_bytes.zip(self.held_bytes).map(|(free, held)| free.saturating_add(held));
+        let of_limit = self.limit.map(|limit| match limit.is_known() {
+            true => limit.at_most_bytes,
+            // It refused so much.
+            false => limit.at_most_bytes.saturating_sub(1),
+        });
+        let most = of_device.into_iter().chain(of_limit).min();
+        self.least_needed_bytes().zip(most).is_some_and(|(needed, most)| needed > most)
+    }
+
+    /// The amount of PyTorch's message, with what the program asked for where that reads otherwise.
+    pub fn tried(&self) -> Option<String> {
+        let tried = self.tried_bytes?;
+        Some(size_with_requested(tried, self.requested_bytes.unwrap_or(tried)))
     }
 
     /// Whether the limit, rather than the device, stood in the way.

@@ -92,7 +92,8 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     let is_concerned = diagnosis.cause == Cause::Limit || diagnosis.also.contains(&Cause::Limit);
     let limit = situation.limit.filter(|_| is_concerned)?;
-    let needed = situation.held_bytes.unwrap_or(0).saturating_add(situation.tried_bytes?);
+    let at_error = situation.held_bytes.unwrap_or(0).saturating_add(situation.tried_bytes?);
+    let needed = at_error.max(situation.needs_bytes.unwrap_or(0));
     let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
         let percent = needed.saturating_mul(100).div_ceil(capacity);
         if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that does") }
@@ -315,6 +316,17 @@ pub fn missing(situation: &Situation) -> String {
         );
     }
     let would = if situation.supposed.is_some() { "would do" } else { "would have done" };
+    if let (true, Some(needed), Some(available)) =
+        (situation.is_impossible(), situation.least_needed_bytes(), situation.available_bytes())
+        && situation.supposed.is_some()
+    {
+        let lacking = size(needed.saturating_sub(available));
+        return format!(
+            "the program needs {} at once, and there is {}: {lacking} less is needed",
+            size(needed),
+            size(available)
+        );
+    }
     match (situation.shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
             "at this moment {} less {would}, {} of what was held; later requests may need more",
@@ -329,16 +341,19 @@ pub fn missing(situation: &Situation) -> String {
 }
 
 /// How to learn more than a message says.
-pub fn record_a_snapshot() -> Step {
-    Step::new(
-        "record",
-        "record a snapshot of the next failure: it says what was live, from which line, and what other settings would do",
-        "a message holds totals only",
-    )
-    .with(
-        "torch.cuda.memory._record_memory_history() at the start; on the error \
-         torch.cuda.memory._dump_snapshot(\"oom.pickle\"); then `highwater explain oom.pickle`",
-    )
+pub fn record_a_snapshot(situation: &Situation) -> Step {
+    /// Records, and writes the snapshot at the error.
+    const RUN: &str = "highwater run train.py; then `highwater explain` with the file that it writes";
+    let record = "record a snapshot of the next failure: it says what was live, from which line, and what other settings would do";
+    match situation.kind {
+        Kind::Asynchronous => Step::new(
+            "record",
+            format!("go back to PyTorch's own allocator for one run, and {record}"),
+            "PyTorch keeps no history of what `backend:cudaMallocAsync` allocates, and a message holds totals only",
+        )
+        .with(format!("take `backend:cudaMallocAsync` out of PYTORCH_CUDA_ALLOC_CONF; {RUN}")),
+        _ => Step::new("record", record, "a message holds totals only").with(RUN),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]

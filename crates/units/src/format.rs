@@ -24,6 +24,17 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{:02} {unit}", value / 100, value % 100)
 }
 
+/// The amount of PyTorch's message, which is a whole segment, with what the program asked for where that reads otherwise.
+///
+/// ```
+/// assert_eq!(highwater_units::size_with_requested(54 << 20, 55_050_240), "54.00 MiB (52.50 MiB requested)");
+/// assert_eq!(highwater_units::size_with_requested(7 << 30, 7 << 30), "7.00 GiB");
+/// ```
+pub fn size_with_requested(segment_bytes: u64, requested_bytes: u64) -> String {
+    let (segment, requested) = (size(segment_bytes), size(requested_bytes));
+    if segment == requested { segment } else { format!("{segment} ({requested} requested)") }
+}
+
 /// An amount of which only bounds are known: "10.00 GiB to 12.00 GiB", "about 10.00 GiB", or "at least 10.00 GiB".
 pub fn bounds(at_least_bytes: u64, at_most_bytes: Option<u64>) -> String {
     let least = size(at_least_bytes);

@@ -4,5 +4,5 @@
 mod format;
 mod parse;
 
-pub use format::{Count, bounds, count, counted, duration_us, percent, percent_of, size};
+pub use format::{Count, bounds, count, counted, duration_us, percent, percent_of, size, size_with_requested};
 pub use parse::{SizeError, parse_bytes, parse_size};

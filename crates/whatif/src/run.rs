@@ -260,7 +260,12 @@ impl<'a, O: Observer> Runner<'a, O> {
         let entry = (entry != u32::MAX).then(|| EntryId::new(entry));
         self.outcome = match failure {
             Failure::OutOfMemory(failure) => {
-                self.message = Some(self.allocator.message(&failure).to_string());
+                let mut message = self.allocator.message(&failure);
+                if failure.limit_bytes.is_some() {
+                    // On which card the limit was set is not known.
+                    message.total_bytes = None;
+                }
+                self.message = Some(message.to_string());
                 Outcome::OutOfMemory { entry, failure }
             }
             Failure::Undefined(reason) => Outcome::Undefined { entry, reason },

@@ -191,8 +191,8 @@ impl Study {
     }
 }
 
-/// The memory of the smallest card that is known on which a limit can be set so high: it decides nothing but what the
-/// out-of-memory message says of the card.
+/// The memory of the smallest card that is known on which a limit can be set so high: it decides
+/// nothing that is said.
 fn roomy_card(limit_bytes: u64) -> u64 {
     let needed = limit_bytes.saturating_add(TRAINING_BYTES);
     Card::smallest_of_each_size()

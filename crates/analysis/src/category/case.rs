@@ -30,7 +30,7 @@ pub struct Case<'a> {
 
 /// Modules' allocations between a block and the loss: an output of the network has fewer behind it than what its layers
 /// keep. A loss that is a module makes some itself.
-const BEHIND_OUTPUT: usize = 5;
+pub(super) const BEHIND_OUTPUT: usize = 5;
 
 impl<'a> Case<'a> {
     pub(crate) fn new(
@@ -101,7 +101,7 @@ impl<'a> Case<'a> {
 
     /// Whether it outlives the optimizer's step that made it.
     pub(crate) fn outlives_step(&self) -> bool {
-        self.course.step_at(self.alloc).is_none_or(|step| self.freed >= step.end)
+        self.pairing.outlives_step(self.row).unwrap_or_else(|| self.course.outlives_step(self.alloc, self.freed))
     }
 
     /// Whether it is there after the backward pass of the next iteration.
@@ -200,6 +200,11 @@ impl<'a> Case<'a> {
     pub(crate) fn is_kept_by_call(&self) -> bool {
         let call_end = self.course.program_after(self.alloc).unwrap_or(self.course.entries);
         call_end < self.freed.saturating_add(1) && self.course.modules_between(self.alloc, call_end) > BEHIND_OUTPUT
+    }
+
+    /// Whether memory ran out in a call of the model, of which earlier calls kept its like when they returned.
+    pub(crate) fn is_kept_by_calls(&self) -> bool {
+        self.pairing.kept_by_calls.contains(&self.row)
     }
 
     /// Whether autograd ever ran.

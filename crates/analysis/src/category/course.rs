@@ -5,7 +5,7 @@ use std::ops::Range;
 use highwater_snapshot::{Action, EntryTable};
 
 use super::origin::Origin;
-use crate::lifetime::number;
+use crate::lifetime::{Lifetime, number};
 
 /// One backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) struct Course {
     pub(crate) failures: Vec<u32>,
     /// Where passes begin in which the allocator gave up, in order.
     failed_passes: Vec<u32>,
+    /// Entries at which the allocator gave up in a step of the optimizer, in order.
+    pub(crate) failed_steps: Vec<u32>,
     /// Number of entries.
     pub(crate) entries: u32,
     /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
@@ -74,6 +76,9 @@ impl Course {
             }
             if action == Action::OOM {
                 course.failures.push(at);
+                if origin(row) == Origin::Optimizer {
+                    course.failed_steps.push(at);
+                }
                 course.failed_passes.extend(pass.filter(|_| is_backward(origin(row))).map(|pass| pass.start));
             }
             if action != Action::ALLOC {
@@ -147,6 +152,22 @@ impl Course {
     pub(crate) fn step_at(&self, entry: u32) -> Option<&Range<u32>> {
         let after = self.steps.partition_point(|step| step.start <= entry);
         self.steps[..after].last().filter(|step| step.contains(&entry))
+    }
+
+    /// Where the step ran out of memory that an entry lies in, after that entry.
+    pub(crate) fn failed_step(&self, entry: u32) -> Option<u32> {
+        let failure = *self.failed_steps.get(self.failed_steps.partition_point(|&failure| failure < entry))?;
+        self.step_at(entry).is_some_and(|step| step.contains(&failure)).then_some(failure)
+    }
+
+    /// Whether what comes and goes with these entries is there when the optimizer's step is over that it begins in.
+    pub(crate) fn outlives_step(&self, alloc: u32, freed: u32) -> bool {
+        self.step_at(alloc).is_none_or(|step| freed >= step.end)
+    }
+
+    /// The entry in which the owner of a block frees it; the end of the recording if none does.
+    pub(crate) fn freed(&self, lifetime: &Lifetime) -> u32 {
+        lifetime.free_requested().map_or(self.entries, highwater_snapshot::EntryId::get)
     }
 
     /// Where the recomputation ends that an entry lies in.

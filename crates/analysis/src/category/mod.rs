@@ -24,6 +24,7 @@ pub mod course;
 pub mod origin;
 mod pairing;
 mod rules;
+mod unfinished;
 
 use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
 

@@ -141,6 +141,13 @@ impl FrameRule {
     }
 }
 
+/// Parts of the names of functions in which optimizers make their state.
+///
+/// # Source
+/// `_init_group` of all optimizers of PyTorch v2.11 whose state is not computed; `init_state` of bitsandbytes, `_init_state` of
+/// torchao and DeepSpeed.
+const INITIALISERS: [&str; 2] = ["init_group", "init_state"];
+
 /// The origin that a frame stands for, if it does.
 pub fn of_frame(name: &str, filename: &str) -> Option<Origin> {
     let file = filename.replace('\\', "/");
@@ -160,6 +167,8 @@ struct Said {
     makes_parameter: bool,
     /// It is no more than some constructor.
     is_constructor: bool,
+    /// It is an optimizer's, for making the state of parameters that have none yet.
+    makes_state: bool,
     /// It runs what follows without gradients, as a decorator.
     without_grad: bool,
 }
@@ -173,6 +182,7 @@ impl Said {
             runs_engine: name == "_engine_run_backward",
             makes_parameter: name == "materialize" && origin == Some(Origin::Build),
             is_constructor: name == "__init__",
+            makes_state: INITIALISERS.iter().any(|part| name.contains(part)),
             without_grad: name == "decorate_context"
                 && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
         }
@@ -193,6 +203,8 @@ pub(crate) struct StackOrigins {
     places: Vec<StackId>,
     /// By stack, whether a decorator without gradients is around the outermost call of a module.
     without_grad: Vec<bool>,
+    /// By stack, whether a function runs that makes an optimizer's state.
+    makes_state: Vec<bool>,
 }
 
 impl StackOrigins {
@@ -212,6 +224,7 @@ impl StackOrigins {
                 are_native: true,
                 places: Vec::new(),
                 without_grad: Vec::new(),
+                makes_state: Vec::new(),
             };
         }
         // The machinery that captures native frames stands in every stack that it captured.
@@ -233,7 +246,9 @@ impl StackOrigins {
             })
         });
         let without_grad = without_grad.collect();
-        Self { origins, are_native, places: places(snapshot, sites), without_grad }
+        let makes_state = |frame: &FrameId| said[frame.index()].makes_state;
+        let makes_state = snapshot.stacks.iter().map(|(_, frames)| frames.iter().any(makes_state)).collect();
+        Self { origins, are_native, places: places(snapshot, sites), without_grad, makes_state }
     }
 
     /// That of a stack; untold if none was recorded.
@@ -251,6 +266,11 @@ impl StackOrigins {
     /// backward pass.
     pub(crate) fn is_without_grad(&self, stack: StackId) -> bool {
         self.without_grad.get(stack.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether a function runs that makes an optimizer's state.
+    pub(crate) fn makes_state(&self, stack: StackId) -> bool {
+        self.makes_state.get(stack.index()).copied().unwrap_or(false)
     }
 
     /// Whether stacks have native frames, too.

@@ -7,8 +7,10 @@ use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::before::{self, Held, Region};
+use super::case::BEHIND_OUTPUT;
 use super::course::{Course, is_backward};
 use super::origin::{Origin, StackOrigins};
+use super::unfinished::Unfinished;
 use crate::lifetime::{Lifetime, Lifetimes};
 
 /// The sizes of the workspaces that cuBLAS and cuBLASLt get: Hopper's and later, earlier GPUs', cuBLASLt's,
@@ -43,8 +45,12 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
+    /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
+    pub(crate) kept_by_calls: FxHashSet<usize>,
     /// Without a backward pass: modules keep most of what they make.
     pub(crate) keeps_graph: bool,
+    /// Blocks of the optimizer's steps that ran out of memory.
+    unfinished: Unfinished,
     /// The most bytes that outlive one backward pass.
     gradient_bytes: u64,
     /// The most bytes of buckets at once, counted as those that are never freed.
@@ -119,15 +125,11 @@ impl<T> Known<'_, T> {
 
     /// Whether it stays for good, or at least to the end of the next pass: a trainer gives workspaces back when it is done.
     fn is_kept(&self, lifetime: &Lifetime, in_backward: bool) -> bool {
-        let (alloc, freed, passes) = (alloc(lifetime), freed(lifetime, self.course), &self.course.passes);
+        let (alloc, freed, passes) = (alloc(lifetime), self.course.freed(lifetime), &self.course.passes);
         let after = passes.partition_point(|pass| pass.start <= alloc);
         let outlives_next = passes.get(after + usize::from(!in_backward)).is_some_and(|next| next.end <= freed);
         outlives_next || (freed == self.course.entries && passes.len() < 2)
     }
-}
-
-fn freed(lifetime: &Lifetime, course: &Course) -> u32 {
-    lifetime.free_requested().map_or(course.entries, highwater_snapshot::EntryId::get)
 }
 
 fn alloc(lifetime: &Lifetime) -> u32 {
@@ -142,7 +144,8 @@ impl Pairing {
         (told, stacks): (impl Fn(usize) -> Origin, &StackOrigins),
         is_bare: bool,
     ) -> Self {
-        let mut pairing = Self::default();
+        let unfinished = Unfinished::new(lifetimes, course, &told, stacks);
+        let mut pairing = Self { unfinished, ..Self::default() };
         let mut known = Known {
             lifetimes,
             course,
@@ -167,6 +170,11 @@ impl Pairing {
         self.sizes.contains(&size_bytes)
     }
 
+    /// Whether a block was to outlive the step of the optimizer that made it; `None` unless that step ran out of memory.
+    pub(crate) fn outlives_step(&self, row: usize) -> Option<bool> {
+        self.unfinished.is_state(row)
+    }
+
     /// Allocations of the forward pass between two entries that backward frees.
     pub(crate) fn saved_between(&self, start: u32, end: u32) -> usize {
         let before = self.saved.partition_point(|&saved| saved <= start);
@@ -184,14 +192,14 @@ impl Pairing {
         let mut in_pass = (0, 0_u64);
         let mut order: (u32, Vec<u64>) = (0, Vec::new());
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
-            let (alloc, freed, size) = (alloc(lifetime), freed(lifetime, course), lifetime.requested_bytes);
+            let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
             match (known.told)(row) {
                 Origin::Build if freed > known.first_pass.min(course.entries.saturating_sub(1)) => {
                     known.of_size.entry(size).or_default().built += 1;
                 }
                 Origin::Optimizer => {
                     let of = known.of_size.entry(size).or_default();
-                    if course.step_at(alloc).is_none_or(|step| freed >= step.end) {
+                    if self.outlives_step(row).unwrap_or_else(|| course.outlives_step(alloc, freed)) {
                         of.states += 1;
                     } else {
                         of.is_stepped = true;
@@ -240,7 +248,7 @@ impl Pairing {
             }
             // A parameter is there for as long as there is anything to learn, and it is no single number: that is a loss.
             if lifetime.requested_bytes > NUMBER
-                && freed(lifetime, course) >= course.passes.last().map_or(course.entries, |pass| pass.end)
+                && course.freed(lifetime) >= course.passes.last().map_or(course.entries, |pass| pass.end)
                 && known.may_be_made_by_hand((known.told)(row))
                 && let Some(count) = wanted.get_mut(&lifetime.requested_bytes)
                 && *count > 0
@@ -418,10 +426,11 @@ impl Pairing {
         let (mut made, mut kept) = (0, 0);
         let mut kept_at: FxHashMap<StackId, usize> = FxHashMap::default();
         // What the program makes between two calls belongs together: a tensor from each call is no cache.
+        let (mut outlived, mut kept_rows) = (FxHashMap::<StackId, usize>::default(), Vec::new());
         let mut by_place: FxHashMap<(StackId, u64, Option<u32>), Vec<usize>> = FxHashMap::default();
         let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
-            let (alloc, freed) = (alloc(lifetime), freed(lifetime, course));
+            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
             let place = (lifetime.stack, lifetime.requested_bytes, course.module_after(alloc));
             match (known.told)(row) {
                 Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
@@ -433,7 +442,14 @@ impl Pairing {
                     let end = course.program_after(alloc).unwrap_or(course.entries);
                     if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
                         kept += 1;
-                        *kept_at.entry(known.stacks.place(lifetime.stack)).or_insert(0_usize) += 1;
+                        let place = known.stacks.place(lifetime.stack);
+                        *kept_at.entry(place).or_insert(0_usize) += 1;
+                        if failure.is_some_and(|&failure| end < failure)
+                            && course.modules_between(alloc, end) > BEHIND_OUTPUT
+                        {
+                            *outlived.entry(place).or_default() += 1;
+                        }
+                        kept_rows.push((row, place));
                     }
                 }
                 Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
@@ -444,6 +460,10 @@ impl Pairing {
         // What is kept once may be an output.
         kept_at.retain(|_, count| *count > 1);
         self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
+        if !self.keeps_graph && !trains {
+            let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
+            self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
+        }
         self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
         if course.modules.is_empty() && !trains {
             let bytes = |rows: &Vec<usize>| {

@@ -67,7 +67,7 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "outlives-step",
         &[Optimizer],
-        "the optimizer makes it, and it is there when the step is over",
+        "the optimizer makes it, and it is there when the step is over; or, where a step runs out of memory, by the code that makes it",
         |case| case.outlives_step(),
     ),
     rule(Temporary, "optimizer-scratch", &[Optimizer], "the optimizer makes it, and frees it in the same step", |_| {
@@ -222,7 +222,7 @@ pub const RULES: &[Rule] = &[
         "saved-until-failure",
         &[Module, Compiled],
         "made by a module with layers behind it, and there when the forward pass runs out of memory",
-        |case| case.is_there_at_failure(),
+        |case| !case.is_kept_by_calls() && case.is_there_at_failure(),
     ),
     rule(
         Activation,
@@ -243,7 +243,7 @@ pub const RULES: &[Rule] = &[
         "cache",
         &[Module, Compiled],
         "no backward pass: made by a module with layers behind it, and there when the model has returned (a KV cache)",
-        |case| !case.trains() && case.is_kept_by_call(),
+        |case| !case.trains() && (case.is_kept_by_call() || case.is_kept_by_calls()),
     ),
     rule(
         Temporary,

@@ -10,7 +10,7 @@ use highwater_snapshot::Setting;
 use super::document::{Document, Section};
 use super::{chart, timeline};
 use crate::table::{Align, Table};
-use crate::units::{count, counted, size};
+use crate::units::{count, counted, size, size_with_requested};
 use crate::units::{duration_us, percent};
 
 /// What the caller chooses.
@@ -372,7 +372,7 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     for oom in device.oom.iter().take(options.top) {
         table.row([
             count(oom.entry),
-            size(oom.requested_bytes),
+            size_with_requested(oom.segment_bytes, oom.requested_bytes),
             size(oom.active_bytes),
             size(oom.reserved_bytes),
             oom.device_free_bytes.map_or_else(|| "-".to_owned(), size),

@@ -6,9 +6,9 @@ use highwater_analysis::callsite::SiteTotal;
 use highwater_analysis::category::Category;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::growth::Growth;
-use highwater_analysis::oom::{self, OutOfMemory};
+use highwater_analysis::oom::OutOfMemory;
 use highwater_analysis::place::place;
-use highwater_oom::{Cause, Diagnosis, Limit, Message, Situation, Step, StepNeed, diagnosis, sort, steps};
+use highwater_oom::{Cause, Diagnosis, Message, Situation, Step, diagnosis, sort, steps};
 use highwater_snapshot::EntryId;
 use highwater_units::{counted, size};
 use highwater_whatif::pinned::Pinned;
@@ -16,6 +16,7 @@ use highwater_whatif::verdict::{Kind, Verdict, named};
 use highwater_whatif::whole_step::{WholeStep, whole_step};
 use highwater_whatif::{Fit, Gaps, Outcome, Replayed, Study};
 
+use super::cause::{situation, tell_private_pools};
 use super::disagreement::best;
 use super::live::Live;
 use crate::rules::findings_but;
@@ -92,13 +93,11 @@ struct Context<'b, 'a> {
 impl Context<'_, '_> {
     /// A failure of the recording; `is_told` is the one that the message tells of, or else the first.
     fn recorded(&self, event: &OutOfMemory, is_told: bool) -> Failure {
-        let mut situation = self.situation(event, is_told);
         let is_first = self.device.oom.first().is_some_and(|first| first.entry == event.entry);
         // Of one failure: a program that retries may have thousands.
         let whole_step = (is_told || is_first).then(|| whole_step(self.analysis, self.device, event));
-        situation.whole_step = whole_step
-            .as_ref()
-            .map(|whole| StepNeed { at_least_bytes: whole.at_least_bytes, at_most_bytes: whole.at_most_bytes });
+        let message = self.message.filter(|_| is_told);
+        let mut situation = situation(self.analysis, self.device, event, whole_step.as_ref(), message);
         let study = self.study.filter(|_| is_first);
         let limit = situation.limit.filter(|limit| limit.is_known()).map(|limit| limit.at_most_bytes);
         let memory = study.and_then(|study| limit.map(Memory::Limit).or_else(|| study.memory_at_failure(self.device)));
@@ -108,9 +107,9 @@ impl Context<'_, '_> {
             None => study.verdict(self.device, table),
         });
         let proof = study.zip(memory).map(|(study, memory)| Proof::new(study, memory, self)).unwrap_or_default();
-        proof.tell(&mut situation);
+        tell_private_pools(&mut situation, proof.gaps.as_ref());
         let mut failure = self.explained(situation, whole_step, event.requested_bytes, Some(event.entry), proof);
-        failure.add_verdict(verdict, table.as_deref());
+        failure.add_verdict(verdict, table.as_deref(), true);
         failure
     }
 
@@ -123,16 +122,18 @@ impl Context<'_, '_> {
         let proof = Proof::new(study, memory, self);
         let mut situation = Situation {
             has_expandable_segments: study.recorded.expandable_segments,
+            needs_bytes: Some(study.live.bytes),
             ..Situation::of_run(self.device.device, memory, &failure)
         };
-        proof.tell(&mut situation);
+        tell_private_pools(&mut situation, proof.gaps.as_ref());
         let before = entry.and_then(|entry| entry.index().checked_sub(1)).map(EntryId::from_index);
         let mut explained = self.explained(situation, None, failure.requested_bytes, before, proof);
         explained.entry = entry;
         explained.simulated_capacity_bytes = Some(capacity_bytes);
         explained.diagnosis.notes.extend(case.reason.map(|reason| format!("take this with care: {reason}")));
         let table = fit_table(study);
-        explained.add_verdict(Some(study.verdict_supposing(capacity_bytes, &table)), Some(&table));
+        let ends_at_error = !self.device.oom.is_empty();
+        explained.add_verdict(Some(study.verdict_supposing(capacity_bytes, &table)), Some(&table), ends_at_error);
         Some(explained)
     }
 
@@ -197,35 +198,6 @@ impl Context<'_, '_> {
         steps.truncate(MOST);
         steps
     }
-
-    /// The numbers of an entry, with what only the message says.
-    fn situation(&self, event: &OutOfMemory, is_told: bool) -> Situation {
-        let totals = event.totals;
-        let message = self.message.filter(|_| is_told);
-        let of_message = message.map(|message| Situation::of_message(message, highwater_oom::Surroundings::default()));
-        let limit = (event.cause == oom::Cause::Limit).then(|| Limit {
-            at_least_bytes: totals.reserved_bytes,
-            at_most_bytes: totals.reserved_bytes.saturating_add(event.segment_bytes),
-        });
-        let told = of_message.unwrap_or_default();
-        let conf = self.analysis.snapshot.settings.conf().unwrap_or_default();
-        Situation {
-            device: Some(self.device.device),
-            tried_bytes: Some(event.segment_bytes),
-            free_bytes: event.device_free_bytes.or(told.free_bytes),
-            allocated_bytes: Some(totals.allocated_bytes),
-            held_bytes: Some(totals.reserved_bytes),
-            unallocated_bytes: Some(event.unused_bytes()),
-            limit: told.limit.or(limit),
-            has_expandable_segments: told.has_expandable_segments
-                || self.study.map_or_else(
-                    || conf.contains("expandable_segments:True"),
-                    |study| study.recorded.expandable_segments,
-                ),
-            knows_expandable_segments: true,
-            ..told
-        }
-    }
 }
 
 /// What a run up to the failure shows.
@@ -243,14 +215,6 @@ impl Proof {
             gaps: study.gaps(settings, memory),
         }
     }
-
-    /// Tells free memory of private pools from that of the rest.
-    fn tell(&self, situation: &mut Situation) {
-        if let (Some(gaps), Some(unallocated)) = (&self.gaps, situation.unallocated_bytes) {
-            situation.private_bytes = gaps.private_bytes.min(unallocated);
-            situation.unallocated_bytes = Some(unallocated - situation.private_bytes);
-        }
-    }
 }
 
 fn fit_table(study: &Study) -> Vec<Fit> {
@@ -259,7 +223,7 @@ fn fit_table(study: &Study) -> Vec<Fit> {
 
 impl Failure {
     /// What the simulator says counts more than what the numbers suggest.
-    fn add_verdict(&mut self, verdict: Option<Verdict>, table: Option<&[Fit]>) {
+    fn add_verdict(&mut self, verdict: Option<Verdict>, table: Option<&[Fit]>, ends_at_error: bool) {
         let (Some(verdict), Some(table)) = (verdict, table) else { return };
         self.steps.retain(|step| step.id != "expandable-segments");
         if verdict.kind == Kind::Saved
@@ -271,7 +235,14 @@ impl Failure {
             // A recording that ends at an error does not prove that anything fits.
             let whole = self.situation.whole_step.as_ref();
             let title = match (whole, self.simulated_capacity_bytes) {
-                (_, Some(_)) => format!("run with {}: it fits, with {} to spare", named(conf), size(spare)),
+                (_, Some(_)) if !ends_at_error => {
+                    format!("run with {}: it fits, with {} to spare", named(conf), size(spare))
+                }
+                (_, Some(_)) => format!(
+                    "run with {}: what was recorded is served, with {} to spare; the recording ends at an error",
+                    named(conf),
+                    size(spare)
+                ),
                 (Some(whole), None) => format!(
                     "run with {}: the request that failed is served, with {} to spare; the whole step needs {}",
                     named(conf),
@@ -287,7 +258,7 @@ impl Failure {
                 }
             };
             let is_enough = match whole.map(|whole| (whole.at_least_bytes, whole.at_most_bytes)) {
-                None => Some(true),
+                None => (!ends_at_error).then_some(true),
                 Some((least, _)) if least > capacity => Some(false),
                 Some((_, most)) => most.is_some_and(|most| most <= capacity).then_some(true),
             };
@@ -308,10 +279,6 @@ impl Failure {
             self.steps.insert(steps.unwrap_or(self.steps.len()), step);
             let last = self.steps.iter().position(|step| step.id == "growth" || step.id == "shrink");
             sort(&mut self.steps[..last.unwrap_or(0)]);
-        }
-        if verdict.kind == Kind::Impossible && self.diagnosis.cause == Cause::Fragmentation {
-            // In one piece this request would fit, and a later one would not.
-            self.diagnosis.also.insert(0, Cause::TooBig);
         }
         self.verdict = Some(verdict);
     }

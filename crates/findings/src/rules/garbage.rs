@@ -3,6 +3,9 @@
 //! What reference counting frees goes one by one, where its last owner lets go; a list lets go of the newest first. The
 //! collector frees what has piled up in one go, the oldest first, at whatever line it happens to run.
 //!
+//! What an error frees as it leaves the functions that were running is nobody's cycle: frees between an out-of-memory error and the
+//! next allocation are no run of the collector.
+//!
 //! A program that moves modules to the host, or swaps what its parameters hold, also frees in order. So there has to be
 //! evidence for the collector: what it frees was made in several calls, or by several lines, and nothing else takes the time
 //! or stands on the stack that letting go one by one would.
@@ -89,6 +92,8 @@ struct Collections {
     at: Vec<u32>,
     /// The stack that frees, of each run; none is before the first.
     stacks: Vec<StackId>,
+    /// Runs that an error set off.
+    of_errors: FxHashSet<usize>,
 }
 
 impl Collections {
@@ -96,22 +101,28 @@ impl Collections {
         let entries = evidence.device.entries;
         let mut at = Vec::with_capacity(entries.len());
         let mut of_runs = vec![StackId::MISSING];
-        let mut is_open = false;
+        let mut of_errors = FxHashSet::default();
+        let (mut is_open, mut is_error) = (false, false);
         for (row, &action) in entries.actions().iter().enumerate() {
             match action {
                 Action::FREE_REQUESTED => {
                     let stack = entries.stacks()[row];
                     if !is_open || of_runs.last() != Some(&stack) {
                         of_runs.push(stack);
+                        if is_error {
+                            of_errors.insert(of_runs.len() - 1);
+                        }
                     }
                     is_open = true;
                 }
                 Action::FREE_COMPLETED => {}
+                Action::OOM => (is_open, is_error) = (false, true),
+                Action::ALLOC => (is_open, is_error) = (false, false),
                 _ => is_open = false,
             }
             at.push(number(of_runs.len() - 1));
         }
-        Self { at, stacks: of_runs }
+        Self { at, stacks: of_runs, of_errors }
     }
 
     /// The run that frees a lifetime.
@@ -218,6 +229,7 @@ impl<'a> Pile<'a> {
             let oldest_first = of_run.windows(2).all(|pair| pair[0].1.free_requested() < pair[1].1.free_requested());
             let run = of_run[0].0;
             of_run.len() >= MIN_PILE
+                && !collections.of_errors.contains(&run)
                 && oldest_first
                 && !among.let_go.has(collections.stacks[run])
                 && are_quick(evidence, of_run)

@@ -31,10 +31,8 @@ mod streams;
 mod weights;
 
 use evidence::Evidence;
-use highwater_snapshot::{Profile, ProfileForm};
-pub use out_of_memory::explain;
-
 pub use highwater_analysis::place::place;
+use highwater_snapshot::{Profile, ProfileForm};
 
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;

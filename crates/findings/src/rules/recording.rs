@@ -36,5 +36,7 @@ pub(super) fn without_stacks(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let title = "no stacks were recorded: allocations cannot be traced to code";
     let detail = format!("none of {} has `frames`", counted(entries.len(), "entry", "entries"));
-    Some(Finding::new("no-stacks", Severity::Info, title, detail).change("record with `context=\"all\"`, the default"))
+    Some(Finding::new("no-stacks", Severity::Info, title, detail).change(
+        "record with `highwater run train.py`, or with `torch.cuda.memory._record_memory_history(context=\"alloc\", stacks=\"python\")`",
+    ))
 }

@@ -3,3 +3,4 @@
 mod batch;
 mod counterfactual;
 mod findings;
+mod out_of_memory;

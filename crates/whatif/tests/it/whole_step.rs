@@ -2,7 +2,7 @@
 
 use highwater_analysis::analyse;
 use highwater_analysis::phase::Phase;
-use highwater_testkit::{json, open, testdata};
+use highwater_testkit::{json, json_gz, open, testdata};
 use highwater_whatif::whole_step::{Basis, WholeStep, whole_step};
 
 /// The answer, and the peak of the whole step.
@@ -52,4 +52,30 @@ fn parameters_of_which_nothing_was_recorded_are_counted_with_their_copies() {
 fn gradients_and_the_optimizers_state_are_still_to_come() {
     check("backward", Basis::Phase, Phase::Backward, 80);
     check("optimizer", Basis::Phase, Phase::Optimizer, 40);
+}
+
+/// At each place of a program's life: the peak of that place without a limit is within the range.
+#[test]
+fn wherever_memory_runs_out_the_range_holds_what_the_place_needs() {
+    for place in [
+        "loading",
+        "first_forward",
+        "later_forward",
+        "backward",
+        "first_step",
+        "later_step",
+        "evaluation",
+        "generation",
+    ] {
+        for form in ["", ".at_oom"] {
+            let truth = json_gz(&testdata(format!("oom/places/{place}.truth.json.gz")));
+            let truth = truth["peak_without_limit"].as_u64().expect("bytes");
+            let snapshot = open(&format!("oom/places/{place}{form}"));
+            let analysis = analyse(&snapshot);
+            let device = &analysis.devices[0];
+            let whole = whole_step(&analysis, device, &device.oom[0]);
+            let most = whole.at_most_bytes.unwrap_or(u64::MAX);
+            assert!((whole.at_least_bytes..=most).contains(&truth), "{place}{form}: {truth} is not in {whole:?}");
+        }
+    }
 }
