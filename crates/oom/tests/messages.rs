@@ -80,7 +80,7 @@ fn the_pieces_that_a_log_comes_in_change_nothing() {
 fn the_words_tell_the_release() {
     for (name, log, _) in goldens() {
         let Some(version) = name.strip_prefix("torch_") else { continue };
-        let mut numbers = version.split('_').map(|number| number.parse::<u8>().ok());
+        let mut numbers = version.split('_').map(|number| number.parse::<u16>().ok());
         let release = (numbers.next().flatten().unwrap(), numbers.next().flatten().unwrap());
         let releases = found(&log).groups[0].message.releases.unwrap();
         assert!(releases.first <= release && release <= releases.last, "{name}: {releases}");
