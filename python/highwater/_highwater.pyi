@@ -14,6 +14,7 @@ __all__ = [
     "main",
     "may_hold",
     "parse_bytes",
+    "size",
     "ui_is_built",
     "unreachable",
 ]

@@ -3,24 +3,21 @@
 //! The only crate that prints or exits. Data go to standard output, all else to standard error; the exit status is 0
 //! when done, 1 when a check or budget failed, 2 for bad usage or input.
 //!
-//! It is a library so that the Python package is the same program: [`run`] is all of it, and [`documents`] has the answers
-//! of its commands for a snapshot that is read already.
+//! It is a library so that the Python package is the same program: [`run`] is all of it, and
+//! [`texts`] what its commands print of a snapshot that is read already. Documents for Python come from `highwater-answers`.
 
 mod args;
 mod browser;
 mod commands;
-pub mod documents;
 mod error;
-mod export;
-mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
-mod moment;
 mod output;
 mod progress;
 mod python;
 mod report;
+pub mod texts;
 mod units;
 mod warnings;
 
@@ -30,7 +27,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 pub use error::Problem;
-use highwater_output::{csv, markdown, printable, table};
+use highwater_output::{markdown, printable, table};
 
 /// Does what a command line asks, the program's name being its first word, and gives the exit status.
 pub fn run<I>(arguments: I) -> ExitCode

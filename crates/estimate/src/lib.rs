@@ -5,6 +5,9 @@
 //! order. So a peak is found, not fitted, and everything that is there at the peak has a name and a formula.
 //!
 //! Pure: nothing is opened, printed or measured here.
+//!
+//! It is the largest crate, because half of it are the families of models, a file each over the same operators: a crate of their own
+//! would make every operator public.
 
 mod advise;
 mod architecture;

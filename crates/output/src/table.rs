@@ -58,11 +58,13 @@ impl Table {
     }
 
     /// Blanks before each line.
+    #[must_use]
     pub fn indented(self, indent: usize) -> Self {
         Self { indent, ..self }
     }
 
     /// Breaks the last column's cells at blanks, rather than to cut them: for sentences, and where every part counts.
+    #[must_use]
     pub fn wrapped(self) -> Self {
         Self { is_wrapped: true, ..self }
     }

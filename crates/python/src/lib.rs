@@ -71,13 +71,13 @@ fn size(bytes: u64) -> String {
 /// The document of an estimate, as JSON; the options, too.
 #[pyfunction]
 fn estimate_json(py: Python<'_>, model: &str, options: &str) -> Result<String, error::Failure> {
-    Ok(py.detach(|| highwater_cli::documents::estimate_json(model, options))?)
+    Ok(py.detach(|| highwater_answers::estimate_json(model, options))?)
 }
 
 /// The table of an estimate's options, as JSON.
 #[pyfunction]
 fn estimate_options() -> String {
-    highwater_cli::documents::json(&highwater_estimate::options_view())
+    highwater_answers::json(&highwater_estimate::options_view())
 }
 
 /// Whether the viewer's page is in this build.

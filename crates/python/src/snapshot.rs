@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use highwater_analysis::{Analysis, analyse};
-use highwater_cli::documents::{self, WhatIf};
+use highwater_answers::WhatIf;
+use highwater_cli::texts;
 use highwater_documents::{FrameView, report};
 use highwater_snapshot::{StackId, Unpacking};
 use highwater_viewer::{PageOptions, ui_is_built, write_page};
@@ -76,17 +77,17 @@ impl Snapshot {
 
     /// The document of `highwater report`.
     fn report_json(&self, py: Python<'_>) -> String {
-        py.detach(|| documents::json(&report(self.analysis())))
+        py.detach(|| highwater_answers::json(&report(self.analysis())))
     }
 
     /// What `highwater report` prints.
     fn report_text(&self, py: Python<'_>, name: &str) -> String {
-        py.detach(|| documents::report_text(&report(self.analysis()), name))
+        py.detach(|| texts::report_text(&report(self.analysis()), name))
     }
 
     /// What `highwater explain` prints.
     fn explain_text(&self, py: Python<'_>, message: Option<&str>, name: &str) -> Result<String, Failure> {
-        py.detach(|| Ok(documents::explain_text(self.analysis(), message, name)?))
+        py.detach(|| Ok(texts::explain_text(self.analysis(), message, name)?))
     }
 
     /// The document of `highwater simulate`.
@@ -100,7 +101,7 @@ impl Snapshot {
         device: Option<u32>,
     ) -> Result<String, Failure> {
         let asked = WhatIf { confs, capacities, cards, torch, device };
-        py.detach(|| Ok(documents::simulate_json(self.analysis(), "the snapshot", &asked)?))
+        py.detach(|| Ok(highwater_answers::simulate_json(self.analysis(), "the snapshot", &asked)?))
     }
 
     /// The document of `highwater diff`.
@@ -117,7 +118,7 @@ impl Snapshot {
         py.detach(|| {
             let analyses: Vec<Analysis<'_>> =
                 std::iter::once(self).chain(others).map(|snapshot| snapshot.analysis().clone()).collect();
-            Ok(documents::diff_json(names, &analyses, at, device)?)
+            Ok(highwater_answers::diff_json(names, &analyses, at, device)?)
         })
     }
 
@@ -129,13 +130,16 @@ impl Snapshot {
         budgets: Vec<(String, String)>,
         device: Option<u32>,
     ) -> Result<(String, String), Failure> {
-        py.detach(|| Ok(documents::check_json(self.analysis(), &budgets, device)?))
+        py.detach(|| {
+            let view = highwater_answers::check_view(self.analysis(), &budgets, device)?;
+            Ok((highwater_answers::json(&view), texts::check_text(&view)))
+        })
     }
 
     /// What is active at a moment: after an entry, at the `peak` or at the `end`.
     fn live(&self, py: Python<'_>, at: &str, device: Option<u32>) -> Result<Table, Failure> {
         py.detach(|| {
-            let moments = documents::moments(self.analysis(), at, device)
+            let moments = highwater_answers::moments(self.analysis(), at, device)
                 .map_err(|problem| Failure::from(problem).at_entry(at.parse().ok()))?;
             tables::live(self.analysis(), &moments)
         })
@@ -143,18 +147,18 @@ impl Snapshot {
 
     /// Every use of an address.
     fn lifetimes(&self, py: Python<'_>, device: Option<u32>) -> Result<Table, Failure> {
-        py.detach(|| tables::lifetimes(self.analysis(), &documents::chosen(self.analysis(), device)?))
+        py.detach(|| tables::lifetimes(self.analysis(), &highwater_answers::chosen(self.analysis(), device)?))
     }
 
     /// Every entry, with the totals after it.
     fn timeline(&self, py: Python<'_>, device: Option<u32>) -> Result<Table, Failure> {
-        py.detach(|| tables::timeline(self.analysis(), &documents::chosen(self.analysis(), device)?))
+        py.detach(|| tables::timeline(self.analysis(), &highwater_answers::chosen(self.analysis(), device)?))
     }
 
     /// The highest totals in each of so many parts of a device's trace.
     fn envelope(&self, py: Python<'_>, device: u32, columns: usize) -> Result<Table, Failure> {
         py.detach(|| {
-            documents::chosen(self.analysis(), Some(device))?;
+            highwater_answers::chosen(self.analysis(), Some(device))?;
             let shown = self.analysis().device(device);
             shown.map_or_else(|| Table::new(Vec::new()), |device| tables::envelope(device, columns))
         })

@@ -31,7 +31,9 @@ pub fn page() -> String {
         let (release, format, version, what) = (change.release, change.format, change.version, change.what);
         line(&mut out, &format!("| {release} | `{format}` | {version} | {what} |"));
     }
-    ALL.iter().for_each(|kind| document(&mut out, kind));
+    for kind in ALL {
+        document(&mut out, kind);
+    }
     out
 }
 

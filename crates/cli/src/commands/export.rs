@@ -2,15 +2,16 @@
 
 use clap::ValueEnum;
 use highwater_analysis::StackClasses;
+use highwater_answers::moment::Moment;
+use highwater_export as export;
 use highwater_viewer::{PageOptions, write_page};
 
 use crate::error::Problem;
 use crate::input::InputArgs;
-use crate::moment::Moment;
 use crate::output::OutputArgs;
 use crate::progress::SimulationBar;
 use crate::units::parse_bytes;
-use crate::{export, warnings};
+use crate::warnings;
 
 /// Options of `highwater export`.
 #[derive(Debug, clap::Args)]

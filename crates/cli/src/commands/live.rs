@@ -4,13 +4,13 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
+use highwater_answers::frames;
+use highwater_answers::moment::Moment;
 use highwater_findings::verdict::verdict;
 use highwater_snapshot::EntryId;
 
 use crate::args::{Format, SitesArgs};
-use crate::frames;
 use crate::input::InputArgs;
-use crate::moment::Moment;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::table::{Align, Table, terminal_width};
 use crate::units::percent;

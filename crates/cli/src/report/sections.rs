@@ -2,13 +2,13 @@
 
 use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
+use highwater_answers::frames;
 use highwater_documents::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
 use highwater_findings::verdict::capitalised;
 use highwater_snapshot::Setting;
 
 use super::document::{Document, Section};
 use super::{chart, timeline};
-use crate::frames;
 use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
 use crate::units::{duration_us, percent};

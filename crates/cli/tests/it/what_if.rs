@@ -121,8 +121,8 @@ fn a_late_recording_is_marked() {
 #[test]
 fn a_card_is_found_by_whatever_people_call_it() {
     for (names, bytes) in [
-        (&["a100", "a100-80", "A100-80GB", "NVIDIA_A100-SXM4-80GB"][..], 79_14 * (1 << 30) / 100),
-        (&["rtx4090", "4090", "RTX-4090"], 23_64 * (1_u64 << 30) / 100),
+        (&["a100", "a100-80", "A100-80GB", "NVIDIA_A100-SXM4-80GB"][..], 7914 * (1 << 30) / 100),
+        (&["rtx4090", "4090", "RTX-4090"], 2364 * (1_u64 << 30) / 100),
         (&["h100", "H100-SXM"], 85_017_493_504),
     ] {
         for name in names {

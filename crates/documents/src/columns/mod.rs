@@ -49,7 +49,7 @@ pub struct Columns {
 ///
 /// # Examples
 /// ```
-/// use crate::columns::{Options, columns};
+/// use highwater_documents::columns::{Options, columns};
 /// use highwater_snapshot::Snapshot;
 ///
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/recordings/linear_forward.pickle.gz");

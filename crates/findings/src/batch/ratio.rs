@@ -89,13 +89,14 @@ pub(super) fn ratio(first: &Sizes<'_>, second: &Sizes<'_>) -> Option<Ratio> {
 pub(super) fn has_squares(first: &Sizes<'_>, second: &Sizes<'_>, ratio: Ratio) -> bool {
     /// Less, in parts of the activations, hardly bends the line.
     const LEAST_PART: u128 = 50;
-    let squared = Ratio { times: ratio.times.saturating_mul(ratio.times), per: ratio.per.saturating_mul(ratio.per) };
+    let ratio_squared =
+        Ratio { times: ratio.times.saturating_mul(ratio.times), per: ratio.per.saturating_mul(ratio.per) };
     let (mut squares, mut all) = (0_u128, 0_u128);
     for (site, &bytes) in &first.activations {
         let Some(&other) = second.activations.get(site) else { continue };
         let larger = u128::from(bytes.max(other));
         all += larger;
-        if Ratio::new(other, bytes) == Some(squared) {
+        if Ratio::new(other, bytes) == Some(ratio_squared) {
             squares += larger;
         }
     }

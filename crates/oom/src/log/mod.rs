@@ -88,7 +88,7 @@ pub struct Found {
 /// Reads a log.
 ///
 /// ```
-/// use highwater_analysis::explain::LogReader;
+/// use highwater_oom::LogReader;
 ///
 /// let mut log = LogReader::new();
 /// log.push(b"[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a tot");

@@ -88,7 +88,7 @@ impl Message {
     /// The first message in a text.
     ///
     /// ```
-    /// use highwater_analysis::explain::Message;
+    /// use highwater_oom::Message;
     ///
     /// let text = "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.79 GiB total capacity; \
     ///             6.64 GiB already allocated; 21.00 MiB free; 6.80 GiB reserved in total by PyTorch)";

@@ -74,7 +74,7 @@ impl Packing {
 /// are 2^31 or more.
 ///
 /// ```
-/// use highwater_analysis::whatif::packing::{Effort, Interval, pack};
+/// use highwater_whatif::packing::{Effort, Interval, pack};
 ///
 /// // Three blocks; the first is freed before the third is allocated.
 /// let intervals = [

@@ -121,7 +121,7 @@ pub enum Way {
 /// Takes O(blocks · log blocks), and for a release at most 2^24 steps more for each try at it.
 ///
 /// ```
-/// use highwater_analysis::whatif::pinning::{Block, BlockState, Failure, Headroom, Request, Segment, Way, pinning};
+/// use highwater_whatif::pinning::{Block, BlockState, Failure, Headroom, Request, Segment, Way, pinning};
 ///
 /// const MIB: u64 = 1 << 20;
 /// let block = |mib, state| Block { bytes: mib * MIB, state };

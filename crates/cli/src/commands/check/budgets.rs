@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
+use highwater_answers::check::parse_share;
 use highwater_findings::budget::{Amount, Measure};
 
 use super::{Args, Limits};
@@ -125,28 +126,4 @@ fn parse(path: &Path, text: Vec<u8>) -> Result<Written, Problem> {
 /// As for a file.
 pub(crate) fn read_budgets(text: Vec<u8>) -> Result<(), Problem> {
     parse(Path::new(DEFAULT_FILE), text).map(drop)
-}
-
-/// A share given as `10%`.
-///
-/// # Errors
-/// A message that says what is accepted.
-pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
-    let number = text.trim().strip_suffix('%').ok_or("expected a percentage, such as `10%`")?;
-    let percent: f64 = number.trim().parse().map_err(|_| "expected a percentage, such as `10%`")?;
-    if percent.is_finite() && percent >= 0.0 { Ok(percent / 100.0) } else { Err("expected 0% or more".to_owned()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_a_percentage_of_at_least_nothing() {
-        assert_eq!(parse_share("10%"), Ok(0.1));
-        assert_eq!(parse_share(" 2.5 % "), Ok(0.025));
-        for text in ["10", "%", "-1%", "nan%", "inf%", "ten%"] {
-            assert!(parse_share(text).is_err(), "{text}");
-        }
-    }
 }

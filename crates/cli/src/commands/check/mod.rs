@@ -1,7 +1,9 @@
 //! `highwater check`: budgets, with an exit status.
 
 pub(crate) mod budgets;
-pub(crate) mod output;
+mod output;
+
+pub(crate) use output::text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// How much more than in the baseline is allowed, such as `2%` [default: 0%]
-    #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]
+    #[arg(long, value_name = "PERCENT", value_parser = highwater_answers::check::parse_share)]
     tolerance: Option<f64>,
     /// Where budgets are written down; flags go before it [default: highwater.toml, if it is there]
     #[arg(long, value_name = "FILE")]
@@ -76,7 +78,7 @@ struct Limits {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_growth_per_iteration: Option<u64>,
     /// Of the reserved memory, the share that may be in no active block at the peak, such as `10%`
-    #[arg(long, value_name = "PERCENT", value_parser = budgets::parse_share)]
+    #[arg(long, value_name = "PERCENT", value_parser = highwater_answers::check::parse_share)]
     max_fragmentation: Option<f64>,
 }
 
@@ -88,7 +90,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let budgets = budgets::gather(args)?;
     let (snapshot, classes) = args.input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
-    let mut rows = Vec::new();
     let devices = args.input.devices(&snapshot);
     let shown: Vec<&DeviceAnalysis<'_>> = analysis.devices.iter().filter(|d| devices.contains(&d.device)).collect();
     if shown.is_empty() {
@@ -96,12 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .hint("record with `torch.cuda.memory._record_memory_history()` before the program allocates")
             .into());
     }
-    for device in &shown {
-        for &(measure, limit) in &budgets.limits {
-            let checked = check(&analysis, device, measure, limit);
-            rows.push(Row { device: device.device, is_baseline: false, checked });
-        }
-    }
+    let mut rows = highwater_answers::check::rows(&analysis, &shown, &budgets.limits);
     if let Some(baseline) = &budgets.baseline {
         against_baseline(&budgets, (baseline, args.input.size), &analysis, &shown, &mut rows)?;
     }

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use highwater_answers::diff::chosen_devices;
 use highwater_documents::diff_events::{ComparisonView, EventsDiffView, StreamDiffView};
 use highwater_findings::events::compare;
 use highwater_snapshot::Snapshot;
 
-use super::{Args, chosen_devices};
+use super::Args;
 use crate::args::Format;
 use crate::input;
 use crate::output::{to_stdout, write_json};

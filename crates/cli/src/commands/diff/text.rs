@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use highwater_analysis::category::Category;
+use highwater_answers::frames;
 use highwater_documents::SettingView;
 use highwater_documents::diff::{DeviceDiffView, DiffView, SideView, SiteDiffView};
 
 use super::batch;
-use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table, terminal_width};
 use crate::units::{count, size};

@@ -1,15 +1,13 @@
 //! `highwater doctor`: the set-up at a glance, and what to change.
 
-mod environment;
-mod gpus;
 mod text;
-mod torch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use highwater_documents::doctor::{DoctorView, Severity, Torch};
+use highwater_doctor::{ask, examined};
+use highwater_documents::doctor::Severity;
 use highwater_monitor::{Absence, Detail, Sample, Sampler};
 
 use crate::args::Format;
@@ -42,7 +40,7 @@ pub(crate) struct Args {
 /// There is no GPU, which is said after everything else; or the interpreter cannot be asked.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let looked = look();
-    let torch = args.python.as_deref().map(torch::ask).transpose()?;
+    let torch = args.python.as_deref().map(ask).transpose()?;
     let document = examined(looked.as_ref(), torch, &|name| std::env::var(name).ok());
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &document),
@@ -58,61 +56,4 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn look() -> Result<Sample, Absence> {
     let time_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
     Sampler::open(None)?.sample(u64::try_from(time_us).unwrap_or(u64::MAX), Detail::All)
-}
-
-/// What is known, and what is to be said of it, the worst first.
-fn examined(
-    looked: Result<&Sample, &Absence>,
-    torch: Option<Torch>,
-    variable: &dyn Fn(&str) -> Option<String>,
-) -> DoctorView {
-    let mut findings = Vec::new();
-    let gpus = looked.ok().cloned();
-    if let Some(sample) = &gpus {
-        gpus::examine(sample, variable("CUDA_VISIBLE_DEVICES").as_deref(), &mut findings);
-    }
-    if let Some(torch) = &torch {
-        torch::examine(torch, gpus.as_ref(), &mut findings);
-    }
-    let version = torch.as_ref().and_then(torch::version);
-    let settings = environment::read(version, variable, &mut findings);
-    DoctorView::new(looked.cloned().map_err(ToString::to_string), torch, settings, findings)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ids(variables: &[(&str, &str)]) -> Vec<&'static str> {
-        let variable =
-            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        let document = examined(Ok(&Sample::default()), None, &variable);
-        document.findings.iter().map(|finding| finding.id).collect()
-    }
-
-    #[test]
-    fn settings_are_read_by_pytorchs_rules() {
-        assert_eq!(ids(&[]), ["no-expandable-segments"]);
-        assert_eq!(ids(&[("PYTORCH_ALLOC_CONF", "expandable_segments:True")]), [""; 0]);
-        assert_eq!(ids(&[("PYTORCH_ALLOC_CONF", "expandable_segment:True")])[..1], ["refused-settings"]);
-        assert_eq!(
-            ids(&[("PYTORCH_CUDA_ALLOC_CONF", ""), ("PYTORCH_ALLOC_CONF", "expandable_segments:True")])[..1],
-            ["hidden-settings"]
-        );
-    }
-
-    #[test]
-    fn settings_that_do_not_go_together_are_named() {
-        let with = |conf| ids(&[("PYTORCH_ALLOC_CONF", conf)]);
-        assert_eq!(with("expandable_segments:True,max_split_size_mb:128"), ["split-and-expandable"]);
-        assert_eq!(with("backend:cudaMallocAsync,max_split_size_mb:128"), ["ignored-by-backend"]);
-        assert_eq!(with("expandable_segments:True,garbage_collection_threshold:0.2"), ["eager-collection"]);
-        assert_eq!(with("expandable_segments:True,max_split_size_mb:20")[..1], ["split-and-expandable"]);
-        assert_eq!(
-            ids(&[("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"), ("PYTORCH_ALLOC_CONF", "expandable_segments:True")])[..1],
-            ["no-caching"]
-        );
-        assert!(ids(&[("CUDA_MODULE_LOADING", "EAGER")]).contains(&"eager-loading"));
-        assert!(ids(&[("CUDA_LAUNCH_BLOCKING", "1")]).contains(&"launch-blocking"));
-    }
 }

@@ -22,7 +22,6 @@ use highwater_whatif::Replayed;
 pub(crate) use args::Args;
 
 use super::CHECK_FAILED;
-use super::simulate::what_if::Asked;
 use crate::args::Format;
 use crate::error::{BAD_INPUT, Problem};
 use crate::input::{SizeArgs, read_snapshot, short_name};
@@ -31,6 +30,7 @@ use crate::printable::{Lines, printable};
 use crate::progress::SimulationBar;
 use crate::python;
 use crate::table::terminal_width;
+use highwater_answers::what_if::Asked;
 use highwater_output::whole_file::move_file;
 
 /// Runs the script, and answers.

@@ -1,7 +1,6 @@
 //! `highwater estimate`: what a model needs, worked out from its configuration.
 
 pub(crate) mod args;
-pub(crate) mod model;
 mod text;
 mod web;
 
@@ -11,6 +10,7 @@ use std::path::Path;
 
 pub(crate) use args::Args;
 use highwater_analysis::{StackClasses, analyse_with};
+use highwater_answers::model;
 use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use highwater_estimate::{Architecture, Setup, estimate, simple};
 

@@ -3,11 +3,11 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use highwater_answers::model;
 use highwater_estimate::read::Model;
 use highwater_viewer::{Options, Viewer, calculator_is_built, write_calculator};
 
 use super::args::Args;
-use super::model;
 use crate::commands::view::serve;
 use crate::error::Problem;
 use crate::output::{to_stdout, write_to};

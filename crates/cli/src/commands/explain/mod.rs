@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_answers::what_if::card;
 use highwater_documents::ExplainView;
 use highwater_findings::explain::{Asked, disagreements, failures};
 use highwater_oom::{Found, LogReader};
@@ -16,7 +17,6 @@ use highwater_whatif::{Replayed, busiest, check_replayable, without_trace};
 use input::Input;
 
 use crate::args::{Format, SitesArgs};
-use crate::commands::simulate::what_if::card;
 use crate::error::Problem;
 use crate::input::SizeArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use highwater_analysis::category::Category;
+use highwater_answers::frames;
 use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 
-use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table, broken, terminal_width};
 use crate::units::{count, counted, size};

@@ -8,11 +8,11 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 use highwater_analysis::callsite::Sites;
+use highwater_answers::frames;
 use highwater_documents::segments::{SegmentsView, Usage};
 use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId};
 
 use crate::args::{Format, SitesArgs};
-use crate::frames;
 use crate::input::InputArgs;
 use crate::table::{Align, Table};
 use crate::units::{counted, size};

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use highwater_answers::frames;
 use highwater_documents::{FitView, PinningView, RunView, SimulateView, SiteView};
 
-use crate::frames;
 use crate::printable::printable;
 use crate::table::{Align, Table, broken, terminal_width};
 use crate::units::{count, counted, size};

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use clap::Args;
+use highwater_answers::frames;
 use highwater_snapshot::{Action, Entry, EntryId, Snapshot, StackId};
 
 use crate::error::Problem;
-use crate::frames;
 use crate::units::{parse_address, parse_bytes};
 
 /// The filters of the command line: an entry is shown if it passes all of them.

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use highwater_analysis::callsite::Sites;
+use highwater_answers::frames;
 use highwater_documents::trace::Selected;
 use highwater_snapshot::{Action, Entry, EntryId, EntryTable, PoolId, Snapshot};
 
 use crate::printable::printable;
-use crate::{frames, table, units};
+use crate::{table, units};
 
 /// Writes the listings of the devices, one below the other.
 ///

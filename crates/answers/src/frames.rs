@@ -3,37 +3,36 @@
 use highwater_analysis::callsite::{Site, Sites};
 use highwater_analysis::{Analysis, place};
 use highwater_documents::PlaceView;
+use highwater_output::printable::printable;
 use highwater_snapshot::{Frame, Snapshot, StackId};
 
-use crate::printable::printable;
-
 /// A frame as `train.py:12 step`: the file's name without its directories.
-pub(crate) fn short(snapshot: &Snapshot, frame: Frame) -> String {
+pub fn short(snapshot: &Snapshot, frame: Frame) -> String {
     short_of(snapshot.text(frame.filename), snapshot.text(frame.name), frame.line)
 }
 
 /// As [`short`], of a frame's parts.
-pub(crate) fn short_of(path: &str, name: &str, line: u64) -> String {
+pub fn short_of(path: &str, name: &str, line: u64) -> String {
     printable(&place::short(path, name, line)).into_owned()
 }
 
 /// A frame as `/home/me/train.py:12 step`.
-pub(crate) fn full(snapshot: &Snapshot, frame: Frame) -> String {
+pub fn full(snapshot: &Snapshot, frame: Frame) -> String {
     printable(&place::full(snapshot.text(frame.filename), snapshot.text(frame.name), frame.line)).into_owned()
 }
 
 /// The call site of a stack in a few words, or why there is none.
-pub(crate) fn owner(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
+pub fn owner(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
     printable(&place::stack(snapshot, sites, stack)).into_owned()
 }
 
 /// A call site in words, with a stack of it.
-pub(crate) fn place(analysis: &Analysis<'_>, site: Site, stack: StackId) -> String {
+pub fn place(analysis: &Analysis<'_>, site: Site, stack: StackId) -> String {
     printable(&place::place_in(analysis.snapshot, &analysis.sites, site, stack)).into_owned()
 }
 
 /// The words of a document for a call site.
-pub(crate) fn place_of(at: &PlaceView<'_>) -> String {
+pub fn place_of(at: &PlaceView<'_>) -> String {
     if at.place.is_empty() { "(no stack)".to_owned() } else { printable(&at.place).into_owned() }
 }
 

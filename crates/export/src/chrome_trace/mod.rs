@@ -21,7 +21,7 @@ use serde::Serialize;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32]) -> io::Result<()> {
+pub fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32]) -> io::Result<()> {
     let devices: Vec<_> = devices.iter().filter_map(|&device| analysis.device(device)).collect();
     let epoch_us = devices.iter().filter_map(|device| first_time(device.entries)).min();
     let mut events = Events { out, written: 0 };

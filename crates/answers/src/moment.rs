@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_problem::Problem;
 use highwater_snapshot::{EntryId, StackId};
-
-use crate::error::Problem;
 
 /// When to look at the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub enum Moment {
     /// When the most bytes were allocated.
     #[default]
     Peak,
@@ -38,13 +37,13 @@ impl FromStr for Moment {
 }
 
 /// The bytes that the allocations of one stack hold.
-pub(crate) struct Holding {
+pub struct Holding {
     /// Their stack.
-    pub(crate) stack: StackId,
+    pub stack: StackId,
     /// What to say where the stack has no frames.
-    pub(crate) label: Option<&'static str>,
+    pub label: Option<&'static str>,
     /// Requested bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Moment {
@@ -52,7 +51,7 @@ impl Moment {
     ///
     /// # Errors
     /// If an entry is named that none of the devices has.
-    pub(crate) fn check(self, analysis: &Analysis, devices: &[u32]) -> Result<(), Problem> {
+    pub fn check(self, analysis: &Analysis, devices: &[u32]) -> Result<(), Problem> {
         let Self::After(entry) = self else { return Ok(()) };
         let shown = || devices.iter().filter_map(|&device| analysis.device(device));
         if shown().any(|device| EntryId::new(entry).index() < device.entries.len()) {
@@ -67,7 +66,7 @@ impl Moment {
 
     /// The entry after which this moment is; `None` before the first one. Of several devices each has as many entries as
     /// it has: a shorter trace is at its end.
-    pub(crate) fn entry(self, device: &DeviceAnalysis) -> Option<EntryId> {
+    pub fn entry(self, device: &DeviceAnalysis) -> Option<EntryId> {
         match self {
             Self::Peak => device.peak().entry,
             Self::End => device.entries.ids().next_back(),
@@ -76,7 +75,7 @@ impl Moment {
     }
 
     /// The moment in words: `at the peak, entry 590`.
-    pub(crate) fn describe(self, device: &DeviceAnalysis) -> String {
+    pub fn describe(self, device: &DeviceAnalysis) -> String {
         let when = match self {
             Self::Peak => "at the peak",
             Self::End => "at the end",
@@ -92,7 +91,7 @@ impl Moment {
     /// What is active at this moment, by stack, largest first.
     ///
     /// The sum is the device's requested bytes at that moment.
-    pub(crate) fn holdings(self, analysis: &Analysis, device: &DeviceAnalysis) -> Vec<Holding> {
+    pub fn holdings(self, analysis: &Analysis, device: &DeviceAnalysis) -> Vec<Holding> {
         let mut bytes: HashMap<(StackId, Option<&'static str>), u64> = HashMap::new();
         for lifetime in device.live(self.entry(device)) {
             let label = device.site(lifetime, &analysis.sites).absence();

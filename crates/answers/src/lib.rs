@@ -1,34 +1,30 @@
-//! What the commands answer, for a snapshot that is read already: the same documents and text, made by the same code.
+//! Questions in the words of the command line, answered with documents: for the command line, and for Python without one.
+//!
+//! # Design constraints
+//!
+//! - Prints nothing and writes no file; reads only what describes a model.
+//! - A word that is not known is a [`Problem`] that says what is.
+
+pub mod check;
+pub mod diff;
+pub mod frames;
+pub mod model;
+pub mod moment;
+pub mod what_if;
 
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
-use highwater_documents::ReportView;
-use highwater_documents::check::{CheckView, Row};
+use highwater_documents::check::CheckView;
 use highwater_documents::estimate::EstimateView;
 use highwater_estimate::Request;
-use highwater_findings::budget::{Amount, Measure, check as checked};
+use highwater_problem::Problem;
 use highwater_snapshot::EntryId;
+use highwater_units::parse_size;
 use serde::Serialize;
 
-use crate::commands::check::{budgets, output};
-use crate::commands::diff::{self, Comparison};
-use crate::commands::estimate;
-use crate::commands::explain;
-use crate::commands::simulate::what_if::Asked;
-use crate::error::Problem;
+use crate::diff::Comparison;
 use crate::moment::Moment;
-use crate::printable::Lines;
-use crate::report;
-use crate::units::{parse_bytes, parse_size};
-
-/// Rows of each table of the report, as where the command line is not told.
-const ROWS: usize = 15;
-
-/// What `highwater report` prints; `name` is the file's.
-pub fn report_text(report: &ReportView<'_>, name: &str) -> String {
-    let options = report::Options { top: ROWS, capacity_bytes: None, width: None };
-    text(|out| report::document(report, name, options).write_text(out, None))
-}
+use crate::what_if::Asked;
 
 /// The device and the entry after which each device is shown: `at` is an entry's number, `peak` or `end`.
 ///
@@ -71,46 +67,25 @@ pub fn diff_json(
     Ok(json(&comparison.view()))
 }
 
-/// The document of `highwater check`, and its text. A budget is the name of a rule, such as `max-peak-reserved`, and what
-/// it allows, such as `16GiB` or `10%`.
+/// The document of `highwater check`. A budget is the name of a rule, such as `max-peak-reserved`, and what it allows, such as `16GiB`
+/// or `10%`.
 ///
 /// # Errors
 /// If there is no such rule, an amount is none, or there is nothing to check.
-pub fn check_json(
+pub fn check_view(
     analysis: &Analysis<'_>,
     budgets: &[(String, String)],
     device: Option<u32>,
-) -> Result<(String, String), Problem> {
-    let limits = budgets.iter().map(|(rule, amount)| limit(rule, amount)).collect::<Result<Vec<_>, _>>()?;
+) -> Result<CheckView, Problem> {
+    let limits = budgets.iter().map(|(rule, amount)| check::limit(rule, amount)).collect::<Result<Vec<_>, _>>()?;
     let devices = chosen(analysis, device)?;
-    let shown = analysis.devices.iter().filter(|shown| devices.contains(&shown.device));
-    let rows: Vec<Row> = shown
-        .flat_map(|device| limits.iter().map(move |&(measure, limit)| (device, measure, limit)))
-        .map(|(device, measure, limit)| Row {
-            device: device.device,
-            is_baseline: false,
-            checked: checked(analysis, device, measure, limit),
-        })
-        .collect();
+    let shown: Vec<_> = analysis.devices.iter().filter(|shown| devices.contains(&shown.device)).collect();
+    let rows = check::rows(analysis, &shown, &limits);
     if rows.is_empty() {
         let hint = "give a budget, and a recording of a program that allocates on a device";
         return Err(Problem::new("there is nothing to check").hint(hint));
     }
-    let view = CheckView::new(analysis, &rows);
-    Ok((json(&view), text(|out| output::text(out, &view))))
-}
-
-fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
-    let measure = Measure::ALL.into_iter().find(|measure| measure.rule() == rule).ok_or_else(|| {
-        let rules = Measure::ALL.map(Measure::rule).join(", ");
-        Problem::new(format!("`{rule}` is no budget")).hint(format!("known: {rules}"))
-    })?;
-    let parsed = match measure {
-        Measure::Fragmentation => budgets::parse_share(amount).map(Amount::Share),
-        Measure::GrowthPerIteration => parse_bytes(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
-        _ => parse_size(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
-    };
-    Ok((measure, parsed.map_err(|why| Problem::new(format!("`{amount}` is no amount for `{rule}`")).because(why))?))
+    Ok(CheckView::new(analysis, &rows))
 }
 
 /// What is asked of the simulator, in the words of the command line.
@@ -147,14 +122,6 @@ pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Res
     Ok(json(&view))
 }
 
-/// What `highwater explain` prints of a snapshot in which a request failed; `message` is the error's text, if it is known.
-///
-/// # Errors
-/// If no request failed in it.
-pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
-    explain::text_of_snapshot(analysis, message, name)
-}
-
 /// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; `options` are those of the
 /// command line without their dashes, as a JSON object: `{"batch": 16}`.
 ///
@@ -166,7 +133,7 @@ pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
             Problem::new("the configuration describes no model that can be estimated").because(error)
         })?
     } else {
-        estimate::model::find(model)?.architecture()?
+        model::find(model)?.architecture()?
     };
     let options =
         serde_json::from_str(options).map_err(|error| Problem::new("the options are no JSON object").because(error))?;
@@ -178,11 +145,4 @@ pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
 pub fn json(document: &impl Serialize) -> String {
     // The documents are made of strings, numbers and lists of them.
     serde_json::to_string(document).expect("it is JSON")
-}
-
-fn text(write: impl FnOnce(&mut Lines<&mut Vec<u8>>) -> std::io::Result<()>) -> String {
-    let mut out = Vec::new();
-    // Writing to memory does not fail, and what is written is text.
-    write(&mut Lines(&mut out)).expect("memory takes it");
-    String::from_utf8_lossy(&out).into_owned()
 }

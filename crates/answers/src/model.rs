@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use highwater_estimate::read::{
     Counted, Description, Model, catalogue_names, describe, named, safetensors_index, wanted_bytes,
 };
-
-use crate::error::Problem;
+use highwater_problem::Problem;
 
 /// The longest index of a model's weights that is read.
 const INDEX_LIMIT: u64 = 64 << 20;
@@ -18,7 +17,7 @@ const INDEX_LIMIT: u64 = 64 << 20;
 ///
 /// # Errors
 /// If there is no such model, or what describes it cannot be read.
-pub(crate) fn find(model: &str) -> Result<Model, Problem> {
+pub fn find(model: &str) -> Result<Model, Problem> {
     let path = Path::new(model);
     let described = match () {
         () if path.is_dir() => of_directory(path)?,

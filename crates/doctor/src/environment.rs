@@ -6,9 +6,8 @@
 use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::{Backend, Settings};
 use highwater_documents::doctor::{Finding, Setting, Severity};
+use highwater_output::printable::printable;
 use highwater_problem::Explained as _;
-
-use crate::printable::printable;
 
 /// Settings strings, the one first that wins if it is set, even to nothing.
 const STRINGS: [&str; 3] = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
@@ -28,7 +27,7 @@ const OTHERS: [&str; 7] = [
 const EAGER_THRESHOLD: f64 = 0.5;
 
 /// Reads the variables and says what is wrong with them.
-pub(super) fn read(
+pub(crate) fn read(
     version: Option<TorchVersion>,
     variable: &dyn Fn(&str) -> Option<String>,
     findings: &mut Vec<Finding>,

@@ -6,11 +6,10 @@
 use std::io::{self, Write};
 
 use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_answers::moment::{Holding, Moment};
+use highwater_output::sink;
 use highwater_snapshot::Snapshot;
 use serde::Serialize;
-
-use crate::moment::{Holding, Moment};
-use crate::output;
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -56,7 +55,7 @@ struct Profile {
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32], moment: Moment) -> io::Result<()> {
+pub fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32], moment: Moment) -> io::Result<()> {
     let mut frames = frames(analysis.snapshot);
     let profiles = devices
         .iter()
@@ -70,7 +69,7 @@ pub(crate) fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32], 
         shared: Shared { frames },
         profiles,
     };
-    output::write_json(out, &file)
+    sink::write_json(out, &file)
 }
 
 /// Every frame of the snapshot, under its own index.

@@ -2,9 +2,8 @@
 
 use highwater_documents::doctor::{Finding, Severity};
 use highwater_monitor::{GpuSample, Sample};
-
-use crate::printable::printable;
-use crate::units::{counted, size};
+use highwater_output::printable::printable;
+use highwater_units::{counted, size};
 
 /// Of the memory, in percent: more in use by others is worth a word.
 const MUCH_PERCENT: u64 = 10;
@@ -13,7 +12,7 @@ const MUCH_PERCENT: u64 = 10;
 const OLDEST_DRIVER: u32 = 510;
 
 /// Says what is wrong with the GPUs, and who else is on them.
-pub(super) fn examine(sample: &Sample, visible: Option<&str>, findings: &mut Vec<Finding>) {
+pub(crate) fn examine(sample: &Sample, visible: Option<&str>, findings: &mut Vec<Finding>) {
     let version = sample.driver.version.as_deref();
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     if major.is_some_and(|major| major < OLDEST_DRIVER) {

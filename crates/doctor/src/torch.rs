@@ -6,9 +6,8 @@ use std::process::{Command, Stdio};
 use highwater_allocator::TorchVersion;
 use highwater_documents::doctor::{Finding, Severity, Torch};
 use highwater_monitor::Sample;
-
-use crate::error::Problem;
-use crate::printable::printable;
+use highwater_output::printable::printable;
+use highwater_problem::Problem;
 
 /// Finds torch's folder and reads `version.py` in it, which takes milliseconds where an import takes seconds and may touch the
 /// GPU. What the file says is data: its lines are read, not run.
@@ -26,7 +25,7 @@ print(json.dumps(answer))
 "#;
 
 /// The version whose rules the allocator follows, if it is known here.
-pub(super) fn version(torch: &Torch) -> Option<TorchVersion> {
+pub(crate) fn version(torch: &Torch) -> Option<TorchVersion> {
     let text = torch.torch.as_deref()?;
     text.split(['+', 'a', 'b', 'r', 'd']).next()?.trim_end_matches('.').parse().ok()
 }
@@ -35,7 +34,7 @@ pub(super) fn version(torch: &Torch) -> Option<TorchVersion> {
 ///
 /// # Errors
 /// It cannot be started, or does not answer.
-pub(super) fn ask(python: &Path) -> Result<Torch, Problem> {
+pub fn ask(python: &Path) -> Result<Torch, Problem> {
     let refused = |cause: String| {
         Problem::new(format!("`{}` cannot be asked for its torch", python.display()))
             .because(cause)
@@ -51,7 +50,7 @@ pub(super) fn ask(python: &Path) -> Result<Torch, Problem> {
 }
 
 /// Says whether torch and the driver go together.
-pub(super) fn examine(torch: &Torch, gpus: Option<&Sample>, findings: &mut Vec<Finding>) {
+pub(crate) fn examine(torch: &Torch, gpus: Option<&Sample>, findings: &mut Vec<Finding>) {
     let Some(version) = &torch.torch else {
         findings.push(
             Finding::new(Severity::Problem, "no-torch", "that Python has no torch")

@@ -13,8 +13,8 @@ pub(super) struct Lanes {
 /// Where a slice goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lane {
-    pub(super) number: u32,
-    pub(super) is_new: bool,
+    pub number: u32,
+    pub is_new: bool,
 }
 
 impl Lanes {

@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 
 use highwater_analysis::Analysis;
-
-use crate::frames;
-use crate::moment::Moment;
+use highwater_answers::frames;
+use highwater_answers::moment::Moment;
 
 /// Writes a line for each stack that holds memory at the moment, largest first.
 ///
@@ -13,7 +12,7 @@ use crate::moment::Moment;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32], moment: Moment) -> io::Result<()> {
+pub fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32], moment: Moment) -> io::Result<()> {
     let snapshot = analysis.snapshot;
     for device in devices.iter().filter_map(|&device| analysis.device(device)) {
         for holding in moment.holdings(analysis, device) {

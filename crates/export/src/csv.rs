@@ -7,10 +7,9 @@
 use std::io::{self, Write};
 
 use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_answers::frames;
+use highwater_output::csv::{Piece, Row};
 use highwater_snapshot::{Action, Entry, EntryId, PoolId, Snapshot, StackId};
-
-use crate::csv::{Piece, Row};
-use crate::frames;
 
 const HEADER: &str = "device,entry,action,address,size_bytes,stream,pool,time_us,device_free_bytes,user_metadata,\
                       compile_context,stack,category,category_rule";
@@ -19,7 +18,7 @@ const HEADER: &str = "device,entry,action,address,size_bytes,stream,pool,time_us
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, analysis: &Analysis<'_>, devices: &[u32]) -> io::Result<()> {
+pub fn write(out: &mut impl Write, analysis: &Analysis<'_>, devices: &[u32]) -> io::Result<()> {
     let stacks = Stacks::new(analysis.snapshot);
     writeln!(out, "{HEADER}")?;
     for device in devices.iter().filter_map(|&device| analysis.device(device)) {

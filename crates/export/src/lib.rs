@@ -1,0 +1,6 @@
+//! The formats of other programs, a file each: a spreadsheet, Chrome's and Perfetto's traces, speedscope, folded stacks.
+
+pub mod chrome_trace;
+pub mod csv;
+pub mod folded;
+pub mod speedscope;
