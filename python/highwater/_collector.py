@@ -4,7 +4,8 @@ The collector is asked to keep its garbage (``gc.DEBUG_SAVEALL``) only when it i
 runs, each tensor that it may free gets a weak reference with a callback. Those callbacks are the first that the collector calls for
 what it found unreachable, before any finalizer and before anything is taken apart, and it looks at its flags after that. So a
 collection that finds no tensor costs one look at the types of the objects, and one that finds some hands them over whole. They are
-freed by a second collection, right after the first.
+freed by a second collection, right after the first. The weak references last for one collection only, because
+``torch.utils.swap_tensors`` refuses tensors that have any.
 
 A tensor that is older than the garbage it hangs on is in none of that: the collector looks at young objects, frees some, and the last
 reference to the tensor goes with them. So before the collector looks at the young only, the numbers of references tell whether there may

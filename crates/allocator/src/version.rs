@@ -26,6 +26,11 @@ impl TorchVersion {
         Self { major: 2, minor }
     }
 
+    /// Major and minor: `(2, 11)` of 2.11.
+    pub const fn numbers(self) -> (u16, u16) {
+        (self.major, self.minor)
+    }
+
     /// Whether the allocators of both versions decide alike, given the same settings; how they read settings may differ.
     ///
     /// ```

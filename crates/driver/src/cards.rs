@@ -64,7 +64,7 @@ const fn card(
 /// Memory: out-of-memory messages that users of these cards have posted; the H200's and the H100's are measured, the RTX 5090's is
 /// what its maker says. Multiprocessors, caches and buses: the makers' data sheets and architecture papers; compute
 /// capabilities: NVIDIA's list "CUDA GPU compute capability".
-pub static CARDS: [Card; 18] = [
+pub static CARDS: &[Card] = &[
     card("rtx4060", "NVIDIA GeForce RTX 4060", 8, 775, (8, 9), 24, 24, 128).or(&["4060"]),
     card("rtx3060", "NVIDIA GeForce RTX 3060", 12, 1163, (8, 6), 28, 3, 192).or(&["3060"]),
     card("t4", "Tesla T4", 16, 1456, (7, 5), 40, 4, 256),
@@ -183,7 +183,7 @@ mod tests {
     fn sizes_ascend_and_no_name_means_two_cards() {
         assert!(CARDS.is_sorted_by_key(|card| (card.gigabytes, card.memory_bytes)));
         let mut names: Vec<String> = Vec::new();
-        for card in &CARDS {
+        for card in CARDS {
             assert!(card.memory_bytes < u64::from(card.gigabytes) << 30, "{}: less than on the box", card.key);
             for name in [card.key, card.name].iter().chain(card.aliases) {
                 assert_eq!(Card::named(name), Some(card), "{name}");

@@ -23,8 +23,8 @@ pub(crate) fn replay(books: &Books, workspaces: &[u64], torch: TorchRelease) -> 
         return None;
     }
     let version = match torch {
-        TorchRelease::V2_11 => "2.11".parse().unwrap_or(TorchVersion::NEWEST),
-        TorchRelease::V2_15 => TorchVersion::NEWEST,
+        TorchRelease::V2_11 => TorchVersion::v2(11),
+        TorchRelease::V2_15 => TorchVersion::v2(15),
     };
     let device = VirtualDevice::new(DEVICE_BYTES, 0, AddressPolicy::Driver);
     let mut allocator = Allocator::new(device, Settings::new(version), ());

@@ -1,6 +1,7 @@
 //! The numbers of a failure, added up: who has what of the device.
 
-use highwater_allocator::Memory;
+use highwater_allocator::{Memory, TorchVersion};
+
 use highwater_units::{bounds, size_with_requested};
 
 use super::log::Surroundings;
@@ -182,7 +183,7 @@ impl Situation {
         if let Some(own) = own {
             others.retain(|process| *process != own);
         }
-        let last_release = message.releases.map_or((2, 15), |releases| releases.last);
+        let last_release = message.releases.map_or(TorchVersion::NEWEST.numbers(), |releases| releases.last);
         Self {
             kind: message.kind,
             supposed: None,

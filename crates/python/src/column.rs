@@ -1,4 +1,7 @@
 //! One column: memory that Python sees without a copy.
+//!
+//! The stable interface of Python 3.10 has no buffer protocol. NumPy finds the memory by `__array_interface__`, and everything else by
+//! Arrow's own interface; neither needs `unsafe` here.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Whole commands, on small real recordings of `testdata/`.
 
+mod architecture;
 mod check;
 mod diff;
 mod dryrun;

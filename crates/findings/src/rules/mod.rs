@@ -99,47 +99,71 @@ impl Finding {
 struct Rule {
     id: &'static str,
     find: fn(&Evidence<'_>) -> Option<Finding>,
+    /// It holds of a profiler's trace, too.
+    is_of_traces: bool,
+    /// It takes as long as all others together, and has a thread of its own.
+    is_slow: bool,
 }
 
-const RULES: [Rule; 34] = [
-    Rule { id: "oom", find: out_of_memory::out_of_memory },
-    Rule { id: "allocation-retries", find: allocation_retries::retries },
-    Rule { id: "device-imbalance", find: imbalance::imbalance },
-    Rule { id: "growth", find: growing::growing },
-    Rule { id: "collected-results", find: collected::collected_results },
-    Rule { id: "garbage-collector", find: garbage::garbage },
-    Rule { id: "freed-late", find: freed_late::freed_late },
-    Rule { id: "gradients-kept", find: gradients::gradients_kept },
-    Rule { id: "optimizer-intermediates", find: optimizer::intermediates },
-    Rule { id: "loading-copies", find: loading::copies },
-    Rule { id: "weights-twice", find: loading::twice },
-    Rule { id: "data-on-device", find: inputs::data_on_device },
-    Rule { id: "device-prefetch", find: inputs::prefetch },
-    Rule { id: "logits-copies", find: logits::copies },
-    Rule { id: "attention-matrices", find: attention::in_full },
-    Rule { id: "one-hot", find: one_hot::one_hot },
-    Rule { id: "autocast-cache", find: autocast::cache },
-    Rule { id: "allocator-settings", find: settings::settings },
-    Rule { id: "varying-shapes", find: inputs::varying_shapes },
-    Rule { id: "empty-cache", find: empty_cache::empty_cache },
-    Rule { id: "idle-stream", find: streams::free_on_another },
-    Rule { id: "private-pools", find: reserved::private_pools },
-    Rule { id: "reserved-unused", find: reserved::idle_cache },
-    Rule { id: "free-at-dump", find: reserved::free_at_dump },
-    Rule { id: "awaiting-free", find: reserved::awaiting_free },
-    Rule { id: "checkpointing", find: checkpointing::checkpointing },
-    Rule { id: "mixed-precision", find: precision::mixed_precision },
-    Rule { id: "large-tensor", find: large_tensor::large_tensor },
-    Rule { id: "full-precision-moments", find: moments::full_precision },
-    Rule { id: "frozen-weights", find: weights::frozen },
-    Rule { id: "batch-size", find: inputs::batch_size },
-    Rule { id: "truncated", find: recording::truncated },
-    Rule { id: "late-recording", find: recording::late },
-    Rule { id: "no-stacks", find: recording::without_stacks },
-];
+const fn rule(id: &'static str, find: fn(&Evidence<'_>) -> Option<Finding>) -> Rule {
+    Rule { id, find, is_of_traces: true, is_slow: false }
+}
 
-/// Rules that take as long as all others together: each has a thread of its own.
-const SLOW: [&str; 1] = ["allocator-settings"];
+impl Rule {
+    /// It speaks of the allocator, or of how to record: a profiler's trace knows neither.
+    const fn not_of_traces(self) -> Rule {
+        Rule { is_of_traces: false, ..self }
+    }
+
+    const fn slow(self) -> Rule {
+        Rule { is_slow: true, ..self }
+    }
+
+    /// Whether it may be told of a profiler's file. A memory timeline does not say which block is which.
+    fn holds_of(&self, profile: &Profile) -> bool {
+        match profile.form {
+            ProfileForm::ChromeTrace => self.is_of_traces,
+            _ => self.id == "truncated",
+        }
+    }
+}
+
+const RULES: &[Rule] = &[
+    rule("oom", out_of_memory::out_of_memory).not_of_traces(),
+    rule("allocation-retries", allocation_retries::retries).not_of_traces(),
+    rule("device-imbalance", imbalance::imbalance),
+    rule("growth", growing::growing),
+    rule("collected-results", collected::collected_results),
+    rule("garbage-collector", garbage::garbage),
+    rule("freed-late", freed_late::freed_late),
+    rule("gradients-kept", gradients::gradients_kept),
+    rule("optimizer-intermediates", optimizer::intermediates),
+    rule("loading-copies", loading::copies),
+    rule("weights-twice", loading::twice),
+    rule("data-on-device", inputs::data_on_device),
+    rule("device-prefetch", inputs::prefetch),
+    rule("logits-copies", logits::copies),
+    rule("attention-matrices", attention::in_full),
+    rule("one-hot", one_hot::one_hot),
+    rule("autocast-cache", autocast::cache),
+    rule("allocator-settings", settings::settings).not_of_traces().slow(),
+    rule("varying-shapes", inputs::varying_shapes).not_of_traces(),
+    rule("empty-cache", empty_cache::empty_cache).not_of_traces(),
+    rule("idle-stream", streams::free_on_another).not_of_traces(),
+    rule("private-pools", reserved::private_pools).not_of_traces(),
+    rule("reserved-unused", reserved::idle_cache).not_of_traces(),
+    rule("free-at-dump", reserved::free_at_dump).not_of_traces(),
+    rule("awaiting-free", reserved::awaiting_free).not_of_traces(),
+    rule("checkpointing", checkpointing::checkpointing),
+    rule("mixed-precision", precision::mixed_precision),
+    rule("large-tensor", large_tensor::large_tensor),
+    rule("full-precision-moments", moments::full_precision),
+    rule("frozen-weights", weights::frozen),
+    rule("batch-size", inputs::batch_size).not_of_traces(),
+    rule("truncated", recording::truncated),
+    rule("late-recording", recording::late).not_of_traces(),
+    rule("no-stacks", recording::without_stacks).not_of_traces(),
+];
 
 /// Every kind of finding; `docs/findings/` has a page for each.
 pub const IDS: [&str; RULES.len()] = {
@@ -173,13 +197,13 @@ pub fn findings_beside<T>(
     is_left_out: impl Fn(&str) -> bool,
     meanwhile: impl FnOnce() -> T,
 ) -> (Vec<Finding>, T) {
-    let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| holds_of(p, rule.id));
+    let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| rule.holds_of(p));
     let rules: Vec<&Rule> = RULES.iter().filter(is_wanted).collect();
     let (mut findings, done) = std::thread::scope(|scope| {
         // Where no thread can be had, a slow rule is one among the others.
         let aside = |rule: &Rule| {
             let find = rule.find;
-            let thread = SLOW.contains(&rule.id).then(std::thread::Builder::new)?;
+            let thread = rule.is_slow.then(std::thread::Builder::new)?;
             thread.spawn_scoped(scope, move || find(&Evidence::new(analysis, device))).ok()
         };
         let begun: Vec<_> = rules.iter().map(|rule| aside(rule)).collect();
@@ -208,28 +232,3 @@ const SAID_BY: [(&str, &[&str]); 2] = [
     ("reserved-unused", &["allocator-settings"]),
     ("large-tensor", &["attention-matrices", "logits-copies", "one-hot", "data-on-device"]),
 ];
-
-/// What does not hold of a profiler's trace: what is said of the allocator, and of how to record.
-const NOT_OF_TRACES: [&str; 13] = [
-    "idle-stream",
-    "oom",
-    "allocation-retries",
-    "free-at-dump",
-    "allocator-settings",
-    "varying-shapes",
-    "empty-cache",
-    "private-pools",
-    "reserved-unused",
-    "awaiting-free",
-    "batch-size",
-    "late-recording",
-    "no-stacks",
-];
-
-/// Whether a kind of finding may be told of a profiler's file. A memory timeline does not say which block is which.
-fn holds_of(profile: &Profile, id: &str) -> bool {
-    match profile.form {
-        ProfileForm::ChromeTrace => !NOT_OF_TRACES.contains(&id),
-        _ => id == "truncated",
-    }
-}

@@ -7,23 +7,25 @@
 //! `spec/caching-allocator.md` section 16.3, where each wording is traced to its releases; of MPS and XPU, messages that
 //! users have posted (`MPS backend out of memory` with `GB` that are GiB; XPU's ends with advice on `empty_cache`).
 
+use highwater_allocator::TorchVersion;
+
 /// PyTorch releases, both included: `(2, 11)` is 2.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Releases {
     /// The first with these words, as far as known.
-    pub first: (u8, u8),
+    pub first: (u16, u16),
     /// The last; the newest release that is known if they are still in use.
-    pub last: (u8, u8),
+    pub last: (u16, u16),
 }
 
-/// The newest release whose messages are known.
-const NEWEST: (u8, u8) = (2, 15);
+/// The newest release whose messages are known: the allocator's newest.
+const NEWEST: (u16, u16) = TorchVersion::NEWEST.numbers();
 
-const fn releases(first: (u8, u8), last: (u8, u8)) -> Releases {
+const fn releases(first: (u16, u16), last: (u16, u16)) -> Releases {
     Releases { first, last }
 }
 
-const fn since(first: (u8, u8)) -> Releases {
+const fn since(first: (u16, u16)) -> Releases {
     releases(first, NEWEST)
 }
 

@@ -132,8 +132,9 @@ fn nothing(found: &Found, name: &str) -> Problem {
             count(line)
         ),
         None => format!(
-            "looked through {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to 2.15, also of \
-             HIP, XPU, MPS and `cudaMallocAsync`"
+            "looked through {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also of \
+             HIP, XPU, MPS and `cudaMallocAsync`",
+            TorchVersion::NEWEST
         ),
     };
     Problem::new(format!("{name} holds no out-of-memory message of PyTorch")).because(cause).hint(
