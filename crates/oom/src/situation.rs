@@ -248,11 +248,8 @@ impl Situation {
     /// Whether the program needs more than there is, however its blocks are placed.
     pub fn is_impossible(&self) -> bool {
         let of_device = self.free_bytes.zip(self.held_bytes).map(|(free, held)| free.saturating_add(held));
-        let of_limit = self.limit.map(|limit| match limit.is_known() {
-            true => limit.at_most_bytes,
-            // It refused so much.
-            false => limit.at_most_bytes.saturating_sub(1),
-        });
+        // Where it is not known, it refused so much.
+        let of_limit = self.limit.map(|limit| limit.at_most_bytes.saturating_sub(u64::from(!limit.is_known())));
         let most = of_device.into_iter().chain(of_limit).min();
         self.least_needed_bytes().zip(most).is_some_and(|(needed, most)| needed > most)
     }

@@ -145,7 +145,7 @@ impl FrameRule {
 ///
 /// # Source
 /// `_init_group` of all optimizers of PyTorch v2.11 whose state is not computed; `init_state` of bitsandbytes, `_init_state` of
-/// torchao and DeepSpeed.
+/// torchao and `DeepSpeed`.
 const INITIALISERS: [&str; 2] = ["init_group", "init_state"];
 
 /// The origin that a frame stands for, if it does.
