@@ -128,15 +128,15 @@ fn the_last_step_rests_on_what_was_live() {
     ");
     insta::assert_snapshot!(last_step(&json("explain qwen_train_b2.pickle.gz --capacity 24GiB --format json")), @"
     need less at once, of optimizer state first: 50 % of what was live
-    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). At this moment 192.00 MiB less would do, 0.8 % of what was held; later requests may need more
+    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). The program needs 28.82 GiB at once, and there is 24.00 GiB: 4.82 GiB less is needed
     ");
     insta::assert_snapshot!(last_step(&json("explain qwen_train_b16.pickle.gz --capacity 32GiB --format json")), @"
     need less at once, of activations first: 74 % of what was live
-    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. At this moment 338.00 MiB less would do, 1.0 % of what was held; later requests may need more
+    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. The program needs 43.79 GiB at once, and there is 32.00 GiB: 11.79 GiB less is needed
     ");
     insta::assert_snapshot!(last_step(&json("explain linear_forward.pickle.gz --capacity 3GiB --format json")), @"
     need less at once, of parameters first: 63 % of what was live
-    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. At this moment 16.00 MiB less would do, 0.5 % of what was held; later requests may need more
+    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. The program needs 4.13 GiB at once, and there is 3.00 GiB: 1.13 GiB less is needed
     ");
     // A message does not tell what was live.
     let of_message = of_message(&recorded_message("oom_gpt2_8gib"), &["--format", "json"]).stdout;

@@ -11,7 +11,7 @@ fn the_report_gives_the_answer_first() {
     let text = stdout("report oom_gpt2_8gib.pickle.gz");
     let mut lines = text.lines();
     insta::assert_snapshot!(lines.next().unwrap(), @"oom_gpt2_8gib.pickle.gz: 1,337 trace entries of 1 device, 147.40 KiB of pickle protocol 4, torch 2.10 to 2.11");
-    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: 256.00 MiB was asked for with 7.87 GiB reserved, and a limit on this process, of less than 8.12 GiB, refused it: the device still had 128.92 GiB free (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings). The whole step needs 46.39 GiB to 64.19 GiB at its peak. The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward, from capture.py:117 train.");
+    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: a limit set on purpose stopped it: this process may hold between 7.87 GiB and 8.12 GiB (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), it held 7.87 GiB, and 256.00 MiB more was asked for; the device itself still had 128.92 GiB free. The whole step needs 46.39 GiB to 64.19 GiB at its peak. The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward, from capture.py:117 train.");
     for section in [
         "Device 0\n",
         "Device 0: live at the peak, by call site: 7.86 GiB in 375 allocations\n",
