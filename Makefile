@@ -20,7 +20,7 @@ skip = mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED)
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri \
+.PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri \
 	fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 

@@ -81,9 +81,9 @@ fn compare(statistics: &Statistics, truth: &Value, path: &Path) -> usize {
 
 /// What a message says of the allocator: what it says of the card is another card's.
 pub(crate) fn of_the_allocator(message: &str) -> String {
-    let (tried, rest) = message.split_once(". GPU 0").expect("a message");
-    let allowed = rest.rfind(" GiB allowed").expect("a limit");
-    format!("{tried}{}", &rest[allowed - 5..])
+    let tried = message.split(". ").nth(1).expect("a message");
+    let allowed = message.rfind(" GiB allowed").expect("a limit");
+    format!("{tried}{}", &message[allowed - 5..])
 }
 
 fn varlen() -> Snapshot {

@@ -632,6 +632,10 @@ export interface Oom {
    */
   allocated_bytes: number;
   /**
+   * Causes that contribute.
+   */
+  also: string[];
+  /**
    * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
    */
   autograd_node?: string;
@@ -640,9 +644,9 @@ export interface Oom {
    */
   available_bytes: number | null;
   /**
-   * Why it failed, as far as the numbers tell: `never-fits`, `limit`, `fragmentation`, `full` or `unknown`.
+   * Why it failed: one of the causes of `highwater explain`.
    */
-  cause: 'never-fits' | 'limit' | 'fragmentation' | 'full' | 'unknown';
+  cause: string;
   /**
    * What the driver had.
    */
