@@ -57,6 +57,21 @@ fn gradients_and_the_optimizers_state_are_still_to_come() {
 /// At each place of a program's life but a later step, of which too much is foretold: the peak of that place without a limit is within
 /// the range.
 #[test]
+fn where_nothing_is_trained_no_gradients_are_counted() {
+    for place in ["evaluation", "generation"] {
+        for form in ["", ".at_oom"] {
+            let snapshot = open(&format!("oom/places/{place}{form}"));
+            let analysis = analyse(&snapshot);
+            let device = &analysis.devices[0];
+            let whole = whole_step(&analysis, device, &device.oom[0]);
+            // Outputs are collected, or the cache grows: there is no telling how far.
+            assert_eq!((whole.basis, whole.at_most_bytes), (Basis::EarlierStep, None), "{place}{form}: {whole:?}");
+            assert!(whole.reason.contains("made without autograd"), "{place}{form}: {whole:?}");
+        }
+    }
+}
+
+#[test]
 fn wherever_memory_runs_out_the_range_holds_what_the_place_needs() {
     for place in ["loading", "first_forward", "later_forward", "backward", "first_step", "evaluation", "generation"] {
         for form in ["", ".at_oom"] {
