@@ -15,7 +15,7 @@ WORKSPACE := --workspace --exclude highwater-python --locked
 # What could not be run, a line each, with the reason: `make test` ends with these lines.
 SKIPPED := target/skipped
 COMMA := ,
-skip = mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED)
+skip = { mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED); }
 
 # The environment of the Python package's tests.
 VENV := target/venv
