@@ -124,7 +124,7 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing 34 minutes of processor time, 22 minutes on two cores: 5 s up to `licences`; then
+# Every check, the fast ones first. From nothing 20 and a half minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 40 s.
 test: summary-begins tools formatting scripts recipes licences page lints docs doctests browser python torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
