@@ -16,8 +16,8 @@ const SPAN: u64 = 1 << 46;
 const TOP: u64 = 1 << 62;
 /// Where the ranges begin that a script does not have.
 const BESIDE_SCRIPT: u64 = 1 << 44;
-/// Where the driver's reservations begin, far from what it gives in one piece, and what it gives when that is full: above all
-/// addresses that a recording can have.
+/// Reservations begin here, far above the driver's segments. Segments go here, too, once the space below is full. No recording has
+/// addresses this high.
 const BESIDE_DRIVER: u64 = 1 << 47;
 /// Under which size a script keeps its reservations.
 const RESERVATION: u64 = 1;
@@ -109,7 +109,7 @@ enum Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct AddressSpace {
     rule: Rule,
-    /// What the driver gave in one piece, and what it has itself.
+    /// The segments that the driver handed out, and its own memory.
     driver: DriverAddressSpace,
     /// The end of what ascending policies handed out.
     end: u64,

@@ -17,7 +17,7 @@ pub fn rows(analysis: &Analysis<'_>, devices: &[&DeviceAnalysis<'_>], limits: &[
     pairs.map(row).collect()
 }
 
-/// A budget in words: the name of a rule, such as `max-peak-reserved`, and what it allows, such as `16GiB` or `10%`.
+/// Parses a budget: the name of a rule, such as `max-peak-reserved`, and its limit, such as `16GiB` or `10%`.
 ///
 /// # Errors
 /// If there is no such rule, or the amount is none of it.

@@ -67,8 +67,8 @@ pub fn diff_json(
     Ok(json(&comparison.view()))
 }
 
-/// The document of `highwater check`. A budget is the name of a rule, such as `max-peak-reserved`, and what it allows, such as `16GiB`
-/// or `10%`.
+/// The document of `highwater check`. A budget is the name of a rule, such as `max-peak-reserved`, and its limit, such as `16GiB` or
+/// `10%`.
 ///
 /// # Errors
 /// If there is no such rule, an amount is none, or there is nothing to check.

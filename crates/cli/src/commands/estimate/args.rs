@@ -92,7 +92,7 @@ impl clap::Args for RunArgs {
     }
 }
 
-/// What each option is if nobody says, for as long as clap wants it.
+/// The default of each option; static because clap borrows it.
 static USUAL: LazyLock<Vec<String>> = LazyLock::new(|| OPTIONS.iter().map(Opt::usual).collect());
 
 fn argument(option: &'static Opt, usual: &'static str) -> Arg {
