@@ -18,6 +18,7 @@ use highwater_documents::check::CheckView;
 use highwater_documents::estimate::EstimateView;
 use highwater_estimate::Request;
 use highwater_problem::Problem;
+use highwater_whatif::Watch;
 use highwater_snapshot::EntryId;
 use highwater_units::parse_size;
 use serde::Serialize;
@@ -53,7 +54,7 @@ pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, 
 /// If `at` is no moment, or the recordings have no such iteration, or no such device in common.
 pub fn diff_json(
     names: Vec<String>,
-    analyses: &[Analysis<'_>],
+    analyses: &[&Analysis<'_>],
     at: Option<&str>,
     device: Option<u32>,
 ) -> Result<String, Problem> {
@@ -118,7 +119,7 @@ pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Res
     chosen(analysis, asked.device)?;
     let asked =
         Asked { confs: &asked.confs, capacities: &capacities, cards: &asked.cards, torch, device: asked.device };
-    let (_, view) = asked.answered(analysis, name, &())?;
+    let (_, view) = asked.answered(analysis, name, &Watch::default())?;
     Ok(json(&view))
 }
 

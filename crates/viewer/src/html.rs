@@ -13,18 +13,20 @@ use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_documents::report;
 use highwater_units::count;
-use highwater_whatif::{Progress, Replayed, parallel, replayable};
+use highwater_whatif::{Replayed, Watch, parallel, replayable};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;
 
 /// What goes into the page.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PageOptions {
     /// Leave out lifetimes smaller than this.
     pub least_bytes: Option<u64>,
     /// Answer the usual questions of the simulator in it; `None` where that is quick.
     pub what_if: Option<bool>,
+    /// The place that it opens on, as the text after `#` in the viewer's address; empty for the beginning.
+    pub place: String,
 }
 
 /// Entries up to which the simulator answers in some seconds.
@@ -66,7 +68,7 @@ fn content_security_policy() -> String {
     )
 }
 
-/// Writes the page of a snapshot.
+/// Writes the page of a snapshot. If the watch is stopped while the simulator answers, the page holds part of its answer.
 ///
 /// # Errors
 /// Those of `out`.
@@ -75,7 +77,7 @@ pub fn write_page(
     analysis: &Analysis<'_>,
     name: &str,
     options: &PageOptions,
-    progress: &impl Progress,
+    watch: &Watch,
 ) -> io::Result<()> {
     let Columns { mut manifest, sections } =
         columns(analysis, name, &columns::Options { least_bytes: options.least_bytes });
@@ -86,7 +88,7 @@ pub fn write_page(
         }
     }
     packed.retain(|(_, pack)| !pack.bytes.is_empty());
-    match what_if(analysis, options.what_if, progress) {
+    match what_if(analysis, options.what_if, watch) {
         Ok(answer) => {
             manifest.what_if = WhatIf::Precomputed;
             manifest.sections.insert("what_if".to_owned(), SectionInfo::JSON);
@@ -102,6 +104,10 @@ pub fn write_page(
 
     let [head, tail] = skeleton();
     out.write_all(head.as_bytes())?;
+    if !options.place.is_empty() {
+        // Not gzip'd, for the page needs it before anything else.
+        write_packed(out, "place", options.place.as_bytes())?;
+    }
     write_packed(out, "manifest", &gzip(&json(&manifest)?)?)?;
     for (name, pack) in &packed {
         write_packed(out, &format!("section:{name}"), &pack.bytes)?;
@@ -202,7 +208,7 @@ fn packed_columns(sections: &std::collections::BTreeMap<String, Section>) -> Vec
 }
 
 /// The answers to the usual questions, as JSON; or why there are none.
-fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progress) -> Result<Vec<u8>, String> {
+fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, watch: &Watch) -> Result<Vec<u8>, String> {
     if wanted == Some(false) {
         return Err("the page was made with `--no-what-if`".to_owned());
     }
@@ -217,9 +223,9 @@ fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progre
             count(device.entries.len())
         ));
     }
-    let replayed = Replayed::new(analysis, device, None);
+    let replayed = Replayed::watched(analysis, device, None, watch);
     let question = Question { with_timelines: true, ..Question::default() };
-    json(&answer::answer(&replayed, analysis, device, &question, progress)).map_err(|error| error.to_string())
+    json(&answer::answer(&replayed, analysis, device, &question)).map_err(|error| error.to_string())
 }
 
 fn json(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {

@@ -15,6 +15,12 @@ export function binary(bytes: number): string {
   return `${value.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+/** A change: `+1.50 GiB`, `−12.0 MiB`, `0 B`. */
+export function signed(bytes: number): string {
+  if (bytes === 0) return binary(0);
+  return `${bytes > 0 ? '+' : '−'}${binary(Math.abs(bytes))}`;
+}
+
 /** `1,234,567`. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ',');

@@ -11,6 +11,7 @@ import {
   files,
   forgetPlace,
   found,
+  lookAt,
   opened,
   reveal,
   searchProblem,
@@ -18,6 +19,7 @@ import {
 } from '../state/session';
 import * as store from '../state/store';
 import {isHelpOpen} from './help';
+import {Share} from './share';
 
 export function Header() {
   return (
@@ -28,6 +30,7 @@ export function Header() {
       <ViewTabs />
       <span class="spring" />
       <Search />
+      <Share />
       {dataSource().isServed && (
         <a
           class="tab"
@@ -69,12 +72,6 @@ function FileTabs() {
   );
 }
 
-function look(id: number): void {
-  if (id === store.file.value) return;
-  forgetPlace();
-  store.file.value = id;
-}
-
 function FileTab({id, name, state}: {id: number; name: string; state: string}) {
   const isOpen = id === store.file.value;
   return (
@@ -83,7 +80,7 @@ function FileTab({id, name, state}: {id: number; name: string; state: string}) {
       class={isOpen ? 'tab open' : 'tab'}
       aria-current={isOpen}
       title={name}
-      onClick={() => look(id)}
+      onClick={() => lookAt(id)}
     >
       {state === 'reading' && '… '}
       {state === 'failed' && '⚠ '}
@@ -94,7 +91,7 @@ function FileTab({id, name, state}: {id: number; name: string; state: string}) {
 
 function FileSelect() {
   return (
-    <select aria-label="File" value={store.file.value} onChange={event => look(Number(event.currentTarget.value))}>
+    <select aria-label="File" value={store.file.value} onChange={event => lookAt(Number(event.currentTarget.value))}>
       {files.value.map(({id, name}) => (
         <option key={id} value={id}>
           {name}
@@ -129,13 +126,18 @@ function DeviceChoice() {
 /** Views of segments: a profile of `torch.profiler` does not tell of any. */
 const NEEDS_RESERVED: readonly store.ViewId[] = ['state', 'segments'];
 
+/** How many files a view is of. */
+const NEEDS_FILES: Partial<Record<store.ViewId, number>> = {compare: 2, ranks: 3};
+
 function ViewTabs() {
   const hasReserved = (opened.value?.reservedMaxBytes ?? 1) > 0;
-  const views = store.VIEWS.filter(({id}) =>
-    id === 'what-if'
+  const views = store.VIEWS.filter(({id}) => {
+    const needed = NEEDS_FILES[id];
+    if (needed !== undefined) return dataSource().isServed && files.value.length >= needed;
+    return id === 'what-if'
       ? hasReserved && opened.value?.manifest.what_if !== undefined
-      : hasReserved || !NEEDS_RESERVED.includes(id),
-  );
+      : hasReserved || !NEEDS_RESERVED.includes(id);
+  });
   return (
     <div class="views" role="tablist" aria-label="Views">
       {views.map(({id, title, hint}) => (

@@ -125,6 +125,15 @@ export async function addFile(added: File): Promise<void> {
   }
 }
 
+/** Looks at another file. */
+export function lookAt(id: number): void {
+  if (id === store.file.value) return;
+  batch(() => {
+    forgetPlace();
+    store.file.value = id;
+  });
+}
+
 /** Forgets what belongs to one file only: its lifetimes and entries. The visible stretch stays, so that axes are linked. */
 export function forgetPlace(): void {
   batch(() => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use highwater_viewer::{Options, Viewer};
 
-use crate::browser::Doorway;
+use crate::browser::{self, Doorway};
 use crate::error::{self, Problem};
 use crate::input;
 use crate::output::{note, text_to_stdout};
@@ -20,8 +20,7 @@ use crate::units::counted;
 #[command(after_long_help = "Examples:
   highwater view run.pickle
   highwater view ranks/                         every snapshot in a directory, as tabs with linked axes
-  highwater view run.pickle --no-open --port 8123
-      over SSH: forward the port with `ssh -L 8123:127.0.0.1:8123 HOST` and open the printed address")]
+  highwater view run.pickle --port 8123         over SSH: prints the `ssh -L` that forwards the port, and opens no browser")]
 pub(crate) struct Args {
     /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
@@ -29,7 +28,7 @@ pub(crate) struct Args {
     /// The port to listen on [default: one that is free]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// Only print the address, as over SSH
+    /// Only print the address; over SSH no browser is opened anyway
     #[arg(long)]
     no_open: bool,
     /// Only this device
@@ -81,7 +80,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// If the network fails.
 pub(crate) fn serve(viewer: Viewer, address: &str, no_open: bool) -> anyhow::Result<()> {
     // It lies there until the server ends, for the browser may be slow to start.
-    let doorway = if no_open { None } else { Some(Doorway::to(address).and_then(Doorway::opened)) };
+    // A browser of this machine is not where the user sits.
+    let forwarding = browser::forwarding(address);
+    let opens = !no_open && forwarding.is_none();
+    let doorway = opens.then(|| Doorway::to(address).and_then(Doorway::opened));
+    if let Some(command) = forwarding {
+        note(&format!("over SSH: run `{command}` on your own machine, then open the address there"))?;
+    }
     if let Some(Err(error)) = &doorway {
         note(&format!("no browser could be opened ({error}): open the address yourself"))?;
     }

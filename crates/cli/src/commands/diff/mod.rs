@@ -76,10 +76,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .map(|snapshot| analyse_with(snapshot, StackClasses::with(snapshot, args.sites.lines())))
         .collect();
+    let sides: Vec<&Analysis<'_>> = analyses.iter().collect();
     let names = args.files.iter().map(|file| input::short_name(file)).collect();
     let asked =
         Asked { at: args.at, device: args.device.clone(), rows: args.rows.clone(), capacity_bytes: args.capacity };
-    let comparison = Comparison::new(names, &analyses, asked)?;
+    let comparison = Comparison::new(names, &sides, asked)?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
         Format::Text => {

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         analysis: &analysis,
         report: &report,
         // Of the driver's own allocator there is nothing to run again.
-        simulated: no_question.answered(&analysis, &name, &SimulationBar::default()).ok(),
+        simulated: no_question.answered(&analysis, &name, &SimulationBar::watch()).ok(),
         name,
     };
     to_stdout(|out| match args.format {

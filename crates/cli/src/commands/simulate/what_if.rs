@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         torch: args.torch,
         device: args.device,
     };
-    let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
+    let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::watch())?;
     match args.format {
         Format::Json => to_stdout(|out| write_json(out, &view))?,
         Format::Text => {
