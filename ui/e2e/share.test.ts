@@ -21,7 +21,11 @@ describe('what is shared', () => {
   it('is one file that opens at the very place, without the server and the network', async () => {
     const place = 'x=300..700&y=1000000..6000000000&range=400..450&at=420&q=pytorch_utils&colour=size';
     const viewer = await Viewer.open(browser, `${server.address}#file=1&${place}`);
+    // Wide enough that both headers are one line.
+    const size = {width: 1900, height: 720};
+    await viewer.page.setViewportSize(size);
     await viewer.page.waitForSelector('.hits');
+    await viewer.settled();
     const [download] = await Promise.all([
       viewer.page.waitForEvent('download'),
       viewer.page.getByRole('link', {name: 'Share'}).click(),
@@ -33,6 +37,7 @@ describe('what is shared', () => {
 
     const context = await browser.newContext({offline: true});
     const page = await Viewer.open(context, pathToFileURL(file).href);
+    await page.page.setViewportSize(size);
     await page.page.waitForSelector('.hits');
     await page.settled();
     expect(await page.picture()).toBe(await viewer.picture());
