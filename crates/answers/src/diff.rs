@@ -104,7 +104,12 @@ pub fn chosen_devices(asked: Option<&[u32]>, of_each: &[Vec<u32>], files: &[Stri
 }
 
 /// Says if a recording ends before the iteration that is asked for.
-fn check_iteration(names: &[String], analyses: &[&Analysis<'_>], devices: &[u32], number: usize) -> Result<(), Problem> {
+fn check_iteration(
+    names: &[String],
+    analyses: &[&Analysis<'_>],
+    devices: &[u32],
+    number: usize,
+) -> Result<(), Problem> {
     for ((name, analysis), &device) in names.iter().zip(analyses).zip(devices) {
         let there = analysis.device(device).map_or(0, |device| device.iterations.rows.len());
         if number >= there {

@@ -18,9 +18,9 @@ use highwater_documents::check::CheckView;
 use highwater_documents::estimate::EstimateView;
 use highwater_estimate::Request;
 use highwater_problem::Problem;
-use highwater_whatif::Watch;
 use highwater_snapshot::EntryId;
 use highwater_units::parse_size;
+use highwater_whatif::Watch;
 use serde::Serialize;
 
 use crate::diff::Comparison;

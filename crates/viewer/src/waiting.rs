@@ -86,7 +86,8 @@ impl Progress for Waiting {
         let mut told = self.lock();
         told.stage = Stage::Running;
         told.recorded_entries = told.entries;
-        let row = |(conf, settings): &Conf| Row { conf: conf.clone(), runs: 0, at_entry: 0, settings: settings.clone() };
+        let row =
+            |(conf, settings): &Conf| Row { conf: conf.clone(), runs: 0, at_entry: 0, settings: settings.clone() };
         told.settings = settings.iter().map(row).collect();
     }
 

@@ -10,8 +10,8 @@ use highwater_findings::diff::{DeviceDiff, Moment, SettingDiff, Side, SiteDiff};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 
-pub use stacks::{StackNodeView, StackTreeView};
 pub use batch::{BatchView, CapacityView, ContradictionView, PointView};
+pub use stacks::{StackNodeView, StackTreeView};
 
 use crate::{Document, Format, Version};
 

@@ -446,7 +446,8 @@ fn the_single_page_is_that_of_export_and_opens_on_the_place() {
     let snapshot = recording("linear_forward");
     let options = PageOptions { place: "view=state&at=7".to_owned(), ..PageOptions::default() };
     let mut page = Vec::new();
-    write_page(&mut page, &analyse(&snapshot), "linear_forward.pickle.gz", &options, &Watch::default()).expect("memory takes it");
+    write_page(&mut page, &analyse(&snapshot), "linear_forward.pickle.gz", &options, &Watch::default())
+        .expect("memory takes it");
     assert!(whole(&answer).as_bytes() == page, "it differs from `highwater export --to html`");
 }
 

@@ -148,12 +148,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(
-        snapshot: &'a Snapshot,
-        device: &'a DeviceAnalysis<'a>,
-        settings: &Settings,
-        watch: &'a Watch,
-    ) -> Self {
+    fn new(snapshot: &'a Snapshot, device: &'a DeviceAnalysis<'a>, settings: &Settings, watch: &'a Watch) -> Self {
         let columns = Columns::new(device.entries, &snapshot.streams);
         let mut slots = vec![NO_SLOT; columns.actions.len()];
         for (slot, lifetime) in device.lifetimes.rows.iter().enumerate() {

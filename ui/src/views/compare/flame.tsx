@@ -4,7 +4,7 @@ import {useSignal} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
 import type {StackTree} from '../../data/curves';
 import {FloatingCard} from '../../kit/floating';
-import {binary, percent, signed} from '../../model/units';
+import {binary, count, percent, signed} from '../../model/units';
 import * as store from '../../state/store';
 import {FlameCanvas, neighbour} from '../stacks/flame-canvas';
 import {changeColour, changeShare, differenceOf} from './difference';
@@ -127,6 +127,8 @@ export function changeWords([before, after]: readonly [number, number]): string 
   if (before === after) return 'the same';
   if (before === 0) return `${signed(after)} (new)`;
   if (after === 0) return `${signed(-before)} (gone)`;
+  // Percents of hundreds are read worse.
+  if (after >= 10 * before) return `${signed(after - before)} (×${count(Math.round(after / before))})`;
   const share = after / before - 1;
   return `${signed(after - before)} (${share > 0 ? '+' : '−'}${percent(Math.abs(share))})`;
 }

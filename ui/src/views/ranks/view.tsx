@@ -11,6 +11,9 @@ import {shortNames} from '../compare/pair';
 import {median, ORDERS, ordered, outlierOf, type Rank} from './overview';
 import {placeOfEntry, Tile} from './tile';
 
+/** So few have room for larger pictures. */
+const FEW = 8;
+
 /** Files whose peaks are asked for at the same time. */
 const AT_ONCE = 4;
 
@@ -72,7 +75,7 @@ export function RanksView({device}: {device: Opened}) {
           ← and Shift → step through the files
         </span>
       </div>
-      <div class="rank-grid">
+      <div class={shown.length <= FEW ? 'rank-grid few' : 'rank-grid'}>
         {shown.map(rank => (
           <Tile
             key={`${rank.file} ${rank.curve.device}`}

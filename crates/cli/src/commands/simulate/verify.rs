@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
 use highwater_documents::{self};
-use highwater_whatif::{Watch, check_replayable};
 use highwater_whatif::replay::{Choice, choose};
+use highwater_whatif::{Watch, check_replayable};
 
 use super::Args;
 
