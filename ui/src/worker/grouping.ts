@@ -1,6 +1,6 @@
 /** Groups of a session's lifetimes, and the colours that they have in every view. */
 
-import type {Abgr, RowColours} from '../draw/paint';
+import {type Abgr, faded, type RowColours} from '../draw/paint';
 import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour} from '../draw/palette';
 import {categoryWords} from '../model/categories';
 import {
@@ -24,11 +24,40 @@ export interface Colouring {
   readonly colours: Uint32Array;
   /** By key: what the painter wants. */
   readonly rows: RowColours;
+  /** What a group is known by in every file. */
+  keyOf(group: Group): string;
 }
 
 /** One line of a legend. */
 export interface LegendLine extends GroupTotal {
   readonly colour: Abgr;
+  /** What the group is known by in every file. */
+  readonly key: string;
+}
+
+/** Which groups stand out, by their keys. A key that no group has says nothing: it is of another file, or another grouping. */
+export interface Emphasis {
+  /** All others fade. */
+  readonly only: string | null;
+  /** These fade. */
+  readonly hidden: readonly string[];
+}
+
+/** Colours in which only what is to stand out has its own. */
+export function emphasised(
+  {groups, colours, rows, keyOf}: Colouring,
+  emphasis: Emphasis,
+  background: Abgr,
+): RowColours {
+  const {only, hidden} = emphasis;
+  if (only === null && hidden.length === 0) return rows;
+  const faint = new Set(hidden);
+  const keys = Array.from({length: groups.count}, (_, group) => keyOf(group));
+  const isOnly = only !== null && keys.includes(only);
+  const shown = colours.map((colour, group) =>
+    (isOnly && keys[group] !== only) || faint.has(keys[group]) ? faded(colour, background) : colour,
+  );
+  return {key: rows.key, lut: Uint32Array.from(groups.ofKey, group => shown[group])};
 }
 
 /** What the colours of a picture stand for. */
@@ -74,9 +103,12 @@ export function colouring(session: Session, by: Grouping): Promise<Colouring> {
   return session.once(`colours-${by}`, async () => {
     const groups = await groupsBy(session, by);
     const colourOf = await colourerOf(session, groups);
+    // Many stacks begin at one call site, so their labels do not tell them apart.
+    const hashes = by === 'stack' ? (await session.stacks()).stackHashes() : undefined;
+    const keyOf = (group: Group) => (hashes ? `stack ${hashes[group].toString(16)}` : groups.label(group));
     const colours = Uint32Array.from({length: groups.count}, (_, group) => colourOf(group));
     const lut = Uint32Array.from(groups.ofKey, group => colours[group]);
-    return {groups, colours, rows: {key: groups.key, lut}};
+    return {groups, colours, rows: {key: groups.key, lut}, keyOf};
   });
 }
 
@@ -106,7 +138,7 @@ const MAX_IDLE_GROUPS = 1000;
  * the ones with the most bytes over the recording before the others.
  */
 export async function legend(session: Session, by: Grouping, entry: number): Promise<Legend> {
-  const {groups, colours} = await colouring(session, by);
+  const {groups, colours, keyOf} = await colouring(session, by);
   const {size, unitBytes} = session.lifetimes;
   const bytesOf = (row: number) => size[row] * unitBytes;
   const active = totalsByGroup(groups, session.index.liveAt(entry), bytesOf);
@@ -116,7 +148,7 @@ export async function legend(session: Session, by: Grouping, entry: number): Pro
   const shown = idle.slice(0, MAX_IDLE_GROUPS);
   const totals = [...active, ...shown.map(group => ({group, label: groups.label(group), bytes: 0, count: 0}))];
   return {
-    lines: totals.map(total => ({...total, colour: colours[total.group]})),
+    lines: totals.map(total => ({...total, colour: colours[total.group], key: keyOf(total.group)})),
     leftOut: idle.length - shown.length,
   };
 }
