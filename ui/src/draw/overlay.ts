@@ -167,7 +167,7 @@ export function drawMarks(
     pen.lineTo(x, 9);
     pen.closePath();
     pen.fill();
-    if (x >= labelledTo) labelledTo = drawLabel(pen, viewport, ink, label, x, 1);
+    labelledTo = drawLabel(pen, viewport, ink, label, x, 1, labelledTo);
   }
 }
 
@@ -186,11 +186,15 @@ export function drawPeak(pen: Pen, viewport: Viewport, ink: Ink, position: numbe
   drawLabel(pen, viewport, ink, words, x, Math.max(16, y - 22));
 }
 
-/** Words at the right of a place, or at its left where there is no room, over a strip of the background. Gives where they end. */
-function drawLabel(pen: Pen, viewport: Viewport, ink: Ink, words: string, x: number, y: number): number {
+/**
+ * Words at the right of a place, or at its left where there is no room, over a strip of the background: none where they would begin
+ * before `from`. Gives from where on there is room for the next.
+ */
+function drawLabel(pen: Pen, viewport: Viewport, ink: Ink, words: string, x: number, y: number, from = 0): number {
   pen.font = FONT;
   const width = pen.measureText(words).width;
   const left = x + 8 + width > viewport.widthCss ? Math.max(0, x - 8 - width) : x + 8;
+  if (left < from) return from;
   const colour = pen.fillStyle;
   pen.fillStyle = ink.background;
   pen.globalAlpha = 0.8;

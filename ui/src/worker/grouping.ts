@@ -1,7 +1,7 @@
 /** Groups of a session's lifetimes, and the colours that they have in every view. */
 
 import {type Abgr, faded, type RowColours} from '../draw/paint';
-import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour} from '../draw/palette';
+import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour, slotsOfLargest} from '../draw/palette';
 import {categoryWords} from '../model/categories';
 import {
   type Group,
@@ -122,12 +122,24 @@ async function colourerOf(session: Session, groups: Groups): Promise<(group: Gro
     case 'pool':
       return group => colourInOrder(group, groups.label(group));
     case 'site':
-      return group => colourOfHash(hashOf(groups.label(group)));
+      return byHash(session, groups, group => hashOf(groups.label(group)));
     case 'stack': {
       const hashes = (await session.stacks()).stackHashes();
-      return group => colourOfHash(hashes[group]);
+      return byHash(session, groups, group => hashes[group]);
     }
   }
+}
+
+/** Groups whose colours are told apart at a glance: as many as a legend has lines. */
+const LARGEST = 14;
+
+/** Colours by numbers that are the same in every file. */
+function byHash(session: Session, groups: Groups, hash: (group: Group) => number): (group: Group) => Abgr {
+  const {size, unitBytes} = session.lifetimes;
+  const atPeak = session.index.liveAt(session.index.peak.entry);
+  const largest = totalsByGroup(groups, atPeak, row => size[row] * unitBytes).slice(0, LARGEST);
+  const slots = slotsOfLargest(largest.map(({group}) => hash(group)));
+  return group => colourOfHash(hash(group), slots.get(hash(group)));
 }
 
 /** More groups without anything active than a legend can show: a file can have a million stacks. */
