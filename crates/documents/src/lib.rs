@@ -60,7 +60,7 @@ pub use ceiling::CeilingView;
 #[cfg(feature = "recording")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
-    StepView,
+    StepView, explain,
 };
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]

@@ -10,7 +10,7 @@ use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_answers::what_if::card;
 use highwater_documents::ExplainView;
-use highwater_findings::explain::{Asked, disagreements, failures};
+use highwater_findings::explain::{Asked, disagreements, failures, failures_elsewhere};
 use highwater_oom::{Found, LogReader};
 use highwater_snapshot::{Snapshot, Unpacking};
 use highwater_whatif::{Replayed, busiest, check_replayable, without_trace};
@@ -215,11 +215,8 @@ fn explained<'a>(
     let replayed = is_replayable.then(|| Replayed::new(analysis, device, question.torch));
     let asked = Asked { memory, message };
     let mut failures = failures(analysis, device, replayed.as_ref(), asked);
-    if memory.is_none() {
-        let others = analysis.devices.iter().filter(|other| other.device != device.device && question.device.is_none());
-        for other in others.filter(|other| !other.oom.is_empty()) {
-            failures.extend(highwater_findings::explain::failures(analysis, other, None, Asked::default()));
-        }
+    if memory.is_none() && question.device.is_none() {
+        failures.extend(failures_elsewhere(analysis, device.device));
     }
     let mut view = ExplainView::of_failures(analysis, &failures, found);
     view.disagreements = message.map(|message| disagreements(message, device)).unwrap_or_default();
