@@ -64,7 +64,7 @@ pub use explain::{
 };
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]
-pub use live::{BlockView, LiveView, live};
+pub use live::{BlockView, LiveDeviceView, LiveView, live};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
 #[cfg(feature = "recording")]

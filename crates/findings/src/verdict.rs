@@ -8,12 +8,15 @@ use highwater_units::{count, counted, percent, size};
 
 use crate::explain::why;
 
+/// The answer where no device is in the snapshot.
+pub const NOTHING_RECORDED: &str = "Nothing was recorded: the snapshot has neither segments nor trace entries.";
+
 /// The answer for the [leading](Analysis::leading) device.
 ///
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
     let Some(device) = analysis.leading() else {
-        return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
+        return NOTHING_RECORDED.to_owned();
     };
     let held_at = device.oom.first().map_or(device.peak().entry, |oom| Some(oom.entry));
     let held = largest_site(analysis, device, held_at);
