@@ -5,6 +5,7 @@ import {notice} from '../kit/copy';
 import {DropPage} from '../kit/files';
 import {addCommands, type CommandGroup} from '../kit/keys';
 import {ProblemCard} from '../kit/problem';
+import {asSentence} from '../kit/prose';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
@@ -98,7 +99,7 @@ function Banners() {
     <>
       {lines.map(line => (
         <p key={line} class="banner" role="note">
-          {line}
+          {asSentence(line)}
         </p>
       ))}
     </>
