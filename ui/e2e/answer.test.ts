@@ -85,7 +85,8 @@ describe('the panel', () => {
 
 describe('the summary', () => {
   it('tells of the error once, with the steps of `highwater explain`', async () => {
-    const viewer = await Viewer.open(browser, `${server.address}#view=summary`);
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.keyboard.press('5');
     await viewer.page.waitForSelector('.verdict .steps');
     const text = (await viewer.page.innerText('.summary')).replace(/\s+/g, ' ');
     expect(text.split('a limit set on purpose').length - 1).toBeLessThanOrEqual(1);
@@ -96,7 +97,8 @@ describe('the summary', () => {
   });
 
   it('fills in What if from the finding, where the winning setting can be copied', async () => {
-    const viewer = await Viewer.open(browser, `${server.address}#file=1&view=summary`);
+    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    await viewer.page.keyboard.press('5');
     await viewer.page.click('text=try these settings');
     await viewer.page.waitForSelector('.what-if .conf input');
     expect(await viewer.page.inputValue('.what-if .conf input')).toBe('expandable_segments:True');

@@ -37,7 +37,7 @@ describe('four ranks', () => {
     await viewer.page.waitForFunction(() => document.title.startsWith('fsdp2_qwen05b_rank1'));
     expect(await tabs(viewer)).toEqual(['rank1', 'rank2', 'rank3']);
     // The address has it.
-    await viewer.page.waitForFunction(() => location.hash.includes('closed'));
+    await viewer.page.waitForFunction(() => decodeURIComponent(location.hash).includes('closed=4,0'));
     await viewer.page.reload();
     await viewer.settled();
     expect(await tabs(viewer)).toEqual(['rank1', 'rank2', 'rank3']);
