@@ -25,7 +25,7 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     sites: SitesArgs,
-    /// The state after this entry: its number, `peak` or `end`
+    /// The state after this entry: its number, `peak`, `oom` (the first request that failed) or `end`
     #[arg(long, value_name = "ENTRY", default_value = "peak")]
     at: Moment,
     /// The state after the last entry that is not later than this time, in microseconds since the Unix epoch
@@ -49,9 +49,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, classes) = args.input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
-    let devices = args.input.devices(&snapshot);
+    let mut devices = args.input.devices(&snapshot);
     if args.at_time.is_none() {
-        args.at.check(&analysis, &devices)?;
+        devices = args.at.devices(&analysis, &devices)?;
     }
     let shown = analysis.devices.iter().filter(|device| devices.contains(&device.device));
     let moments: Vec<_> = shown.map(|device| (device.device, moment(args, device))).collect();
