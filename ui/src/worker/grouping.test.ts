@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 import {faded} from '../draw/paint';
-import {type Colouring, emphasised} from './grouping';
+import {type Colouring, emphasised, withFrame} from './grouping';
 
 const WHITE = 0xffffffff;
 const COLOURS = [0xff0000aa, 0xff00aa00, 0xffaa0000];
@@ -40,5 +40,23 @@ describe('what the legend emphasises', () => {
 
   it('is nothing where no group is known by that name: it is of another file', () => {
     expect(shown('gone', ['c', 'gone'])).toBe('abb-');
+  });
+});
+
+describe('a stack in the legend', () => {
+  const frame = (file: string, line: number, name: string) => ({file, line, name, owner: 'user' as const});
+  const words = (...frames: ReturnType<typeof frame>[]) =>
+    withFrame({framesOf: () => frames}, 0, 'capture.py:362 step');
+
+  it('is told apart by the frame further in, or by its caller', () => {
+    const site = frame('/a/capture.py', 362, 'step');
+    expect(words(frame('/t/adam.py', 178, '_init_group'), site)).toBe(
+      'adam.py:178 _init_group, from capture.py:362 step',
+    );
+    expect(words(frame('at.cpp', 1, 'empty'), site, frame('/a/train.py', 12, 'main'))).toBe(
+      'capture.py:362 step, from train.py:12 main',
+    );
+    expect(words(site)).toBe('capture.py:362 step');
+    expect(words()).toBe('capture.py:362 step');
   });
 });
