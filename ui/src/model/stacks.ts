@@ -1,7 +1,7 @@
 /** Stacks, frames and call sites: tables of the whole file. */
 
 import type {Column} from '../data/section';
-import {frameLabel} from './frames';
+import {frameLabel, shortFrame} from './frames';
 import {hashOf} from './hash';
 
 /** Whose code a frame is: `crates/analysis/src/folding.rs`. */
@@ -106,6 +106,11 @@ export class Stacks {
   /** A site in a line. */
   describeSite(site: Site): string {
     return this.labelOf(site) ?? frameLabel(this.frameAt(site));
+  }
+
+  /** A site in a line, where it is first: `train.py:12 step`. */
+  placeOfSite(site: Site): string {
+    return this.labelOf(site) ?? shortFrame(this.frameAt(site));
   }
 
   /** For each stack, a number made from its frames' words: a stack has the same in every file. */

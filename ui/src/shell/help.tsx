@@ -22,16 +22,6 @@ export function HelpCard() {
       </form>
       <div class="columns">
         <section>
-          <h2>Pointer</h2>
-          <dl>
-            <Line keys="wheel" help="zoom at the pointer" />
-            <Line keys="Shift wheel" help="move left and right" />
-            <Line keys="Ctrl wheel" help="zoom the bytes" />
-            <Line keys="drag" help="move" />
-            <Line keys="Shift drag" help="select a stretch and see its totals" />
-            <Line keys="click" help="pin an allocation" />
-            <Line keys="double click" help="fit its life" />
-          </dl>
           <h2>Search</h2>
           <dl>
             <Line keys="text" help="a function or file of its stack" />
@@ -41,10 +31,13 @@ export function HelpCard() {
             <Line keys="unfreed" help="active at the dump" />
           </dl>
         </section>
-        {commandGroups().map(({title, commands}) => (
+        {commandGroups().map(({title, commands, gestures = []}) => (
           <section key={title}>
             <h2>{title}</h2>
             <dl>
+              {gestures.map(({hands, help}) => (
+                <Line key={hands} keys={hands} help={help} />
+              ))}
               {commands.map(({keys, help}) => (
                 <Line key={help} keys={keys.map(keyName).join(' ')} help={help} />
               ))}

@@ -5,10 +5,11 @@ import {hexOf} from '../draw/palette';
 import {interesting, lifeOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
 import {frameLabel, fullFrame, fullPlace} from '../model/frames';
-import {address, binary, count, counted, duration, exact, percent} from '../model/units';
+import {address, binary, count, counted, exact, percent} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
-import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
+import {MeasuredStretch} from '../views/stacked/measured';
+import type {MomentTotals, RowDetails} from '../worker/details';
 import type {Legend, LegendLine} from '../worker/grouping';
 
 /** Lines of the legend, and of one that was asked to show more: a page of a million lines would not open. */
@@ -19,7 +20,7 @@ export function Sidebar({device}: {device: Opened}) {
   return (
     <aside aria-label="Details">
       <Pinned device={device} />
-      <Range device={device} />
+      <MeasuredStretch device={device} />
       <Moment device={device} />
     </aside>
   );
@@ -167,68 +168,6 @@ function textOf(details: RowDetails): string {
   const facts = factsOf(details).map(([name, value]) => `${name}: ${value}`);
   const frames = details.frames.map(frame => `  ${fullFrame(frame)}`);
   return [...facts, 'stack, innermost first:', ...frames].join('\n');
-}
-
-function Range({device}: {device: Opened}) {
-  const answer = useAnswer(device, () => {
-    const range = store.selection.value;
-    if (!range || range.from >= device.entries) return null;
-    return engine().rangeTotals(range.from, Math.min(range.to, device.entries));
-  });
-  const totals = answer.value;
-  if (!totals || !store.selection.value) return null;
-  return (
-    <section class="range">
-      <h2>
-        Selected entries
-        <span class="spring" />
-        <button type="button" class="plain" title="Copy as text" onClick={() => copyText(rangeText(totals))}>
-          copy
-        </button>
-        <button
-          type="button"
-          class="plain"
-          title="Clear (Esc)"
-          aria-label="Clear"
-          onClick={() => (store.selection.value = null)}
-        >
-          ×
-        </button>
-      </h2>
-      <Facts facts={rangeFacts(totals)} />
-      <div class="actions">
-        <button
-          type="button"
-          onClick={() => {
-            store.setViewOption('stacks.of', 'allocated');
-            store.view.value = 'stacks';
-          }}
-        >
-          stacks of this stretch
-        </button>
-      </div>
-    </section>
-  );
-}
-
-function rangeFacts(totals: RangeTotals): [string, string][] {
-  const facts: [string, string][] = [
-    ['entries', `${count(totals.from)} to ${count(totals.to - 1)} (${count(totals.to - totals.from)})`],
-    ['allocated', `${exact(totals.allocatedBytes)} in ${counted(totals.allocations, 'allocation')}`],
-    ['freed', `${exact(totals.freedBytes)} in ${counted(totals.frees, 'free')}`],
-    ['kept', `${exact(totals.keptBytes)} in ${counted(totals.kept, 'allocation')} still active after it`],
-    ['change', `${totals.endBytes >= totals.startBytes ? '+' : ''}${exact(totals.endBytes - totals.startBytes)}`],
-    ['highest', `${exact(totals.peak.bytes)} after entry ${count(totals.peak.entry)}`],
-  ];
-  if (totals.reservedBytes > 0) facts.push(['reserved', `${exact(totals.reservedBytes)} at most`]);
-  if (totals.durationUs !== undefined) facts.push(['time', duration(totals.durationUs)]);
-  return facts;
-}
-
-function rangeText(totals: RangeTotals): string {
-  return rangeFacts(totals)
-    .map(([name, value]) => `${name}: ${value}`)
-    .join('\n');
 }
 
 function Moment({device}: {device: Opened}) {

@@ -11,7 +11,7 @@ import {
 } from '../data/manifest';
 import {type Remote, remote} from '../data/rpc';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
-import {type Axis, entryAxis, moved, within} from '../model/axis';
+import {type Axis, type AxisKind, entryAxis, moved, timeAxis, translated, within} from '../model/axis';
 import {Newest} from '../model/newest';
 import type {WorkerMethods} from '../worker/main';
 import type {Found} from '../worker/search';
@@ -70,6 +70,35 @@ export const shownEntry = computed(() => {
 
 /** Where an entry lies on the axis that is shown: set by the view that shows it. */
 export const shownAxis = signal<Axis | null>(null);
+
+const axes = new WeakMap<Opened, Map<AxisKind, Promise<Axis>>>();
+
+/** An axis of a device; of entries where their times are not known. */
+export function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
+  const made = axes.get(device) ?? new Map<AxisKind, Promise<Axis>>();
+  axes.set(device, made);
+  let axis = made.get(kind);
+  if (!axis) {
+    const isTimed = kind === 'time' && device.device.time_us;
+    axis = isTimed ? worker.times().then(timeAxis) : Promise.resolve(entryAxis(device.entries));
+    axis.catch(() => made.delete(kind));
+    made.set(kind, axis);
+  }
+  return axis;
+}
+
+/** Changes the x axis; the same entries stay visible. */
+export async function switchAxis(device: Opened): Promise<void> {
+  if (!device.device.time_us) return;
+  const kind = store.axis.value === 'entry' ? 'time' : 'entry';
+  const [old, next] = await Promise.all([axisOf(device, store.axis.value), axisOf(device, kind)]);
+  if (opened.value !== device || store.axis.value === kind) return;
+  const x = store.xRange.value;
+  batch(() => {
+    store.xRange.value = x && translated(within(x, old.range), old, next);
+    store.axis.value = kind;
+  });
+}
 
 /** Puts the cursor after an entry, and moves the visible stretch where it would be out of sight. */
 export function reveal(entry: number): void {

@@ -7,9 +7,9 @@ import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
 import {registerPicture} from '../../kit/save';
-import {type Axis, type AxisKind, entryAxis, timeAxis} from '../../model/axis';
+import type {Axis} from '../../model/axis';
 import {count} from '../../model/units';
-import {engine, type Opened, opened, problem, shownAxis} from '../../state/session';
+import {axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedRequest} from '../../worker/pictures';
 import {type ChartSource, type Hit, StackedChart} from './chart';
@@ -106,11 +106,6 @@ export function StackedPlot<D>(props: PlotProps<D>) {
 /** A request that gives the spare memory in it away. */
 export function handingOver<R extends StackedRequest>(request: R): Transferred<R> {
   return new Transferred(request, request.spare ? [request.spare.buffer] : []);
-}
-
-async function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
-  if (kind === 'entry' || !device.device.time_us) return entryAxis(device.entries);
-  return timeAxis(await engine().times());
 }
 
 /** Asks about what the pointer is over, one question at a time. */
