@@ -14,8 +14,9 @@ import {StateView} from '../views/state/view';
 import {SummaryView} from '../views/summary/view';
 import {TimelineView} from '../views/timeline/view';
 import {WhatIfView} from '../views/what-if/view';
-import {Header, stepMatch} from './header';
+import {Header} from './header';
 import {HelpCard, isHelpOpen} from './help';
+import {stepMatch} from './search-box';
 import {Sidebar} from './sidebar';
 
 const VIEW_PARTS = {
@@ -117,8 +118,8 @@ function general(): CommandGroup {
       ...views,
       {keys: ['q'], help: 'hide or show the panel', run: toggleSidebar},
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
-      {keys: ['n'], help: 'next that was found', run: () => void stepMatch(1)},
-      {keys: ['N'], help: 'the one before', run: () => void stepMatch(-1)},
+      {keys: ['n'], help: 'next match', run: () => void stepMatch(1)},
+      {keys: ['N'], help: 'previous match', run: () => void stepMatch(-1)},
       {keys: ['Escape'], help: 'let go: pin, selection, cursor, search', run: letGo},
       {
         keys: ['?'],

@@ -3,6 +3,7 @@
 import {signal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {commandGroups, keyName} from '../kit/keys';
+import {EXAMPLES} from '../model/search-query';
 
 export const isHelpOpen = signal(false);
 
@@ -24,11 +25,9 @@ export function HelpCard() {
         <section>
           <h2>Search</h2>
           <dl>
-            <Line keys="text" help="a function or file of its stack" />
-            <Line keys="0x7f…" help="what held an address" />
-            <Line keys="size:512" help="of a size; also size&gt;1MiB, size:1KiB..1MiB" />
-            <Line keys="at:1234" help="active after an entry" />
-            <Line keys="unfreed" help="active at the dump" />
+            {EXAMPLES.map(({words, help}) => (
+              <Line key={words} keys={words} help={help} />
+            ))}
           </dl>
         </section>
         {commandGroups().map(({title, commands, gestures = []}) => (

@@ -10,8 +10,9 @@ import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
 import {legend} from './grouping';
 import {histograms} from './histograms';
+import {MATCHING} from './matching';
 import {curve, type StackedRequest} from './pictures';
-import {type Found, nextMatch, search, summarise} from './search';
+import {type Found, hits, matchNumber, nextMatch, search} from './search';
 import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
 import {type StateRequest, state} from './state';
@@ -65,16 +66,26 @@ const methods = {
   histograms: () => histograms(session()),
   totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
 
-  /** Sets what is looked for; `undefined` if the query is empty. */
+  /** Sets what is looked for; `undefined` if the query is empty, or a newer one came meanwhile. */
   async search(query: string): Promise<Found | undefined> {
     const isNewest = searches.begin();
     const searched = session();
-    const found = await search(searched, query);
-    if (isNewest()) matches = found;
-    return found && summarise(searched, found);
+    try {
+      const made = await search(searched, query, isNewest);
+      if (isNewest()) matches = made?.matches;
+      return made?.found;
+    } catch (error) {
+      // What cannot be looked for fades nothing.
+      if (isNewest()) matches = undefined;
+      throw error;
+    }
   },
   nextMatch: (row: number | undefined, entry: number, step: 1 | -1) =>
     matches && nextMatch(session().lifetimes, matches, row, entry, step),
+  matchNumber: (row: number) => matches && matchNumber(matches, row),
+  hits: (skipped: number, count: number) => (matches ? hits(session(), matches, skipped, count) : []),
+
+  ...MATCHING,
 };
 
 export type WorkerMethods = typeof methods;

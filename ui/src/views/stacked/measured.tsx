@@ -59,7 +59,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
 }
 
 function Hint() {
-  return <p class="faint hint">Shift-drag to measure a stretch, or press m at each of its ends</p>;
+  return <section class="faint">Shift-drag to measure a stretch, or press m at each of its ends</section>;
 }
 
 function Fact({name, value}: {name: string; value: string}) {

@@ -10,14 +10,14 @@ import {ProblemCard} from '../../kit/problem';
 import {registerPicture} from '../../kit/save';
 import {boxOfPath, pathTo, shareOf} from '../../model/flame-layout';
 import {count, percent} from '../../model/units';
-import {engine, type Opened} from '../../state/session';
+import {engine, found, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {Flame as FlameAnswer} from '../../worker/flame';
 import {Flame, type FlameProps, flameKey, shareAt} from './flame';
 import type {FlameCanvas} from './flame-canvas';
 import {clearOption, flameRequest, numbersOption} from './request';
 import {KindLegend} from './toolbar';
-import {amountOf, exactAmount, pathWords, subjectOf, Words} from './words';
+import {amountOf, exactAmount, matcherOf, pathWords, subjectOf, Words} from './words';
 
 export function FlameView({device}: {device: Opened}) {
   const answer = useAnswer(device, () => engine().flameGraph(flameRequest()));
@@ -63,8 +63,8 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     () => registerPicture(() => ({canvas: canvas.current!.canvas, name: 'flame', svg: canvas.current!.toSvg()})),
     [],
   );
-  const matches = words.matcher(store.query.value);
-  const share = useMemo(() => (matches ? shareOf(layout, matches) : undefined), [layout, words, store.query.value]);
+  const matches = matcherOf(found.value);
+  const share = useMemo(() => (matches ? shareOf(layout, matches) : undefined), [layout, found.value]);
   const kinds = useMemo(() => kindsOf(flame, words), [flame]);
   return (
     <>

@@ -6,10 +6,11 @@ import {FloatingCard} from '../../kit/floating';
 import type {FlameLayout} from '../../model/flame-layout';
 import {ROOT_KEY} from '../../model/flame-tree';
 import {count, percent} from '../../model/units';
+import {found} from '../../state/session';
 import * as store from '../../state/store';
 import type {WeightUnit} from '../../worker/flame';
 import {FlameCanvas, neighbour} from './flame-canvas';
-import {amountOf, exactAmount, type Words} from './words';
+import {amountOf, exactAmount, matcherOf, type Words} from './words';
 
 /** A box, and what was done with it. */
 export interface FlameProps {
@@ -38,7 +39,7 @@ export function Flame(props: FlameProps) {
   const canvas = useRef<FlameCanvas | null>(null);
   const hover = useSignal<{box: number; x: number; y: number} | null>(null);
   const shade = store.shade.value;
-  const query = store.query.value;
+  const searched = found.value;
 
   useEffect(() => {
     if (!host.current) return;
@@ -62,11 +63,11 @@ export function Flame(props: FlameProps) {
       looks: {
         label: key => words.of(key)?.label ?? rootLabel,
         colour: key => colours(key === ROOT_KEY && rootKey !== undefined ? rootKey : key),
-        matches: props.highlights ? words.matcher(query) : undefined,
+        matches: props.highlights ? matcherOf(searched) : undefined,
         amount: box => `${amountOf(layout.total[box], unit)}  ${percent(shareAt(layout, box))}`,
       },
     });
-  }, [layout, words, unit, grows, rootLabel, zoomed, chosen, shade, query]);
+  }, [layout, words, unit, grows, rootLabel, zoomed, chosen, shade, searched]);
 
   useEffect(() => canvas.current?.reveal(chosen), [chosen]);
   useEffect(() => {
