@@ -50,6 +50,12 @@ describe('a key press', () => {
     expect(names({key: 'ArrowLeft', code: 'ArrowLeft', held: ['Alt']})).toEqual([]);
   });
 
+  it('of Shift+F10 is the key for a menu', () => {
+    expect(names({key: 'F10', code: 'F10', held: ['Shift']})).toEqual(['ContextMenu']);
+    expect(names({key: 'ContextMenu', code: 'ContextMenu'})).toEqual(['ContextMenu']);
+    expect(names({key: 'F10', code: 'F10'})).toEqual(['F10']);
+  });
+
   it('of a shortcut of the browser is nothing', () => {
     expect(names({key: 'f', code: 'KeyF', held: ['Control']})).toEqual([]);
     expect(names({key: 't', code: 'KeyT', held: ['Meta']})).toEqual([]);

@@ -48,6 +48,15 @@ export function listenToKeys(): () => void {
     const isTyping = target?.closest('input, textarea, select, [contenteditable]');
     if (isTyping && event.key !== 'Escape') return;
     if (target?.closest('button, a, [role=tab], summary') && (event.key === 'Enter' || event.key === ' ')) return;
+    const holder = isMenuKey(event) ? target?.closest('[data-menu]') : null;
+    if (holder) {
+      // A browser's own event for the key comes without a place, or not at all.
+      const {left, bottom} = holder.getBoundingClientRect();
+      const at = {bubbles: true, cancelable: true, clientX: left + 8, clientY: bottom};
+      event.preventDefault();
+      holder.dispatchEvent(new MouseEvent('contextmenu', at));
+      return;
+    }
     const all = commandGroups().flatMap(({commands}) => commands);
     for (const name of namesOf(event)) {
       const command = all.find(({keys}) => keys.includes(name));
@@ -74,6 +83,11 @@ const SIGNS: Record<string, readonly [string, string]> = {
 /** Signs for which some layouts want a modifier: AltGr+8 is `[` in German. */
 const WITH_MODIFIER = '/?[]';
 
+/** Shift+F10, or the key for it that some keyboards have. */
+function isMenuKey({key, shiftKey}: Pick<KeyboardEvent, 'key' | 'shiftKey'>): boolean {
+  return key === 'ContextMenu' || (key === 'F10' && shiftKey);
+}
+
 /** What a key press can stand for, the likeliest first; empty for a shortcut of the browser. */
 export function namesOf(
   event: Pick<KeyboardEvent, 'key' | 'code' | 'shiftKey' | 'ctrlKey' | 'metaKey' | 'altKey' | 'getModifierState'>,
@@ -81,6 +95,7 @@ export function namesOf(
   const {key, code} = event;
   const isAltGr = event.getModifierState('AltGraph') || (event.altKey && !event.ctrlKey);
   if (event.metaKey || (event.ctrlKey && !isAltGr)) return [];
+  if (isMenuKey(event)) return ['ContextMenu'];
   if (isAltGr) return key.length === 1 && WITH_MODIFIER.includes(key) ? [key] : [];
   // A letter is where it is, whatever the layout has there, and Caps Lock does not make it a capital.
   const letter = /^Key([A-Z])$/.exec(code)?.[1];
@@ -116,6 +131,7 @@ export function keyName(key: string): string {
     ArrowDown: '↓',
     Escape: 'Esc',
     ' ': 'Space',
+    ContextMenu: 'Shift+F10',
   };
   if (!/^[a-z]$/i.test(key)) return names[key] ?? key;
   const printed = layout.value.get(`Key${key.toUpperCase()}`);

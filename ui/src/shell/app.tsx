@@ -3,7 +3,9 @@
 import {useEffect} from 'preact/hooks';
 import {notice} from '../kit/copy';
 import {DropPage} from '../kit/files';
+import {EditorDialog} from '../kit/frame-menu';
 import {addCommands, type CommandGroup} from '../kit/keys';
+import {ContextMenu} from '../kit/menu';
 import {ProblemCard} from '../kit/problem';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
@@ -60,6 +62,8 @@ export function App() {
         !problem.value && <Reading />
       )}
       <HelpCard />
+      <ContextMenu />
+      <EditorDialog />
       <div class="notice" role="status">
         {notice.value}
       </div>

@@ -3,8 +3,11 @@
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {hexOf} from '../draw/palette';
 import {interesting, lifeOf} from '../kit/allocation';
+import {legendItems} from '../kit/allocation-menu';
 import {copyText} from '../kit/copy';
-import {frameLabel, fullFrame, fullPlace} from '../model/frames';
+import {FrameLink} from '../kit/frame-menu';
+import {menuAt} from '../kit/menu';
+import {fullFrame} from '../model/frames';
 import {address, binary, count, counted, exact, percent} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
@@ -149,8 +152,8 @@ function Frames({details}: {details: RowDetails}) {
     <>
       <ol class="frames">
         {shown.map((frame, i) => (
-          <li key={i} class={frame.owner === 'user' ? '' : 'faint'} title={fullPlace(frame)}>
-            {frameLabel(frame)}
+          <li key={i} class={frame.owner === 'user' ? '' : 'faint'}>
+            <FrameLink frame={frame} stack={details.frames} />
           </li>
         ))}
         {shown.length === 0 && <li class="faint">{details.site}</li>}
@@ -235,6 +238,8 @@ function LegendRow({line, all}: {line: LegendLine; all: number}) {
   return (
     <tr
       class={line.count === 0 ? 'faint' : ''}
+      data-menu
+      onContextMenu={event => menuAt(event, line.label, legendItems(store.colourBy.value, line.label))}
       title={`${line.label}: ${count(line.bytes)} bytes in ${count(line.count)} (${percent(line.bytes / Math.max(1, all))})`}
     >
       <td>

@@ -162,7 +162,7 @@ export function forgetPlace(): void {
     store.selection.value = null;
     store.cursor.value = null;
     // Frames are numbered by file.
-    const {'stacks.zoom': _, 'stacks.frame': __, ...others} = store.options.value;
+    const {'stacks.zoom': _, 'stacks.frame': __, 'stacks.without': ___, ...others} = store.options.value;
     store.options.value = others;
   });
 }

@@ -31,6 +31,8 @@ export interface FlameRequest {
   /** Leaves out a frame that is already among its callers. */
   readonly collapses: boolean;
   readonly isInverted: boolean;
+  /** Keys: stacks that pass through one of them are left out. */
+  readonly without: readonly number[];
 }
 
 /** What sums are in. */
@@ -152,11 +154,23 @@ async function makeTree(session: Session, request: FlameRequest): Promise<Treed>
   const self = new Float64Array(nodes);
   const selfCount = new Float64Array(nodes);
   const scale = session.lifetimes.unitBytes / (weighedAs.unit === 'byte-seconds' ? 1e6 : 1);
+  const isOut = nodesThrough(shape, new Set(request.without));
   for (let stack = 0; stack < stacks.count; stack++) {
+    if (isOut[shape.nodeOf[stack]]) continue;
     self[shape.nodeOf[stack]] += weights.weight[stack] * scale;
     selfCount[shape.nodeOf[stack]] += weights.count[stack];
   }
   return {tree: weighedTree(shape.shape, self, selfCount), stacks, shape, weighed: weighedAs};
+}
+
+/** For each node, whether it or what called it has one of some keys. */
+function nodesThrough({shape: {parent, key}}: StackShape, keys: ReadonlySet<number>): Uint8Array {
+  const through = new Uint8Array(parent.length);
+  if (keys.size === 0) return through;
+  // Parents come first.
+  for (let node = 1; node < parent.length; node++)
+    through[node] = through[parent[node]] || (keys.has(key[node]) ? 1 : 0);
+  return through;
 }
 
 async function weigh(

@@ -9,8 +9,12 @@ import type {StackedChart} from './chart';
 import {GESTURES, panBy, showEntries, zoomAbout, zoomBytes} from './gestures';
 import {mark, markAt} from './mark';
 
-/** Adds the commands of a chart. `fit` shows what is pinned. Gives what takes them away. */
-export function addChartCommands(title: string, chart: StackedChart, fit: () => void): () => void {
+/** Adds the commands of a chart. `fit` shows what is pinned, `menu` says what can be done with it. Gives what takes them away. */
+export function addChartCommands(
+  title: string,
+  chart: StackedChart,
+  {fit, menu}: {fit: () => void; menu: () => void},
+): () => void {
   const span = () => chart.viewport.x.to - chart.viewport.x.from;
   const middle = () => positionOfCss(chart.viewport, chart.viewport.widthCss / 2);
   const zoom = (factor: number) => () => zoomAbout(chart, middle(), factor);
@@ -35,6 +39,7 @@ export function addChartCommands(title: string, chart: StackedChart, fit: () => 
     {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
     {keys: ['f'], help: 'fit what is pinned, or the selection', run: fit},
     {keys: ['0'], help: 'show everything', run: showAll},
+    {keys: ['ContextMenu'], help: 'menu of what is pinned', run: menu},
     {keys: ['p'], help: 'go to the peak', run: () => reveal(chart.device.peakEntry)},
     {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
     {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},

@@ -13,6 +13,7 @@ export interface GestureEvents {
   onHover(hit: Hit | undefined, event: PointerEvent | undefined): void;
   onClick(hit: Hit | undefined): void;
   onDoubleClick(hit: Hit | undefined): void;
+  onMenu(hit: Hit | undefined, event: MouseEvent): void;
 }
 
 /** Pointer moves shorter than this are a click. */
@@ -129,6 +130,7 @@ export function listen(host: HTMLElement, chart: StackedChart, events: GestureEv
     drag = undefined;
   });
   on('pointerleave', () => events.onHover(undefined, undefined));
+  on('contextmenu', event => events.onMenu(hitAt(event), event), false);
   on('dblclick', event => {
     if (gripOf(place(event))) store.xRange.value = null;
     else events.onDoubleClick(hitAt(event));

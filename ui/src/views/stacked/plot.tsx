@@ -6,6 +6,7 @@ import {useEffect, useRef} from 'preact/hooks';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
+import {type MenuItem, openMenu} from '../../kit/menu';
 import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
 import {count} from '../../model/units';
@@ -29,6 +30,10 @@ export interface PlotProps<D> {
   /** What the pointer is over, in words. */
   words(details: D, hit: Hit): ComponentChildren;
   onPin(hit: Hit | undefined, chart: StackedChart): void;
+  /** What can be done with what is known of a row; right clicks are the browser's without it. */
+  readonly menu?: (details: D, hit: Hit) => {title: string; items: MenuItem[]};
+  /** The row that the key for a menu is about, and where it is looked at. */
+  readonly chosen?: () => Hit | undefined;
   /** Shows a row, or what is pinned. */
   onFit(row: number | undefined, chart: StackedChart): void;
 }
@@ -69,8 +74,19 @@ export function StackedPlot<D>(props: PlotProps<D>) {
         onHover: (hit, event) => asker.look(hit, event),
         onClick: hit => props.onPin(hit, chart),
         onDoubleClick: hit => props.onFit(hit?.row, chart),
+        onMenu: (hit, event) => {
+          if (!props.menu) return;
+          event.preventDefault();
+          void showMenu(props, hit, {x: event.clientX, y: event.clientY});
+        },
       }),
-      addChartCommands(title, chart, () => props.onFit(undefined, chart)),
+      addChartCommands(title, chart, {
+        fit: () => props.onFit(undefined, chart),
+        menu: () => {
+          const box = host.current!.getBoundingClientRect();
+          void showMenu(props, props.chosen?.(), {x: box.left + box.width / 2, y: box.top + box.height / 3});
+        },
+      }),
       registerPicture(() => ({canvas: chart.toCanvas(), name: title.toLowerCase()})),
       effect(() => {
         void store.xRange.value;
@@ -101,6 +117,20 @@ export function StackedPlot<D>(props: PlotProps<D>) {
       )}
     </>
   );
+}
+
+async function showMenu<D>(
+  {menu, describe}: PlotProps<D>,
+  hit: Hit | undefined,
+  place: {x: number; y: number},
+): Promise<void> {
+  if (!menu || hit?.row === undefined) return;
+  try {
+    const {title, items} = menu(await describe(hit.row, hit.entry), hit);
+    openMenu(place, title, items);
+  } catch {
+    // Another file was opened meanwhile.
+  }
 }
 
 /** A request that gives the spare memory in it away. */

@@ -2,7 +2,7 @@
 
 import {SvgPen} from '../../draw/svg-pen';
 import {boxAt, childrenOf, type FlameLayout, levelOf} from '../../model/flame-layout';
-import {type BoxLooks, drawFlame, type FlameInk, type FlameWindow, levelAt, ROW_CSS} from './flame-draw';
+import {type BoxLooks, drawFlame, type FlameInk, type FlameWindow, levelAt, ROW_CSS, topOf} from './flame-draw';
 
 /** What is drawn. */
 export interface FlameScene {
@@ -62,6 +62,16 @@ export class FlameCanvas {
     this.scrollCss = to;
     this.schedule();
     return true;
+  }
+
+  /** Where the left end of a box is in the window. */
+  placeOf(box: number): {x: number; y: number} {
+    const {left, top, width} = this.host.getBoundingClientRect();
+    if (!this.scene || box < 0) return {x: left, y: top};
+    const window = this.window(this.scene);
+    const along = (this.scene.layout.left[box] - window.from) / (window.to - window.from);
+    const level = levelOf(this.scene.layout, box);
+    return {x: left + Math.min(Math.max(along, 0), 0.9) * width, y: top + topOf(window, level) + ROW_CSS};
   }
 
   /** Scrolls until a box can be seen. */

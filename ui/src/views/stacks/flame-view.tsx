@@ -5,11 +5,14 @@ import {useEffect, useMemo, useRef} from 'preact/hooks';
 import {FRAME_KINDS, type FrameKind} from '../../draw/frame-colours';
 import {useAnswer} from '../../kit/answer';
 import {copyText} from '../../kit/copy';
+import {openItems, searchOf} from '../../kit/frame-menu';
 import {addCommands} from '../../kit/keys';
+import {type MenuItem, openMenu} from '../../kit/menu';
 import {ProblemCard} from '../../kit/problem';
 import {registerPicture} from '../../kit/save';
 import {boxOfPath, pathTo, shareOf} from '../../model/flame-layout';
-import {count, percent} from '../../model/units';
+import {fullPlace} from '../../model/frames';
+import {count, counted, percent} from '../../model/units';
 import {engine, found, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {Flame as FlameAnswer} from '../../worker/flame';
@@ -41,6 +44,7 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     else store.setViewOption('stacks.zoom', keysTo(flame, box).join('.'));
   };
   const {of, isInverted} = flameRequest();
+  const hidden = flameRequest().without.length;
   const subject = subjectOf(flame, of, device.peakEntry);
   const props: FlameProps = {
     layout,
@@ -54,11 +58,13 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     chosen: Math.min(chosen.value, layout.parent.length - 1),
     onChoose: box => (chosen.value = box),
     onZoom: zoom,
+    onMenu: (box, place) =>
+      openMenu(place, words.of(layout.key[box])?.label ?? 'all', boxItems(flame, words, box, zoom)),
     onReady: made => {
       canvas.current = made;
     },
   };
-  useFlameKeys(props);
+  useFlameKeys(props, box => canvas.current?.placeOf(box));
   useEffect(
     () => registerPicture(() => ({canvas: canvas.current!.canvas, name: 'flame', svg: canvas.current!.toSvg()})),
     [],
@@ -71,6 +77,16 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
       <div class="subject">
         <b title={exactAmount(layout.total[0], unit)}>{amountOf(layout.total[0], unit)}</b> {subject}
         <span class="faint"> in {count(layout.totalCount[0])}</span>
+        {hidden > 0 && (
+          <button
+            type="button"
+            class="chip"
+            title="Show all stacks again"
+            onClick={() => clearOption('stacks.without')}
+          >
+            without {counted(hidden, 'frame')} ×
+          </button>
+        )}
         {share !== undefined && <span class="chip match">matched {percent(share)}</span>}
         <span class="spring" />
         <KindLegend kinds={kinds} />
@@ -80,6 +96,33 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
       <ChosenBox {...props} />
     </>
   );
+}
+
+/** What can be done with a box. */
+function boxItems({layout}: FlameAnswer, words: Words, box: number, zoom: (box: number) => void): MenuItem[] {
+  const key = layout.key[box];
+  const line = words.of(key);
+  if (!line || box === 0) return [{words: 'Show everything', run: () => zoom(0)}];
+  return [
+    {words: 'Focus: make it as wide as the picture', run: () => zoom(box)},
+    {words: 'Hide all stacks through it', run: () => hide(key)},
+    {words: 'Callers and callees', run: () => showCallers(key)},
+    ...openItems(line),
+    {words: 'Copy name', run: () => void copyText(line.name)},
+    ...(line.file ? [{words: 'Copy path and line', run: () => void copyText(fullPlace(line))}] : []),
+    {words: 'Copy stack', run: () => void copyText(pathWords(layout, box, words).join('\n'))},
+    {words: 'Search for it', run: () => (store.query.value = searchOf(fullPlace(line) || line.name))},
+  ];
+}
+
+function hide(key: number): void {
+  const keys = [...new Set([...flameRequest().without, key])];
+  store.setViewOption('stacks.without', keys.join('.'));
+}
+
+function showCallers(key: number): void {
+  store.setViewOption('stacks.frame', String(key));
+  store.setViewOption('stacks.show', 'table');
 }
 
 function keysTo({layout}: FlameAnswer, box: number): number[] {
@@ -93,7 +136,7 @@ function kindsOf(flame: FlameAnswer, words: Words): FrameKind[] {
   return (Object.keys(FRAME_KINDS) as FrameKind[]).filter(kind => present.has(kind));
 }
 
-function useFlameKeys(props: FlameProps): void {
+function useFlameKeys(props: FlameProps, placeOf: (box: number) => {x: number; y: number} | undefined): void {
   const newest = useRef(props);
   newest.current = props;
   useEffect(
@@ -103,12 +146,28 @@ function useFlameKeys(props: FlameProps): void {
         const isZoomed = newest.current.zoomed !== 0;
         return {
           title: 'Flame graph',
+          gestures: [
+            {hands: 'wheel', help: 'move up and down'},
+            {hands: 'click', help: 'zoom into a box'},
+            {hands: 'double click', help: 'show everything'},
+            {hands: 'right click', help: 'copy, search, hide, open'},
+          ],
           commands: [
             {keys: ['ArrowUp'], help: 'to the caller', run: press('ArrowUp')},
             {keys: ['ArrowDown'], help: 'to the heaviest callee', run: press('ArrowDown')},
             {keys: ['ArrowLeft'], help: 'to the box at the left', run: press('ArrowLeft')},
             {keys: ['ArrowRight'], help: 'to the box at the right', run: press('ArrowRight')},
             {keys: ['Enter'], help: 'zoom into the box', run: press('Enter')},
+            {
+              keys: ['ContextMenu'],
+              help: 'menu of the box: copy, hide, open',
+              run: () => {
+                const {chosen, zoomed, onMenu} = newest.current;
+                const box = chosen >= 0 ? chosen : zoomed;
+                const place = placeOf(box);
+                if (place) onMenu?.(box, place);
+              },
+            },
             {keys: isZoomed ? ['0', 'Escape'] : ['0'], help: 'show everything', run: press('0')},
             {
               keys: ['i'],
@@ -176,13 +235,7 @@ function ChosenBox(props: FlameProps) {
               show these allocations
             </button>
           )}
-          <button
-            type="button"
-            onClick={() => {
-              store.setViewOption('stacks.frame', String(layout.key[box]));
-              store.setViewOption('stacks.show', 'table');
-            }}
-          >
+          <button type="button" onClick={() => showCallers(layout.key[box])}>
             callers and callees
           </button>
           <button

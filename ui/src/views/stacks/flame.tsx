@@ -29,6 +29,7 @@ export interface FlameProps {
   readonly chosen: number;
   onChoose(box: number): void;
   onZoom(box: number): void;
+  onMenu?(box: number, place: {x: number; y: number}): void;
   /** The canvas, for those who save it or give it keys. */
   onReady?(canvas: FlameCanvas | null): void;
 }
@@ -99,6 +100,13 @@ export function Flame(props: FlameProps) {
           props.onZoom(box);
         }}
         onDblClick={() => props.onZoom(0)}
+        onContextMenu={event => {
+          const box = at(event);
+          if (box < 0 || !props.onMenu) return;
+          event.preventDefault();
+          hover.value = null;
+          props.onMenu(box, {x: event.clientX, y: event.clientY});
+        }}
         onWheel={event => {
           if (canvas.current?.scrollBy(grows === 'down' ? event.deltaY : -event.deltaY)) event.preventDefault();
         }}

@@ -31,6 +31,7 @@ export function flameRequest(): FlameRequest {
     fold: store.viewOption('stacks.frames', FOLDS),
     collapses: store.viewOption('stacks.recursion', ['shown', 'collapsed']) === 'collapsed',
     isInverted: store.viewOption('stacks.order', ['callers', 'inverted']) === 'inverted',
+    without: numbersOption('stacks.without'),
   };
 }
 

@@ -1,7 +1,8 @@
 /** The timeline: active memory over the entries or over time, one band an allocation. */
 
 import {AllocationLines} from '../../kit/allocation';
-import {count} from '../../model/units';
+import {allocationItems} from '../../kit/allocation-menu';
+import {binary, count} from '../../model/units';
 import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
@@ -30,6 +31,11 @@ export function TimelineView({device}: {device: Opened}) {
         source={SOURCE}
         describe={(row, entry) => engine().describe(row, entry)}
         words={details => <AllocationLines details={details} />}
+        menu={(details, hit) => ({
+          title: `${binary(details.sizeBytes)} · ${details.site}`,
+          items: allocationItems(details, details.row === store.pinned.value ? undefined : () => pin(hit)),
+        })}
+        chosen={pinnedHit}
         onPin={pin}
         onFit={(row, chart) => void fitLife(row ?? store.pinned.value, chart)}
       />
@@ -41,6 +47,11 @@ export function TimelineView({device}: {device: Opened}) {
 export function pin(hit: Hit | undefined): void {
   store.pinned.value = hit?.row ?? null;
   if (hit) store.cursor.value = hit.entry;
+}
+
+function pinnedHit(): Hit | undefined {
+  const row = store.pinned.value;
+  return row === null ? undefined : {row, isShared: false, isIdle: false, entry: shownEntry.value};
 }
 
 /** A band of this part of the whole height can be seen as it is. */
