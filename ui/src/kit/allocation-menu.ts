@@ -2,15 +2,16 @@
 
 import {fullFrame, fullPlace} from '../model/frames';
 import type {Grouping} from '../model/groups';
-import {address} from '../model/units';
+import {address, binary} from '../model/units';
+import {engine} from '../state/session';
 import type {RowDetails} from '../worker/details';
 import {interesting} from './allocation';
 import {copyText} from './copy';
 import {openItems, searchItems, searchOf} from './frame-menu';
-import type {MenuItem} from './menu';
+import {type MenuItem, openMenu} from './menu';
 
-/** The menu of an allocation. `pin` is left out where it is pinned already. */
-export function allocationItems(details: RowDetails, pin?: () => void): MenuItem[] {
+/** `pin` is left out where it is pinned already. */
+function allocationItems(details: RowDetails, pin?: () => void): MenuItem[] {
   const {frames, site, name} = details;
   const own = interesting(frames).at(0);
   return [
@@ -24,6 +25,16 @@ export function allocationItems(details: RowDetails, pin?: () => void): MenuItem
     },
     ...searchItems(searchOf((own && fullPlace(own)) || site)),
   ];
+}
+
+/** Opens the menu of an allocation, as it is after an entry. */
+export async function openAllocationMenu(row: number, entry: number, place: {x: number; y: number}, pin?: () => void) {
+  try {
+    const details = await engine().describe(row, entry);
+    openMenu(place, `${binary(details.sizeBytes)} · ${details.site}`, allocationItems(details, pin));
+  } catch {
+    // Another file was opened meanwhile.
+  }
 }
 
 /** The menu of a line of a legend. */

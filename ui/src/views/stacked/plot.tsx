@@ -6,7 +6,6 @@ import {useEffect, useRef} from 'preact/hooks';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
-import {type MenuItem, openMenu} from '../../kit/menu';
 import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
 import {count} from '../../model/units';
@@ -30,8 +29,8 @@ export interface PlotProps<D> {
   /** What the pointer is over, in words. */
   words(details: D, hit: Hit): ComponentChildren;
   onPin(hit: Hit | undefined, chart: StackedChart): void;
-  /** What can be done with what is known of a row; right clicks are the browser's without it. */
-  readonly menu?: (details: D, hit: Hit) => {title: string; items: MenuItem[]};
+  /** Opens the menu of a row; right clicks are the browser's without it. */
+  onMenu?(hit: Hit & {row: number}, place: {x: number; y: number}): void;
   /** The row that the key for a menu is about, and where it is looked at. */
   readonly chosen?: () => Hit | undefined;
   /** Shows a row, or what is pinned. */
@@ -75,16 +74,16 @@ export function StackedPlot<D>(props: PlotProps<D>) {
         onClick: hit => props.onPin(hit, chart),
         onDoubleClick: hit => props.onFit(hit?.row, chart),
         onMenu: (hit, event) => {
-          if (!props.menu) return;
+          if (!props.onMenu) return;
           event.preventDefault();
-          void showMenu(props, hit, {x: event.clientX, y: event.clientY});
+          showMenu(props, hit, {x: event.clientX, y: event.clientY});
         },
       }),
       addChartCommands(title, chart, {
         fit: () => props.onFit(undefined, chart),
         menu: () => {
           const box = host.current!.getBoundingClientRect();
-          void showMenu(props, props.chosen?.(), {x: box.left + box.width / 2, y: box.top + box.height / 3});
+          showMenu(props, props.chosen?.(), {x: box.left + box.width / 2, y: box.top + box.height / 3});
         },
       }),
       registerPicture(() => ({canvas: chart.toCanvas(), name: title.toLowerCase()})),
@@ -119,18 +118,8 @@ export function StackedPlot<D>(props: PlotProps<D>) {
   );
 }
 
-async function showMenu<D>(
-  {menu, describe}: PlotProps<D>,
-  hit: Hit | undefined,
-  place: {x: number; y: number},
-): Promise<void> {
-  if (!menu || hit?.row === undefined) return;
-  try {
-    const {title, items} = menu(await describe(hit.row, hit.entry), hit);
-    openMenu(place, title, items);
-  } catch {
-    // Another file was opened meanwhile.
-  }
+function showMenu<D>({onMenu}: PlotProps<D>, hit: Hit | undefined, place: {x: number; y: number}): void {
+  if (hit?.row !== undefined) onMenu?.({...hit, row: hit.row}, place);
 }
 
 /** A request that gives the spare memory in it away. */

@@ -75,6 +75,20 @@ describe('a drawn flame graph', () => {
     expect(calls.length).toBeLessThan(2 * 2 * 800 * 1.02);
   });
 
+  it('draws neighbours that are too narrow as one, and says how many they are', () => {
+    const {pen, calls} = noting();
+    const small = Array.from({length: 60}, () => 2);
+    drawFlame(pen, layoutOf([880, ...small]), LOOKS, windowOf(0, 1000), INK, -1);
+    const row = calls.filter(({at}) => at[1] >= ROW_CSS && at[1] < 2 * ROW_CSS);
+    expect(row.filter(({call}) => call === 'box').map(({at}) => at)).toEqual([
+      [0, 19, 703, 18],
+      [704, 19, 95, 18],
+    ]);
+    expect(row.map(({text}) => text)).toContain('… 60 smaller');
+    // So are those below them, each of another caller.
+    expect(calls.filter(({at}) => at[1] === 2 * ROW_CSS).length).toBe(2);
+  });
+
   it('draws only what is between the edges once zoomed', () => {
     const layout = layoutOf([50, 30, 20]);
     const {pen, calls} = noting();

@@ -12,7 +12,7 @@ import {ProblemCard} from '../../kit/problem';
 import {registerPicture} from '../../kit/save';
 import {boxOfPath, pathTo, shareOf} from '../../model/flame-layout';
 import {fullPlace} from '../../model/frames';
-import {count, counted, percent} from '../../model/units';
+import {counted, percent} from '../../model/units';
 import {engine, found, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {Flame as FlameAnswer} from '../../worker/flame';
@@ -76,7 +76,7 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     <>
       <div class="subject">
         <b title={exactAmount(layout.total[0], unit)}>{amountOf(layout.total[0], unit)}</b> {subject}
-        <span class="faint"> in {count(layout.totalCount[0])}</span>
+        <span class="faint"> in {counted(layout.totalCount[0], 'allocation')}</span>
         {hidden > 0 && (
           <button
             type="button"
@@ -104,7 +104,7 @@ function boxItems({layout}: FlameAnswer, words: Words, box: number, zoom: (box: 
   const line = words.of(key);
   if (!line || box === 0) return [{words: 'Show everything', run: () => zoom(0)}];
   return [
-    {words: 'Focus: make it as wide as the picture', run: () => zoom(box)},
+    {words: 'Focus on it', run: () => zoom(box)},
     {words: 'Hide all stacks through it', run: () => hide(key)},
     {words: 'Callers and callees', run: () => showCallers(key)},
     ...openItems(line),
@@ -221,7 +221,8 @@ function ChosenBox(props: FlameProps) {
         <b>{line?.label ?? 'all'}</b>
       </span>
       <span class="faint">
-        {amountOf(layout.total[box], unit)}, {percent(shareAt(layout, box))}, in {count(layout.totalCount[box])}
+        {amountOf(layout.total[box], unit)}, {percent(shareAt(layout, box))}, in{' '}
+        {counted(layout.totalCount[box], 'allocation')}
       </span>
       <span class="spring" />
       {line && (

@@ -5,7 +5,7 @@ import {useEffect, useRef} from 'preact/hooks';
 import {FloatingCard} from '../../kit/floating';
 import type {FlameLayout} from '../../model/flame-layout';
 import {ROOT_KEY} from '../../model/flame-tree';
-import {count, percent} from '../../model/units';
+import {counted, percent} from '../../model/units';
 import {found} from '../../state/session';
 import * as store from '../../state/store';
 import type {WeightUnit} from '../../worker/flame';
@@ -165,7 +165,7 @@ function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {b
         {box !== 0 &&
           above !== 0 &&
           `, ${percent(layout.total[box] / Math.max(layout.total[above], 1e-300))} of its caller`}
-        , in {count(layout.totalCount[box])}
+        , in {counted(layout.totalCount[box], 'allocation')}
       </div>
       {layout.self[box] > 0 && layout.self[box] < layout.total[box] && (
         <div class="faint">{amountOf(layout.self[box], unit)} here, without what it calls</div>

@@ -7,7 +7,7 @@ import {copyText} from '../../kit/copy';
 import {ProblemCard} from '../../kit/problem';
 import {registerPicture} from '../../kit/save';
 import type {FlameLayout} from '../../model/flame-layout';
-import {count, percent} from '../../model/units';
+import {count, counted, percent} from '../../model/units';
 import {engine, found, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {AroundFrame, FrameTableRows} from '../../worker/flame';
@@ -48,7 +48,7 @@ function Sandwich(props: {device: Opened; table: FrameTableRows; around: AroundF
         {subjectOf(table, flameRequest().of, device.peakEntry)}
         <span class="faint">
           {' '}
-          in {count(table.all.count)}, {count(rows.length)} of {count(table.totals.key.length)} frames
+          in {counted(table.all.count, 'allocation')}, {count(rows.length)} of {count(table.totals.key.length)} frames
         </span>
         <span class="spring" />
         <button type="button" class="plain" onClick={() => copyText(tableText(table, words, rows))}>

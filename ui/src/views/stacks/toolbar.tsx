@@ -10,8 +10,8 @@ import * as store from '../../state/store';
 import {flameRequest, weighingWords} from './request';
 
 const FOLD_WORDS: Record<Fold, string> = {
-  own: 'your code only',
-  folded: 'PyTorch folded',
+  own: 'hide PyTorch',
+  folded: 'fold PyTorch',
   all: 'all frames',
 };
 

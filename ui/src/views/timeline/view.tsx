@@ -1,8 +1,8 @@
 /** The timeline: active memory over the entries or over time, one band an allocation. */
 
 import {AllocationLines} from '../../kit/allocation';
-import {allocationItems} from '../../kit/allocation-menu';
-import {binary, count} from '../../model/units';
+import {openAllocationMenu} from '../../kit/allocation-menu';
+import {count} from '../../model/units';
 import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
@@ -31,10 +31,10 @@ export function TimelineView({device}: {device: Opened}) {
         source={SOURCE}
         describe={(row, entry) => engine().describe(row, entry)}
         words={details => <AllocationLines details={details} />}
-        menu={(details, hit) => ({
-          title: `${binary(details.sizeBytes)} · ${details.site}`,
-          items: allocationItems(details, details.row === store.pinned.value ? undefined : () => pin(hit)),
-        })}
+        onMenu={(hit, place) => {
+          const isPinned = hit.row === store.pinned.value;
+          void openAllocationMenu(hit.row, hit.entry, place, isPinned ? undefined : () => pin(hit));
+        }}
         chosen={pinnedHit}
         onPin={pin}
         onFit={(row, chart) => void fitLife(row ?? store.pinned.value, chart)}
