@@ -1,8 +1,10 @@
 /** The search box in a real browser. */
 
+import {join} from 'node:path';
+import {pathToFileURL} from 'node:url';
 import type {Browser, Page} from 'playwright-core';
 import {afterAll, beforeAll, beforeEach, describe, expect, it} from 'vitest';
-import {launch, recording, Server, Viewer} from './browser';
+import {launch, recording, run, Server, scratch, Viewer} from './browser';
 import {serveMadeUp} from './made-up';
 
 let browser: Browser;
@@ -67,6 +69,19 @@ describe('the search box', () => {
     await expect.poll(said, {timeout: 30_000}).toContain('was stopped after');
     await page.fill('#search', '/forward$/');
     await expect.poll(said).toMatch(/^[1-9]\d* found/);
+  });
+});
+
+describe('a single file', () => {
+  it('has regular expressions too', async () => {
+    const file = join(scratch(), 'page.html');
+    run('export', '--to', 'html', recording('oom_gpt2_8gib'), '-o', file);
+    viewer = await Viewer.open(browser, pathToFileURL(file).href);
+    page = viewer.page;
+    await page.fill('#search', '/activations\\.py:\\d+/ size>100MiB');
+    await expect.poll(said).toMatch(/^[1-9]\d* found/);
+    expect(viewer.errors).toEqual([]);
+    await page.close();
   });
 });
 

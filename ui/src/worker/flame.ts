@@ -145,10 +145,15 @@ function treeOf(session: Session, request: FlameRequest): Promise<Treed> {
   return made;
 }
 
-async function makeTree(session: Session, request: FlameRequest): Promise<Treed> {
-  const {fold, collapses} = request;
+/** The tree of all stacks, as a request shows it. */
+export async function shapeOf(session: Session, {fold, collapses}: FlameRequest): Promise<StackShape> {
   const stacks = await session.stacks();
-  const shape = await session.once(`shape-${fold}-${collapses}`, async () => stackShape(stacks, fold, collapses));
+  return session.once(`shape-${fold}-${collapses}`, async () => stackShape(stacks, fold, collapses));
+}
+
+async function makeTree(session: Session, request: FlameRequest): Promise<Treed> {
+  const stacks = await session.stacks();
+  const shape = await shapeOf(session, request);
   const {weights, ...weighedAs} = await weigh(session, request, stacks.count);
   const nodes = shape.shape.parent.length;
   const self = new Float64Array(nodes);
@@ -164,7 +169,7 @@ async function makeTree(session: Session, request: FlameRequest): Promise<Treed>
 }
 
 /** For each node, whether it or what called it has one of some keys. */
-function nodesThrough({shape: {parent, key}}: StackShape, keys: ReadonlySet<number>): Uint8Array {
+export function nodesThrough({shape: {parent, key}}: StackShape, keys: ReadonlySet<number>): Uint8Array {
   const through = new Uint8Array(parent.length);
   if (keys.size === 0) return through;
   // Parents come first.
@@ -202,7 +207,7 @@ async function weigh(
   }
 }
 
-async function stretchOf(session: Session, {selected, visible, axis: kind}: FlameRequest): Promise<Stretch> {
+export async function stretchOf(session: Session, {selected, visible, axis: kind}: FlameRequest): Promise<Stretch> {
   const {entries} = session.lifetimes;
   if (selected && selected.from < entries) return {from: selected.from, to: Math.min(selected.to, entries)};
   if (!visible) return {from: 0, to: entries};
@@ -212,7 +217,7 @@ async function stretchOf(session: Session, {selected, visible, axis: kind}: Flam
 }
 
 /** The words for keys; a key that comes twice has them once. */
-function wordsOf(stacks: Stacks, shape: StackShape, keys: Uint32Array): KeyWords {
+export function wordsOf(stacks: Stacks, shape: StackShape, keys: Uint32Array): KeyWords {
   const key = Uint32Array.from(new Set(keys)).filter(one => one <= shape.foldedKey);
   const frames = Array.from(key, one => (one < stacks.frameCount ? stacks.frameAt(one) : undefined));
   const nameOf = (one: number) => (one === shape.foldedKey ? FOLDED_WORDS : (stacks.labelOf(one) ?? ''));
@@ -225,6 +230,6 @@ function wordsOf(stacks: Stacks, shape: StackShape, keys: Uint32Array): KeyWords
   };
 }
 
-function buffersOf(layout: FlameLayout): ArrayBuffer[] {
+export function buffersOf(layout: FlameLayout): ArrayBuffer[] {
   return Object.values(layout).map((column: Uint32Array | Float64Array) => column.buffer as ArrayBuffer);
 }

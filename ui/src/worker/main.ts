@@ -8,6 +8,7 @@ import {Newest} from '../model/newest';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
+import {type ChartRequest, chartOfStacks} from './flame-chart';
 import {legend} from './grouping';
 import {histograms} from './histograms';
 import {MATCHING} from './matching';
@@ -60,6 +61,7 @@ const methods = {
   legend: (by: Grouping, entry: number) => legend(session(), by, entry),
 
   flameGraph: (request: FlameRequest) => flameGraph(session(), request),
+  chartOfStacks: (request: ChartRequest) => chartOfStacks(session(), request),
   frameTable: (request: FlameRequest) => frameTable(session(), request),
   aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
   foldedLines: (request: FlameRequest) => foldedLines(session(), request),

@@ -76,8 +76,7 @@ export function listen(host: HTMLElement, chart: StackedChart, events: GestureEv
       if (event.altKey || (isCtrl && event.shiftKey)) {
         zoomBytes(chart, bytesOfCss(viewport, y), 1.0025 ** (along || across));
       } else if (isCtrl) {
-        // What a browser makes of a pinch, in small steps: one notch of a wheel is many of them.
-        zoomAbout(chart, positionOfCss(viewport, x), 1.01 ** Math.min(Math.max(along, -PINCH_MAX), PINCH_MAX));
+        zoomAbout(chart, positionOfCss(viewport, x), pinchFactor(along));
       } else if (event.shiftKey || Math.abs(across) > Math.abs(along)) {
         panBy(chart, ((across || along) / viewport.widthCss) * (viewport.x.to - viewport.x.from));
       } else {
@@ -136,6 +135,11 @@ export function listen(host: HTMLElement, chart: StackedChart, events: GestureEv
     else events.onDoubleClick(hitAt(event));
   });
   return () => end.abort();
+}
+
+/** How far a wheel with Ctrl zooms, which is what a browser makes of a pinch: in small steps, of which a notch is many. */
+export function pinchFactor(along: number): number {
+  return 1.01 ** Math.min(Math.max(along, -PINCH_MAX), PINCH_MAX);
 }
 
 function panTo(chart: StackedChart, drag: Drag, x: number, y: number): void {

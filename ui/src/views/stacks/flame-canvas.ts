@@ -103,6 +103,8 @@ export class FlameCanvas {
       to: layout.left[zoomed] + Math.max(layout.total[zoomed], Number.MIN_VALUE),
       scrollCss: this.scrollCss,
       grows,
+      // Over time, narrow boxes show a rhythm; else they are the small rest beside what matters.
+      smallCss: layout.weight ? 1.5 : 3,
     };
   }
 

@@ -13,8 +13,6 @@ export const ROW_CSS = 19;
 const FONT = '11px system-ui, sans-serif';
 /** So narrow a box cannot be seen: it is not even looked at. */
 const MERGED_CSS = 0.5;
-/** Neighbours of one caller that are narrower are drawn as one. */
-const SMALL_CSS = 3;
 /** Narrower boxes have no words. */
 const WORDS_CSS = 24;
 
@@ -29,6 +27,8 @@ export interface FlameWindow {
   readonly scrollCss: number;
   /** `down`: the root is on top. */
   readonly grows: 'down' | 'up';
+  /** Neighbours of one caller that are narrower are drawn as one. */
+  readonly smallCss: number;
 }
 
 /** What a box looks like and says, by its key. */
@@ -97,7 +97,7 @@ function drawLevel(
   while (box < end && left[box] < window.to) {
     const x = Math.max(0, (left[box] - window.from) * scale);
     const right = Math.min(window.widthCss, (left[box] + total[box] - window.from) * scale);
-    if (right - x < SMALL_CSS) {
+    if (right - x < window.smallCss) {
       const next = endOfSmall(layout, window, scale, box, end);
       if (next > box + 1 || right - x < MERGED_CSS) {
         const last = left[next - 1] + total[next - 1];
@@ -115,11 +115,12 @@ function drawLevel(
 /** The first box after some that are narrow and have one caller, or narrow callers; `box` is the first of them. */
 function endOfSmall(layout: FlameLayout, window: FlameWindow, scale: number, box: number, end: number): number {
   const {left, total, parent} = layout;
-  const isSmall = (one: number) => total[one] * scale < SMALL_CSS;
+  const isSmall = (one: number) => total[one] * scale < window.smallCss;
+  const isApart = (one: number) => (left[one] - left[one - 1] - total[one - 1]) * scale > window.smallCss;
   const isBelowSmall = isSmall(parent[box]);
   const siblingsEnd = (one: number) => (isBelowSmall ? end : firstWithParent(layout, parent[one] + 1, one, end));
   let next = box + 1;
-  while (next < end && left[next] < window.to && isSmall(next)) {
+  while (next < end && left[next] < window.to && isSmall(next) && !isApart(next)) {
     if (parent[next] !== parent[box] && !(isBelowSmall && isSmall(parent[next]))) break;
     // Of those that cannot be seen there may be millions: on to the next half pixel.
     const until = left[next] + MERGED_CSS / scale;

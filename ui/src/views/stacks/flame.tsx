@@ -3,12 +3,13 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {FloatingCard} from '../../kit/floating';
-import type {FlameLayout} from '../../model/flame-layout';
+import {type FlameLayout, weightOf} from '../../model/flame-layout';
 import {ROOT_KEY} from '../../model/flame-tree';
 import {counted, percent} from '../../model/units';
 import {found} from '../../state/session';
 import * as store from '../../state/store';
 import type {WeightUnit} from '../../worker/flame';
+import {pinchFactor} from '../stacked/gestures';
 import {FlameCanvas, neighbour} from './flame-canvas';
 import {amountOf, exactAmount, matcherOf, type Words} from './words';
 
@@ -29,6 +30,8 @@ export interface FlameProps {
   readonly chosen: number;
   onChoose(box: number): void;
   onZoom(box: number): void;
+  /** The wheel with Ctrl, or a pinch, at a part of the width. */
+  onPinch?(factor: number, part: number): void;
   onMenu?(box: number, place: {x: number; y: number}): void;
   /** The canvas, for those who save it or give it keys. */
   onReady?(canvas: FlameCanvas | null): void;
@@ -65,7 +68,7 @@ export function Flame(props: FlameProps) {
         label: key => words.of(key)?.label ?? rootLabel,
         colour: key => colours(key === ROOT_KEY && rootKey !== undefined ? rootKey : key),
         matches: props.highlights ? matcherOf(searched) : undefined,
-        amount: box => `${amountOf(layout.total[box], unit)}  ${percent(shareAt(layout, box))}`,
+        amount: box => `${amountOf(weightOf(layout, box), unit)}  ${percent(shareAt(layout, box))}`,
       },
     });
   }, [layout, words, unit, grows, rootLabel, zoomed, chosen, shade, searched]);
@@ -108,7 +111,11 @@ export function Flame(props: FlameProps) {
           props.onMenu(box, {x: event.clientX, y: event.clientY});
         }}
         onWheel={event => {
-          if (canvas.current?.scrollBy(grows === 'down' ? event.deltaY : -event.deltaY)) event.preventDefault();
+          if (props.onPinch && (event.ctrlKey || event.metaKey)) {
+            event.preventDefault();
+            const {left, width} = host.current!.getBoundingClientRect();
+            props.onPinch(pinchFactor(event.deltaY), (event.clientX - left) / width);
+          } else if (canvas.current?.scrollBy(grows === 'down' ? event.deltaY : -event.deltaY)) event.preventDefault();
         }}
         onKeyDown={event => {
           if (flameKey(props, event.key)) {
@@ -134,7 +141,7 @@ export function flameKey(props: FlameProps, key: string): boolean {
 }
 
 export function shareAt(layout: FlameLayout, box: number): number {
-  return layout.total[0] > 0 ? layout.total[box] / layout.total[0] : 0;
+  return weightOf(layout, 0) > 0 ? weightOf(layout, box) / weightOf(layout, 0) : 0;
 }
 
 function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {box: number; x: number; y: number}) {
@@ -158,13 +165,13 @@ function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {b
         </div>
       )}
       <div>
-        {amountOf(layout.total[box], unit)} <span class="faint">({exactAmount(layout.total[box], unit)})</span>
+        {amountOf(weightOf(layout, box), unit)} <span class="faint">({exactAmount(weightOf(layout, box), unit)})</span>
       </div>
       <div class="faint">
         {percent(shareAt(layout, box))} of all
         {box !== 0 &&
           above !== 0 &&
-          `, ${percent(layout.total[box] / Math.max(layout.total[above], 1e-300))} of its caller`}
+          `, ${percent(weightOf(layout, box) / Math.max(weightOf(layout, above), 1e-300))} of its caller`}
         , in {counted(layout.totalCount[box], 'allocation')}
       </div>
       {layout.self[box] > 0 && layout.self[box] < layout.total[box] && (
