@@ -1,6 +1,6 @@
 /** What can be done with an allocation, and with a line of a legend. */
 
-import {fullFrame, fullPlace} from '../model/frames';
+import {fullFrame, fullPlace, placeOfWords} from '../model/frames';
 import type {Grouping} from '../model/groups';
 import {address, binary} from '../model/units';
 import {engine} from '../state/session';
@@ -48,7 +48,7 @@ function queryOfGroup(by: Grouping, label: string): string | undefined {
   switch (by) {
     case 'site':
     case 'stack':
-      return searchOf(/\(([^()]+:\d+)\)$/.exec(label)?.[1] ?? /^\S+:\d+(?= )/.exec(label)?.[0] ?? label);
+      return searchOf(placeOfWords(label));
     case 'category':
     case 'pool':
       return `${by}:${searchOf(label)}`;

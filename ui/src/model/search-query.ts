@@ -52,6 +52,14 @@ export function parseQuery(query: string): Term[] {
   });
 }
 
+/** The regular expressions of a query, in their order. Throws as `parseQuery`. */
+export function regexesOf(query: string): string[] {
+  return parseQuery(query).flatMap(term => {
+    const one = term.kind === 'not' ? term.term : term;
+    return one.kind === 'regex' ? [one.source] : [];
+  });
+}
+
 function regexTerm(source: string): Term {
   try {
     new RegExp(source, REGEX_FLAGS);

@@ -20,6 +20,7 @@ import {Header} from './header';
 import {HelpCard, isHelpOpen} from './help';
 import {stepMatch} from './search-box';
 import {Sidebar} from './sidebar';
+import {VerdictBar} from './verdict-bar';
 
 const VIEW_PARTS = {
   timeline: TimelineView,
@@ -53,6 +54,7 @@ export function App() {
       <Header />
       <Banners />
       {problem.value && <ProblemCard problem={problem.value} />}
+      {device && store.view.value === 'timeline' && <VerdictBar key={device.generation} device={device} />}
       {device ? (
         <main>
           <View key={device.generation} device={device} />

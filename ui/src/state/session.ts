@@ -13,9 +13,12 @@ import {type Remote, remote} from '../data/rpc';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
 import {type Axis, type AxisKind, entryAxis, moved, timeAxis, translated, within} from '../model/axis';
 import {Newest} from '../model/newest';
+import {regexesOf} from '../model/search-query';
 import type {WorkerMethods} from '../worker/main';
 import type {Found} from '../worker/search';
+import {matchingWithin} from './matching';
 import * as store from './store';
+import {workerAddress} from './worker-address';
 
 /** A device that the worker has opened. */
 export interface Opened {
@@ -114,8 +117,7 @@ export function reveal(entry: number): void {
 /** Starts the worker and opens what the address says. Gives what ends it. */
 export function startSession(): () => void {
   source = sourceOfPage();
-  const url = (globalThis as {__highwaterWorkerUrl?: string}).__highwaterWorkerUrl ?? 'worker.js';
-  worker = remote<WorkerMethods>(new Worker(new URL(url, document.baseURI)));
+  worker = remote<WorkerMethods>(new Worker(workerAddress()));
   const stopOpening = effect(() => {
     void open(store.file.value, store.device.value);
   });
@@ -236,7 +238,13 @@ const searches = new Newest();
 async function runSearch(query: string): Promise<void> {
   const isNewest = searches.begin();
   try {
-    const result = await worker.search(query);
+    const sources = regexesOf(query);
+    // They are the same texts for each, and it ends what an older search had begun.
+    const texts = sources.length > 0 ? await worker.searchTexts() : [];
+    const matched: Uint8Array[] = [];
+    for (const source of sources) matched.push(await matchingWithin(source, texts));
+    if (!isNewest()) return;
+    const result = await worker.search(query, matched);
     if (!isNewest()) return;
     batch(() => {
       found.value = result;
@@ -245,6 +253,8 @@ async function runSearch(query: string): Promise<void> {
     });
   } catch (error) {
     if (!isNewest()) return;
+    // What cannot be looked for fades nothing.
+    worker.search('', []).catch(() => {});
     batch(() => {
       found.value = undefined;
       searchProblem.value = Problem.from(error);

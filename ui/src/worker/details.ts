@@ -172,7 +172,7 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     endBytes: session.index.totalAfter(to - 1) * unitBytes,
     reservedBytes: (await session.pieces()).index.highestIn(from, to).total * unitBytes,
     ...(durationUs !== undefined ? {durationUs} : {}),
-    sites: sites.slice(0, SITES_MAX).map(one => ({...one, label: stacks.placeOfSite(one.site)})),
+    sites: sites.slice(0, SITES_MAX).map(one => ({...one, label: stacks.describeSite(one.site)})),
     otherSites: Math.max(0, sites.length - SITES_MAX),
   };
 }

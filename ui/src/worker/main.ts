@@ -13,7 +13,7 @@ import {legend} from './grouping';
 import {histograms} from './histograms';
 import {MATCHING} from './matching';
 import {curve, type StackedRequest} from './pictures';
-import {type Found, hits, matchNumber, nextMatch, search} from './search';
+import {type Found, hits, matchNumber, nextMatch, search, searchTexts} from './search';
 import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
 import {type StateRequest, state} from './state';
@@ -68,19 +68,17 @@ const methods = {
   histograms: () => histograms(session()),
   totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
 
-  /** Sets what is looked for; `undefined` if the query is empty, or a newer one came meanwhile. */
-  async search(query: string): Promise<Found | undefined> {
+  /** What regular expressions are matched with. */
+  searchTexts: () => searchTexts(session()),
+  /**
+   * Sets what is looked for; `undefined` if the query is empty, or a newer one came meanwhile. `matched` says of each regular
+   * expression of the query which of `searchTexts` it matches.
+   */
+  async search(query: string, matched: readonly Uint8Array[]): Promise<Found | undefined> {
     const isNewest = searches.begin();
-    const searched = session();
-    try {
-      const made = await search(searched, query, isNewest);
-      if (isNewest()) matches = made?.matches;
-      return made?.found;
-    } catch (error) {
-      // What cannot be looked for fades nothing.
-      if (isNewest()) matches = undefined;
-      throw error;
-    }
+    const made = await search(session(), query, matched, isNewest);
+    if (isNewest()) matches = made?.matches;
+    return made?.found;
   },
   nextMatch: (row: number | undefined, entry: number, step: 1 | -1) =>
     matches && nextMatch(session().lifetimes, matches, row, entry, step),

@@ -1,8 +1,9 @@
 import {describe, expect, it} from 'vitest';
+import {regexesOf} from '../model/search-query';
 import {madeUp} from '../testing/lifetimes';
 import {stacksOf} from '../testing/stacks';
 import {MATCHING} from './matching';
-import {hits, matchNumber, nextMatch, search} from './search';
+import {hits, matchNumber, nextMatch, search as searchIn, searchTexts} from './search';
 import type {Session} from './session';
 
 describe('stepping through what was found', () => {
@@ -58,6 +59,13 @@ function sessionOf(isTimed = true): Session {
   } as unknown as Session;
 }
 
+/** A search as the page asks for it. */
+async function search(session: Session, query: string, isWanted: () => boolean) {
+  const texts = await searchTexts(session);
+  const matched = regexesOf(query).map(source => MATCHING.matching(source, texts));
+  return searchIn(session, query, matched, isWanted);
+}
+
 describe('a search', () => {
   const found = async (query: string) => {
     const made = await search(sessionOf(), query, () => true);
@@ -72,6 +80,8 @@ describe('a search', () => {
     expect(await found('-f1')).toEqual(rows.filter(row => row % 3 !== 0));
     expect(await found('"optimizer state"')).toEqual(rows.filter(row => row % 3 === 0));
     expect(await found('optimizer state')).toEqual(rows.filter(row => row % 3 === 0));
+    expect(await found('/^f[12]$/ -/^f2$/')).toEqual(rows.filter(row => row % 3 === 0));
+    expect(await found('/none|optimi.er state/')).toEqual(rows.filter(row => row % 3 !== 1));
     expect(await found('category:gradient stream:140')).toEqual(rows.filter(row => row % 3 === 1 && row % 2 === 1));
     expect(await found('stream:14')).toEqual([]);
     expect(await found('pool:private')).toEqual(rows.filter(row => (row >> 1) % 2 === 1));

@@ -4,7 +4,6 @@ import {Problem} from '../data/source';
 import {categoryWords, isCategoryFound} from '../model/categories';
 import {firstRowFrom, type Lifetimes} from '../model/lifetimes';
 import {type Bounds, parseQuery, type Term} from '../model/search-query';
-import {matchingWithin} from './matching';
 import type {Session} from './session';
 
 /** What a search found. */
@@ -41,14 +40,20 @@ const ROWS_AT_ONCE = 1 << 19;
 
 /**
  * The rows that a query finds; `undefined` for an empty query, which looks for nothing, and where `isWanted` has become false.
+ * `matched` says of each regular expression which of `searchTexts` it matches.
  *
- * Throws a `Problem` where a term is malformed, asks for what the file does not have, or takes too long.
+ * Throws a `Problem` where a term is malformed, or asks for what the file does not have.
  */
-export async function search(session: Session, query: string, isWanted: () => boolean): Promise<Searched | undefined> {
+export async function search(
+  session: Session,
+  query: string,
+  matched: readonly Uint8Array[],
+  isWanted: () => boolean,
+): Promise<Searched | undefined> {
   const terms = parseQuery(query);
   if (terms.length === 0) return undefined;
   const {lifetimes} = session;
-  const texts = new Texts(session);
+  const texts = new Texts(session, [...matched]);
   const predicates: Predicate[] = [];
   for (const term of terms) predicates.push(await predicateOf(session, texts, term));
   const {size, unitBytes, rows} = lifetimes;
@@ -83,7 +88,7 @@ async function predicateOf(session: Session, texts: Texts, term: Term): Promise<
   const {start, end, size, unitBytes, entries, before} = session.lifetimes;
   switch (term.kind) {
     case 'not': {
-      const holds = await predicateOf(session, new Texts(session), term.term);
+      const holds = await predicateOf(session, texts.apart(), term.term);
       return row => !holds(row);
     }
     case 'text':
@@ -144,13 +149,27 @@ function isIn({low, high}: Bounds, value: number): boolean {
   return low <= value && value <= high;
 }
 
+/** What a regular expression is looked for in: frames and labels by their sites, then categories. */
+export async function searchTexts(session: Session): Promise<string[]> {
+  const categories = session.device.categories ?? [];
+  return [...(await session.stacks()).siteTexts(), ...categories.map(name => `${name}\n${categoryWords(name)}`)];
+}
+
 /** What texts and regular expressions are looked for in: frames, labels, and categories. */
 class Texts {
   private readonly session: Session;
+  /** What the regular expressions match that are still to come. */
+  private readonly matched: Uint8Array[];
   private found: Uint8Array | undefined;
 
-  constructor(session: Session) {
+  constructor(session: Session, matched: Uint8Array[]) {
     this.session = session;
+    this.matched = matched;
+  }
+
+  /** The same, for what is not to be shown as found. */
+  apart(): Texts {
+    return new Texts(this.session, this.matched);
   }
 
   /** The frames and labels that any term was found in. */
@@ -169,11 +188,11 @@ class Texts {
       sites = stacks.sitesWith(term.text);
       categories = names.map(name => isCategoryFound(name, term.text));
     } else {
-      const texts = stacks.siteTexts();
-      const words = names.map(name => `${name}\n${categoryWords(name)}`);
-      const found = await matchingWithin(term.source, [...texts, ...words]);
-      sites = found.subarray(0, texts.length);
-      categories = Array.from(found.subarray(texts.length), one => one === 1);
+      const matched = this.matched.shift();
+      if (matched?.length !== stacks.siteCount + names.length)
+        throw new Problem({error: 'another file was opened meanwhile'});
+      sites = matched.subarray(0, stacks.siteCount);
+      categories = Array.from(matched.subarray(stacks.siteCount), one => one === 1);
     }
     const {found} = this;
     this.found = found ? found.map((one, i) => one | sites[i]) : sites.slice();
@@ -196,7 +215,7 @@ export async function hits(session: Session, matches: Uint8Array, skipped: numbe
   const found: Hit[] = [];
   for (let row = 0, seen = 0; row < matches.length && found.length < count; row++) {
     if (!matches[row] || seen++ < skipped) continue;
-    const site = stacks.placeOfSite(stacks.sites[session.stack[row]]);
+    const site = stacks.describeSite(stacks.sites[session.stack[row]]);
     found.push({row, sizeBytes: size[row] * unitBytes, site, ...(row >= before ? {entry: start[row]} : {})});
   }
   return found;

@@ -2,6 +2,9 @@
 
 import {useAnswer} from '../../kit/answer';
 import {copyText} from '../../kit/copy';
+import {FactList} from '../../kit/fact-list';
+import {searchOf} from '../../kit/frame-menu';
+import {placeOfWords} from '../../model/frames';
 import {binary, count, counted, duration, exact} from '../../model/units';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
@@ -37,11 +40,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
           ×
         </button>
       </h2>
-      <dl class="facts">
-        {factsOf(totals).map(([name, value]) => (
-          <Fact key={name} name={name} value={value} />
-        ))}
-      </dl>
+      <FactList facts={factsOf(totals)} />
       <Sites totals={totals} />
       <div class="actions">
         <button
@@ -60,15 +59,6 @@ export function MeasuredStretch({device}: {device: Opened}) {
 
 function Hint() {
   return <section class="faint">Shift-drag to measure a stretch, or press m at each of its ends</section>;
-}
-
-function Fact({name, value}: {name: string; value: string}) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </>
-  );
 }
 
 function Sites({totals: {sites, otherSites}}: {totals: RangeTotals}) {
@@ -91,7 +81,11 @@ function Sites({totals: {sites, otherSites}}: {totals: RangeTotals}) {
             <td>{binary(allocatedBytes)}</td>
             <td>{binary(freedBytes)}</td>
             <td>
-              <button type="button" class="plain site" onClick={() => (store.query.value = searchFor(label))}>
+              <button
+                type="button"
+                class="plain site"
+                onClick={() => (store.query.value = searchOf(placeOfWords(label)))}
+              >
                 {label}
               </button>
             </td>
@@ -107,11 +101,6 @@ function Sites({totals: {sites, otherSites}}: {totals: RangeTotals}) {
       </tbody>
     </table>
   );
-}
-
-/** A call site as a search: where it is, or all of its words where that is not known. */
-function searchFor(label: string): string {
-  return `"${(/^\S+:\d+(?= )/.exec(label)?.[0] ?? label).replaceAll('"', '')}"`;
 }
 
 function factsOf(totals: RangeTotals): [string, string][] {

@@ -163,7 +163,14 @@ function Bars({chart}: {chart: ChartOfStacks}) {
     // Without the label at the very edge, half of which would be outside.
     const x = {from: range.from + (range.to - range.from) * 1e-6, to: range.to};
     const viewport = {widthCss, heightCss: BARS_CSS, x, lowBytes: 0, highBytes: most};
-    drawPositionAxis(pen, viewport, {...ink, reserved: '', capacity: '', danger: ''}, 0, BARS_CSS, over);
+    drawPositionAxis(
+      pen,
+      viewport,
+      {...ink, background: colour('plot'), reserved: '', capacity: '', danger: ''},
+      0,
+      BARS_CSS,
+      over,
+    );
   };
   useEffect(draw, [chart, shade]);
   useEffect(() => {
