@@ -338,9 +338,11 @@ def test_the_drivers_own_allocator_leaves_totals(torch: FakeTorch, tmp_path: Pat
         highwater.step()
     assert not torch.calls
     document = json.loads((tmp_path / "run.totals.json").read_text())
-    assert (document["format"], document["version"]) == ("highwater-totals", 1)
-    assert [mark["name"] for mark in document["marks"]] == ["start", "step", "end"]
-    assert document["marks"][1]["devices"][0]["peak_allocated_bytes"] == 20
+    for mark in document["marks"]:
+        mark["time_us"] = 1_700_000_000_000_000
+    # The Rust tests hold this file to the schema of `highwater-totals`.
+    stored = Path(__file__).parents[2] / "testdata/recorder/run.totals.json"
+    assert document == json.loads(stored.read_text())
     assert "keeps no history of `backend:cudaMallocAsync`" in capsys.readouterr().err
 
 
