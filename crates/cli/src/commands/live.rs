@@ -12,6 +12,7 @@ use highwater_snapshot::EntryId;
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::style::Ink;
 use crate::table::{Align, Table, terminal_width};
 use crate::units::percent;
 use crate::units::{count, counted, size};
@@ -79,7 +80,7 @@ fn moment(args: &Args, device: &DeviceAnalysis<'_>) -> Option<EntryId> {
 }
 
 fn write_device(
-    out: &mut impl std::io::Write,
+    out: &mut impl Ink,
     args: &Args,
     analysis: &Analysis<'_>,
     (device, after): (u32, Option<EntryId>),

@@ -1,6 +1,6 @@
 //! What a dry run found, for people: how it went, what could not be known, the report, and which cards it fits.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use highwater_nullgpu::run::{Ending, Process, Read};
@@ -10,6 +10,7 @@ use crate::commands::explain;
 use crate::commands::simulate::what_if_text;
 use crate::printable::printable;
 use crate::report::{self, Options};
+use crate::style::Ink;
 use crate::table::{Align, Table, broken, terminal_width};
 use crate::units::{counted, size};
 
@@ -22,7 +23,7 @@ const DISK_FULL: &str = "No space left on device";
 /// Reads and functions that are listed.
 const LISTED: usize = 8;
 
-pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, answer: &Answer<'_>) -> io::Result<()> {
     paragraph(out, &headline(answer))?;
     write_end(out, answer)?;
     write_ranks(out, answer)?;
@@ -49,7 +50,7 @@ pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()>
     }
 }
 
-pub(super) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn paragraph(out: &mut impl Ink, text: &str) -> io::Result<()> {
     broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
@@ -84,7 +85,7 @@ fn ended(process: &Process) -> &'static str {
 }
 
 /// What the script died of, where it is not told by itself.
-fn write_end(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+fn write_end(out: &mut impl Ink, answer: &Answer<'_>) -> io::Result<()> {
     let main = answer.main;
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
         paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
@@ -117,7 +118,7 @@ fn write_end(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
 }
 
 /// The other ranks and processes beside the one that is explained.
-fn write_ranks(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+fn write_ranks(out: &mut impl Ink, answer: &Answer<'_>) -> io::Result<()> {
     if answer.outcome.processes.len() < 2 {
         return Ok(());
     }
@@ -147,7 +148,7 @@ fn write_ranks(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
 }
 
 /// What a run without a GPU cannot know, as far as this one came upon it.
-fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+fn write_caveats(out: &mut impl Ink, answer: &Answer<'_>) -> io::Result<()> {
     let mut caveats = Vec::new();
     if !answer.card.proven {
         caveats.push(format!(
@@ -196,7 +197,7 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
     write_reads(out, "Assumed", &answer.main.assumed.iter().collect::<Vec<_>>())
 }
 
-pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn item(out: &mut impl Ink, text: &str) -> io::Result<()> {
     let width = terminal_width().unwrap_or(WIDTH).saturating_sub(4);
     for (index, line) in broken(text, width).iter().enumerate() {
         writeln!(out, "  {} {line}", if index == 0 { "-" } else { " " })?;
@@ -204,7 +205,7 @@ pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn write_reads(out: &mut impl Write, title: &str, reads: &[&Read]) -> io::Result<()> {
+fn write_reads(out: &mut impl Ink, title: &str, reads: &[&Read]) -> io::Result<()> {
     if reads.is_empty() {
         return Ok(());
     }
