@@ -28,7 +28,8 @@ pub fn check_text(view: &CheckView) -> String {
 /// # Errors
 /// If no request failed in it.
 pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
-    explain::text_of_snapshot(analysis, message, name)
+    let view = explain::view_of_snapshot(analysis, message, name)?;
+    Ok(text(|out| explain::text::write(out, &view, name)))
 }
 
 fn text(write: impl FnOnce(&mut Lines<&mut Vec<u8>>) -> std::io::Result<()>) -> String {

@@ -62,11 +62,11 @@ pub use colours::{CATEGORY_COLOURS, category_colour};
 #[cfg(feature = "recording")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
-    StepView,
+    StepView, explain,
 };
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]
-pub use live::{BlockView, LiveView, live};
+pub use live::{BlockView, LiveDeviceView, LiveView, live};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
 #[cfg(feature = "recording")]

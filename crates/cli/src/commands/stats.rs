@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use highwater_analysis::stats::stats;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::stats::{DeviceStatsView, StatsView};
-use highwater_findings::verdict::verdict;
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_whatif::alloc_retries;
 
 use crate::args::Format;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Text => {
             text_to_stdout(|out| {
                 if view.devices.is_empty() {
-                    writeln!(out, "{}", verdict(&analysis))?;
+                    writeln!(out, "{NOTHING_RECORDED}")?;
                 }
                 let is_narrow = terminal_width().is_some_and(|width| width < WIDTH);
                 view.devices.iter().try_for_each(|device| match is_narrow {

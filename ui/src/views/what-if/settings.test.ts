@@ -31,7 +31,14 @@ describe('the smallest card', () => {
     over_live_ratio: 1,
     num_alloc_retries: 0,
     ample_reserved_bytes: 1,
-    cards: fits.map((one, i) => ({gigabytes: i, name: `${i}`, total_bytes: i, fits: one, num_alloc_retries: 0})),
+    cards: fits.map((one, i) => ({
+      gigabytes: i,
+      name: `${i}`,
+      short_name: `${i}`,
+      total_bytes: i,
+      fits: one,
+      num_alloc_retries: 0,
+    })),
   });
 
   it('is one from which on all fit', () => {

@@ -22,7 +22,7 @@ const FAILURES: usize = 10;
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Ink, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Ink, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
     document(view, name).write_text(out, terminal_width())
 }
 

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
 use highwater_documents::{self};
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_whatif::check_replayable;
 use highwater_whatif::replay::{Choice, choose};
 
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn document(view: &VerifyView<'_>) -> Document {
     let mut section = Section::without_heading();
     if view.devices.is_empty() {
-        section.line("the snapshot has no entries and no segments");
+        section.line(NOTHING_RECORDED);
     }
     for device in &view.devices {
         add_device(&mut section, device, &view.torch.version);
