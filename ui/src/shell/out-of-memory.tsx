@@ -7,14 +7,14 @@ import {copyText} from '../kit/copy';
 import {explanationOf, type FailureExplained, failureAt} from '../kit/explanation';
 import {FactList} from '../kit/fact-list';
 import {ProblemCard} from '../kit/problem';
-import {Prose} from '../kit/prose';
+import {asSentence, capitalised, Prose} from '../kit/prose';
 import {fullPlace} from '../model/frames';
 import {asInMessages, count, counted} from '../model/units';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import {EntryLink} from '../views/summary/go';
 import {frameWords} from '../views/summary/report';
-import {capitalised, Steps} from '../views/summary/steps';
+import {Steps} from '../views/summary/steps';
 import {chosenError, errorsOf} from './verdict-bar';
 
 /** Steps and callers that are shown before the rest is asked for. */
@@ -83,7 +83,7 @@ function Explained({failure}: {failure: FailureExplained}) {
       </ol>
       {isWhole.value && (
         <p>
-          <Prose text={`${capitalised(diagnosis.text)}.`} />
+          <Prose text={asSentence(diagnosis.text)} />
         </p>
       )}
       {steps.length > 0 && (
@@ -130,5 +130,5 @@ function failureText(failure: FailureExplained): string {
   const steps = failure.steps.map(
     ({title, change}, i) => `${i + 1}. ${capitalised(title)}${change ? `\n   ${change}` : ''}`,
   );
-  return ['Out of memory', ...facts, `${capitalised(failure.diagnosis.text)}.`, ...steps].join('\n');
+  return ['Out of memory', ...facts, asSentence(failure.diagnosis.text), ...steps].join('\n');
 }

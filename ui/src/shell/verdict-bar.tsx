@@ -3,11 +3,11 @@
 import {useSignal, useSignalEffect} from '@preact/signals';
 import type {Mark} from '../data/manifest';
 import {explanationOf} from '../kit/explanation';
+import {capitalised} from '../kit/prose';
 import {count} from '../model/units';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import {canAskWhatIf, goTo} from '../views/summary/go';
-import {capitalised} from '../views/summary/steps';
 
 /** The out-of-memory errors of a device, in order. */
 export function errorsOf({device}: Opened): Mark[] {

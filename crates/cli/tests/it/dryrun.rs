@@ -84,7 +84,11 @@ fn with_torch(script: &str, options: &[&str]) -> (i32, Value, String) {
     std::fs::write(directory.path().join("script.py"), script).unwrap();
     let arguments = [&["--python", &python, "--format", "json"], options, &["script.py", "--own", "option"]].concat();
     let (status, out, err) = dry_run(directory.path(), &arguments);
-    (status, serde_json::from_str(&out).unwrap_or(Value::Null), err)
+    let answer = serde_json::from_str(&out).unwrap_or(Value::Null);
+    if !answer.is_null() {
+        crate::formats::check(&answer);
+    }
+    (status, answer, err)
 }
 
 const TRAIN: &str = "
@@ -121,6 +125,14 @@ fn torch_running_out_of_memory_is_the_imagined_cards() {
     assert!(err.contains("total capacity of 8.00 GiB"), "PyTorch's own message: {err}");
     assert_eq!(answer["ended"], "oom");
     assert_eq!(answer["report"]["devices"][0]["oom"][0]["requested_bytes"], 1_u64 << 30);
+    let text = answer["explain"]["diagnosis"]["text"].as_str().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("script.py"), script).unwrap();
+    let (status, said, err) = dry_run(directory.path(), &["--python", &python(), "--memory", "8GiB", "script.py"]);
+    assert_eq!(status, 1, "{err}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.starts_with("script.py on NVIDIA H200 of 8.00 GiB, imagined: ran out of memory, "), "{said}");
+    assert!(said.contains(text), "{text}: {said}");
 }
 
 #[test]

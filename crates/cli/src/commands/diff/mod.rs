@@ -4,15 +4,18 @@ mod batch;
 mod events;
 mod text;
 
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_answers::diff::{Asked, Comparison, moment};
+use highwater_documents::diff::DiffView;
 use highwater_findings::diff::Moment;
 use highwater_snapshot::Snapshot;
 
 use crate::args::{FormatToPaste, SitesArgs};
+use crate::style::Ink;
 use crate::units::parse_size;
 use crate::{input, output};
 
@@ -59,6 +62,14 @@ pub(crate) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     format: FormatToPaste,
+}
+
+/// The comparison, with this many rows in each table.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut impl Ink, view: &DiffView<'_>, top: usize) -> io::Result<()> {
+    text::write(out, view, text::Options { top, asks_for_batch: false })
 }
 
 /// Reads all, compares, prints.

@@ -5,7 +5,7 @@ mod text;
 mod web;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 pub(crate) use args::Args;
@@ -17,9 +17,18 @@ use highwater_estimate::{Architecture, Setup, estimate, simple};
 use crate::error::Problem;
 use crate::input::SizeArgs;
 use crate::output::{self, to_stdout};
+use crate::style::Ink;
 
 /// The most values of a sweep.
 const MOST_VALUES: usize = 64;
+
+/// The answer, with as many terms as where the command line is not told.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut impl Ink, view: &EstimateView) -> io::Result<()> {
+    text::write(out, view, args::TERMS)
+}
 
 /// Reads, estimates, prints.
 ///
