@@ -89,7 +89,7 @@ pub const ALL: &[Kind] = &[
     kind::<EstimateView>("highwater estimate --format json", "What a model needs, worked out from its configuration."),
     kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and what to change."),
     kind::<LiveView<'_>>("highwater live --format json", "The blocks that are there at a moment."),
-    kind::<LogLine>("highwater top --record FILE", "The GPUs over time: a line of JSON for each moment."),
+    kind::<LogLine>("highwater top -o FILE", "The GPUs over time: a line of JSON for each moment."),
     kind::<ReportView<'_>>("highwater report --format json", "What filled the GPU, and when."),
     kind::<RequestsView>("highwater simulate --requests FILE --format json", "Runs of a request program."),
     kind::<SegmentsView<'_>>("highwater segments --format json", "The map of the memory at the dump."),
