@@ -2,23 +2,25 @@
 //!
 //! A thread for each file: the analysis borrows the snapshot, so both stay where they were made, and questions come to them.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_allocator::Memory;
+use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, columns};
-use highwater_documents::report;
+use highwater_documents::{explain, report};
 use highwater_problem::{Explained as _, Problem};
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
-use highwater_whatif::{Progress as _, Replayed, Watch, parallel, replayable};
+use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel, replayable};
 use tokio::sync::{oneshot, watch};
 
 use crate::comparing::{Other, Wanted, compared};
@@ -73,6 +75,7 @@ pub(crate) struct Shown {
 /// A question to the analysis, and where the answer goes.
 enum Ask {
     Report(Answer),
+    Explain(Answer),
     /// In so many parts.
     Curves(usize, Answer),
     Compare(Other, Wanted, Answer),
@@ -94,6 +97,11 @@ impl Shown {
     /// The report, as JSON.
     pub(crate) async fn report(&self, name: &str) -> Result<Bytes, Refusal> {
         self.ask(name, Ask::Report).await
+    }
+
+    /// Why memory ran out and what to change, as JSON.
+    pub(crate) async fn explain(&self, name: &str) -> Result<Bytes, Refusal> {
+        self.ask(name, Ask::Explain).await
     }
 
     /// Totals over time in so many parts, as JSON.
@@ -269,6 +277,7 @@ fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
     // Questions to the simulator take long: they wait for each other, nothing else waits for them. So do pages.
     let (pages, pager) = channel();
     let (simulations, simulator) = channel::<(WhatIf, Arc<Waiting>, Answer)>();
+    let explanation: OnceLock<Result<Bytes, Refusal>> = OnceLock::new();
     thread::scope(|scope| {
         scope.spawn(move || Simulator { analysis, replayed: HashMap::new(), answers: HashMap::new() }.run(&simulator));
         scope.spawn(move || make_pages(analysis, name, &pager));
@@ -279,6 +288,11 @@ fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
                     let report = made.get_or_insert_with(|| json(&report(analysis)));
                     // Nobody waits for it any more, if this fails.
                     let _ = answer.send(Ok(report.clone()));
+                }
+                Ask::Explain(answer) => {
+                    // It has the simulator try settings: the report need not wait for that.
+                    let explanation = &explanation;
+                    scope.spawn(move || answer.send(explanation.get_or_init(|| explained(analysis)).clone()));
                 }
                 Ask::Curves(parts, answer) => {
                     if !answer.is_closed() {
@@ -317,6 +331,17 @@ fn make_pages(analysis: &Analysis<'_>, name: &str, asked: &Receiver<(PageOptions
             out.finish();
         }
     }
+}
+
+/// Why memory ran out, as `highwater explain` has it.
+fn explained(analysis: &Analysis<'_>) -> Result<Bytes, Refusal> {
+    let replayed = OnceCell::new();
+    let is_replayable = check_replayable(analysis.snapshot, "the snapshot").is_ok();
+    let replay = |device: &DeviceAnalysis<'_>| {
+        is_replayable.then(|| replayed.get_or_init(|| Replayed::new(analysis, device, None)))
+    };
+    let view = explain(analysis, replay).ok_or_else(|| Refusal::not_found("no request failed in the recording"))?;
+    Ok(json(&view))
 }
 
 /// Answers that are kept: each is some 100 kB at most.

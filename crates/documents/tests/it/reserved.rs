@@ -70,7 +70,8 @@ fn a_question_that_is_stopped_ends_its_runs_where_they_are() {
     let mut replayed = Replayed::new(&analysis, device, None);
     let looks_a_run = replayed.study.program.steps.len().div_ceil(LOOK_STEPS);
     assert!(looks_a_run > 4, "the recording is too short for this");
-    let memories = (1..=8).map(|gib| (Memory::Limit(gib << 30), None)).collect();
+    // Enough for it to run to its end.
+    let memories = (64..72).map(|gib| (Memory::Limit(gib << 30), None)).collect();
     let limits = Question { memories, ..Question::default() };
     let mut answered = |question: &Question, most: usize| {
         let counted = Arc::new(Counted { most, ..Counted::default() });

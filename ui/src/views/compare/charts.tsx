@@ -16,9 +16,10 @@ import {
   wholeAxis,
 } from '../../model/alignment';
 import {moved, within} from '../../model/axis';
+import {shortNames} from '../../model/short-names';
 import {binary, count, duration, signed} from '../../model/units';
 import * as store from '../../state/store';
-import {chosenAlignment, type Pair, shortNames} from './pair';
+import {chosenAlignment, type Pair} from './pair';
 
 const WORDS: Record<Alignment, string> = {iteration: 'iterations', entry: 'entries', time: 'time'};
 

@@ -69,15 +69,3 @@ export function chosenAlignment({curves}: Pair): Alignment {
   const chosen = ALIGNMENTS.find(alignment => alignment === store.options.value['compare.align']);
   return chosen && canAlign(curves, chosen) ? chosen : alignmentOf(curves);
 }
-
-/** Names that tell files apart: without their endings and what all begin with. */
-export function shortNames(names: readonly string[]): string[] {
-  const stems = names.map(name => name.replace(/(\.(pickle|pkl|json|html))?(\.gz|\.zst)?$/, ''));
-  if (stems.length < 2) return stems;
-  let common = 0;
-  while (stems.every(stem => common < stem.length - 1 && stem[common] === stems[0][common])) common++;
-  // Words stay whole.
-  while (common > 0 && /[\p{L}\d]/u.test(stems[0][common - 1])) common--;
-  const shortened = stems.map(stem => stem.slice(common));
-  return new Set(shortened).size === new Set(stems).size ? shortened : stems;
-}

@@ -2,12 +2,13 @@
 
 import {useAnswer} from '../../kit/answer';
 import {ProblemCard} from '../../kit/problem';
+import {shortNames} from '../../model/short-names';
 import {files, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import {Charts} from './charts';
 import {DifferenceFlame} from './flame';
 import {momentWords, Numbers} from './numbers';
-import {askDiff, askPair, askStacks, otherFile, type Pair, shortNames} from './pair';
+import {askDiff, askPair, askStacks, otherFile, type Pair} from './pair';
 
 export function CompareView({device}: {device: Opened}) {
   const pair = useAnswer(device, () => askPair(device.device.device));

@@ -4,10 +4,10 @@ import {batch, useSignal, useSignalEffect} from '@preact/signals';
 import {useMemo} from 'preact/hooks';
 import type {Curves} from '../../data/curves';
 import {type Alignment, highestOf} from '../../model/alignment';
+import {shortNames} from '../../model/short-names';
 import {binary, counted, percent} from '../../model/units';
 import {dataSource, files, forgetPlace, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {shortNames} from '../compare/pair';
 import {median, ORDERS, ordered, outlierOf, type Rank} from './overview';
 import {placeOfEntry, Tile} from './tile';
 
