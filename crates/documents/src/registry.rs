@@ -136,7 +136,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-simulate",
         1,
-        "`requests` is new. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
+        "`requests` and `ends_at_error` are new, and where that is true `cards` of a fit is empty. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
          null rather than absent where a replay could not go on, and has no address for an `oom`.",
     ),
     change(
@@ -160,6 +160,7 @@ pub const CHANGES: &[Change] = &[
         1,
         "`devices` is new: totals and call sites of each device. `place`, `own_frame` and `autograd_node` of a block are new.",
     ),
+    change(NEXT, "highwater-trace", 1, "`place` of an entry is new."),
     change(NEXT, "highwater-view", 1, "`ceiling` of a device is new."),
     change(FIRST, "highwater-check", 1, "New."),
     change(FIRST, "highwater-diff", 1, "New."),

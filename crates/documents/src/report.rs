@@ -541,7 +541,7 @@ pub struct FragmentationView {
     pub rounding_bytes: u64,
     /// Free bytes in private pools.
     pub private_pool_free_bytes: u64,
-    /// Free bytes on other streams than the main one.
+    /// Free bytes on streams other than the main one.
     pub other_streams_free_bytes: u64,
     /// Reserved less requested bytes, at the peak: the free and the rounding bytes of that moment.
     pub unused_at_peak_bytes: u64,

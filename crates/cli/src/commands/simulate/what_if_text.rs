@@ -87,29 +87,41 @@ fn heading(out: &mut impl Write, text: &str) -> io::Result<()> {
 /// The fit table: how little is enough, and which cards that is.
 fn write_fit(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     let Some(first) = view.fit.first() else { return Ok(()) };
-    heading(out, "The smallest capacity from which on nothing fails")?;
+    let title = if view.ends_at_error {
+        "Up to the error: the reserved peak without a limit, and the smallest capacity that gets past it"
+    } else {
+        "The reserved peak without a limit, and the smallest capacity from which on nothing fails"
+    };
+    heading(out, title)?;
     let sizes: Vec<String> = first.cards.iter().map(|card| card.gigabytes.to_string()).collect();
-    let cards = format!("fits cards, GB (of {})", sizes.join(" "));
+    let cards = if sizes.is_empty() { String::new() } else { format!("fits cards, GB (of {})", sizes.join(" ")) };
     let mut table = Table::new([
+        ("reserved", Align::Right),
         ("capacity", Align::Right),
         ("over live", Align::Right),
         ("retries", Align::Right),
-        ("unlimited", Align::Right),
         ("settings", Align::Left),
         (&cards, Align::Left),
     ])
     .indented(2);
     for fit in &view.fit {
         table.row([
+            size(fit.ample_reserved_bytes),
             capacity(fit),
             format!("{:.2}x", fit.over_live_ratio),
             number(fit.num_alloc_retries),
-            size(fit.ample_reserved_bytes),
             settings(&fit.conf),
             fitting_cards(fit),
         ]);
     }
-    table.write(out, terminal_width())
+    table.write(out, terminal_width())?;
+    if view.ends_at_error {
+        writeln!(out)?;
+        let text = "The recording ends at an out-of-memory error, and the program would have gone on to ask for more: no capacity here \
+                    is known to be enough for it.";
+        paragraph(out, text)?;
+    }
+    Ok(())
 }
 
 /// One capacity, or a range where the driver's addresses decide.
@@ -121,24 +133,23 @@ fn capacity(fit: &FitView) -> String {
 fn fitting_cards(fit: &FitView) -> String {
     let fitting: Vec<String> =
         fit.cards.iter().filter(|card| card.fits).map(|card| card.gigabytes.to_string()).collect();
-    if fitting.is_empty() { "none".to_owned() } else { fitting.join(" ") }
+    if fitting.is_empty() && !fit.cards.is_empty() { "none".to_owned() } else { fitting.join(" ") }
 }
 
 fn write_bound(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     let bound = &view.bound;
     let at = bound.live_entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry as usize)));
     let packed = if bound.proven_optimal {
-        "; blocks can be placed so that this is enough, proven by a placement".to_owned()
+        "; a placement of all blocks in exactly that much exists".to_owned()
     } else if bound.packed_bytes > 0 {
         format!("; the best placement found that knows the future needs {}", size(bound.packed_bytes))
     } else {
         String::new()
     };
+    let holds =
+        if view.ends_at_error { "Up to the error the program itself holds" } else { "The program itself holds" };
     writeln!(out)?;
-    paragraph(
-        out,
-        &format!("The program itself holds {}{at}: no setting can do with less{packed}.", size(bound.live_bytes)),
-    )
+    paragraph(out, &format!("{holds} {}{at}: no setting can need less{packed}.", size(bound.live_bytes)))
 }
 
 /// The runs that were asked for.
@@ -161,7 +172,7 @@ fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     for run in shown() {
         table.row([
             run_capacity(run),
-            outcome(run),
+            outcome(run, view.ends_at_error),
             reserved(run),
             size(run.peak_allocated_bytes),
             number(run.num_alloc_retries),
@@ -209,9 +220,10 @@ fn run_capacity(run: &RunView<'_>) -> String {
     }
 }
 
-fn outcome(run: &RunView<'_>) -> String {
+fn outcome(run: &RunView<'_>, ends_at_error: bool) -> String {
     match run.oom_entry {
         Some(entry) => format!("fails at entry {}", count(entry as usize)),
+        None if ends_at_error => "gets past the error".to_owned(),
         None => run.outcome.to_owned(),
     }
 }
@@ -226,7 +238,13 @@ fn write_waterfall(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<
         return Ok(());
     }
     let total: i64 = view.waterfall.iter().map(|bar| bar.bytes).sum();
-    heading(out, &format!("Where the peak of {} goes, without a limit", signed(total)))?;
+    heading(
+        out,
+        &format!(
+            "Where the reserved peak of {} goes, without a limit: how much less it would be without each cause",
+            signed(total)
+        ),
+    )?;
     let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2);
     for bar in view.waterfall.iter().filter(|bar| bar.bytes != 0) {
         table.row([signed(bar.bytes), explained(bar.cause).to_owned()]);
