@@ -502,6 +502,24 @@ def test_each_rank_of_a_job_writes_its_own(elsewhere: Path, monkeypatch: pytest.
     assert sorted(os.listdir(elsewhere / "ranks")) == ["rank0.pickle", "rank1.pickle"]
 
 
+@pytest.mark.parametrize("words", [["highwater", "run"], ["highwater.autorecord"]])
+@pytest.mark.parametrize("script", [["train.py"], ["-m", "train"]])
+def test_a_traceback_begins_in_the_script(elsewhere: Path, words: list[str], script: list[str]) -> None:
+    (elsewhere / "train.py").write_text("import no_such_package\n")
+    done = _run("-m", *words, *script)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    frames = [line for line in lines if line.startswith("  File ")]
+    assert len(frames) == 1 and "train.py" in frames[0], done.stderr
+    assert "ModuleNotFoundError: No module named 'no_such_package'" in lines
+
+
+def test_a_module_that_is_not_there_has_no_traceback(elsewhere: Path) -> None:
+    done = _run("-m", "highwater", "run", "-m", "no_such_module")
+    assert done.returncode == 1
+    assert "  File " not in done.stderr and "No module named no_such_module" in done.stderr
+
+
 def test_a_script_that_runs_out_of_memory_is_explained(elsewhere: Path) -> None:
     done = _run("-m", "highwater", "run", "train.py", "fail")
     assert done.returncode == 1

@@ -194,7 +194,7 @@ function drawLabel(pen: Pen, viewport: Viewport, ink: Ink, words: string, x: num
   pen.font = FONT;
   const width = pen.measureText(words).width;
   const left = x + 8 + width > viewport.widthCss ? Math.max(0, x - 8 - width) : x + 8;
-  if (left < from) return from;
+  if (words === '' || left < from) return from;
   const colour = pen.fillStyle;
   pen.fillStyle = ink.background;
   pen.globalAlpha = 0.8;

@@ -2,19 +2,18 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useRef} from 'preact/hooks';
-import {useAnswer} from '../kit/answer';
 import {copyText} from '../kit/copy';
-import {explanationOf, type FailureExplained, failureAt} from '../kit/explanation';
+import {type FailureExplained, failureAt, useExplanation} from '../kit/explanation';
 import {FactList} from '../kit/fact-list';
 import {ProblemCard} from '../kit/problem';
-import {Prose} from '../kit/prose';
+import {asSentence, capitalised, Prose} from '../kit/prose';
 import {fullPlace} from '../model/frames';
 import {asInMessages, count, counted} from '../model/units';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import {EntryLink} from '../views/summary/go';
 import {frameWords} from '../views/summary/report';
-import {capitalised, Steps} from '../views/summary/steps';
+import {Steps} from '../views/summary/steps';
 import {chosenError, errorsOf} from './verdict-bar';
 
 /** Steps and callers that are shown before the rest is asked for. */
@@ -28,8 +27,7 @@ export function OutOfMemory({device}: {device: Opened}) {
 
 function Section({device, entry, label}: {device: Opened; entry: number; label: string}) {
   const host = useRef<HTMLElement>(null);
-  const answer = useAnswer(device, () => explanationOf(device));
-  const {value, problem} = answer.value;
+  const {value, problem, ask} = useExplanation(device);
   const errors = errorsOf(device);
   // Who steps to an error reads of it, however far down the panel is.
   useSignalEffect(() => {
@@ -57,8 +55,14 @@ function Section({device, entry, label}: {device: Opened; entry: number; label: 
         <Explained failure={failure} />
       ) : (
         <p class="faint">
-          {label}
-          {!value && !problem && ': working out the cause and the changes that help …'}
+          {capitalised(label)}.{' '}
+          {ask ? (
+            <button type="button" onClick={ask}>
+              Work out what to change
+            </button>
+          ) : (
+            !value && !problem && 'Working out the cause and the changes that help …'
+          )}
         </p>
       )}
     </section>
@@ -83,7 +87,7 @@ function Explained({failure}: {failure: FailureExplained}) {
       </ol>
       {isWhole.value && (
         <p>
-          <Prose text={`${capitalised(diagnosis.text)}.`} />
+          <Prose text={asSentence(diagnosis.text)} />
         </p>
       )}
       {steps.length > 0 && (
@@ -130,5 +134,5 @@ function failureText(failure: FailureExplained): string {
   const steps = failure.steps.map(
     ({title, change}, i) => `${i + 1}. ${capitalised(title)}${change ? `\n   ${change}` : ''}`,
   );
-  return ['Out of memory', ...facts, `${capitalised(failure.diagnosis.text)}.`, ...steps].join('\n');
+  return ['Out of memory', ...facts, asSentence(failure.diagnosis.text), ...steps].join('\n');
 }

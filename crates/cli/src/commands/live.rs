@@ -11,6 +11,7 @@ use highwater_snapshot::EntryId;
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::style::{Ink, STRONG};
 use crate::table::{Align, Table, terminal_width};
 use crate::units::percent;
 use crate::units::{count, counted, size};
@@ -25,7 +26,7 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     sites: SitesArgs,
-    /// The state after this entry: its number, `peak` or `end`
+    /// The state after this entry: its number, `peak`, `oom` (the first request that failed) or `end`
     #[arg(long, value_name = "ENTRY", default_value = "peak")]
     at: Moment,
     /// The state after the last entry that is not later than this time, in microseconds since the Unix epoch
@@ -49,9 +50,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, classes) = args.input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
-    let devices = args.input.devices(&snapshot);
+    let mut devices = args.input.devices(&snapshot);
     if args.at_time.is_none() {
-        args.at.check(&analysis, &devices)?;
+        devices = args.at.devices(&analysis, &devices)?;
     }
     let shown = analysis.devices.iter().filter(|device| devices.contains(&device.device));
     let moments: Vec<_> = shown.map(|device| (device.device, moment(args, device))).collect();
@@ -73,7 +74,7 @@ fn moment(args: &Args, device: &DeviceAnalysis<'_>) -> Option<EntryId> {
     }
 }
 
-fn write(out: &mut impl std::io::Write, view: &LiveView<'_>, args: &Args) -> std::io::Result<()> {
+fn write(out: &mut impl Ink, view: &LiveView<'_>, args: &Args) -> std::io::Result<()> {
     if view.devices.is_empty() {
         writeln!(out, "{NOTHING_RECORDED}")?;
     }
@@ -93,20 +94,24 @@ fn write(out: &mut impl std::io::Write, view: &LiveView<'_>, args: &Args) -> std
     Ok(())
 }
 
-fn write_totals(out: &mut impl std::io::Write, device: &LiveDeviceView<'_>) -> std::io::Result<()> {
+fn write_totals(out: &mut impl Ink, device: &LiveDeviceView<'_>) -> std::io::Result<()> {
     let at = match device.after_entry {
         Some(entry) => format!("after entry {}", count(entry)),
         None if device.entries == 0 => "at the dump".to_owned(),
         None => "before the first entry".to_owned(),
     };
-    writeln!(
-        out,
-        "Device {}, {at}: {} requested, {} active in {}",
-        device.device,
+    // Where a block waits for another stream, more is active than tensors own.
+    let waits = device.active_bytes != device.allocated_bytes;
+    let active = if waits { format!(", {} active", size(device.active_bytes)) } else { String::new() };
+    let totals = format!(
+        "{} allocated, {} requested{active} in {}",
+        size(device.allocated_bytes),
         size(device.requested_bytes),
-        size(device.active_bytes),
         counted(device.block_count, "block", "blocks")
-    )
+    );
+    write!(out, "Device {}, {at}: ", device.device)?;
+    out.ink(STRONG, &totals)?;
+    writeln!(out)
 }
 
 fn site_table(device: &LiveDeviceView<'_>, top: usize) -> Table {

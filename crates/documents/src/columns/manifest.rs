@@ -8,7 +8,7 @@ use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::timeline::{Peak, Total};
 use highwater_findings::verdict::headline;
 use highwater_snapshot::{Action, EntryId, PoolId, Snapshot, StreamId};
-use highwater_units::size_with_requested;
+use highwater_units::size;
 use highwater_whatif::verdict::capacity_at_failure;
 
 use super::lifetimes::measure;
@@ -300,7 +300,8 @@ fn marks(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> (Vec<Mark>, usize)
     let errors = device.oom.iter().map(|event| Mark {
         entry: event.entry.get(),
         kind: "oom",
-        label: format!("out of memory: asked for {}", size_with_requested(event.segment_bytes, event.requested_bytes)),
+        // The number of PyTorch's own message.
+        label: format!("out of memory: {} requested", size(event.segment_bytes)),
         bytes: Some(event.requested_bytes),
     });
     let mut marks: Vec<Mark> = errors.take(MAX_MARKS).collect();

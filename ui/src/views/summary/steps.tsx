@@ -2,7 +2,7 @@
 
 import {copyText} from '../../kit/copy';
 import type {Step} from '../../kit/explanation';
-import {Prose} from '../../kit/prose';
+import {asSentence, capitalised, Prose} from '../../kit/prose';
 import {asInMessages} from '../../model/units';
 import {canAskWhatIf, goTo} from './go';
 
@@ -47,7 +47,7 @@ function Title({step}: {step: Step}) {
 function Detail({step}: {step: Step}) {
   return (
     <p>
-      <Prose text={`${capitalised(step.detail)}.`} />
+      <Prose text={asSentence(step.detail)} />
     </p>
   );
 }
@@ -78,9 +78,4 @@ export function savingWords({brings_bytes: bytes, enough}: Step): string | undef
   if (bytes === undefined) return undefined;
   if (enough === undefined) return `frees up to ${asInMessages(bytes)}`;
   return `frees ${asInMessages(bytes)}: ${enough ? 'enough' : 'not enough alone'}`;
-}
-
-/** A fragment as a sentence begins; code stays as it is. */
-export function capitalised(fragment: string): string {
-  return fragment.slice(0, 1).toUpperCase() + fragment.slice(1);
 }

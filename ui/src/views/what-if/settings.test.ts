@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest';
-import {pairsOf, settingOf, withSetting} from './settings';
+import {exportLine, pairsOf, settingOf, withSetting} from './settings';
 import {type Fit, smallestCard} from './simulation';
 
 describe('settings as text', () => {
@@ -20,6 +20,16 @@ describe('settings as text', () => {
     expect(withSetting('b:[1:2,3:4]', 'a', '1')).toBe('b:[1:2,3:4],a:1');
     expect(settingOf(conf, 'expandable_segments')).toBe('True');
     expect(settingOf(conf, 'backend')).toBe('');
+  });
+});
+
+describe('the line for the shell', () => {
+  it('is quoted where the shell would read signs in it', () => {
+    expect(exportLine('expandable_segments:True')).toBe('export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True');
+    expect(exportLine('roundup_power2_divisions:[256:1,>:8]')).toBe(
+      "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:8]'",
+    );
+    expect(exportLine("a:'$(rm)")).toBe("export PYTORCH_CUDA_ALLOC_CONF='a:'\\''$(rm)'");
   });
 });
 

@@ -50,7 +50,7 @@ fn write_device(out: &mut impl Write, selected: &Selected, trace: &EntryTable, s
     match selected.matching().skip(shown).count() {
         0 if shown == 0 => writeln!(out, "no entry matches"),
         0 => Ok(()),
-        more => writeln!(out, "… {}; `--limit 0` shows all", units::counted(more, "more entry", "more entries")),
+        more => writeln!(out, "… {}; `--top 0` shows all", units::counted(more, "more entry", "more entries")),
     }
 }
 
