@@ -4,6 +4,7 @@
 //! documents, so that none of them can know more than the JSON. Bytes are integers named `*_bytes`, entries are indexes into a device's
 //! trace. Names may be added to a document; a name that is there stays, and keeps its meaning.
 
+mod colours;
 mod header;
 
 #[cfg(feature = "recording")]
@@ -57,14 +58,15 @@ pub mod verify;
 
 #[cfg(feature = "recording")]
 pub use ceiling::CeilingView;
+pub use colours::{CATEGORY_COLOURS, category_colour};
 #[cfg(feature = "recording")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
-    StepView,
+    StepView, explain,
 };
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]
-pub use live::{BlockView, LiveView, live};
+pub use live::{BlockView, LiveDeviceView, LiveView, live};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
 #[cfg(feature = "recording")]

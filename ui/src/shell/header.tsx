@@ -1,23 +1,12 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
-import {batch} from '@preact/signals';
-import {FileButton} from '../kit/files';
 import {ThemeButton} from '../kit/theme-button';
-import {binary, count} from '../model/units';
-import {
-  addFile,
-  dataSource,
-  engine,
-  files,
-  forgetPlace,
-  found,
-  opened,
-  reveal,
-  searchProblem,
-  shownEntry,
-} from '../state/session';
+import {count} from '../model/units';
+import {dataSource, forgetPlace, opened} from '../state/session';
 import * as store from '../state/store';
+import {FileTabs} from './file-tabs';
 import {isHelpOpen} from './help';
+import {SearchBox} from './search-box';
 
 export function Header() {
   return (
@@ -27,7 +16,7 @@ export function Header() {
       <DeviceChoice />
       <ViewTabs />
       <span class="spring" />
-      <Search />
+      <SearchBox />
       {dataSource().isServed && (
         <a
           class="tab"
@@ -44,63 +33,6 @@ export function Header() {
         ?
       </button>
     </header>
-  );
-}
-
-/** More files than these are listed, not shown side by side. */
-const TABS_MAX = 6;
-
-function FileTabs() {
-  const all = files.value;
-  return (
-    <nav class="files" aria-label="Files">
-      {all.length > TABS_MAX ? <FileSelect /> : all.map(file => <FileTab key={file.id} {...file} />)}
-      {dataSource().isServed && (
-        <FileButton
-          class="plain"
-          title="Open another snapshot, or drop one on the page"
-          label="Open a snapshot"
-          open={file => void addFile(file)}
-        >
-          +
-        </FileButton>
-      )}
-    </nav>
-  );
-}
-
-function look(id: number): void {
-  if (id === store.file.value) return;
-  forgetPlace();
-  store.file.value = id;
-}
-
-function FileTab({id, name, state}: {id: number; name: string; state: string}) {
-  const isOpen = id === store.file.value;
-  return (
-    <button
-      type="button"
-      class={isOpen ? 'tab open' : 'tab'}
-      aria-current={isOpen}
-      title={name}
-      onClick={() => look(id)}
-    >
-      {state === 'reading' && '… '}
-      {state === 'failed' && '⚠ '}
-      {name.replace(/\.pickle(\.gz|\.zst)?$/, '')}
-    </button>
-  );
-}
-
-function FileSelect() {
-  return (
-    <select aria-label="File" value={store.file.value} onChange={event => look(Number(event.currentTarget.value))}>
-      {files.value.map(({id, name}) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
-    </select>
   );
 }
 
@@ -152,52 +84,5 @@ function ViewTabs() {
         </button>
       ))}
     </div>
-  );
-}
-
-/** Pins the next lifetime that the search found. */
-export async function stepMatch(step: 1 | -1): Promise<void> {
-  const row = await engine().nextMatch(store.pinned.value ?? undefined, shownEntry.value, step);
-  if (row === undefined) return;
-  const details = await engine().describe(row, shownEntry.value);
-  batch(() => {
-    store.pinned.value = row;
-    reveal(details.at.entry);
-  });
-}
-
-function Search() {
-  const hits = found.value;
-  const problem = searchProblem.value;
-  return (
-    <search>
-      <input
-        type="search"
-        id="search"
-        placeholder="Search: stack, 0x…, size>1MiB  ( / )"
-        aria-label="Search stacks, addresses and sizes"
-        title={'text of a stack, 0x7f… for an address, size:512, size>1MiB, size:1KiB..1MiB, at:ENTRY, unfreed, before'}
-        value={store.query.value}
-        onInput={event => (store.query.value = event.currentTarget.value)}
-        onKeyDown={event => {
-          if (event.key === 'Enter') void stepMatch(event.shiftKey ? -1 : 1);
-          if (event.key === 'Escape') {
-            event.stopPropagation();
-            store.query.value = '';
-            event.currentTarget.blur();
-          }
-        }}
-      />
-      {problem && (
-        <span class="hits problem" role="status" title={problem.hint}>
-          {problem.message}
-        </span>
-      )}
-      {hits && (
-        <span class="hits" role="status">
-          {count(hits.count)} found, {binary(hits.bytes)} in all
-        </span>
-      )}
-    </search>
   );
 }

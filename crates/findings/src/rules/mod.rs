@@ -71,12 +71,15 @@ pub struct Finding {
     /// What to change, where there is something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
+    /// The allocator settings that it recommends, as in `PYTORCH_CUDA_ALLOC_CONF`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<String>,
 }
 
 impl Finding {
     fn new(id: &'static str, severity: Severity, title: impl Into<String>, detail: impl Into<String>) -> Self {
         let (title, detail) = (title.into(), detail.into());
-        Self { id, severity, title, detail, saving_bytes: None, estimated: false, change: None }
+        Self { id, severity, title, detail, saving_bytes: None, estimated: false, change: None, conf: None }
     }
 
     /// With what a change would bring, by a replay.
@@ -176,7 +179,7 @@ pub const IDS: [&str; RULES.len()] = {
     ids
 };
 
-/// The findings of one device: the gravest first, and of those what brings most.
+/// The findings of one device: the gravest first, of those unbounded growth, then the largest saving.
 pub fn findings(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Finding> {
     findings_but(analysis, device, |_| false)
 }
@@ -223,7 +226,8 @@ pub fn findings_beside<T>(
             findings.retain(|finding| finding.id != said);
         }
     }
-    findings.sort_by_key(|finding| (finding.severity, std::cmp::Reverse(finding.saving_bytes)));
+    // What grows without bound fails in the end, however little it is at the peak that was recorded.
+    findings.sort_by_key(|finding| (finding.severity, finding.id != "growth", std::cmp::Reverse(finding.saving_bytes)));
     (findings, done)
 }
 

@@ -146,5 +146,6 @@ fn finding(conf: &str, saving: u64, detail: String) -> Finding {
     let change = format!(
         "`PYTORCH_CUDA_ALLOC_CONF={conf}`; `highwater simulate` has all settings, and how little memory is enough"
     );
-    Finding::new("allocator-settings", Severity::Warning, title, detail).change(change)
+    let conf = Some(conf.to_owned());
+    Finding { conf, ..Finding::new("allocator-settings", Severity::Warning, title, detail).change(change) }
 }
