@@ -7,6 +7,7 @@ import {EditorDialog} from '../kit/frame-menu';
 import {addCommands, type CommandGroup} from '../kit/keys';
 import {ContextMenu} from '../kit/menu';
 import {ProblemCard} from '../kit/problem';
+import {asSentence} from '../kit/prose';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
@@ -103,7 +104,7 @@ function Banners() {
     <>
       {lines.map(line => (
         <p key={line} class="banner" role="note">
-          {line}
+          {asSentence(line)}
         </p>
       ))}
     </>

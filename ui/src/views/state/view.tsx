@@ -40,7 +40,7 @@ export function StateView({device}: {device: Opened}) {
   const map = useRef<StateMap | null>(null);
   const totals = useSignal<StateTotals | null>(null);
   const hover = useSignal<Hover | null>(null);
-  const list = usePanelWidth('entries', 330, 180);
+  const list = usePanelWidth('entries', 400, 180);
 
   useEffect(() => {
     if (!host.current) return;
