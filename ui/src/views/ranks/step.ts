@@ -25,9 +25,7 @@ export function listenToSteps(): () => void {
   const removeCommands = addCommands(() => ({
     title: 'Files',
     commands:
-      tabs.value.length < 2
-        ? []
-        : [{keys: ['Shift ←', 'Shift →'], help: 'previous and next file', run: () => step(1)}],
+      tabs.value.length < 2 ? [] : [{keys: ['Shift ←', 'Shift →'], help: 'previous and next file', run: () => step(1)}],
   }));
   return () => {
     removeEventListener('keydown', onKey, {capture: true});
