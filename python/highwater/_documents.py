@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class Document(dict[str, Any]):
-    """A document of ``highwater … --format json``. ``print`` and notebooks show ``text``, what the command prints."""
+    """A document of ``highwater … --format json``. ``print`` and notebooks show ``text``, the output of the command."""
 
     def __init__(self, document: dict[str, Any], text: str) -> None:
         super().__init__(document)
         self.text = text
-        """What the command prints."""
+        """The output of the command."""
 
     def __str__(self) -> str:
         return self.text

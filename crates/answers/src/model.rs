@@ -22,9 +22,10 @@ pub fn find(model: &str) -> Result<Model, Problem> {
     let described = match () {
         () if path.is_dir() => of_directory(path)?,
         () if path.is_file() => of_file(path)?,
-        () if named(model).is_some() => return Ok(Model::Named(model.to_owned())),
         () => match in_hub_cache(model) {
+            // The model's own file says more than the catalogue.
             Some(directory) => of_directory(&directory)?,
+            None if named(model).is_some() => return Ok(Model::Named(model.to_owned())),
             None => return Err(not_found(model)),
         },
     };
@@ -38,7 +39,7 @@ fn not_found(model: &str) -> Problem {
         catalogue_names().filter(|name| !family.is_empty() && name.starts_with(&family)).take(8).collect();
     let near = if near.is_empty() { String::new() } else { format!("; known by name: {}", near.join(", ")) };
     Problem::new(format!(
-        "`{model}` is no file, no directory, no model of the local hub cache, and no name that is known"
+        "`{model}` is not a file, a directory, a model in the Hugging Face cache or a known model name"
     ))
     .hint(format!("give the path of a `config.json`, or a name that `highwater estimate --list` prints{near}"))
 }

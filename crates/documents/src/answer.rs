@@ -62,6 +62,9 @@ pub fn answer<'a>(
         return view;
     }
     view.fit = table.iter().map(|fit| FitView::new(study, fit)).collect();
+    if view.ends_at_error {
+        view.fit.iter_mut().for_each(|fit| fit.cards.clear());
+    }
     if question.confs.is_empty() {
         if let Some(memory) = study.memory_at_failure(device) {
             asked.run(&mut view, &own, memory, None);

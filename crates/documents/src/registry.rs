@@ -89,7 +89,7 @@ pub const ALL: &[Kind] = &[
     kind::<EstimateView>("highwater estimate --format json", "What a model needs, worked out from its configuration."),
     kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and what to change."),
     kind::<LiveView<'_>>("highwater live --format json", "The blocks that are there at a moment."),
-    kind::<LogLine>("highwater top --record FILE", "The GPUs over time: a line of JSON for each moment."),
+    kind::<LogLine>("highwater top -o FILE", "The GPUs over time: a line of JSON for each moment."),
     kind::<ReportView<'_>>("highwater report --format json", "What filled the GPU, and when."),
     kind::<RequestsView>("highwater simulate --requests FILE --format json", "Runs of a request program."),
     kind::<SegmentsView<'_>>("highwater segments --format json", "The map of the memory at the dump."),
@@ -136,7 +136,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-simulate",
         1,
-        "`requests` is new, and `short_name` of a card. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
+        "`requests`, `ends_at_error` and `short_name` of a card are new; where `ends_at_error` is true, `cards` of a fit is empty. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
          null rather than absent where a replay could not go on, and has no address for an `oom`.",
     ),
     change(
@@ -160,6 +160,7 @@ pub const CHANGES: &[Change] = &[
         1,
         "`devices` is new: totals and call sites of each device. `place`, `own_frame` and `autograd_node` of a block are new.",
     ),
+    change(NEXT, "highwater-trace", 1, "`place` of an entry is new."),
     change(NEXT, "highwater-explain", 1, "`conf` of a step is new."),
     change(NEXT, "highwater-view", 1, "`ceiling` and `headline` of a device are new, and the section `explain`."),
     change(FIRST, "highwater-check", 1, "New."),

@@ -1,4 +1,4 @@
-//! Samples in a file: `highwater top --record out.hwlog`.
+//! Samples in a file: `highwater top -o out.hwlog`.
 //!
 //! A line of JSON each: first [`Header`], then a [`Sample`] as often as was looked. A file that ends within a line is one
 //! whose program was ended: what is whole counts.

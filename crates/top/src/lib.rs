@@ -42,7 +42,7 @@ Examples:
   highwater top                                 the screen; `?` there lists its keys
   highwater top --once                          a table
   highwater top --format csv --interval 0.1 > memory.csv
-  highwater top --record run.hwlog --watch-pid 4711
+  highwater top -o run.hwlog --watch-pid 4711
   highwater top --replay run.hwlog
   highwater top --prometheus :9400
   highwater top --pid 4711 --snapshot now.pickle
@@ -64,12 +64,12 @@ pub struct Args {
     #[arg(long, value_name = "PID")]
     watch_pid: Option<u32>,
     /// Also write every look to this file, for `--replay`
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
-    record: Option<PathBuf>,
+    #[arg(short, long, alias = "record", value_name = "FILE", conflicts_with = "replay")]
+    output: Option<PathBuf>,
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Show what `--record` wrote, rather than this machine
+    /// Show what `--output` wrote, rather than this machine
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
     /// Also serve the numbers to Prometheus, on the loopback only
@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long, value_name = "PID", requires = "snapshot")]
     pid: Option<u32>,
     /// Ask a process that runs highwater's recorder for a snapshot, and write it to this file
-    #[arg(long, value_name = "FILE", requires = "pid", conflicts_with_all = ["record", "replay", "prometheus", "once"])]
+    #[arg(long, value_name = "FILE", requires = "pid", conflicts_with_all = ["output", "replay", "prometheus", "once"])]
     snapshot: Option<PathBuf>,
 }
 

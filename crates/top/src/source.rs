@@ -133,7 +133,7 @@ impl Source {
     pub(super) fn nothing(&self) -> Problem {
         match &self.from {
             From::Log(log) => Problem::new(format!("`{}` holds no look", log.path.display())).hint(
-                "the program that wrote it ended before the first one: record again with `highwater top --record`",
+                "the program that wrote it ended before the first one: record again with `highwater top -o FILE`",
             ),
             From::Machine(_) => Problem::new(self.why_ended.clone().unwrap_or_else(|| "nothing was seen".to_owned())),
         }
@@ -162,7 +162,7 @@ impl Log {
         let file = File::open(path).map_err(|error| {
             Problem::new(format!("`{}` cannot be read", path.display()))
                 .because(error)
-                .hint("`highwater top --record FILE` writes such a log")
+                .hint("`highwater top -o FILE` writes such a log")
         })?;
         let reader = Reader::new(BufReader::new(file)).map_err(|error| damaged(path, &error))?;
         Ok(Self { path: path.to_owned(), reader, last_us: None, next: None })
@@ -196,7 +196,7 @@ fn damaged(path: &Path, error: &LogError) -> Problem {
         Problem::new(format!("`{}` is no log of `highwater top`, or is damaged", path.display())).because(error);
     match error {
         LogError::NoLog => {
-            problem.hint("`highwater top --record FILE` writes such a log; snapshots are for `highwater report`")
+            problem.hint("`highwater top -o FILE` writes such a log; snapshots are for `highwater report`")
         }
         _ => problem,
     }

@@ -1,6 +1,6 @@
 /** Colours: distinct for those who see them and for those who do not, on light and on dark. */
 
-import type {Term} from '../data/generated/estimate';
+import {CATEGORY_COLOURS} from '../data/generated/colours';
 import {hashOf} from '../model/hash';
 import type {Abgr} from './paint';
 
@@ -40,19 +40,6 @@ export function hexOf(pixel: Abgr): string {
   const rgb = ((pixel & 0xff) << 16) | (pixel & 0xff00) | ((pixel >>> 16) & 0xff);
   return `#${rgb.toString(16).padStart(6, '0')}`;
 }
-
-/** Of what is memory: the hues are those of PyTorch's memory profiler, where it has the category. */
-const CATEGORY_COLOURS: Record<Term['category'] | 'cache' | 'unknown', string> = {
-  parameter: '#44aa77',
-  gradient: '#4477aa',
-  optimizer_state: '#ddbb44',
-  activation: '#e0695e',
-  cache: '#228877',
-  input: '#bb8855',
-  temporary: '#aa66bb',
-  workspace: '#77bbdd',
-  unknown: '#98a1ac',
-};
 
 /** The colour of a category, the same in every file and on every page. */
 export function categoryColour(category: string): string {

@@ -21,7 +21,7 @@ use crate::units::counted;
   highwater view run.pickle
   highwater view ranks/                         every snapshot in a directory, as tabs with linked axes
   highwater view run.pickle --no-open --port 8123
-      over SSH: forward the port with `ssh -L 8123:127.0.0.1:8123 HOST` and open the printed address")]
+      over SSH the browser stays closed, and the command that forwards the port is printed")]
 pub(crate) struct Args {
     /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
@@ -71,8 +71,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         [file] => printable(&input::short_name(file)).into_owned(),
         _ => counted(files.len(), "snapshot", "snapshots"),
     };
-    text_to_stdout(|out| writeln!(out, "Viewing {what} at {address}\nCtrl-C ends it"))?;
-    serve(viewer, &address, args.no_open)
+    text_to_stdout(|out| {
+        writeln!(out, "Viewing {what} at {address}")?;
+        if let Some(forward) = forwarding(&address) {
+            writeln!(
+                out,
+                "This is another machine than yours: run `{forward}` there, then open the address in its browser"
+            )?;
+        }
+        writeln!(out, "Ctrl-C ends it")
+    })?;
+    serve(viewer, &address, args.no_open || is_remote())
+}
+
+/// Whether somebody sits at another machine, whose browser cannot be opened from here.
+fn is_remote() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    // A desktop that is forwarded, or an editor that opens addresses at the other end, can.
+    is_set("SSH_CONNECTION") && !["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"].into_iter().any(is_set)
+}
+
+/// The command that makes the address reachable over SSH, where it takes one.
+fn forwarding(address: &str) -> Option<String> {
+    let port = address.split(':').nth(2)?.split('/').next()?.to_owned();
+    // The server's own address is the third of the four: the client's, its port, the server's, its port.
+    let connection = std::env::var("SSH_CONNECTION").ok().filter(|_| is_remote())?;
+    let host = connection.split(' ').nth(2).filter(|host| host.parse::<std::net::IpAddr>().is_ok()).unwrap_or("HOST");
+    Some(format!("ssh -L {port}:127.0.0.1:{port} {host}"))
 }
 
 /// Opens the browser at an address, and serves until Ctrl-C.

@@ -4,7 +4,7 @@
  * What a block is for, by the words of the report.
  */
 export type Category =
-  'parameter' | 'gradient' | 'optimizer_state' | 'activation' | 'input' | 'temporary' | 'workspace';
+  'parameter' | 'gradient' | 'optimizer_state' | 'activation' | 'cache' | 'input' | 'temporary' | 'workspace';
 
 /**
  * What a model needs, worked out from its configuration. Made by `highwater estimate --format json`.
@@ -67,7 +67,7 @@ export interface EstimateDocument {
    */
   parameters: number;
   /**
-   * The peak of what the allocator hands out, rounded.
+   * The peak of what the allocator hands out, rounded, without library workspaces.
    */
   peak_allocated_bytes: number;
   /**
@@ -75,7 +75,7 @@ export interface EstimateDocument {
    */
   peak_phase: string;
   /**
-   * The peak of what is asked of the allocator.
+   * The peak of what is asked of the allocator, without library workspaces.
    */
   peak_requested_bytes: number;
   /**
@@ -181,6 +181,10 @@ export interface Breakdown {
    * Kept for the backward pass.
    */
   activation: number;
+  /**
+   * In inference, the keys and values that are kept from token to token.
+   */
+  cache: number;
   /**
    * Their gradients.
    */
@@ -323,6 +327,10 @@ export interface Setup {
    * Whether blocks are computed again in the backward pass.
    */
   checkpointing: boolean;
+  /**
+   * The type that the model's configuration names, if it names one: the default of `dtype`.
+   */
+  configured_dtype?: string;
   /**
    * The type of the weights.
    */

@@ -29,6 +29,8 @@ enum Format {
     Text,
     /// For programs: has a version, stays compatible
     Json,
+    /// For pasting into an issue
+    Markdown,
     /// Annotations of a workflow: an error for each rule that fails
     Github,
 }
@@ -104,9 +106,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let view = CheckView::new(&analysis, &rows);
     let title = args.input.short_name();
     to_stdout(|out| match args.format {
-        Format::Text => output::text(&mut Lines(out), &view),
+        Format::Text => output::text(&mut Lines::for_stdout(out), &view),
         Format::Json => write_json(out, &view),
-        Format::Github => output::github(&mut Lines(out), &view, &title),
+        Format::Markdown => output::document(&view).write_markdown(out),
+        Format::Github => output::github(&mut Lines::plain(out), &view, &title),
     })?;
     crate::warnings::print_all(&analysis)?;
     Ok(if view.passed { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })

@@ -1,29 +1,22 @@
 //! The peak by the batch, in words.
 
-use std::io::{self, Write};
-
 use highwater_documents::diff::{BatchView, CapacityView, DeviceDiffView};
+use highwater_findings::verdict::capitalised;
 
 use super::text::letter;
-use crate::table::{broken, terminal_width};
+use crate::document::Section;
 use crate::units::{count, counted, size};
 
-/// Prose is broken at this width where there is no terminal, or a wider one.
-const WIDTH: usize = 100;
-
-/// Writes what the fit says; where there is none, why, if it was asked for.
-///
-/// # Errors
-/// Those of `out`.
-pub(super) fn write(out: &mut impl Write, diff: &DeviceDiffView<'_>, is_asked: bool) -> io::Result<()> {
+/// What the fit says; where there is none, why, if it was asked for.
+pub(super) fn section(diff: &DeviceDiffView<'_>, is_asked: bool) -> Option<Section> {
     let sentences = match (&diff.batch, diff.batch_unclear) {
         (Some(fit), _) => sentences(diff, fit),
-        (None, Some(reason)) if is_asked => vec![format!("not told: {reason}")],
-        (None, _) => return Ok(()),
+        (None, Some(reason)) if is_asked => vec![format!("unknown: {reason}")],
+        (None, _) => return None,
     };
-    writeln!(out, "\n  Peak by the batch")?;
-    let width = terminal_width().unwrap_or(WIDTH).min(WIDTH).saturating_sub(4);
-    sentences.iter().flat_map(|sentence| broken(sentence, width)).try_for_each(|line| writeln!(out, "    {line}"))
+    let mut section = Section::new("Peak by the batch");
+    sentences.iter().for_each(|sentence| section.line(format!("{}.", capitalised(sentence))));
+    Some(section)
 }
 
 fn sentences(diff: &DeviceDiffView<'_>, fit: &BatchView) -> Vec<String> {

@@ -8,7 +8,7 @@ use highwater_findings::events::compare;
 use highwater_snapshot::Snapshot;
 
 use super::Args;
-use crate::args::Format;
+use crate::args::FormatToPaste;
 use crate::input;
 use crate::output::{to_stdout, write_json};
 use crate::units::{count, counted, size};
@@ -37,8 +37,10 @@ pub(super) fn run(args: &Args, snapshots: &[Snapshot]) -> anyhow::Result<()> {
     let name = input::short_name(&args.files[0]);
     let view = EventsDiffView::new(&name, sides);
     to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &view),
-        Format::Text => view.comparisons.iter().try_for_each(|comparison| write(out, &name, comparison)),
+        FormatToPaste::Json => write_json(out, &view),
+        FormatToPaste::Text | FormatToPaste::Markdown => {
+            view.comparisons.iter().try_for_each(|comparison| write(out, &name, comparison))
+        }
     })
 }
 

@@ -4,7 +4,7 @@ mod batch;
 mod events;
 mod text;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -14,10 +14,10 @@ use highwater_documents::diff::DiffView;
 use highwater_findings::diff::Moment;
 use highwater_snapshot::Snapshot;
 
-use crate::args::{Format, SitesArgs};
-use crate::input;
-use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::args::{FormatToPaste, SitesArgs};
+use crate::style::Ink;
 use crate::units::parse_size;
+use crate::{input, output};
 
 /// Nobody's batch has more.
 const MAX_ROWS: u64 = 1 << 40;
@@ -61,14 +61,14 @@ pub(crate) struct Args {
     top: usize,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: FormatToPaste,
 }
 
 /// The comparison, with this many rows in each table.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut impl Write, view: &DiffView<'_>, top: usize) -> io::Result<()> {
+pub(crate) fn text(out: &mut impl Ink, view: &DiffView<'_>, top: usize) -> io::Result<()> {
     text::write(out, view, text::Options { top, asks_for_batch: false })
 }
 
@@ -90,13 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let asked =
         Asked { at: args.at, device: args.device.clone(), rows: args.rows.clone(), capacity_bytes: args.capacity };
     let comparison = Comparison::new(names, &analyses, asked)?;
-    match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
-        Format::Text => {
-            let options =
-                text::Options { top: args.top, asks_for_batch: args.rows.is_some() || args.capacity.is_some() };
-            text_to_stdout(|out| text::write(out, &comparison.view(), options))?;
-        }
-    }
+    let options = text::Options { top: args.top, asks_for_batch: args.rows.is_some() || args.capacity.is_some() };
+    let view = comparison.view();
+    output::print(args.format, &view, |_| text::document(&view, options))?;
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document = examined(looked.as_ref(), torch, &|name| std::env::var(name).ok());
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &document),
-        Format::Text => text::write(&mut Lines(out), &document, terminal_width()),
+        Format::Text => text::write(&mut Lines::for_stdout(out), &document, terminal_width()),
     })?;
     if let Err(absence) = looked {
         return Err(crate::error::Problem::from(absence).into());

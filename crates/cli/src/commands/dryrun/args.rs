@@ -26,7 +26,7 @@ Examples:
   highwater dryrun --gpu h100 --gpus 8 --ranks 8 --steps 2 train_fsdp.py"
 )]
 pub(crate) struct Args {
-    /// The card to be, such as `h100` or `rtx4090`
+    /// GPU to imitate, such as `h100` or `rtx4090`
     #[arg(long, value_name = "CARD", default_value = "h200")]
     pub(super) gpu: String,
     /// Give the card this much memory, such as `16GiB`
@@ -44,13 +44,13 @@ pub(crate) struct Args {
     /// Start so many ranks of the script, as `torchrun` does on one machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
     ranks: Option<u32>,
-    /// Start one rank, the first, which believes in N; the others are not there
+    /// Run rank 0 of N; the other ranks are simulated
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     imagine_ranks: Option<u32>,
-    /// Make the weights that the script loads out of nothing: a checkpoint's configuration is enough
+    /// Invent the weights that the script loads; only the configuration is needed
     #[arg(long)]
     pub(super) fake_weights: bool,
-    /// What to assume of values that nobody knows, such as `nonzero=0.5`; may be repeated
+    /// What to assume about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
     /// Keep what the script writes in a temporary folder, and throw it away at the end

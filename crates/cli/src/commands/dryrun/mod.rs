@@ -6,7 +6,6 @@ mod sandbox;
 mod signals;
 mod text;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,7 +36,7 @@ use highwater_output::whole_file::move_file;
 /// The script cannot be run at all; one that fails is answered, with exit status 1 or 2.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let card = card(&args.gpu)?;
-    check_script(&args.script)?;
+    python::check_script(&args.script, "dryrun")?;
     check_output(args)?;
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
     let interpreter = Interpreter::new(&asked).map_err(Problem::from)?;
@@ -97,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &view),
-        Format::Text => text::write(&mut Lines(out), &view, &name, args.output.is_some()),
+        Format::Text => text::write(&mut Lines::for_stdout(out), &view, &name, args.output.is_some()),
     })?;
     Ok(status)
 }
@@ -107,19 +106,6 @@ fn card(name: &str) -> Result<&'static Card, Problem> {
         Problem::new(format!("`--gpu {name}` is no card that is known"))
             .hint(format!("known: {}; `--memory` gives one another size", Card::names()))
     })
-}
-
-/// Says early what Python would say late.
-fn check_script(script: &[OsString]) -> Result<(), Problem> {
-    match script {
-        [option] if option == "-m" => Err(Problem::new("`-m` wants the name of a module")),
-        [option, ..] if option == "-m" || option == "-c" => Ok(()),
-        [path, ..] if !Path::new(path).exists() => {
-            Err(Problem::new(format!("there is no script `{}`", Path::new(path).display()))
-                .hint("options of `highwater dryrun` stand before the script, those of the script behind it"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn check_output(args: &Args) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! What a script wrote in its sandbox, for people.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use highwater_nullgpu::enforcement::Enforcement;
@@ -9,12 +9,13 @@ use highwater_nullgpu::sandbox::{Writes, Written};
 
 use super::text::{item, paragraph};
 use crate::printable::printable;
+use crate::style::Ink;
 use crate::units::{counted, size};
 
 /// Directories that are listed.
 const LISTED: usize = 5;
 
-pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, writes: &Writes) -> io::Result<()> {
     let total = &writes.total;
     if *total == Written::default() {
         paragraph(out, "In its sandbox the script wrote no file.")?;
@@ -27,7 +28,7 @@ pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
 }
 
 /// The directories with most in them.
-fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
+fn write_directories(out: &mut impl Ink, writes: &Writes) -> io::Result<()> {
     let mut directories: Vec<(&Path, &Written)> =
         writes.directories.iter().map(|(path, written)| (path.as_path(), written)).collect();
     directories.sort_by_key(|(_, written)| std::cmp::Reverse((written.bytes, written.files)));
@@ -41,7 +42,7 @@ fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
 }
 
 /// Writes what a look at the files outside of the sandbox has found: the sandbox's own promise is no evidence.
-fn write_outside(out: &mut impl Write, outside: &Outside) -> io::Result<()> {
+fn write_outside(out: &mut impl Ink, outside: &Outside) -> io::Result<()> {
     let looked_at = counted(count(outside.looked_at), "file or directory", "files and directories");
     let places = "in its working directory and where it wrote";
     if outside.changed.is_empty() {

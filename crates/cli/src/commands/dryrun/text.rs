@@ -1,6 +1,6 @@
 //! What a dry run found, for people: how it went, what could not be known, the report, and which cards it fits.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use highwater_documents::dryrun::DryrunView;
@@ -11,6 +11,7 @@ use crate::commands::explain;
 use crate::commands::simulate::what_if_text;
 use crate::printable::printable;
 use crate::report::{self, Options};
+use crate::style::Ink;
 use crate::table::{Align, Table, broken, terminal_width};
 use crate::units::{counted, size};
 
@@ -24,7 +25,7 @@ const DISK_FULL: &str = "No space left on device";
 const LISTED: usize = 8;
 
 /// Writes it; `name` is the recording's, and whether that is kept is for the last line.
-pub(super) fn write(out: &mut impl Write, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
     let Some(main) = view.processes.first() else { return Ok(()) };
     paragraph(out, &headline(view, main))?;
     write_end(out, view, main)?;
@@ -51,7 +52,7 @@ pub(super) fn write(out: &mut impl Write, view: &DryrunView<'_>, name: &str, is_
     writeln!(out, "\nNothing was kept: `-o FILE` keeps the recording, for `highwater view` and the rest.")
 }
 
-pub(super) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn paragraph(out: &mut impl Ink, text: &str) -> io::Result<()> {
     broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
@@ -85,7 +86,7 @@ fn ended(process: &Process) -> &'static str {
 }
 
 /// What the script died of, where it is not told by itself.
-fn write_end(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
         paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
     }
@@ -117,7 +118,7 @@ fn write_end(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io:
 }
 
 /// The other ranks and processes beside the one that is explained.
-fn write_ranks(out: &mut impl Write, view: &DryrunView<'_>) -> io::Result<()> {
+fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     if view.processes.len() < 2 {
         return Ok(());
     }
@@ -147,7 +148,7 @@ fn write_ranks(out: &mut impl Write, view: &DryrunView<'_>) -> io::Result<()> {
 }
 
 /// What a run without a GPU cannot know, as far as this one came upon it.
-fn write_caveats(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     let mut caveats = Vec::new();
     if !view.card.proven {
         caveats.push(format!(
@@ -195,7 +196,7 @@ fn write_caveats(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) ->
     write_reads(out, "Assumed", &main.assumed.iter().collect::<Vec<_>>())
 }
 
-pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn item(out: &mut impl Ink, text: &str) -> io::Result<()> {
     let width = terminal_width().unwrap_or(WIDTH).saturating_sub(4);
     for (index, line) in broken(text, width).iter().enumerate() {
         writeln!(out, "  {} {line}", if index == 0 { "-" } else { " " })?;
@@ -203,7 +204,7 @@ pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn write_reads(out: &mut impl Write, title: &str, reads: &[&Read]) -> io::Result<()> {
+fn write_reads(out: &mut impl Ink, title: &str, reads: &[&Read]) -> io::Result<()> {
     if reads.is_empty() {
         return Ok(());
     }

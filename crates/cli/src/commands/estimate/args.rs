@@ -11,7 +11,7 @@ use highwater_driver::CardOrSize;
 use highwater_estimate::{Kind, OPTIONS, Opt, Request, RequestError};
 use serde_json::Value;
 
-use crate::args::Format;
+use crate::args::FormatToPaste;
 use crate::error::Problem;
 
 /// Terms that are shown, as where the command line is not told.
@@ -52,13 +52,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) size: crate::input::SizeArgs,
     /// How many terms to show, 0 for all
-    #[arg(long, value_name = "N", default_value_t = TERMS)]
-    pub(super) terms: usize,
+    #[arg(long, alias = "terms", value_name = "N", default_value_t = TERMS)]
+    pub(super) top: usize,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    pub(super) format: Format,
+    pub(super) format: FormatToPaste,
     /// Open the calculator in the browser, or write it as one page with `-o FILE`
-    #[arg(long, conflicts_with_all = ["list", "fit", "sweep", "method", "against", "terms", "format"])]
+    #[arg(long, conflicts_with_all = ["list", "fit", "sweep", "method", "against", "top", "format"])]
     pub(super) web: bool,
     #[command(flatten)]
     pub(super) page: PageArgs,

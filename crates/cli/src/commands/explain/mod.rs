@@ -3,7 +3,8 @@
 mod input;
 pub(crate) mod text;
 
-use std::path::PathBuf;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use highwater_allocator::{Memory, TorchVersion};
@@ -16,24 +17,23 @@ use highwater_snapshot::{Snapshot, Unpacking};
 use highwater_whatif::{Replayed, busiest, check_replayable, without_trace};
 use input::Input;
 
-use crate::args::{Format, SitesArgs};
+use crate::args::{FormatToPaste, SitesArgs};
 use crate::error::Problem;
 use crate::input::SizeArgs;
-use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::output;
 use crate::units::{count, counted, parse_size};
 
 /// The options of `highwater explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater explain train.log
-  srun python train.py 2>&1 | highwater explain -
+  python train.py 2>&1 | highwater explain
   highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
   highwater explain oom.pickle
   highwater explain run.pickle --capacity 16GiB
   highwater explain run.pickle --card rtx4090")]
 pub(crate) struct Args {
-    /// A log or a snapshot, gzip'd or not; `-` reads standard input to its end
-    #[arg(required_unless_present = "message")]
+    /// A log or a snapshot, gzip'd or not; `-`, or no FILE at the end of a pipe, reads standard input to its end
     file: Option<PathBuf>,
     /// The text of the error; with a snapshot, it adds what the snapshot does not say
     #[arg(long, value_name = "TEXT")]
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Explain what would fail on this card, by its memory or its name: needs a snapshot
     #[arg(long, value_name = "SIZE|NAME", requires = "file")]
     card: Option<String>,
-    /// Whose rules the simulation follows, such as `2.11` [default: those that the snapshot shows]
+    /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows]
     #[arg(long, value_name = "VERSION", requires = "file")]
     torch: Option<TorchVersion>,
     /// Only this device of a snapshot
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     sites: SitesArgs,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: FormatToPaste,
 }
 
 /// Reads, finds, explains, prints.
@@ -68,8 +68,11 @@ pub(crate) struct Args {
 /// If there is no message, or the input cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let of_message = args.message.as_deref().map(found_in_message).transpose()?;
-    let Some(file) = &args.file else {
-        return print(args, &ExplainView::of_log(&of_message.context("a message or a file is needed")?), "the message");
+    let file = match (&args.file, &of_message) {
+        (Some(file), _) => file.as_path(),
+        (None, Some(found)) => return print(args, &ExplainView::of_log(found), "the message"),
+        (None, None) if io::stdin().is_terminal() => return Err(nothing_given().into()),
+        (None, None) => Path::new("-"),
     };
     let name = crate::input::short_name(file);
     let memory = match &args.card {
@@ -98,6 +101,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             explain_snapshot(args, memory, snapshot, &of_message.unwrap_or_default(), &name)
         }
     }
+}
+
+/// How to give it something.
+fn nothing_given() -> Problem {
+    Problem::new("there is nothing to explain").hint(
+        "give a log or a snapshot (`highwater explain train.log`), the error (`highwater explain --message 'CUDA out of memory. …'`), \
+         or the end of a pipe (`python train.py 2>&1 | highwater explain`)",
+    )
+}
+
+/// Whether a file is a log, by its first bytes; false for one that cannot be read.
+pub(crate) fn is_log(file: &Path) -> bool {
+    matches!(input::open(file, SizeArgs::default()), Ok(Input::Log(_)))
 }
 
 fn found_in_message(text: &str) -> Result<Found, Problem> {
@@ -160,8 +176,10 @@ fn explain_snapshot(
     let view = explained(&analysis, &asked, found, name)?;
     print(args, &view, name)?;
     match args.format {
-        Format::Json => Ok(()),
-        Format::Text => crate::warnings::print_all(&analysis).context("cannot write to standard error"),
+        FormatToPaste::Json => Ok(()),
+        FormatToPaste::Text | FormatToPaste::Markdown => {
+            crate::warnings::print_all(&analysis).context("cannot write to standard error")
+        }
     }
 }
 
@@ -242,8 +260,5 @@ pub(crate) fn view_of_snapshot<'a>(
 }
 
 fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {
-    match args.format {
-        Format::Json => to_stdout(|out| write_json(out, view)),
-        Format::Text => text_to_stdout(|out| text::write(out, view, name)),
-    }
+    output::print(args.format, view, |_| text::document(view, name))
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use highwater_allocator::{AddressPolicy, TorchVersion};
 
-use crate::args::{Format, SitesArgs};
+use crate::args::{FormatToPaste, SitesArgs};
 use crate::input::{InputArgs, SizeArgs};
 use crate::units::parse_size;
 
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// A card, by its memory or its name: what it leaves to PyTorch is the limit; repeat it to compare
     #[arg(long, value_name = "SIZE|NAME", conflicts_with_all = ["verify", "requests"])]
     pub(super) card: Vec<String>,
-    /// Whose rules, such as `2.11` [default: those that the snapshot shows; with `--requests` the newest]
+    /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows; with `--requests` the newest]
     #[arg(long, value_name = "VERSION")]
     pub(super) torch: Option<TorchVersion>,
     /// Only this device
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     pub(super) verify: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    pub(super) format: Format,
+    pub(super) format: FormatToPaste,
     #[command(flatten)]
     pub(super) requests: RequestArgs,
 }

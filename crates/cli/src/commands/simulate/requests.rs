@@ -13,11 +13,10 @@ use highwater_whatif::parallel;
 use super::Args;
 use super::program_file::{ProgramFile, address_policy};
 use super::requests_view;
-use crate::args::Format;
+use crate::args::FormatToPaste;
 use crate::error::Problem;
 use crate::input::{name, short_name};
-use crate::output::{exists, is_stdout, to_stdout, write_json, write_to};
-use crate::printable::Lines;
+use crate::output::{self, exists, is_stdout, write_to};
 use crate::units::{count, size};
 
 /// The device's memory where none is given: as in the oracle.
@@ -57,7 +56,7 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
         write_files(args, &run)?;
     }
     // Whoever has the files has the answer; a summary beside them is for programs that ask for it.
-    if !writes || (args.format == Format::Json && !args.requests.outputs().any(|(_, path)| is_stdout(path))) {
+    if !writes || (args.format == FormatToPaste::Json && !args.requests.outputs().any(|(_, path)| is_stdout(path))) {
         let summaries = summaries(&program, &machines, policy.as_ref()).map_err(failed)?;
         if !writes {
             let ranges = summaries.iter().flatten().map(|summary| summary.unscripted_ranges);
@@ -72,10 +71,7 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
         let kind = if program.log.is_some() { "rmm-log" } else { "requests" };
         let read = ProgramView { kind, rows: program.program.ops.len() };
         let view = RequestsView::new(read, torch, addresses, runs, warnings.clone());
-        to_stdout(|out| match args.format {
-            Format::Json => write_json(out, &view),
-            Format::Text => requests_view::write(&mut Lines(out), &view, &short_name(file)),
-        })?;
+        output::print(args.format, &view, |_| requests_view::document(&view, &short_name(file)))?;
     }
     requests_view::print_warnings(&warnings).context("cannot write to standard error")
 }

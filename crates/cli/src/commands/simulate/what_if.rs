@@ -8,8 +8,8 @@ use highwater_answers::what_if::Asked;
 
 use super::Args;
 use super::what_if_text;
-use crate::args::Format;
-use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::args::FormatToPaste;
+use crate::output;
 use crate::progress::SimulationBar;
 
 /// Reads, replays, runs, answers.
@@ -28,12 +28,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         device: args.device,
     };
     let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
-    match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &view))?,
-        Format::Text => {
-            text_to_stdout(|out| what_if_text::write(out, &view, &input.short_name()))?;
-            crate::warnings::print_all(&analysis)?;
-        }
+    output::print(args.format, &view, |width| what_if_text::document(&view, &input.short_name(), width))?;
+    if args.format != FormatToPaste::Json {
+        crate::warnings::print_all(&analysis)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use crate::input::InputArgs;
 use crate::{output, warnings};
 use filter::{Filter, FilterArgs};
 
-/// Entries of a device that are shown as text unless `--limit` says otherwise.
+/// Entries of a device that are shown as text unless `--top` says otherwise.
 const DEFAULT_LIMIT: usize = 1000;
 
 /// Options of `highwater trace`.
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     sites: SitesArgs,
     /// Show at most this many entries of each device, the oldest first; 0 for all [default: 1000 as text, all as JSON]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, alias = "limit", value_name = "N")]
+    top: Option<usize>,
     /// Print the whole stack below each entry
     #[arg(long)]
     stacks: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 impl Args {
     fn limit(&self) -> usize {
-        self.format.limit(self.limit, DEFAULT_LIMIT)
+        self.format.limit(self.top, DEFAULT_LIMIT)
     }
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .input
         .devices(&snapshot)
         .into_iter()
-        .map(|device| Selected { snapshot: &snapshot, device, accepts: &accepts, limit: args.limit() })
+        .map(|device| Selected { snapshot: &snapshot, sites: &sites, device, accepts: &accepts, limit: args.limit() })
         .collect();
     match args.format {
         Format::Text => {
-            output::text_to_stdout(|out| text::write(out, &traces, &sites, args.stacks))?;
+            output::text_to_stdout(|out| text::write(out, &traces, args.stacks))?;
             warnings::print(&snapshot.warnings)?;
         }
         Format::Json => {
