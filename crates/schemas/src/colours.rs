@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use highwater_documents::CATEGORY_COLOURS;
 
 /// The table in TypeScript.
-pub fn table() -> String {
+pub(crate) fn table() -> String {
     let mut out = "\
 /** Made by `make schemas` of crates/documents/src/colours.rs: change that. */
 
