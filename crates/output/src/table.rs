@@ -408,7 +408,7 @@ mod tests {
         1.50 GiB
             train.py:12 step
            512 B
-            /home/me/p…/attention.py:88 forward
+            /home/me/…ention.py:88 forward
         ");
     }
 

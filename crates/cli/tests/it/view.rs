@@ -70,6 +70,8 @@ fn over_ssh_it_says_how_to_reach_it() {
     let port = viewing.address().0.split_once(':').expect("a port").1;
     let forward = format!("`ssh -L {port}:127.0.0.1:{port} 10.0.0.2`");
     assert!(viewing.lines[1].contains(&forward), "{:?}", viewing.lines);
+    // Ctrl-C ends it once it serves.
+    assert!(!viewing.get("api/files/0/manifest").is_empty());
     assert_eq!(viewing.interrupt(), (Some(0), String::new()));
 }
 

@@ -4,7 +4,7 @@
  * What a block is for, by the words of the report.
  */
 export type Category =
-  'parameter' | 'gradient' | 'optimizer_state' | 'activation' | 'input' | 'temporary' | 'workspace';
+  'parameter' | 'gradient' | 'optimizer_state' | 'activation' | 'cache' | 'input' | 'temporary' | 'workspace';
 
 /**
  * What a model needs, worked out from its configuration. Made by `highwater estimate --format json`.
@@ -182,6 +182,10 @@ export interface Breakdown {
    */
   activation: number;
   /**
+   * In inference, the keys and values that are kept from token to token.
+   */
+  cache: number;
+  /**
    * Their gradients.
    */
   gradient: number;
@@ -323,6 +327,10 @@ export interface Setup {
    * Whether blocks are computed again in the backward pass.
    */
   checkpointing: boolean;
+  /**
+   * The type that the model's configuration names, if it names one: the default of `dtype`.
+   */
+  configured_dtype?: string;
   /**
    * The type of the weights.
    */
