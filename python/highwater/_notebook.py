@@ -1,4 +1,4 @@
-"""What a notebook shows of a snapshot: its report, a timeline, and the viewer."""
+"""A snapshot in a notebook: its report, a timeline, and the viewer."""
 
 from __future__ import annotations
 

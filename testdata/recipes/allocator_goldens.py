@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes ../allocator, what PyTorch's own allocator did with request programs; what is in it: its README.
 
-    allocator_goldens.py ORACLE... [--out DIR]   runs the cases on each oracle (`make oracle`): half a minute
+    allocator_goldens.py ORACLE... [--out DIR]   runs the cases on each oracle (`make oracle`): half a minute; versions that are not
+                                                 named keep theirs
     allocator_goldens.py --check                 only looks whether the stored programs are what the generators make
 
 Every case runs twice as it is and then with address-space randomisation left on: once, or eight times for programs with
@@ -275,9 +276,22 @@ def check(out):
             assert file.read() == program.text().encode(), f"{name}: the stored program is not what the generator makes"
 
 
+def order(version):
+    return int(version.split(".")[1])
+
+
+def kept(out, versions):
+    """The stored cases of all other versions."""
+    path = out / "index.json.gz"
+    if not path.exists():
+        return []
+    with gzip.open(path) as file:
+        return [entry for entry in json.load(file) if entry["torch"] not in versions]
+
+
 def make(oracles, out):
     versions = [(oracle.parent / "VERSION").read_text().strip() for oracle in oracles]
-    oracles, versions = zip(*sorted(zip(oracles, versions), key=lambda pair: int(pair[1].split(".")[1])))
+    oracles, versions = zip(*sorted(zip(oracles, versions), key=lambda pair: order(pair[1])))
     names = [case_name(*case) for case in all_cases()]
     assert len(set(names)) == len(names), "two cases of one name"
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -292,12 +306,13 @@ def make(oracles, out):
             head |= {"conf": settings, "capacity_mib": capacity, "va": "first-fit"}
             return head, result(str(oracle), f"{folder}/{program}.csv", settings, capacity)
 
-        index = []
+        index = kept(out, versions)
         for head, found in pool.map(entry, [(o, case) for o in zip(oracles, versions) for case in cases(o[1])]):
             if isinstance(found, str):
                 print(f"torch {head['torch']}, {head['case']}: {found}")
             else:
                 index.append(head | found)
+    index.sort(key=lambda entry: order(entry["torch"]))
     store(out / "index.json.gz", ("[\n" + ",\n".join(map(json.dumps, index)) + "\n]\n").encode())
     for version in versions:
         mine = [entry for entry in index if entry["torch"] == version]

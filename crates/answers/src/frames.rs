@@ -1,8 +1,8 @@
 //! Frames and stacks as text.
 
-use highwater_analysis::callsite::Sites;
+use highwater_analysis::callsite::{Site, Sites};
 use highwater_analysis::place;
-use highwater_documents::PlaceView;
+use highwater_documents::{FrameView, PlaceView};
 use highwater_output::printable::printable;
 use highwater_snapshot::{Frame, Snapshot, StackId};
 
@@ -21,6 +21,11 @@ pub fn full(snapshot: &Snapshot, frame: Frame) -> String {
     printable(&place::full(snapshot.text(frame.filename), snapshot.text(frame.name), frame.line)).into_owned()
 }
 
+/// As [`full`], of a document's frame.
+pub fn full_of(frame: &FrameView<'_>) -> String {
+    printable(&place::full(frame.filename, frame.name, frame.line)).into_owned()
+}
+
 /// The call site of a stack in a few words, or why there is none.
 pub fn owner(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
     printable(&place::stack(snapshot, sites, stack)).into_owned()
@@ -28,7 +33,8 @@ pub fn owner(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
 
 /// The words of a document for a call site.
 pub fn place_of(at: &PlaceView<'_>) -> String {
-    if at.place.is_empty() { "(no stack)".to_owned() } else { printable(&at.place).into_owned() }
+    let absent = || Site::NoStack.absence().unwrap_or_default().to_owned();
+    if at.place.is_empty() { absent() } else { printable(&at.place).into_owned() }
 }
 
 #[cfg(test)]

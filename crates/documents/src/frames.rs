@@ -13,13 +13,19 @@ pub(crate) struct StackFrames<'a> {
     pub(crate) stack: StackId,
 }
 
-impl Serialize for StackFrames<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { snapshot, stack } = *self;
-        serializer.collect_seq(snapshot.stack(stack).map(|frame| FrameView {
+impl<'a> StackFrames<'a> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = FrameView<'a>> + use<'a> {
+        let Self { snapshot, stack } = self;
+        snapshot.stack(stack).map(|frame| FrameView {
             name: snapshot.text(frame.name),
             filename: snapshot.text(frame.filename),
             line: frame.line,
-        }))
+        })
+    }
+}
+
+impl Serialize for StackFrames<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
     }
 }

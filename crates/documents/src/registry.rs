@@ -136,7 +136,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-simulate",
         1,
-        "`requests` is new. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
+        "`requests`, `ends_at_error` and `short_name` of a card are new; where `ends_at_error` is true, `cards` of a fit is empty. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
          null rather than absent where a replay could not go on, and has no address for an `oom`.",
     ),
     change(
@@ -144,7 +144,7 @@ pub const CHANGES: &[Change] = &[
         "highwater-report",
         1,
         "`has_history`, `envelope`, `growth_counted` and `growth_places` of a device, `places` of a finding and of an \
-         out-of-memory event, `ceiling` of a device, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
+         out-of-memory event, `conf` of a finding and of a place, `ceiling` of a device, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
     ),
     change(NEXT, "highwater-check", 1, "`call_site_bytes` of a rule is new."),
     change(
@@ -160,7 +160,9 @@ pub const CHANGES: &[Change] = &[
         1,
         "`devices` is new: totals and call sites of each device. `place`, `own_frame` and `autograd_node` of a block are new.",
     ),
-    change(NEXT, "highwater-view", 1, "`ceiling` of a device is new."),
+    change(NEXT, "highwater-trace", 1, "`place` of an entry is new."),
+    change(NEXT, "highwater-explain", 1, "`conf` of a step is new."),
+    change(NEXT, "highwater-view", 1, "`ceiling` and `headline` of a device are new, and the section `explain`."),
     change(FIRST, "highwater-check", 1, "New."),
     change(FIRST, "highwater-diff", 1, "New."),
     change(FIRST, "highwater-diff-events", 1, "New."),

@@ -35,6 +35,9 @@ pub struct SimulateView<'a> {
     /// Why the program may not be what ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub premise: Option<String>,
+    /// A request failed in the recording: what the program would have asked for next is not in it, so runs that serve all requests do not
+    /// prove that the program fits.
+    pub ends_at_error: bool,
     /// The answer, if no settings and no memory were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictView>,
@@ -64,7 +67,10 @@ impl Document for SimulateView<'_> {
     const VERSION: u32 = 1;
 }
 
-/// Reserved bytes over the recording: a step function.
+/// Reserved bytes over the recording: a step function of its entries.
+///
+/// Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings holds what
+/// was recorded, at every entry.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineView {
@@ -104,7 +110,7 @@ pub struct RunView<'a> {
     /// The card, if one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
-    /// `fits` or `oom`.
+    /// `fits`, where every recorded request is served, or `oom`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["fits", "oom"])))]
     pub outcome: &'static str,
     /// The entry of the first request that failed.
@@ -216,7 +222,7 @@ pub struct FitView {
     pub num_alloc_retries: u64,
     /// What is held with memory without end.
     pub ample_reserved_bytes: u64,
-    /// Whether it fits each size of card.
+    /// Whether it fits each size of card; none where the recording ends at an error, which proves of no card that the program fits.
     pub cards: Vec<CardView>,
 }
 
@@ -346,6 +352,7 @@ impl<'a> SimulateView<'a> {
             requests: study.program.requests(),
             fidelity: FidelityView::new(snapshot, device, &study.fidelity),
             premise: study.premise.clone(),
+            ends_at_error: !device.oom.is_empty(),
             bound: BoundView::new(study, None),
             ..Self::default()
         }

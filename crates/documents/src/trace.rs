@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::WarningView;
+use crate::{FrameView, WarningView};
+use highwater_analysis::callsite::Sites;
+use highwater_analysis::place;
 use highwater_snapshot::{Action, Entry, EntryId, EntryTable, PoolId, Snapshot, Warnings};
 use serde::{Serialize, Serializer};
 
@@ -37,38 +39,41 @@ struct DeviceView<'a> {
 }
 
 /// An entry; a name is absent where the file does not tell.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct EntryView<'a> {
+pub struct EntryView<'a> {
     /// Its index into the device's trace.
-    entry: u32,
+    pub entry: u32,
     /// PyTorch's word, such as `alloc`.
-    action: &'a str,
+    pub action: &'a str,
     /// Absent for an `oom`, which is about none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<u64>,
+    pub address: Option<u64>,
     /// Bytes of the block or segment.
-    size_bytes: u64,
+    pub size_bytes: u64,
     /// The stream's handle; 0 is the default stream.
-    stream: u64,
+    pub stream: u64,
     /// Microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_us: Option<i64>,
+    pub time_us: Option<i64>,
     /// Of an `oom`: memory that the driver had free.
     #[serde(skip_serializing_if = "Option::is_none")]
-    device_free_bytes: Option<u64>,
+    pub device_free_bytes: Option<u64>,
     /// The pool's two numbers; `[0, 0]` is the default pool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pool: Option<(u64, u64)>,
+    pub pool: Option<(u64, u64)>,
     /// The text that the program attached.
     #[serde(skip_serializing_if = "str::is_empty")]
-    user_metadata: &'a str,
+    pub user_metadata: &'a str,
     /// The compiled region that caused it.
     #[serde(skip_serializing_if = "is_outside_compiled_code")]
     compile_context: &'a str,
     /// The category that a profiler gave it.
     #[serde(skip_serializing_if = "str::is_empty")]
     category: &'a str,
+    /// Its call site in words, or why there is none; absent for a `snapshot`, which nobody asked for memory.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub place: String,
     /// The stack, innermost frame first.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::FrameView<'a>>"))]
     frames: StackFrames<'a>,
@@ -84,6 +89,8 @@ fn is_outside_compiled_code(context: &str) -> bool {
 pub struct Selected<'a> {
     /// Where they are from.
     pub snapshot: &'a Snapshot,
+    /// Its call sites.
+    pub sites: &'a Sites,
     /// CUDA ordinal.
     pub device: u32,
     /// Which of them.
@@ -95,6 +102,13 @@ pub struct Selected<'a> {
 impl fmt::Debug for Selected<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Selected").field("device", &self.device).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl<'a> EntryView<'a> {
+    /// The stack, innermost frame first.
+    pub fn frames(&self) -> impl Iterator<Item = FrameView<'a>> + use<'a> {
+        self.frames.iter()
     }
 }
 
@@ -111,6 +125,31 @@ impl<'a> Selected<'a> {
             .into_iter()
             .flat_map(|trace| trace.ids().map(|id| (id, trace.get(id))))
             .filter(move |&(id, ref entry)| accepts(id, entry))
+    }
+
+    /// The entries that are shown: the accepted ones up to the limit. The text and the JSON are written from these, one at a time.
+    pub fn shown(self) -> impl Iterator<Item = EntryView<'a>> + use<'a> {
+        self.matching().take(self.limit).map(move |(id, entry)| self.view(id, &entry))
+    }
+
+    fn view(self, id: EntryId, entry: &Entry) -> EntryView<'a> {
+        let Self { snapshot, sites, .. } = self;
+        let is_snapshot = entry.action == Action::SNAPSHOT;
+        EntryView {
+            entry: id.get(),
+            action: snapshot.action_name(entry.action),
+            address: (entry.action != Action::OOM).then_some(entry.address),
+            size_bytes: entry.size_bytes,
+            stream: snapshot.stream_handle(entry.stream),
+            time_us: entry.time_us,
+            device_free_bytes: self.trace().and_then(|trace| trace.device_free_bytes(id)),
+            pool: (entry.pool != PoolId::MISSING).then(|| snapshot.pool_id(entry.pool)),
+            user_metadata: snapshot.text(entry.user_metadata),
+            compile_context: snapshot.text(entry.compile_context),
+            category: snapshot.text(entry.category),
+            place: if is_snapshot { String::new() } else { place::stack(snapshot, sites, entry.stack) },
+            frames: StackFrames { snapshot, stack: entry.stack },
+        }
     }
 }
 
@@ -133,22 +172,6 @@ struct Entries<'a>(Selected<'a>);
 
 impl Serialize for Entries<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(selected) = self;
-        let snapshot = selected.snapshot;
-        let entries = selected.matching().take(selected.limit).map(|(id, entry)| EntryView {
-            entry: id.get(),
-            action: snapshot.action_name(entry.action),
-            address: (entry.action != Action::OOM).then_some(entry.address),
-            size_bytes: entry.size_bytes,
-            stream: snapshot.stream_handle(entry.stream),
-            time_us: entry.time_us,
-            device_free_bytes: selected.trace().and_then(|trace| trace.device_free_bytes(id)),
-            pool: (entry.pool != PoolId::MISSING).then(|| snapshot.pool_id(entry.pool)),
-            user_metadata: snapshot.text(entry.user_metadata),
-            compile_context: snapshot.text(entry.compile_context),
-            category: snapshot.text(entry.category),
-            frames: StackFrames { snapshot, stack: entry.stack },
-        });
-        serializer.collect_seq(entries)
+        serializer.collect_seq(self.0.shown())
     }
 }

@@ -28,9 +28,9 @@ pub struct Estimate {
     pub parameters: u64,
     /// How many of them, or of its adapters, are trained.
     pub trainable_parameters: u64,
-    /// The peak of what is asked of the allocator.
+    /// The peak of what is asked of the allocator, without library workspaces.
     pub peak_requested_bytes: u64,
-    /// The peak of what the allocator hands out, rounded.
+    /// The peak of what the allocator hands out, rounded, without library workspaces.
     pub peak_allocated_bytes: u64,
     /// What cuBLAS works in, which the allocator hands out, too.
     pub workspace_bytes: u64,

@@ -141,13 +141,13 @@ fn recommended<'t>(rows: &[&'t Fit], own: &Fit) -> Option<&'t Fit> {
         .min_by_key(|fit| (fit.ample_reserved_bytes, fit.min_capacity_any_order_bytes))
 }
 
-/// What settings reserve without a limit, beside the recording's own: a clause that follows what they need under one.
-fn without_a_limit(fit: &Fit, own: &Fit) -> String {
-    let (bytes, own_bytes) = (fit.ample_reserved_bytes, own.ample_reserved_bytes);
-    if size(bytes) == size(own_bytes) {
-        format!("without a limit it reserves {} as before", size(bytes))
+/// What settings reserve without a limit, beside the recording's own: the number that users know from their own reports.
+fn reserved_at_the_peak(fit: &Fit, own: &Fit) -> String {
+    let (bytes, own_bytes) = (size(fit.ample_reserved_bytes), size(own.ample_reserved_bytes));
+    if bytes == own_bytes {
+        format!("reserves {bytes} at its peak, as before")
     } else {
-        format!("without a limit it reserves {} instead of {}", size(bytes), size(own_bytes))
+        format!("reserves {bytes} at its peak instead of {own_bytes}")
     }
 }
 
@@ -213,7 +213,7 @@ impl Study {
             Some((own, fit)) => {
                 let spare = capacity.at_least - fit.min_capacity_any_order_bytes;
                 let price = if is_alarming(fit, own) {
-                    format!("; only under a limit: {}", without_a_limit(fit, own))
+                    format!("; only under a limit: without one it {}", reserved_at_the_peak(fit, own))
                 } else {
                     String::new()
                 };
@@ -265,21 +265,16 @@ impl Study {
             table.iter().filter(is_safe).filter(|fit| under_a_limit(fit) || without_one(fit)).collect();
         if let Some(best) = recommended(&better, own) {
             let best_bytes = best.min_capacity_any_order_bytes;
+            let reserved = reserved_at_the_peak(best, own);
             let text = if under_a_limit(&best) {
                 format!(
-                    "{} needs {} instead of {}; {}",
+                    "{} {reserved}; under a limit, {} is enough instead of {}",
                     named(&best.conf),
                     size(best_bytes),
-                    size(own_bytes),
-                    without_a_limit(best, own)
+                    size(own_bytes)
                 )
             } else {
-                format!(
-                    "{} reserves {} instead of {} without a limit, and under one needs no more",
-                    named(&best.conf),
-                    size(best.ample_reserved_bytes),
-                    size(own.ample_reserved_bytes)
-                )
+                format!("{} {reserved}, and under a limit needs no more", named(&best.conf))
             };
             return Verdict {
                 conf: Some(best.conf.clone()),

@@ -51,10 +51,10 @@ export function colourInOrder(group: number, label: string): Abgr {
   return group < LEADING.length ? pixelOf(LEADING[group]) : colourOfHash(hashOf(label));
 }
 
-/** The colour of a class of sizes: the larger, the stronger. */
+/** The colour of a class of sizes: the larger, the stronger, from pale yellow over orange to purple. */
 export function sizeColour(group: number, count: number): Abgr {
   const share = count > 1 ? group / (count - 1) : 1;
-  return fromOklch(0.84 - 0.34 * share, 0.04 + 0.11 * share, 250 - 215 * share);
+  return fromOklch(0.89 - 0.41 * share, 0.06 + 0.1 * share, 95 - 115 * share);
 }
 
 /** Colours that are told apart at a glance: twelve hues, dark and light. */

@@ -1,12 +1,13 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
-import {batch} from '@preact/signals';
 import {ThemeButton} from '../kit/theme-button';
-import {binary, count} from '../model/units';
-import {dataSource, engine, forgetPlace, found, opened, reveal, searchProblem, shownEntry} from '../state/session';
+import {count} from '../model/units';
+import {dataSource, files, forgetPlace, opened} from '../state/session';
 import * as store from '../state/store';
 import {FileTabs} from './file-tabs';
 import {isHelpOpen} from './help';
+import {SearchBox} from './search-box';
+import {Share} from './share';
 
 export function Header() {
   return (
@@ -16,7 +17,8 @@ export function Header() {
       <DeviceChoice />
       <ViewTabs />
       <span class="spring" />
-      <Search />
+      <SearchBox />
+      <Share />
       {dataSource().isServed && (
         <a
           class="tab"
@@ -61,13 +63,18 @@ function DeviceChoice() {
 /** Views of segments: a profile of `torch.profiler` does not tell of any. */
 const NEEDS_RESERVED: readonly store.ViewId[] = ['state', 'segments'];
 
+/** How many files a view is of. */
+const NEEDS_FILES: Partial<Record<store.ViewId, number>> = {compare: 2, ranks: 3};
+
 function ViewTabs() {
   const hasReserved = (opened.value?.reservedMaxBytes ?? 1) > 0;
-  const views = store.VIEWS.filter(({id}) =>
-    id === 'what-if'
+  const views = store.VIEWS.filter(({id}) => {
+    const needed = NEEDS_FILES[id];
+    if (needed !== undefined) return dataSource().isServed && files.value.length >= needed;
+    return id === 'what-if'
       ? hasReserved && opened.value?.manifest.what_if !== undefined
-      : hasReserved || !NEEDS_RESERVED.includes(id),
-  );
+      : hasReserved || !NEEDS_RESERVED.includes(id);
+  });
   return (
     <div class="views" role="tablist" aria-label="Views">
       {views.map(({id, title, hint}) => (
@@ -84,52 +91,5 @@ function ViewTabs() {
         </button>
       ))}
     </div>
-  );
-}
-
-/** Pins the next lifetime that the search found. */
-export async function stepMatch(step: 1 | -1): Promise<void> {
-  const row = await engine().nextMatch(store.pinned.value ?? undefined, shownEntry.value, step);
-  if (row === undefined) return;
-  const details = await engine().describe(row, shownEntry.value);
-  batch(() => {
-    store.pinned.value = row;
-    reveal(details.at.entry);
-  });
-}
-
-function Search() {
-  const hits = found.value;
-  const problem = searchProblem.value;
-  return (
-    <search>
-      <input
-        type="search"
-        id="search"
-        placeholder="Search: stack, 0x…, size>1MiB  ( / )"
-        aria-label="Search stacks, addresses and sizes"
-        title={'text of a stack, 0x7f… for an address, size:512, size>1MiB, size:1KiB..1MiB, at:ENTRY, unfreed, before'}
-        value={store.query.value}
-        onInput={event => (store.query.value = event.currentTarget.value)}
-        onKeyDown={event => {
-          if (event.key === 'Enter') void stepMatch(event.shiftKey ? -1 : 1);
-          if (event.key === 'Escape') {
-            event.stopPropagation();
-            store.query.value = '';
-            event.currentTarget.blur();
-          }
-        }}
-      />
-      {problem && (
-        <span class="hits problem" role="status" title={problem.hint}>
-          {problem.message}
-        </span>
-      )}
-      {hits && (
-        <span class="hits" role="status">
-          {count(hits.count)} found, {binary(hits.bytes)} in all
-        </span>
-      )}
-    </search>
   );
 }

@@ -2,18 +2,16 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useRef} from 'preact/hooks';
-import {useAnswer} from '../kit/answer';
 import {copyText} from '../kit/copy';
-import {explanationOf, type FailureExplained, failureAt} from '../kit/explanation';
+import {type FailureExplained, failureAt, useExplanation} from '../kit/explanation';
 import {FactList} from '../kit/fact-list';
+import {FrameLink} from '../kit/frame-menu';
 import {ProblemCard} from '../kit/problem';
 import {asSentence, capitalised, Prose} from '../kit/prose';
-import {fullPlace} from '../model/frames';
 import {asInMessages, count, counted} from '../model/units';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import {EntryLink} from '../views/summary/go';
-import {frameWords} from '../views/summary/report';
 import {Steps} from '../views/summary/steps';
 import {chosenError, errorsOf} from './verdict-bar';
 
@@ -28,8 +26,7 @@ export function OutOfMemory({device}: {device: Opened}) {
 
 function Section({device, entry, label}: {device: Opened; entry: number; label: string}) {
   const host = useRef<HTMLElement>(null);
-  const answer = useAnswer(device, () => explanationOf(device));
-  const {value, problem} = answer.value;
+  const {value, problem, ask} = useExplanation(device);
   const errors = errorsOf(device);
   // Who steps to an error reads of it, however far down the panel is.
   useSignalEffect(() => {
@@ -57,8 +54,14 @@ function Section({device, entry, label}: {device: Opened; entry: number; label: 
         <Explained failure={failure} />
       ) : (
         <p class="faint">
-          {label}
-          {!value && !problem && ': working out the cause and the changes that help …'}
+          {capitalised(label)}.{' '}
+          {ask ? (
+            <button type="button" onClick={ask}>
+              Work out what to change
+            </button>
+          ) : (
+            !value && !problem && 'Working out the cause and the changes that help …'
+          )}
         </p>
       )}
     </section>
@@ -69,15 +72,16 @@ function Explained({failure}: {failure: FailureExplained}) {
   const isWhole = useSignal(false);
   const {steps, frames, diagnosis} = failure;
   const shownSteps = isWhole.value ? steps : steps.slice(0, STEPS);
-  const shownFrames = isWhole.value ? frames : frames.slice(0, FRAMES);
+  const stack = frames.map(({name, filename, line}) => ({name, file: filename, line}));
+  const shownFrames = isWhole.value ? frames.length : FRAMES;
   const hidden = steps.length - shownSteps.length;
   return (
     <>
       <FactList facts={failureFacts(failure)} />
       <ol class="frames">
-        {shownFrames.map((frame, i) => (
-          <li key={i} title={fullPlace({file: frame.filename, line: frame.line})}>
-            {frameWords(frame)}
+        {stack.slice(0, shownFrames).map((frame, i) => (
+          <li key={i}>
+            <FrameLink frame={frame} stack={stack} />
           </li>
         ))}
       </ol>

@@ -1,6 +1,7 @@
 /** The state in the page's address, after `#`: what differs from the beginning, in words that can be read. */
 
 import {batch, effect} from '@preact/signals';
+import {placeOfPage} from '../data/source';
 import {GROUPINGS} from '../model/groups';
 import * as store from './store';
 
@@ -26,6 +27,18 @@ export function addressOfState(): string {
   if (store.colourBy.value !== 'site') put('colour', store.colourBy.value);
   if (store.theme.value !== 'system') put('theme', store.theme.value);
   for (const [name, value] of Object.entries(store.options.value)) put(name, value);
+  return words.toString();
+}
+
+/** Views of several files. */
+const NEEDS_FILES: readonly store.ViewId[] = ['compare', 'ranks'];
+
+/** The same for a page that holds the file alone. */
+export function placeForPage(): string {
+  const words = new URLSearchParams(addressOfState());
+  words.delete('file');
+  // Of other files it knows nothing.
+  if (NEEDS_FILES.some(view => view === words.get('view'))) words.delete('view');
   return words.toString();
 }
 
@@ -62,18 +75,45 @@ export function stateOfAddress(hash: string): void {
   });
 }
 
+/** Gestures that follow each other within this are one step for Back. */
+const GESTURE_MS = 1500;
+
+/** Tells which changes of the state the browser's Back goes back from. */
+export class Steps {
+  private place = placeOfState();
+  private stretch = stretchOfState();
+  private zoomedAt = Number.NEGATIVE_INFINITY;
+
+  /** How the present state is written into the history; `now` is in milliseconds. */
+  next(now: number): 'pushState' | 'replaceState' {
+    const isElsewhere = placeOfState() !== this.place;
+    const isZoomed = stretchOfState() !== this.stretch;
+    const isGoingOn = now - this.zoomedAt < GESTURE_MS;
+    this.take();
+    if (isElsewhere) return 'pushState';
+    if (!isZoomed) return 'replaceState';
+    this.zoomedAt = now;
+    return isGoingOn ? 'replaceState' : 'pushState';
+  }
+
+  /** The state was set from the history: what comes next is a step of its own. */
+  take(): void {
+    this.place = placeOfState();
+    this.stretch = stretchOfState();
+    this.zoomedAt = Number.NEGATIVE_INFINITY;
+  }
+}
+
 /** Keeps the address and the state the same, from now on. Gives what ends it. */
 export function followAddress(): () => void {
-  stateOfAddress(location.hash);
-  let place = placeOfState();
+  // A page that was shared opens on the place it was made at, unless a link says another.
+  stateOfAddress(location.hash || placeOfPage());
+  const steps = new Steps();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const write = () => {
     const hash = `#${addressOfState()}`;
     if (hash === location.hash || (hash === '#' && location.hash === '')) return;
-    // A new place can be gone back from; another zoom of the same place cannot.
-    const next = placeOfState();
-    history[next === place ? 'replaceState' : 'pushState'](null, '', hash);
-    place = next;
+    history[steps.next(performance.now())](null, '', hash);
   };
   const stop = effect(() => {
     addressOfState();
@@ -83,7 +123,7 @@ export function followAddress(): () => void {
   });
   const onPop = () => {
     stateOfAddress(location.hash);
-    place = placeOfState();
+    steps.take();
   };
   addEventListener('popstate', onPop);
   return () => {
@@ -93,8 +133,14 @@ export function followAddress(): () => void {
   };
 }
 
+/** What a person calls another place. */
 function placeOfState(): string {
   return [store.view.value, store.file.value, store.device.value, store.pinned.value].join(' ');
+}
+
+/** What is visible of a place. */
+function stretchOfState(): string {
+  return JSON.stringify([store.axis.value, store.xRange.value, store.yRange.value, store.options.value['stacks.zoom']]);
 }
 
 function short(value: number): string {

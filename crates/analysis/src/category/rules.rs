@@ -117,6 +117,21 @@ pub const RULES: &[Rule] = &[
         |case| case.pairs_as_state(),
     ),
     rule(
+        Gradient,
+        "kept-from-step-to-step",
+        &[Untold],
+        "there before the recording, never freed, and as large as a parameter that the optimizer works on, though no backward pass \
+         leaves a gradient of that size: zeroed in place",
+        |case| case.pairs_as_gradient(),
+    ),
+    rule(
+        Input,
+        "holds-rollout",
+        &[Untold],
+        "there before the recording, never freed, and as large as all that the model is fed while it collects what several steps learn from",
+        |case| case.holds_rollout(),
+    ),
+    rule(
         OptimizerState,
         "kept-by-update",
         &[Program],

@@ -346,7 +346,12 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
     let measured = &device.fragmentation;
     let mut section = Section::new(format!("Device {}: fragmentation", device.device));
     let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
-    let mut row = |bytes: u64, meaning: String| table.row([size(bytes), meaning]);
+    // An amount that is not there has no row.
+    let mut row = |bytes: u64, meaning: String| {
+        if bytes > 0 {
+            table.row([size(bytes), meaning]);
+        }
+    };
     if device.has_history {
         row(measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned());
         row(measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned());
@@ -364,16 +369,16 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
     let outside =
         measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
     row(measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default()));
-    row(measured.rounding_bytes, "active beyond what was requested, at the dump: the allocator's rounding".to_owned());
-    if measured.private_pool_free_bytes > 0 {
-        row(
-            measured.private_pool_free_bytes,
-            "of the free bytes, in private pools: other requests cannot have them".to_owned(),
-        );
-    }
-    if measured.other_streams_free_bytes > 0 {
-        row(measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned());
-    }
+    row(
+        measured.rounding_bytes,
+        "active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off"
+            .to_owned(),
+    );
+    row(
+        measured.private_pool_free_bytes,
+        "of the free bytes, in private pools: other requests cannot have them".to_owned(),
+    );
+    row(measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned());
     section.table(table);
     Some(section)
 }

@@ -105,7 +105,7 @@ fn a_small_report_reads_like_this() {
          1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
          2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
        954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
-      1000.69 KiB  active beyond what was requested, at the dump: the allocator's rounding
+      1000.69 KiB  active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off
 
     Allocator settings
       all at their defaults

@@ -44,6 +44,16 @@ fn every_entry_is_a_line() {
 }
 
 #[test]
+fn the_document_has_the_words_of_the_lines() {
+    let document = json("trace linear_forward.pickle.gz --format json");
+    let entries = document["devices"][0]["entries"].as_array().unwrap();
+    let places: Vec<_> = entries.iter().map(|entry| entry["place"].as_str().unwrap_or("-")).collect();
+    let text = stdout("trace linear_forward.pickle.gz");
+    assert_eq!(text.lines().skip(2).count(), places.len());
+    assert!(text.lines().skip(2).zip(&places).all(|(line, place)| line.ends_with(place)), "{places:?}");
+}
+
+#[test]
 fn stacks_stand_below_their_entries() {
     insta::assert_snapshot!(stdout("trace linear_forward.pickle.gz --stacks --from 9 --to 10"), @r"
         device 0: 26 entries

@@ -49,6 +49,36 @@ fn runs_stand_in_the_order_of_settings_and_capacities() {
 }
 
 #[test]
+fn a_recording_that_ends_at_an_error_is_not_said_to_fit_anything() {
+    for file in ["oom_gpt2_8gib.pickle.gz", "../oom/places/first_step.at_oom.pickle.gz"] {
+        let answer = simulated(file);
+        assert_eq!(answer["ends_at_error"], true, "{file}");
+        let table = answer["fit"].as_array().unwrap();
+        assert!(!table.is_empty() && table.iter().all(|fit| fit["cards"].as_array().unwrap().is_empty()), "{file}");
+        for options in ["", "--capacity 100GiB", "--card h200"] {
+            let text = stdout(&format!("simulate {file} {options}"));
+            assert!(!text.contains("fits") && !text.contains("nothing fails"), "{text}");
+            assert_eq!(options.is_empty(), text.contains("no capacity here is known to be enough"), "{text}");
+            assert_eq!(!options.is_empty(), text.contains("gets past the error"), "{text}");
+        }
+    }
+    let whole = simulated("linear_forward.pickle.gz");
+    assert_eq!(whole["ends_at_error"], false);
+    assert!(!whole["fit"][0]["cards"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn the_reserved_peak_comes_before_the_smallest_capacity() {
+    let text = stdout("simulate annotated.pickle.gz").split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = stdout("report annotated.pickle.gz");
+    assert!(report.contains("reserved peak is 2.47 GiB rather than 2.79 GiB"), "{report}");
+    assert!(
+        text.contains("`expandable_segments:True` reserves 2.47 GiB at its peak instead of 2.79 GiB; under a limit, "),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_fit_table_holds_what_it_says() {
     let answer = simulated("../replays/fuzz_default.pickle.gz --conf= --conf expandable_segments:True");
     let live = bytes(&answer["bound"]["live_bytes"]);

@@ -24,7 +24,7 @@ pub type Sections = BTreeMap<String, SectionInfo>;
 pub struct Manifest {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
-    /// The file's name.
+    /// The file's name, without its directory.
     pub name: String,
     /// Which PyTorch wrote it, as far as the file tells.
     pub torch: TorchView,
@@ -88,7 +88,7 @@ pub struct LeftOutView {
     pub below_bytes: u64,
     /// How many.
     pub allocations: usize,
-    /// The most bytes of them that were live at once on a device: the area is nowhere too low by more.
+    /// The most bytes of them that were live at once on a device: the drawn area is nowhere too low by more.
     pub bytes: u64,
 }
 
@@ -98,17 +98,17 @@ pub struct LeftOutView {
 pub struct DeviceManifest {
     /// CUDA ordinal.
     pub device: u32,
-    /// Number of trace entries.
+    /// Number of trace entries: the x axis is 0 to this.
     pub entries: usize,
     /// Number of lifetimes.
     pub rows: usize,
-    /// How many of them began before the first entry.
+    /// How many of them began before the first entry: the first so many rows.
     pub before: usize,
-    /// What sizes and offsets count in.
+    /// The unit of sizes and offsets: a power of two, 512 if all sizes allow it.
     pub unit_bytes: u64,
-    /// `active_bytes` or `requested_bytes`: what `size` is.
+    /// What `size` is: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
     pub measure: &'static str,
-    /// How far the sizes of blocks are known.
+    /// How far the sizes of blocks are known: `exact`, `bounds` or `estimate`.
     pub knowledge: &'static str,
     /// Why not exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,9 +117,9 @@ pub struct DeviceManifest {
     pub headline: String,
     /// How much of the run the trace holds.
     pub recorded: RecordedView,
-    /// The largest total of the measure after an entry.
+    /// The largest total of `measure` after an entry.
     pub peak: PeakAt,
-    /// The total of the measure after the last entry.
+    /// The total of `measure` after the last entry.
     pub end_bytes: u64,
     /// The largest reserved total after an entry.
     pub reserved_peak: PeakAt,
@@ -129,22 +129,22 @@ pub struct DeviceManifest {
     /// The level that reserved memory could not pass, where a request failed: the line that the page draws.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<CeilingView>,
-    /// Microseconds since the Unix epoch.
+    /// The first and the last time, in microseconds since the Unix epoch; absent if the entries have no times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_us: Option<[i64; 2]>,
-    /// Handles.
+    /// The handles, as text.
     pub streams: Vec<String>,
     /// Pools.
     pub pools: Vec<PoolView>,
-    /// The names of the categories.
+    /// The names of the categories; absent if no allocation has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<String>>,
-    /// Moments of note.
+    /// Moments of note: at most 10,000, errors first.
     pub marks: Vec<Mark>,
     /// How many moments more there are.
     #[serde(skip_serializing_if = "is_zero")]
     pub marks_left_out: usize,
-    /// Annotated scopes.
+    /// Annotated scopes: at most 100,000, the outermost.
     pub scopes: Vec<ScopeView>,
     /// How many scopes more there are.
     #[serde(skip_serializing_if = "is_zero")]
@@ -174,7 +174,7 @@ pub struct PeakAt {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PoolView {
-    /// The id of a private pool.
+    /// The id of a private pool; null for the default pool, and where the file names none.
     pub id: Option<(u64, u64)>,
     /// What to call it.
     pub label: String,
@@ -278,7 +278,7 @@ pub(super) fn device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> De
 }
 
 /// The largest total after an entry: that before the first one does not count, for the page does not show it.
-fn peak(device: &DeviceAnalysis<'_>, total: Total) -> PeakAt {
+pub(super) fn peak(device: &DeviceAnalysis<'_>, total: Total) -> PeakAt {
     let timeline = &device.timeline;
     let known = match total {
         Total::Requested => timeline.requested_peak(),
@@ -300,7 +300,8 @@ fn marks(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> (Vec<Mark>, usize)
     let errors = device.oom.iter().map(|event| Mark {
         entry: event.entry.get(),
         kind: "oom",
-        label: format!("out of memory: {} requested", size(event.requested_bytes)),
+        // The number of PyTorch's own message.
+        label: format!("out of memory: {} requested", size(event.segment_bytes)),
         bytes: Some(event.requested_bytes),
     });
     let mut marks: Vec<Mark> = errors.take(MAX_MARKS).collect();

@@ -45,7 +45,8 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let is_whole = evidence.passes().iter().any(|pass| pass.start == at.get());
     let calls = best_calls(evidence, &saved, is_whole);
-    let all: Vec<Change> = calls.iter().flat_map(|call| changes(evidence, call)).collect();
+    let unwound = (!is_whole).then(|| failure_after(evidence, at)).flatten();
+    let all: Vec<Change> = calls.iter().flat_map(|call| changes(evidence, call, unwound)).collect();
     let saving = evidence.worth(evidence.peak_with(&all))?;
     if saving < evidence.share_of_peak(WORTH_SAVING_PERCENT) {
         return None;
@@ -53,13 +54,16 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     let snapshot = evidence.analysis.snapshot;
     let (times, kept) =
         calls.iter().fold((0_u64, 0_u64), |sum, call| (sum.0 + call.times, sum.1.saturating_add(call.bytes)));
-    let title = format!("{times} modules keep {} for the backward pass", size(kept));
+    let begun = calls.iter().any(|call| call.begun_bytes.is_some());
+    let and_begun = if begun { " and one that had only begun" } else { "" };
+    let title = format!("{times} modules{and_begun} keep {} for the backward pass", size(kept));
     let places: Vec<String> = calls
         .iter()
         .map(|call| {
             let place = call.place(snapshot);
             let times = if calls.len() == 1 { String::new() } else { format!("{} of them ", call.times) };
-            format!("{times}called at {place}, each keeps {}", size(call.each_bytes))
+            let begun = call.begun_bytes.map_or_else(String::new, |bytes| format!(", the one begun {}", size(bytes)));
+            format!("{times}called at {place}, each keeps {}{begun}", size(call.each_bytes))
         })
         .collect();
     let detail = format!(
@@ -100,6 +104,11 @@ fn fullest(evidence: &Evidence<'_>) -> Option<EntryId> {
     }
 }
 
+/// The request that failed after an entry: what is freed behind it was freed as the error unwound the program, not by a backward pass.
+fn failure_after(evidence: &Evidence<'_>, at: EntryId) -> Option<usize> {
+    evidence.device.oom.iter().map(|event| event.entry).find(|&entry| entry >= at).map(EntryId::index)
+}
+
 fn is_recomputed(evidence: &Evidence<'_>, row: usize) -> bool {
     evidence.device.decided(row).rule == "recomputed"
 }
@@ -118,6 +127,8 @@ struct Call {
     bytes: u64,
     /// What each of them keeps.
     each_bytes: u64,
+    /// What one more call kept, which was under way when the forward pass failed.
+    begun_bytes: Option<u64>,
     /// The stacks below it.
     stacks: FxHashSet<StackId>,
 }
@@ -178,7 +189,7 @@ fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> V
             .filter(|(_, below, _)| below.by_stack.keys().all(|stack| outer.by_stack.contains_key(stack)))
             .max_by_key(|(_, below, _)| below.depth);
         taken.extend(outer.by_stack.keys());
-        best.extend(inner.and_then(|(_, below, times)| Call::of(below, *times)));
+        best.extend(inner.and_then(|(_, below, times)| Call::of(below, *times, is_whole)));
     }
     best
 }
@@ -193,11 +204,19 @@ impl Call {
         }
     }
 
-    fn of(below: &Below, times: u64) -> Option<Self> {
+    fn of(below: &Below, times: u64, is_whole: bool) -> Option<Self> {
         let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
         let each_bytes = of_one.fold(0, u64::saturating_add);
-        let stacks = below.by_stack.keys().copied().collect();
-        Some(Self { frame: below.frame?, from: below.from, times, bytes: below.bytes, each_bytes, stacks })
+        let begun = below.bytes.saturating_sub(each_bytes.saturating_mul(times));
+        Some(Self {
+            frame: below.frame?,
+            from: below.from,
+            times,
+            bytes: below.bytes,
+            each_bytes,
+            begun_bytes: (!is_whole && begun > 0).then_some(begun),
+            stacks: below.by_stack.keys().copied().collect(),
+        })
     }
 }
 
@@ -282,8 +301,12 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// What would not be there: of each call all but its input, until the backward pass comes to it.
-fn changes(evidence: &Evidence<'_>, call: &Call) -> Vec<Change> {
+/// What would not be there: of each call all but its input, until the backward pass comes to it; it never does after the entry `unwound`.
+fn changes(evidence: &Evidence<'_>, call: &Call, unwound: Option<usize>) -> Vec<Change> {
+    let end = |l: &Lifetime| match evidence.span(l).end {
+        end if unwound.is_some_and(|entry| end > entry) => evidence.device.entries.len(),
+        end => end,
+    };
     let own: Vec<&Lifetime> = evidence
         .of(Category::Activation)
         .filter(|(_, lifetime)| call.stacks.contains(&lifetime.stack))
@@ -299,9 +322,9 @@ fn changes(evidence: &Evidence<'_>, call: &Call) -> Vec<Change> {
         let calls = by_call(of_pass, call.times);
         let mut behind: Option<&[&Lifetime]> = None;
         for kept in calls.iter().rev().filter(|kept| !kept.is_empty()) {
-            let from = backward_begins(evidence, kept, behind);
+            let from = backward_begins(end, kept, behind);
             // What backward is done with before it comes to this call is its output: the input of the call behind.
-            let is_output = |lifetime: &&&Lifetime| evidence.span(lifetime).end < from;
+            let is_output = |lifetime: &&&Lifetime| end(lifetime) < from;
             let without = kept.iter().filter(|l| !is_output(l)).map(|l| {
                 let span = evidence.span(l);
                 Change::without(span.start..from.min(span.end), evidence.bytes(l))
@@ -317,9 +340,9 @@ fn changes(evidence: &Evidence<'_>, call: &Call) -> Vec<Change> {
 }
 
 /// The entry from which on a call's own activations are freed: when the call behind it is done with.
-fn backward_begins(evidence: &Evidence<'_>, kept: &[&Lifetime], behind: Option<&[&Lifetime]>) -> usize {
+fn backward_begins(end: impl Fn(&Lifetime) -> usize, kept: &[&Lifetime], behind: Option<&[&Lifetime]>) -> usize {
     let ends = |lifetimes: &[&Lifetime]| {
-        let mut ends: Vec<usize> = lifetimes.iter().map(|l| evidence.span(l).end).collect();
+        let mut ends: Vec<usize> = lifetimes.iter().map(|l| end(l)).collect();
         ends.sort_unstable();
         ends
     };

@@ -65,6 +65,24 @@ fn what_an_error_frees_is_no_garbage() {
 }
 
 #[test]
+fn a_dump_at_the_error_and_one_after_it_would_save_as_much_by_checkpointing() {
+    let (mut at, mut after) = (Vec::new(), Vec::new());
+    for path in snapshots("oom/places") {
+        let snapshot = Snapshot::open(&path).expect("a snapshot");
+        let analysis = analyse(&snapshot);
+        let found = findings(&analysis, &analysis.devices[0]);
+        let Some(finding) = found.iter().find(|finding| finding.id == "checkpointing") else { continue };
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let of = if name.contains(".at_oom.") { &mut at } else { &mut after };
+        of.push((name.replace(".at_oom", ""), finding.saving_bytes, finding.title.clone(), finding.detail.clone()));
+    }
+    at.sort();
+    after.sort();
+    assert!(!at.is_empty());
+    assert_eq!(at, after);
+}
+
+#[test]
 fn a_dump_at_the_error_and_one_after_it_need_as_much() {
     let (mut at, mut after) = (Vec::new(), Vec::new());
     for path in snapshots("oom/places") {

@@ -67,7 +67,7 @@ export interface EstimateDocument {
    */
   parameters: number;
   /**
-   * The peak of what the allocator hands out, rounded.
+   * The peak of what the allocator hands out, rounded, without library workspaces.
    */
   peak_allocated_bytes: number;
   /**
@@ -75,7 +75,7 @@ export interface EstimateDocument {
    */
   peak_phase: string;
   /**
-   * The peak of what is asked of the allocator.
+   * The peak of what is asked of the allocator, without library workspaces.
    */
   peak_requested_bytes: number;
   /**

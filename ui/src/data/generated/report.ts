@@ -472,7 +472,7 @@ export interface Fragmentation {
    */
   largest_free_block_bytes: number;
   /**
-   * Free bytes on other streams than the main one.
+   * Free bytes on streams other than the main one.
    */
   other_streams_free_bytes: number;
   /**

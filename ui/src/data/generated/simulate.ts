@@ -21,6 +21,10 @@ export interface Simulation {
    */
   empty_caches: EmptyCache[];
   /**
+   * A request failed in the recording: what the program would have asked for next is not in it, so runs that serve all requests do not prove that the program fits.
+   */
+  ends_at_error: boolean;
+  /**
    * How well the rules explain the recording.
    */
   fidelity: Fidelity;
@@ -204,7 +208,7 @@ export interface Fit {
    */
   ample_reserved_bytes: number;
   /**
-   * Whether it fits each size of card.
+   * Whether it fits each size of card; none where the recording ends at an error, which proves of no card that the program fits.
    */
   cards: Card[];
   /**
@@ -311,7 +315,7 @@ export interface Run {
    */
   oom_entry?: number;
   /**
-   * `fits` or `oom`.
+   * `fits`, where every recorded request is served, or `oom`.
    */
   outcome: 'fits' | 'oom';
   /**
@@ -488,7 +492,7 @@ export interface Site {
   requested_bytes: number;
 }
 /**
- * Reserved bytes over the recording: a step function.
+ * Reserved bytes over the recording: a step function of its entries.  Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings holds what was recorded, at every entry.
  */
 export interface Timeline {
   /**

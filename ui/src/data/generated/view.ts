@@ -34,7 +34,7 @@ export interface Manifest {
    */
   left_out?: LeftOut;
   /**
-   * The file's name.
+   * The file's name, without its directory.
    */
   name: string;
   /**
@@ -77,7 +77,7 @@ export interface Manifest {
  */
 export interface DeviceManifest {
   /**
-   * How many of them began before the first entry.
+   * How many of them began before the first entry: the first so many rows.
    */
   before: number;
   /**
@@ -85,7 +85,7 @@ export interface DeviceManifest {
    */
   capacity_bytes?: number;
   /**
-   * The names of the categories.
+   * The names of the categories; absent if no allocation has one.
    */
   categories?: string[];
   /**
@@ -97,11 +97,11 @@ export interface DeviceManifest {
    */
   device: number;
   /**
-   * The total of the measure after the last entry.
+   * The total of `measure` after the last entry.
    */
   end_bytes: number;
   /**
-   * Number of trace entries.
+   * Number of trace entries: the x axis is 0 to this.
    */
   entries: number;
   /**
@@ -113,11 +113,11 @@ export interface DeviceManifest {
    */
   iterations: IterationSpan[];
   /**
-   * How far the sizes of blocks are known.
+   * How far the sizes of blocks are known: `exact`, `bounds` or `estimate`.
    */
   knowledge: string;
   /**
-   * Moments of note.
+   * Moments of note: at most 10,000, errors first.
    */
   marks: Mark[];
   /**
@@ -125,11 +125,11 @@ export interface DeviceManifest {
    */
   marks_left_out?: number;
   /**
-   * `active_bytes` or `requested_bytes`: what `size` is.
+   * What `size` is: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
    */
   measure: string;
   /**
-   * The largest total of the measure after an entry.
+   * The largest total of `measure` after an entry.
    */
   peak: PeakAt;
   /**
@@ -153,7 +153,7 @@ export interface DeviceManifest {
    */
   rows: number;
   /**
-   * Annotated scopes.
+   * Annotated scopes: at most 100,000, the outermost.
    */
   scopes: Scope[];
   /**
@@ -167,18 +167,18 @@ export interface DeviceManifest {
     [k: string]: SectionInfo;
   };
   /**
-   * Handles.
+   * The handles, as text.
    */
   streams: string[];
   /**
-   * Microseconds since the Unix epoch.
+   * The first and the last time, in microseconds since the Unix epoch; absent if the entries have no times.
    *
    * @minItems 2
    * @maxItems 2
    */
   time_us?: [number, number];
   /**
-   * What sizes and offsets count in.
+   * The unit of sizes and offsets: a power of two, 512 if all sizes allow it.
    */
   unit_bytes: number;
 }
@@ -268,7 +268,7 @@ export interface PeakAt {
  */
 export interface Pool {
   /**
-   * The id of a private pool.
+   * The id of a private pool; null for the default pool, and where the file names none.
    *
    * @minItems 2
    * @maxItems 2
@@ -359,7 +359,7 @@ export interface LeftOut {
    */
   below_bytes: number;
   /**
-   * The most bytes of them that were live at once on a device: the area is nowhere too low by more.
+   * The most bytes of them that were live at once on a device: the drawn area is nowhere too low by more.
    */
   bytes: number;
 }

@@ -3,6 +3,7 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import {copyText} from '../../kit/copy';
+import {UNASKED_ENTRIES} from '../../kit/explanation';
 import {ProblemCard} from '../../kit/problem';
 import {asSentence, Prose} from '../../kit/prose';
 import {count} from '../../model/units';
@@ -11,14 +12,12 @@ import {askStudy, type Questions, questionsOf} from './asking';
 import {Alarms, EmptyCaches, LongLived, Waterfall} from './causes';
 import {WhatIfChart} from './chart';
 import {FitTable, studyText} from './fit-table';
-import {askWritten, QuestionForm, rememberedQuestion, Waiting} from './form';
+import {askWritten, QuestionForm, rememberedQuestion} from './form';
 import {type Line, lineId, linesOf} from './lines';
+import {Waiting} from './progress';
 import {RunsTable} from './runs-table';
 import {exportLine} from './settings';
 import type {Simulation} from './simulation';
-
-/** A recording with more entries is studied only when asked: it takes more than some seconds. */
-const UNASKED_ENTRIES = 200_000;
 
 export function WhatIfView({device}: {device: Opened}) {
   const {manifest} = device;
@@ -107,7 +106,7 @@ function StudyState({questions, device}: {questions: Questions; device: Opened})
             <button type="button" onClick={() => questions.study.cancel()}>
               cancel
             </button>
-            <Waiting since={questions.study.since.value} />
+            <Waiting asking={questions.study} />
           </>
         ) : (
           <>

@@ -78,36 +78,47 @@ fn sentence(text: &str) -> String {
     format!("{}.", capitalised(text))
 }
 
-/// The fit table: how little is enough, and which cards that is.
+/// The fit table: what is reserved without a limit, how little is enough, and which cards that is.
 fn fit(view: &SimulateView<'_>, width: Option<usize>) -> Option<Section> {
     let first = view.fit.first()?;
-    let mut section = Section::new("Least memory that is enough");
     let lists_all = width.is_none_or(|width| width >= ALL_CARDS);
     let sizes: Vec<String> = first.cards.iter().map(|card| card.gigabytes.to_string()).collect();
     let all = format!("fits cards of GB ({})", sizes.join(" "));
-    let mut table = Table::new([
-        ("capacity", Align::Right),
-        ("vs. live", Align::Right),
-        ("retries", Align::Right),
-        ("without a limit", Align::Right),
-        (if lists_all { &all } else { "smallest card" }, Align::Left),
-        ("settings", Align::Left),
-    ])
-    .indented(2)
-    .optional(&[1, 4, 2]);
+    let cards = if lists_all { &all } else { "smallest card" };
+    let (limitless, capacity_of, over) =
+        (("no limit", Align::Right), ("capacity", Align::Right), ("vs. live", Align::Right));
+    let (retries, set) = (("retries", Align::Right), ("settings", Align::Left));
+    let mut section;
+    let mut table;
+    if view.ends_at_error {
+        section = Section::new("Up to the error: reserved without a limit, and the least memory that gets past it");
+        table = Table::new([limitless, capacity_of, over, retries, set]).optional(&[2, 3]);
+    } else {
+        section = Section::new("Reserved without a limit, and the least memory that is enough");
+        table = Table::new([limitless, capacity_of, over, retries, (cards, Align::Left), set]).optional(&[2, 4, 3]);
+    }
+    table = table.indented(2);
     let least = view.fit.iter().map(|fit| fit.min_capacity_bytes).min();
     for fit in &view.fit {
         let style = if Some(fit.min_capacity_bytes) == least { GOOD } else { PLAIN };
-        table.row([
-            Cell::new(capacity(fit), style),
-            format!("{:.2}x", fit.over_live_ratio).into(),
-            number(fit.num_alloc_retries).into(),
-            size(fit.ample_reserved_bytes).into(),
-            fitting_cards(fit, lists_all).into(),
-            Cell::new(settings(&fit.conf), style),
-        ]);
+        let reserved = Cell::from(size(fit.ample_reserved_bytes));
+        let capacity = Cell::new(capacity(fit), style);
+        let over = Cell::from(format!("{:.2}x", fit.over_live_ratio));
+        let retries = Cell::from(number(fit.num_alloc_retries));
+        let settings = Cell::new(settings(&fit.conf), style);
+        if view.ends_at_error {
+            table.row([reserved, capacity, over, retries, settings]);
+        } else {
+            table.row([reserved, capacity, over, retries, fitting_cards(fit, lists_all).into(), settings]);
+        }
     }
     section.table(table);
+    if view.ends_at_error {
+        section.line(
+            "The recording ends at an out-of-memory error, and the program would have gone on to ask for more: no capacity here is known \
+             to be enough for it.",
+        );
+    }
     Some(section)
 }
 
@@ -137,7 +148,9 @@ fn bound(view: &SimulateView<'_>) -> Section {
         String::new()
     };
     let mut section = Section::without_heading();
-    section.line(format!("The program itself holds {}{at}: no setting can need less{packed}.", size(bound.live_bytes)));
+    let holds =
+        if view.ends_at_error { "Up to the error the program itself holds" } else { "The program itself holds" };
+    section.line(format!("{holds} {}{at}: no setting can need less{packed}.", size(bound.live_bytes)));
     section
 }
 
@@ -162,7 +175,7 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
     for run in shown() {
         table.row([
             run_capacity(run).into(),
-            Cell::new(outcome(run), if run.oom_entry.is_some() { BAD } else { GOOD }),
+            Cell::new(outcome(run, view.ends_at_error), if run.oom_entry.is_some() { BAD } else { GOOD }),
             reserved(run).into(),
             size(run.peak_allocated_bytes).into(),
             number(run.num_alloc_retries).into(),
@@ -210,9 +223,10 @@ fn run_capacity(run: &RunView<'_>) -> String {
     }
 }
 
-fn outcome(run: &RunView<'_>) -> String {
+fn outcome(run: &RunView<'_>, ends_at_error: bool) -> String {
     match run.oom_entry {
         Some(entry) => format!("fails at entry {}", count(entry as usize)),
+        None if ends_at_error => "gets past the error".to_owned(),
         None => run.outcome.to_owned(),
     }
 }
@@ -227,7 +241,8 @@ fn waterfall(view: &SimulateView<'_>) -> Option<Section> {
         return None;
     }
     let total: i64 = view.waterfall.iter().map(|bar| bar.bytes).sum();
-    let mut section = Section::new(format!("Where the peak of {} goes, without a limit", signed(total)));
+    let mut section =
+        Section::new(format!("Where the reserved peak of {} goes, without a limit: cause by cause", signed(total)));
     let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     for bar in view.waterfall.iter().filter(|bar| bar.bytes != 0) {
         table.row([signed(bar.bytes), explained(bar.cause).to_owned()]);

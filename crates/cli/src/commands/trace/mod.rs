@@ -55,11 +55,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .input
         .devices(&snapshot)
         .into_iter()
-        .map(|device| Selected { snapshot: &snapshot, device, accepts: &accepts, limit: args.limit() })
+        .map(|device| Selected { snapshot: &snapshot, sites: &sites, device, accepts: &accepts, limit: args.limit() })
         .collect();
     match args.format {
         Format::Text => {
-            output::text_to_stdout(|out| text::write(out, &traces, &sites, args.stacks))?;
+            output::text_to_stdout(|out| text::write(out, &traces, args.stacks))?;
             warnings::print(&snapshot.warnings)?;
         }
         Format::Json => {

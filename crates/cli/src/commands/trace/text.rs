@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use highwater_analysis::callsite::Sites;
 use highwater_answers::frames;
-use highwater_documents::trace::Selected;
+use highwater_documents::trace::{EntryView, Selected};
 use highwater_findings::verdict::NOTHING_RECORDED;
-use highwater_snapshot::{Action, Entry, EntryId, EntryTable, PoolId, Snapshot};
+use highwater_snapshot::EntryTable;
 
 use crate::printable::printable;
 use crate::{table, units};
@@ -16,7 +15,7 @@ use crate::{table, units};
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, traces: &[Selected], sites: &Sites, stacks: bool) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, traces: &[Selected], stacks: bool) -> io::Result<()> {
     if traces.is_empty() {
         writeln!(out, "{NOTHING_RECORDED}")?;
     }
@@ -25,37 +24,30 @@ pub(super) fn write(out: &mut impl Write, traces: &[Selected], sites: &Sites, st
             writeln!(out)?;
         }
         match selected.trace() {
-            Some(trace) => write_device(out, selected, trace, sites, stacks)?,
+            Some(trace) => write_device(out, selected, trace, stacks)?,
             None => writeln!(out, "device {}: no entries were recorded", selected.device)?,
         }
     }
     Ok(())
 }
 
-fn write_device(
-    out: &mut impl Write,
-    selected: &Selected,
-    trace: &EntryTable,
-    sites: &Sites,
-    stacks: bool,
-) -> io::Result<()> {
-    let layout = Layout::new(selected, trace, sites);
+fn write_device(out: &mut impl Write, selected: &Selected, trace: &EntryTable, stacks: bool) -> io::Result<()> {
+    let layout = Layout::new(selected, trace);
     writeln!(out, "device {}: {}", selected.device, units::counted(trace.len(), "entry", "entries"))?;
-    let mut matching = selected.matching();
     let mut shown = 0;
-    for (id, entry) in matching.by_ref().take(selected.limit) {
+    for entry in selected.shown() {
         if shown == 0 {
             layout.write_header(out)?;
         }
-        layout.write_entry(out, id, &entry)?;
+        layout.write_entry(out, &entry)?;
         if stacks {
-            for frame in selected.snapshot.stack(entry.stack) {
-                writeln!(out, "{:>indent$}{}", "", frames::full(selected.snapshot, frame), indent = layout.entry + 4)?;
+            for frame in entry.frames() {
+                writeln!(out, "{:>indent$}{}", "", frames::full_of(&frame), indent = layout.entry + 4)?;
             }
         }
         shown += 1;
     }
-    match matching.count() {
+    match selected.matching().skip(shown).count() {
         0 if shown == 0 => writeln!(out, "no entry matches"),
         0 => Ok(()),
         more => writeln!(out, "… {}; `--top 0` shows all", units::counted(more, "more entry", "more entries")),
@@ -72,10 +64,7 @@ const SIZE: usize = 11;
 const MIN_REMARKS: usize = 24;
 
 /// How wide the columns of one device's listing are, and where its time begins.
-struct Layout<'a> {
-    snapshot: &'a Snapshot,
-    sites: &'a Sites,
-    trace: &'a EntryTable,
+struct Layout {
     start_us: Option<i64>,
     entry: usize,
     seconds: usize,
@@ -84,8 +73,8 @@ struct Layout<'a> {
     remarks: Option<usize>,
 }
 
-impl<'a> Layout<'a> {
-    fn new(selected: &Selected<'a>, trace: &'a EntryTable, sites: &'a Sites) -> Self {
+impl Layout {
+    fn new(selected: &Selected<'_>, trace: &EntryTable) -> Self {
         let snapshot = selected.snapshot;
         let start_us = trace.ids().find_map(|id| trace.time_us(id));
         let end_us = trace.ids().rev().find_map(|id| trace.time_us(id));
@@ -96,7 +85,7 @@ impl<'a> Layout<'a> {
         let stream = widest_stream.max("stream".len());
         let taken = entry + seconds + ACTION + ADDRESS + SIZE + stream + 6 * "  ".len();
         let remarks = table::terminal_width().map(|width| width.saturating_sub(taken).max(MIN_REMARKS));
-        Self { snapshot, sites, trace, start_us, entry, seconds, stream, remarks }
+        Self { start_us, entry, seconds, stream, remarks }
     }
 
     fn write_header(&self, out: &mut impl Write) -> io::Result<()> {
@@ -108,43 +97,41 @@ impl<'a> Layout<'a> {
         )
     }
 
-    fn write_entry(&self, out: &mut impl Write, id: EntryId, entry: &Entry) -> io::Result<()> {
+    fn write_entry(&self, out: &mut impl Write, entry: &EntryView<'_>) -> io::Result<()> {
         let time_us = entry.time_us.zip(self.start_us).map(|(time, start)| time.saturating_sub(start));
-        let remarks = self.remarks(id, entry);
+        let remarks = remarks(entry);
         writeln!(
             out,
             "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}  {:>stream$}  {}",
-            id.get(),
+            entry.entry,
             time_us.map_or_else(|| "-".to_owned(), units::seconds),
-            printable(self.snapshot.action_name(entry.action)),
-            if entry.address == 0 { "-".to_owned() } else { format!("{:#x}", entry.address) },
+            printable(entry.action),
+            entry
+                .address
+                .filter(|&address| address > 0)
+                .map_or_else(|| "-".to_owned(), |address| format!("{address:#x}")),
             units::size(entry.size_bytes),
-            self.snapshot.stream_handle(entry.stream),
+            entry.stream,
             self.remarks.map_or_else(|| remarks.clone(), |width| table::shorten(&remarks, width)),
             entry = self.entry,
             seconds = self.seconds,
             stream = self.stream,
         )
     }
+}
 
-    /// The owner, and what only few entries have.
-    fn remarks(&self, id: EntryId, entry: &Entry) -> String {
-        let mut text = match entry.action {
-            Action::SNAPSHOT => "-".to_owned(),
-            _ => frames::owner(self.snapshot, self.sites, entry.stack),
-        };
-        // Writing to a string does not fail.
-        if let Some(free) = self.trace.device_free_bytes(id) {
-            let _ = write!(text, "  [{} free on the device]", units::size(free));
-        }
-        if !matches!(entry.pool, PoolId::DEFAULT | PoolId::MISSING) {
-            let (by_graph, by_user) = self.snapshot.pool_id(entry.pool);
-            let _ = write!(text, "  [pool {by_graph},{by_user}]");
-        }
-        let metadata = self.snapshot.text(entry.user_metadata);
-        if !metadata.is_empty() {
-            let _ = write!(text, "  # {}", printable(metadata));
-        }
-        text
+/// The call site, and what only few entries have.
+fn remarks(entry: &EntryView<'_>) -> String {
+    let mut text = if entry.place.is_empty() { "-".to_owned() } else { printable(&entry.place).into_owned() };
+    // Writing to a string does not fail.
+    if let Some(free) = entry.device_free_bytes {
+        let _ = write!(text, "  [{} free on the device]", units::size(free));
     }
+    if let Some((by_graph, by_user)) = entry.pool.filter(|&pool| pool != (0, 0)) {
+        let _ = write!(text, "  [pool {by_graph},{by_user}]");
+    }
+    if !entry.user_metadata.is_empty() {
+        let _ = write!(text, "  # {}", printable(entry.user_metadata));
+    }
+    text
 }
