@@ -41,7 +41,7 @@ fn an_interpreter_that_cannot_do_it_says_what_to_do() {
     let folder = tempfile::tempdir().expect("there is room");
     let without = interpreter(folder.path(), 1);
     for (python, what) in
-        [(without.as_path(), "does not have the package `highwater`"), (Path::new("/nope"), "cannot be started")]
+        [(without.as_path(), "does not have the Python package `highwater`"), (Path::new("/nope"), "cannot be started")]
     {
         let output = command()
             .arg("run")

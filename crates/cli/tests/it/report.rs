@@ -251,7 +251,7 @@ fn a_state_without_history_is_no_peak() {
     let text = stdout("report ../layouts/state_only.pickle");
     assert!(text.contains("at the dump; no history was recorded.") && !text.contains("peak requested"), "{text}");
     assert!(text.contains("Device 0: live at the dump, by call site"), "{text}");
-    assert!(stdout("live ../layouts/no_traces.pickle").contains(" allocated, 1004 B requested in "));
+    assert!(stdout("live ../layouts/no_traces.pickle").contains(" allocated, 1004 B requested, "));
 }
 
 #[test]
