@@ -205,10 +205,9 @@ impl Table {
         let is_text = self.columns.last().is_some_and(|&(_, align)| align == Align::Left);
         let enough = if self.is_wrapped { MIN_WIDTH } else { MIN_CUT_WIDTH };
         let mut optional = self.optional.iter();
-        loop {
-            let Some((&(_, last), others)) = columns.split_last() else { break };
-            let least = if is_text { last.min(enough) } else { last };
-            if taken(others) + least <= limit {
+        while let Some((&(_, last), others)) = columns.split_last() {
+            let needed = if is_text { last.min(enough) } else { last };
+            if taken(others) + needed <= limit {
                 break;
             }
             let Some(dropped) = optional.next() else { break };
@@ -280,14 +279,14 @@ impl Table {
             let text = if is_number { text.to_string() } else { shorten(text, width) };
             let text = text.trim_end();
             let padding = width.saturating_sub(text.width());
-            if !text.is_empty() {
-                let before = if is_number { padding } else { 0 };
-                write!(out, "{:blanks$}", "", blanks = blanks + before)?;
-                out.ink(*style, text)?;
-                blanks = padding - before + GAP;
-            } else {
+            if text.is_empty() {
                 blanks += width + GAP;
+                continue;
             }
+            let before = if is_number { padding } else { 0 };
+            write!(out, "{:blanks$}", "", blanks = blanks + before)?;
+            out.ink(*style, text)?;
+            blanks = padding - before + GAP;
         }
         writeln!(out)
     }

@@ -15,7 +15,9 @@ pub(super) fn section(diff: &DeviceDiffView<'_>, is_asked: bool) -> Option<Secti
         (None, _) => return None,
     };
     let mut section = Section::new("Peak by the batch");
-    sentences.iter().for_each(|sentence| section.line(format!("{}.", capitalised(sentence))));
+    for sentence in &sentences {
+        section.line(format!("{}.", capitalised(sentence)));
+    }
     Some(section)
 }
 

@@ -99,8 +99,8 @@ fn without_links(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('[') {
-        let link = after.split_once("](").and_then(|(text, after)| Some((text, after.split_once(')')?.1)));
-        let Some((text, after)) = link.filter(|(text, _)| !text.contains('[')) else { break };
+        let found = after.split_once("](").and_then(|(text, after)| Some((text, after.split_once(')')?.1)));
+        let Some((text, after)) = found.filter(|(text, _)| !text.contains('[')) else { break };
         out.extend([before, text]);
         rest = after;
     }
