@@ -1,8 +1,9 @@
 //! Iterations: one pass of the training loop, or of whatever repeats.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot, StackId};
+use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::category::{Categories, Category};
@@ -10,6 +11,7 @@ use crate::lifetime::Lifetimes;
 use crate::outline::{Kind, Outline, Part};
 use crate::phase::{self, PhaseRun, StackPhases};
 use crate::repetition;
+use crate::rollout::Rollouts;
 use crate::scope::Scope;
 use crate::timeline::{Timeline, Total, Totals};
 
@@ -20,6 +22,8 @@ pub enum IterationSource {
     Marks,
     /// By the optimizer steps that PyTorch annotates, or that stacks show.
     OptimizerSteps,
+    /// By rollouts: the model collects what several steps of the optimizer learn from.
+    Rollouts,
     /// By backward passes, where no optimizer of PyTorch's steps.
     BackwardPasses,
     /// By the calls of a model that is not trained.
@@ -34,6 +38,7 @@ impl IterationSource {
         match self {
             Self::Marks => "highwater.step()",
             Self::OptimizerSteps => "optimizer steps",
+            Self::Rollouts => "rollouts",
             Self::BackwardPasses => "backward passes",
             Self::ModelCalls => "calls of the model",
             Self::Repetition => "repetition in the trace",
@@ -90,6 +95,15 @@ pub struct Iteration {
     pub phases: Vec<PhaseRun>,
 }
 
+/// What the iterations of a program are that collects data with its model and then learns from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rollout {
+    /// Steps of the optimizer in each.
+    pub steps: usize,
+    /// Bytes that the calls of one are fed, all together.
+    pub collected_bytes: u64,
+}
+
 /// The iterations of one device, in order; the set-up before the first is none.
 #[derive(Clone, Debug)]
 pub struct Iterations {
@@ -97,11 +111,21 @@ pub struct Iterations {
     pub source: IterationSource,
     /// What each is called.
     pub unit: Unit,
+    /// What each collects before it learns, where the model does so.
+    pub rollout: Option<Rollout>,
     /// Each one.
     pub rows: Vec<Iteration>,
 }
 
 impl Iterations {
+    /// How they were found, in words; where an iteration has several steps of the optimizer, with their number.
+    pub fn by(&self) -> Cow<'static, str> {
+        match self.rollout {
+            Some(Rollout { steps, .. }) => format!("{}, each with {steps} optimizer steps", self.source.name()).into(),
+            None => self.source.name().into(),
+        }
+    }
+
     /// The iteration that an entry belongs to.
     pub fn containing(&self, entry: EntryId) -> Option<usize> {
         self.rows.iter().position(|iteration| iteration.entries.contains(&entry.index()))
@@ -119,7 +143,7 @@ pub(crate) fn iterations(
     by: Total,
 ) -> Iterations {
     let optimizer = OptimizerScopes::new(snapshot, scopes, outline);
-    let (source, ranges) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
+    let (source, ranges, rollout) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
     let rows = ranges.into_iter().map(|(range, is_complete)| {
         let (peak, peak_entry) = timeline.peak_in(range.clone(), by);
         let last = range.end.saturating_sub(1).max(range.start);
@@ -128,7 +152,7 @@ pub(crate) fn iterations(
         let phases = phase::phases(entries, stacks, &range, &own);
         Iteration { entries: range, is_complete, peak, peak_entry, end, phases }
     });
-    Iterations { source, unit: Unit::default(), rows: rows.collect() }
+    Iterations { source, unit: Unit::default(), rollout, rows: rows.collect() }
 }
 
 /// What iterations are called, once it is known what blocks are for.
@@ -172,27 +196,31 @@ fn found(
     outline: &Outline,
     optimizer: &OptimizerScopes<'_>,
     from_start: bool,
-) -> (IterationSource, Ranges) {
+) -> (IterationSource, Ranges, Option<Rollout>) {
     let marked = ending_at(&marks(snapshot, scopes), entries, from_start);
     if !marked.is_empty() {
-        return (IterationSource::Marks, marked);
+        return (IterationSource::Marks, marked, None);
     }
-    let annotated = optimizer.iterations(entries, from_start);
-    if !annotated.is_empty() {
-        return (IterationSource::OptimizerSteps, annotated);
-    }
-    let stepped = ending_at(&step_ends(outline), entries, from_start);
-    if !stepped.is_empty() {
-        return (IterationSource::OptimizerSteps, stepped);
+    for ends in [optimizer.ends(entries, outline), step_ends(outline)] {
+        if let Some(rollouts) = Rollouts::new(outline, entries, &ends) {
+            let last_ends: Vec<usize> = rollouts.last_steps.iter().map(|&step| ends[step]).collect();
+            let ranges = ending_at(&last_ends, entries, from_start);
+            let rollout = Rollout { steps: rollouts.steps, collected_bytes: rollouts.collected_bytes };
+            return (IterationSource::Rollouts, ranges, Some(rollout));
+        }
+        let stepped = ending_at(&ends, entries, from_start);
+        if !stepped.is_empty() {
+            return (IterationSource::OptimizerSteps, stepped, None);
+        }
     }
     if outline.of(|kind| kind == Kind::Backward).next().is_some() {
-        return (IterationSource::BackwardPasses, by_passes(outline, entries, from_start));
+        return (IterationSource::BackwardPasses, by_passes(outline, entries, from_start), None);
     }
     if outline.of(|kind| matches!(kind, Kind::Call(_))).next().is_some() {
-        return (IterationSource::ModelCalls, by_calls(outline, entries));
+        return (IterationSource::ModelCalls, by_calls(outline, entries), None);
     }
     let repeated = repetition::repetitions(snapshot, entries).into_iter().map(|range| (range, true)).collect();
-    (IterationSource::Repetition, repeated)
+    (IterationSource::Repetition, repeated, None)
 }
 
 /// Where the steps of optimizers end that only their stacks tell, the last of each turn.
@@ -388,7 +416,15 @@ impl<'a> OptimizerScopes<'a> {
             }
         }
         let clearings = scopes.iter().filter(|scope| is(scope, "Optimizer.zero_grad#")).collect();
-        let names: Vec<_> = steps.iter().map(|scope| (scope.name, caller_in(outline, scope))).collect();
+        // A step that allocates nothing is called from where another of its name is.
+        let mut callers: FxHashMap<StringId, Option<u32>> = FxHashMap::default();
+        let mut names: Vec<_> = steps.iter().map(|scope| (scope.name, caller_in(outline, scope))).collect();
+        for &(name, caller) in names.iter().filter(|(_, caller)| caller.is_some()) {
+            callers.entry(name).or_insert(caller);
+        }
+        for (name, caller) in &mut names {
+            *caller = caller.or_else(|| *callers.get(name)?);
+        }
         let per_iteration = turn(&names);
         Self { steps, clearings, per_iteration }
     }
@@ -408,15 +444,15 @@ impl<'a> OptimizerScopes<'a> {
         parts
     }
 
-    /// Ranges of entries, and whether each is complete.
-    fn iterations(&self, entries: &EntryTable, from_start: bool) -> Vec<(Range<usize>, bool)> {
-        let ends: Vec<usize> = self
-            .steps
-            .chunks(self.per_iteration)
-            .filter(|steps| steps.len() == self.per_iteration)
-            .map(|steps| self.end_of(steps[steps.len() - 1], entries))
-            .collect();
-        ending_at(&ends, entries, from_start)
+    /// Where iterations end, by their last step.
+    fn ends(&self, entries: &EntryTable, outline: &Outline) -> Vec<usize> {
+        let turns = self.steps.chunks_exact(self.per_iteration).map(|turn| turn[turn.len() - 1]);
+        let last: Vec<&Scope> = turns.collect();
+        // Steps of one backward pass, each of a parameter by a hook, are one: autograd runs between some, and nothing forward.
+        let is_one = |steps: &[&Scope]| steps.windows(2).any(|pair| outline.has_backward(pair[0].end, pair[1].start));
+        let in_backward = last.chunk_by(|step, next| !outline.has_forward(step.end, next.start));
+        let ends = in_backward.flat_map(|steps| if is_one(steps) { &steps[steps.len() - 1..] } else { steps });
+        ends.map(|step| self.end_of(step, entries)).collect()
     }
 
     /// Where the iteration of a step ends: after the step, or after the clearing of gradients that follows it at once.

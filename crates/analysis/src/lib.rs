@@ -34,6 +34,7 @@ pub mod phase;
 pub mod place;
 pub mod recorded_settings;
 mod repetition;
+mod rollout;
 pub mod scope;
 pub mod stats;
 pub mod timeline;

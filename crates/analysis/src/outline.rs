@@ -183,6 +183,21 @@ impl Outline {
         Some(Seen { calls: calls.len(), layers })
     }
 
+    /// Whether autograd runs between two entries.
+    pub(crate) fn has_backward(&self, start: usize, end: usize) -> bool {
+        self.between(start, end).any(|part| part.kind == Kind::Backward)
+    }
+
+    /// Whether anything but autograd and the optimizer runs between two entries.
+    pub(crate) fn has_forward(&self, start: usize, end: usize) -> bool {
+        self.between(start, end).any(|part| !matches!(part.kind, Kind::Backward | Kind::Step))
+    }
+
+    fn between(&self, start: usize, end: usize) -> impl Iterator<Item = &Part> {
+        let after = self.parts.partition_point(|part| part.entries.end <= start);
+        self.parts[after..].iter().take_while(move |part| part.entries.start < end)
+    }
+
     /// Parts of one kind.
     pub(crate) fn of(&self, holds: impl Fn(Kind) -> bool) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| holds(part.kind))

@@ -1,5 +1,7 @@
 //! `highwater-report`.
 
+use std::borrow::Cow;
+
 use crate::{CeilingView, Document, Format, Version};
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::SiteTotal;
@@ -233,7 +235,7 @@ pub struct DeviceView<'a> {
     /// Free memory at the dump.
     pub fragmentation: FragmentationView,
     /// How iterations were found: `highwater.step()`, `optimizer steps` or `repetition in the trace`.
-    pub iterations_by: &'static str,
+    pub iterations_by: Cow<'static, str>,
     /// The word for them: `iterations`, `tokens` or `sampling steps`.
     pub iterations_are: &'static str,
     /// Where there are none, the forward passes that were recorded instead.
@@ -776,7 +778,7 @@ fn device_view<'a>(
         block_sizes: BlockSizesView::new(device),
         at_peak,
         fragmentation: FragmentationView::new(&device.fragmentation, &device.totals(device.peak().entry)),
-        iterations_by: device.iterations.source.name(),
+        iterations_by: device.iterations.by(),
         iterations_are: device.iterations.unit.plural(),
         seen: device.seen.as_ref().map(Seen::text),
         growth_places: places::of_growth(growth.first(), growth_counted, &iterations),

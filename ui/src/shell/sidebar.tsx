@@ -11,7 +11,7 @@ import {address, binary, count, counted, exact} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
 import {SegmentLegend} from '../views/segments/legend';
-import {MeasuredStretch} from '../views/stacked/measured';
+import {MeasuredStretch, MeasureHint} from '../views/stacked/measured';
 import type {MomentTotals, RowDetails} from '../worker/details';
 import type {Legend, LegendLine} from '../worker/grouping';
 import {LegendTable} from './legend';
@@ -27,6 +27,7 @@ export function Sidebar({device}: {device: Opened}) {
         <MeasuredStretch device={device} />
         <OutOfMemory device={device} />
         {store.view.value === 'segments' ? <SegmentLegend device={device} /> : <Moment device={device} />}
+        <MeasureHint />
       </aside>
     </>
   );

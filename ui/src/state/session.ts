@@ -1,6 +1,6 @@
 /** The files, the one that is open, and the worker that holds it. */
 
-import {batch, computed, effect, signal} from '@preact/signals';
+import {batch, computed, effect, signal, untracked} from '@preact/signals';
 import {
   type ColumnSection,
   type DeviceManifest,
@@ -122,7 +122,9 @@ export function startSession(): () => void {
     void open(store.file.value, store.device.value);
   });
   const stopSearching = effect(() => {
-    if (opened.value) void runSearch(store.query.value);
+    const query = store.query.value;
+    // It says at once what is wrong with a query, in signals that it is not to follow.
+    if (opened.value) untracked(() => void runSearch(query));
   });
   void refreshFiles();
   const watch = source.isServed ? setInterval(() => void refreshFiles(), 5000) : undefined;

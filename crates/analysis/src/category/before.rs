@@ -13,6 +13,8 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::runs::Longest;
+
 /// A block from before the recording that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
@@ -37,7 +39,7 @@ pub(crate) struct Region {
 ///
 /// # Source
 /// PyTorch v2.11, `c10/cuda/CUDACachingAllocator.cpp`, `kSmallSize`.
-const SMALL: u64 = 1 << 20;
+pub(super) const SMALL: u64 = 1 << 20;
 
 /// Requests below [`MIN_OWN`] share segments of this size; larger ones have their own, in steps of [`STEP`].
 ///
@@ -106,6 +108,8 @@ struct Segment {
     exactly: usize,
     /// The same, but for the order among neighbours.
     nearly: usize,
+    /// Whether most of its bytes lie in runs of equal blocks that are longer than those of parameters.
+    in_runs: bool,
 }
 
 fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
@@ -132,6 +136,7 @@ fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl 
             fresh,
             exactly,
             nearly,
+            in_runs: orders.longest.are_exceeded(blocks),
         });
         at = end;
     }
@@ -271,6 +276,7 @@ fn cost(segment: &Segment) -> f64 {
     let blocks = segment.blocks.len();
     match segment {
         Segment { fresh: 0, .. } => f64::INFINITY,
+        Segment { in_runs: true, .. } => 2.5,
         Segment { exactly, .. } if *exactly == blocks => 0.0,
         Segment { nearly, .. } if *nearly == blocks => 0.2,
         Segment { exactly, nearly, .. } if *exactly > 0 || *nearly > 0 => 1.4,
@@ -314,13 +320,15 @@ struct Orders {
     of_pool: [Vec<Vec<u64>>; 2],
     /// Where a size is in them: (order, position).
     found: FxHashMap<u64, Vec<(usize, usize)>>,
+    /// The runs of equal sizes in them.
+    longest: Longest,
 }
 
 impl Orders {
     fn new(gradients: &[Vec<u64>]) -> Self {
         /// Programs have few passes that differ.
         const MAX_ORDERS: usize = 8;
-        let mut orders = Self::default();
+        let mut orders = Self { longest: Longest::new(gradients), ..Self::default() };
         for gradients in gradients.iter().take(MAX_ORDERS) {
             for (is_small, of_pool) in orders.of_pool.iter_mut().enumerate() {
                 let of = gradients.iter().rev().copied().filter(|&size| (size <= SMALL) == (is_small == 1));

@@ -237,6 +237,16 @@ impl<'a> Case<'a> {
         self.pairing.states.contains(&self.row)
     }
 
+    /// Whether it was there before and pairs with a parameter, as its gradient.
+    pub(crate) fn pairs_as_gradient(&self) -> bool {
+        self.pairing.kept_gradients.contains(&self.row)
+    }
+
+    /// Whether it was there before, and is as large as all that the model is fed while it collects what it learns from.
+    pub(crate) fn holds_rollout(&self) -> bool {
+        self.is_before && self.stays() && self.course.collected_bytes == Some(self.size_bytes)
+    }
+
     /// Whether it comes before the first backward pass.
     pub(crate) fn precedes_passes(&self) -> bool {
         self.course.passes.first().is_none_or(|pass| self.alloc < pass.start)

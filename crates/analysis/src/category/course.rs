@@ -49,6 +49,8 @@ pub(crate) struct Course {
     pub(crate) entries: u32,
     /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
     pub(crate) period: usize,
+    /// Bytes that the model is fed in an iteration before it learns from them, where it collects them.
+    pub(crate) collected_bytes: Option<u64>,
 }
 
 impl Course {
@@ -63,6 +65,9 @@ impl Course {
         let mut pass: Option<Pass> = None;
         let mut step: Option<u32> = None;
         let mut again: Option<u32> = None;
+        // Passes before which nothing but a step of the optimizer has come since the pass before.
+        let mut resumed: Vec<usize> = Vec::new();
+        let mut since_pass = true;
         for (row, &action) in entries.actions().iter().enumerate() {
             let at = number(row);
             if action == Action::FREE_REQUESTED {
@@ -95,11 +100,15 @@ impl Course {
                 continue;
             }
             if is_backward(origin) {
+                if pass.is_none() && !std::mem::replace(&mut since_pass, false) {
+                    resumed.push(course.passes.len());
+                }
                 let pass = pass.get_or_insert(Pass { start: at, sure_end: at, end: at });
                 pass.sure_end = at + 1;
             } else if let Some(pass) = pass.take() {
                 course.end_pass(pass, at, frees_tell);
             }
+            since_pass |= !is_backward(origin) && origin != Origin::Optimizer;
             if origin == Origin::Recompute {
                 again.get_or_insert(at);
             } else if let Some(start) = again.take() {
@@ -117,8 +126,27 @@ impl Course {
         if let Some(start) = step {
             course.end_step(start, course.entries);
         }
+        course.join_stepped(&resumed);
         course.period = course.passes.len().div_ceil(iterations.max(1)).max(1);
         course
+    }
+
+    /// Joins the passes that only steps of the optimizer part, with these steps, where there are more than programs have optimizers:
+    /// hooks step each parameter while the pass runs.
+    fn join_stepped(&mut self, resumed: &[usize]) {
+        /// Losses in a row with an optimizer for each.
+        const MOST: usize = 8;
+        let runs: Vec<&[usize]> =
+            resumed.chunk_by(|a, b| a + 1 == *b).filter(|run| run.len() > MOST && run[0] > 0).collect();
+        for run in runs.into_iter().rev() {
+            let (first, last) = (run[0] - 1, run[run.len() - 1]);
+            let (start, end) = (self.passes[first].start, self.passes[last].end);
+            let next = self.passes.get(last + 1).map_or(self.entries, |next| next.start);
+            let step = self.steps.iter().rfind(|step| step.start < next).map_or(0, |step| step.end);
+            let end = end.max(step);
+            self.passes.splice(first..=last, [Pass { start, sure_end: end, end }]);
+            self.turns.retain(|&turn| turn <= start || turn >= end);
+        }
     }
 
     fn end_pass(&mut self, pass: Pass, next: u32, frees_tell: bool) {

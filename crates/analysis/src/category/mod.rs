@@ -21,9 +21,11 @@ mod bare;
 pub(crate) mod before;
 mod case;
 pub mod course;
+mod kept;
 pub mod origin;
 mod pairing;
 mod rules;
+mod runs;
 mod unfinished;
 
 use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
@@ -37,7 +39,7 @@ use before::Region;
 pub use case::Case;
 use course::{Course, Pass};
 use origin::{Origin, StackOrigins};
-use pairing::{Memory, Pairing};
+use pairing::{Keeps, Memory, Pairing};
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -176,10 +178,11 @@ impl Categories {
         let words = Words::new(snapshot, entries);
         let frees_tell = frees_tell(entries, lifetimes);
         let bare = bare::origins(entries, lifetimes, iterations);
-        let course = match &bare {
+        let mut course = match &bare {
             Some(bare) => Course::new(entries, iterations.rows.len(), |row| bare.at(row), false),
             None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
+        course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes);
         let shows = shows_engine(snapshot, lifetimes, stacks);
         let told = |row: usize| {
             let lifetime = &lifetimes.rows[row];
@@ -193,11 +196,8 @@ impl Categories {
                 (_, None) => Origin::Untold,
             }
         };
-        let memory = Memory {
-            blocks: &snapshot.blocks,
-            regions: regions(snapshot, device),
-            states_per_parameter: states_per_parameter(snapshot, scopes),
-        };
+        let memory =
+            Memory { blocks: &snapshot.blocks, regions: regions(snapshot, device), keeps: keeps(snapshot, scopes) };
         let pairing = Pairing::new(lifetimes, &course, &memory, (told, stacks), bare.is_some());
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
@@ -233,31 +233,35 @@ fn regions(snapshot: &Snapshot, device: u32) -> Vec<Region> {
     regions
 }
 
-/// Blocks that PyTorch's optimizers keep for each parameter, by their classes' names.
+/// Blocks that PyTorch's optimizers keep for each parameter, by their classes' names: at least and at most, as their settings decide.
 ///
 /// # Source
-/// PyTorch v2.11, `torch/optim`. Those whose settings decide (`SGD`, `RMSprop`, and `amsgrad` of Adam) are not here or have the
-/// usual number.
-const OPTIMIZERS: [(&str, usize); 9] = [
-    ("Adam", 2),
-    ("AdamW", 2),
-    ("NAdam", 2),
-    ("RAdam", 2),
-    ("Adamax", 2),
-    ("Adadelta", 2),
-    ("Adagrad", 1),
-    ("Rprop", 2),
-    ("Muon", 1),
+/// PyTorch v2.11, `torch/optim`.
+const OPTIMIZERS: [(&str, usize, usize); 11] = [
+    ("Adam", 2, 3),
+    ("AdamW", 2, 3),
+    ("NAdam", 2, 2),
+    ("RAdam", 2, 2),
+    ("Adamax", 2, 2),
+    ("Adadelta", 2, 2),
+    ("Adagrad", 1, 1),
+    ("Rprop", 2, 2),
+    ("RMSprop", 1, 3),
+    ("Muon", 1, 1),
+    ("SGD", 0, 1),
 ];
 
-/// The number that the annotations of steps tell, if all tell the same.
-fn states_per_parameter(snapshot: &Snapshot, scopes: &[Scope]) -> Option<usize> {
-    let mut told = scopes.iter().filter_map(|scope| {
-        let name = snapshot.text(scope.name).strip_prefix("Optimizer.step#")?.strip_suffix(".step")?;
-        Some(OPTIMIZERS.iter().find(|row| row.0 == name).map(|row| row.1))
-    });
-    let first = told.next()??;
-    told.all(|other| other == Some(first)).then_some(first)
+/// What the annotations of steps tell of the blocks that are kept for each parameter.
+fn keeps(snapshot: &Snapshot, scopes: &[Scope]) -> Keeps {
+    let mut names = scopes
+        .iter()
+        .filter_map(|scope| snapshot.text(scope.name).strip_prefix("Optimizer.step#")?.strip_suffix(".step"));
+    let Some(first) = names.next() else { return Keeps::Untold };
+    if names.any(|other| other != first) {
+        return Keeps::Several;
+    }
+    let known = OPTIMIZERS.iter().find(|row| row.0 == first);
+    known.map_or(Keeps::Untold, |&(_, least, most)| Keeps::Told { least, most })
 }
 
 /// Whether frees carry the stack of who frees, not of who allocated (`context="alloc"`).

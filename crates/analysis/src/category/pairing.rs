@@ -9,7 +9,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::before::{self, Held, Region};
 use super::case::BEHIND_OUTPUT;
 use super::course::{Course, is_backward};
+use super::kept::{self, Kept, Seen};
 use super::origin::{Origin, StackOrigins};
+use super::runs::Longest;
 use super::unfinished::Unfinished;
 use crate::lifetime::{Lifetime, Lifetimes};
 
@@ -31,6 +33,12 @@ const LARGE: u64 = 1 << 20;
 /// while a batch of data that stays on the device is two or three tensors: inputs, labels and a mask.
 const MIN_FROZEN: usize = 4;
 
+/// Blocks that Adam keeps for a parameter.
+const ADAM: usize = 2;
+
+/// Blocks that an optimizer keeps for a parameter, at most.
+const MAX_STATES: usize = 4;
+
 /// What sizes tell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
@@ -43,6 +51,8 @@ pub(crate) struct Pairing {
     pub(crate) parameters: FxHashSet<usize>,
     /// Rows from before the recording that are optimizer state.
     pub(crate) states: FxHashSet<usize>,
+    /// Rows from before the recording that are gradients, zeroed in place from step to step.
+    pub(crate) kept_gradients: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
@@ -68,8 +78,10 @@ struct OfSize {
     spans: Vec<(u32, u32)>,
     /// Kept by the optimizer.
     states: usize,
-    /// Whether the optimizer works in blocks of this size, which it frees in the same step.
-    is_stepped: bool,
+    /// The most that the optimizer has made in one step and freed in it.
+    stepped: usize,
+    /// The same of the last step, and where that begins.
+    last_step: (u32, usize),
     /// Whether backward makes any.
     is_made_in_pass: bool,
 }
@@ -78,7 +90,20 @@ impl OfSize {
     /// Whether it has the optimizer's state alone: libraries such as cuDNN keep a layer's weights in one block, and their gradients in
     /// another, while the optimizer has blocks for each; and some optimizers keep what they like.
     fn is_of_optimizer_alone(&self) -> bool {
-        self.gradients == 0 && !self.is_made_in_pass && self.built == 0 && (self.states > 0 || self.is_stepped)
+        self.gradients == 0 && !self.is_made_in_pass && self.built == 0 && (self.states > 0 || self.stepped > 0)
+    }
+
+    /// Whether the optimizer works in blocks of this size, and backward makes and frees some, but leaves none.
+    fn is_stepped_without_gradients(&self) -> bool {
+        self.gradients == 0 && self.built == 0 && self.is_made_in_pass && self.stepped > 0
+    }
+
+    fn add_stepped(&mut self, step: u32) {
+        if self.last_step.0 != step {
+            self.last_step = (step, 0);
+        }
+        self.last_step.1 += 1;
+        self.stepped = self.stepped.max(self.last_step.1);
     }
 }
 
@@ -93,6 +118,10 @@ struct Known<'a, T> {
     of_size: FxHashMap<u64, OfSize>,
     /// The sizes of what outlives each backward pass, in order, of passes that differ.
     orders: Vec<Vec<u64>>,
+    /// The sizes of what modules and the program make and never free.
+    left: FxHashSet<u64>,
+    /// The sizes of what the first whole backward pass makes and frees, in order.
+    scratch: Vec<u64>,
     /// Where the first backward pass begins; the end of the recording if there is none.
     first_pass: u32,
     is_bare: bool,
@@ -104,8 +133,29 @@ pub(crate) struct Memory<'a> {
     pub(crate) blocks: &'a [Block],
     /// By address.
     pub(crate) regions: Vec<Region>,
-    /// Blocks that the optimizer keeps for a parameter, if its name tells.
-    pub(crate) states_per_parameter: Option<usize>,
+    /// Blocks that the optimizer keeps for a parameter.
+    pub(crate) keeps: Keeps,
+}
+
+/// How many blocks optimizers keep for a parameter, as far as their names tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// One optimizer's number, which its settings decide between two.
+    Told { least: usize, most: usize },
+    /// There are several optimizers, each with parameters of its own.
+    Several,
+    /// The name tells nothing.
+    Untold,
+}
+
+impl Keeps {
+    /// Of Adam's kind, where the least is what there is by default.
+    fn of_adam(self) -> usize {
+        match self {
+            Self::Told { least, .. } => least,
+            Self::Several | Self::Untold => ADAM,
+        }
+    }
 }
 
 impl<T> Known<'_, T> {
@@ -116,6 +166,40 @@ impl<T> Known<'_, T> {
         if !sizes.is_empty() && self.orders.len() < MAX && !self.orders.contains(&sizes) {
             self.orders.push(sizes);
         }
+    }
+
+    /// Whether large blocks that no gradient pairs with are those of layers: as many, or a multiple, of each of several sizes.
+    fn layers_of(&self, there: &FxHashMap<u64, usize>, is_unpaired: impl Fn(u64) -> bool) -> bool {
+        /// Sizes that show it, and layers: fewer may be chance.
+        const MIN: usize = 2;
+        // A copy in full precision is twice as large.
+        let is_copy = |size: u64| size.is_multiple_of(2) && there.contains_key(&(size / 2)) && !is_unpaired(size / 2);
+        let counts = there.iter().filter(|&(&size, &count)| {
+            size > LARGE && count >= MIN_FROZEN && is_unpaired(size) && !is_copy(size) && !self.is_left(size)
+        });
+        let (sizes, common) = counts.fold((0, 0), |(sizes, common), (_, &count)| (sizes + 1, gcd(count, common)));
+        sizes >= MIN && common >= MIN_FROZEN
+    }
+
+    /// Whether what runs forward leaves blocks of a size for good: then earlier ones may have been left by it, too.
+    fn is_left(&self, size_bytes: u64) -> bool {
+        self.left.contains(&size_bytes)
+    }
+
+    /// Trained parameters whose gradients no pass leaves, by how many blocks there are of each size; their gradients are made in the
+    /// order of what the first pass frees.
+    fn kept(&mut self, there: &FxHashMap<u64, usize>) -> Kept {
+        let seen = there.iter().filter_map(|(&size, &blocks)| {
+            let of = self.of_size.get(&size).filter(|of| of.is_stepped_without_gradients())?;
+            Some((size, Seen { blocks, stepped: of.stepped }))
+        });
+        let kept = Kept::new(&seen.collect(), self.memory.keeps.of_adam());
+        if self.orders.is_empty() {
+            let mut order = std::mem::take(&mut self.scratch);
+            order.retain(|&size| kept.count(size) > 0);
+            self.add_order(order);
+        }
+        kept
     }
 
     /// Without stacks, building is not told from running.
@@ -154,12 +238,14 @@ impl Pairing {
             stacks,
             of_size: FxHashMap::default(),
             orders: Vec::new(),
+            left: FxHashSet::default(),
+            scratch: Vec::new(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
             is_bare,
         };
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_caches(&known);
-        pairing.find_before(&known);
+        pairing.find_before(&mut known);
         pairing.find_workspaces(&known);
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
@@ -191,6 +277,7 @@ impl Pairing {
         let course = known.course;
         let mut in_pass = (0, 0_u64);
         let mut order: (u32, Vec<u64>) = (0, Vec::new());
+        let mut scratched: Option<u32> = None;
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
             match (known.told)(row) {
@@ -202,12 +289,17 @@ impl Pairing {
                     if self.outlives_step(row).unwrap_or_else(|| course.outlives_step(alloc, freed)) {
                         of.states += 1;
                     } else {
-                        of.is_stepped = true;
+                        of.add_stepped(course.step_at(alloc).map_or(0, |step| step.start));
                     }
                 }
                 Origin::Engine | Origin::Hook => {
                     known.of_size.entry(size).or_default().is_made_in_pass = true;
                     let whole = course.pass_at(alloc).filter(|pass| !course.has_failed(pass));
+                    if let Some(pass) = whole.filter(|pass| freed < pass.sure_end)
+                        && *scratched.get_or_insert(pass.start) == pass.start
+                    {
+                        known.scratch.push(size);
+                    }
                     let Some(pass) = whole.filter(|pass| freed >= pass.sure_end) else { continue };
                     // What a later pass frees are gradients of gradients.
                     if course.pass_at(freed).is_none_or(|last| last.start == pass.start || freed >= last.sure_end) {
@@ -222,6 +314,11 @@ impl Pairing {
                     let counted = if WORKSPACES.contains(&size) { 0 } else { size };
                     in_pass.1 = in_pass.1.saturating_add(counted);
                     self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
+                }
+                Origin::Module | Origin::Compiled | Origin::Program
+                    if freed == course.entries && lifetime.alloc().is_some() =>
+                {
+                    known.left.insert(size);
                 }
                 Origin::Module | Origin::Compiled | Origin::Program if course.pass_at(freed).is_some() => {
                     self.saved.push(alloc);
@@ -292,7 +389,7 @@ impl Pairing {
 
     /// What was there before the recording and stays: of each size as many parameters as [`before`] finds, the rest the
     /// optimizer's.
-    fn find_before<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+    fn find_before<T: Fn(usize) -> Origin>(&mut self, known: &mut Known<'_, T>) {
         let is_held = |lifetime: &Lifetime| lifetime.free_requested().is_none() && !lifetime.awaits_free_at_start();
         let blocks = &known.memory.blocks;
         let stays = |&row: &usize| (known.told)(row) == Origin::Untold && is_held(&known.lifetimes.rows[row]);
@@ -318,25 +415,48 @@ impl Pairing {
             self.find_before_inference(known, &held);
             return;
         }
-        let gradients = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
         for block in &held {
             *there.entry(block.size_bytes).or_default() += 1;
         }
+        let kept = known.kept(&there);
+        let made = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
+        let gradients = |size: u64| made(size).max(kept.count(size));
         // Sizes that the optimizer works in tell best, where it makes any.
-        let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.is_stepped);
+        let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
         let mut telling = there.clone();
-        telling.retain(|&size, _| gradients(size) > 0 && is_stepped(size));
-        let states = known
-            .memory
-            .states_per_parameter
-            .unwrap_or_else(|| states_by_count(if telling.is_empty() { &there } else { &telling }, gradients));
+        telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
+        let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
+        let states = match known.memory.keeps {
+            // A copy of the parameters counts like more state, so state has to lie like it.
+            Keeps::Told { least, most } if least >= ADAM => {
+                let is_more = |size: u64| made(size) > 0 && there[&size] > made(size) * (least + 1);
+                Longest::new(&known.orders).usual(&held, is_more).unwrap_or(least).clamp(least, most)
+            }
+            Keeps::Told { least, most } => by_count.clamp(least, most),
+            Keeps::Several | Keeps::Untold => by_count,
+        };
+        // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
+        let others = |size: u64, count: usize| {
+            let gradients = gradients(size);
+            match count.checked_div(made(size)) {
+                Some(blocks) if known.memory.keeps == Keeps::Several && count == blocks * gradients => {
+                    (blocks.saturating_sub(1)).min(MAX_STATES) * gradients
+                }
+                _ => (states + usize::from(kept.gradients_stay && kept.count(size) > 0)) * gradients,
+            }
+        };
+        let is_told = matches!(known.memory.keeps, Keeps::Told { least, most } if least == most || least >= ADAM);
         let wanted: FxHashMap<u64, usize> = there
             .iter()
+            .filter(|&(&size, _)| gradients(size) > 0)
             .map(|(&size, &count)| {
-                (size, count.min(gradients(size).max(count.saturating_sub(states * gradients(size)))))
+                let others = others(size, count);
+                // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
+                let is_state_alone = is_told && others > 0 && count == others;
+                let least = if is_state_alone { 0 } else { gradients(size) };
+                (size, count.min(least.max(count.saturating_sub(others))))
             })
-            .filter(|&(size, _)| gradients(size) > 0)
             .collect();
         let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
         let fresh = before::lie_as_when_made(&held, &known.memory.regions);
@@ -348,10 +468,12 @@ impl Pairing {
             block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
         };
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
-        // What no gradient pairs with is frozen or a buffer, if it was there as early as the others.
+        let is_unpaired = |size: u64| gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size);
+        let layers = known.layers_of(&there, is_unpaired);
+        // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
         let may_be_frozen = |block: &Held, is_fresh: bool| {
-            let size = block.size_bytes;
-            is_fresh && gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size)
+            (is_fresh || (block.size_bytes > LARGE && layers && !known.is_left(block.size_bytes)))
+                && is_unpaired(block.size_bytes)
         };
         let unpaired = held
             .iter()
@@ -365,6 +487,13 @@ impl Pairing {
                 self.parameters.insert(block.row);
             } else if gradients(block.size_bytes) > 0 {
                 self.states.insert(block.row);
+            }
+        }
+        if kept.gradients_stay {
+            held.retain(|block| kept.count(block.size_bytes) > 0 && self.states.contains(&block.row));
+            for index in kept::gradients(&held, &known.memory.regions, kept.counts) {
+                self.states.remove(&held[index].row);
+                self.kept_gradients.insert(held[index].row);
             }
         }
     }
@@ -495,16 +624,18 @@ fn most_at_once(spans: &[(u32, u32)]) -> usize {
     most
 }
 
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
 fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> usize {
-    /// More is no optimizer's.
-    const MAX: usize = 4;
-    let mut bytes = [0_u64; MAX + 1];
+    let mut bytes = [0_u64; MAX_STATES + 1];
     for (&size, &count) in there {
         if let Some(blocks) = count.checked_div(gradients(size)) {
-            let states = blocks.saturating_sub(1).min(MAX);
+            let states = blocks.saturating_sub(1).min(MAX_STATES);
             bytes[states] = bytes[states].saturating_add(size.saturating_mul(count as u64));
         }
     }
-    (0..=MAX).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
+    (0..=MAX_STATES).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
 }

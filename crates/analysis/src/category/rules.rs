@@ -102,6 +102,13 @@ pub const RULES: &[Rule] = &[
         |_| true,
     ),
     rule(
+        Input,
+        "holds-rollout",
+        &[Untold],
+        "there before the recording, never freed, and as large as all that the model is fed while it collects what several steps learn from",
+        |case| case.holds_rollout(),
+    ),
+    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
@@ -115,6 +122,14 @@ pub const RULES: &[Rule] = &[
         &[Untold],
         "there before the recording, never freed, and as large as a parameter beside it",
         |case| case.pairs_as_state(),
+    ),
+    rule(
+        Gradient,
+        "kept-from-step-to-step",
+        &[Untold],
+        "there before the recording, never freed, and as large as a parameter that the optimizer works on, though no backward pass \
+         leaves a gradient of that size: zeroed in place",
+        |case| case.pairs_as_gradient(),
     ),
     rule(
         OptimizerState,

@@ -9,11 +9,11 @@ import type {StackedChart} from './chart';
 import {GESTURES, panBy, showEntries, zoomAbout, zoomBytes} from './gestures';
 import {mark, markAt} from './mark';
 
-/** Adds the commands of a chart. `fit` shows what is pinned, `menu` says what can be done with it. Gives what takes them away. */
+/** Adds the commands of a chart. `fit` shows what is pinned, `menu` says what can be done with it, where there is one. Gives what takes them away. */
 export function addChartCommands(
   title: string,
   chart: StackedChart,
-  {fit, menu}: {fit: () => void; menu: () => void},
+  {fit, menu}: {fit: () => void; menu: (() => void) | undefined},
 ): () => void {
   const span = () => chart.viewport.x.to - chart.viewport.x.from;
   const middle = () => positionOfCss(chart.viewport, chart.viewport.widthCss / 2);
@@ -39,7 +39,7 @@ export function addChartCommands(
     {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
     {keys: ['f'], help: 'fit what is pinned, or the selection', run: fit},
     {keys: ['0'], help: 'show everything', run: showAll},
-    {keys: ['ContextMenu'], help: 'menu of what is pinned', run: menu},
+    ...(menu ? [{keys: ['ContextMenu'], help: 'menu of what is pinned', run: menu}] : []),
     {keys: ['p'], help: 'go to the peak', run: () => reveal(chart.device.peakEntry)},
     {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
     {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},
@@ -50,7 +50,7 @@ export function addChartCommands(
   ];
   const end = addCommands(() => ({
     title,
-    gestures: GESTURES,
+    gestures: menu ? [...GESTURES, {hands: 'right click', help: 'copy, search, stacks of it'}] : GESTURES,
     commands: mark.value === null ? commands : [unmark, ...commands],
   }));
   return () => {

@@ -31,7 +31,6 @@ export const GESTURES: readonly Gesture[] = [
   {hands: 'Shift drag', help: 'measure a stretch'},
   {hands: 'click', help: 'pin what is under the pointer'},
   {hands: 'double click', help: 'fit its life'},
-  {hands: 'right click', help: 'copy, search, stacks of it'},
 ];
 
 /** How a drag began. */

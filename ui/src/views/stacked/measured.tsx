@@ -20,8 +20,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
     return engine().rangeTotals(range.from, Math.min(range.to, device.entries));
   });
   const totals = answer.value.value;
-  if (!store.selection.value) return MEASURING.includes(store.view.value) ? <Hint /> : null;
-  if (!totals) return null;
+  if (!totals || !store.selection.value) return null;
   return (
     <section class="range">
       <h2>
@@ -57,7 +56,9 @@ export function MeasuredStretch({device}: {device: Opened}) {
   );
 }
 
-function Hint() {
+/** Says how a stretch is measured, where none is. */
+export function MeasureHint() {
+  if (store.selection.value || !MEASURING.includes(store.view.value)) return null;
   return <section class="faint">Shift-drag to measure a stretch, or press m at each of its ends</section>;
 }
 

@@ -81,10 +81,7 @@ export function StackedPlot<D>(props: PlotProps<D>) {
       }),
       addChartCommands(title, chart, {
         fit: () => props.onFit(undefined, chart),
-        menu: () => {
-          const box = host.current!.getBoundingClientRect();
-          showMenu(props, props.chosen?.(), {x: box.left + box.width / 2, y: box.top + box.height / 3});
-        },
+        menu: props.onMenu && (() => showMenu(props, props.chosen?.(), middleOf(host.current!))),
       }),
       registerPicture(() => ({canvas: chart.toCanvas(), name: title.toLowerCase()})),
       effect(() => {
@@ -120,6 +117,12 @@ export function StackedPlot<D>(props: PlotProps<D>) {
 
 function showMenu<D>({onMenu}: PlotProps<D>, hit: Hit | undefined, place: {x: number; y: number}): void {
   if (hit?.row !== undefined) onMenu?.({...hit, row: hit.row}, place);
+}
+
+/** Where a menu is opened by a key. */
+function middleOf(host: HTMLElement): {x: number; y: number} {
+  const {left, top, width, height} = host.getBoundingClientRect();
+  return {x: left + width / 2, y: top + height / 3};
 }
 
 /** A request that gives the spare memory in it away. */

@@ -1,0 +1,129 @@
+//! Trained parameters of which no backward pass leaves a gradient: it is added to one that stays from step to step, zeroed in place,
+//! or a hook steps the parameter and drops the gradient before the pass is over. So the optimizer's work tells of them: of each size
+//! there are a parameter, its state, and in the first case its gradient.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::before::{Held, Region};
+
+/// What is known of a size before the recording.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Blocks that were there and stay.
+    pub(super) blocks: usize,
+    /// The most that the optimizer has made and freed in one step.
+    pub(super) stepped: usize,
+}
+
+/// Trained parameters whose gradients no pass leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// How many there are of each size.
+    pub(super) counts: FxHashMap<u64, usize>,
+    /// Whether their gradients stay from step to step; else they are gone before a pass is over.
+    pub(super) gradients_stay: bool,
+}
+
+impl Kept {
+    /// By size, with the blocks that the optimizer keeps for each parameter.
+    pub(super) fn new(seen: &FxHashMap<u64, Seen>, states: usize) -> Self {
+        // Of both, what divides more bytes: a parameter and its state, or these and a gradient.
+        let dividing = |each: usize| -> u64 {
+            let whole = seen.iter().filter(|(_, seen)| seen.blocks.is_multiple_of(each));
+            whole.map(|(&size, seen)| size.saturating_mul(seen.blocks as u64)).fold(0, u64::saturating_add)
+        };
+        let gradients_stay = dividing(states + 2) >= dividing(states + 1);
+        let each = states + 1 + usize::from(gradients_stay);
+        let counts = seen.iter().map(|(&size, seen)| (size, trained(*seen, each))).filter(|&(_, count)| count > 0);
+        Self { counts: counts.collect(), gradients_stay }
+    }
+
+    pub(super) fn count(&self, size_bytes: u64) -> usize {
+        self.counts.get(&size_bytes).copied().unwrap_or(0)
+    }
+}
+
+/// How many parameters of a size are trained, if each has so many blocks, itself among them. Frozen ones may be among the blocks;
+/// then what the optimizer makes in a step tells, which is one block or a few for each.
+fn trained(seen: Seen, each: usize) -> usize {
+    /// Intermediates that an optimizer makes for a parameter, at most.
+    const MOST: usize = 4;
+    if seen.blocks.is_multiple_of(each) {
+        return seen.blocks / each;
+    }
+    let of = (1..=MOST).filter(|&of| seen.stepped.is_multiple_of(of)).map(|of| seen.stepped / of);
+    of.filter(|count| count * each <= seen.blocks).max().unwrap_or(0)
+}
+
+/// Which of the blocks are gradients, so many of each size, where the rest is state: by index into `held`, which ascends by address.
+///
+/// State is made for one parameter after the other, so two equal blocks are neighbours; gradients are made among what backward
+/// frees, and have gaps between them. What lies in one segment was made at one time.
+pub(super) fn gradients(held: &[Held], regions: &[Region], mut wanted: FxHashMap<u64, usize>) -> FxHashSet<usize> {
+    let mut segments: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
+    let mut at = 0;
+    for region in regions {
+        at += held[at..].partition_point(|block| block.address < region.address);
+        let end =
+            at + held[at..].partition_point(|block| block.address < region.address.saturating_add(region.total_bytes));
+        if at < end {
+            segments.push((percent_in_pairs(&held[at..end]), at..end));
+        }
+        at = end;
+    }
+    segments.sort_by_key(|segment| segment.0);
+    let mut found = FxHashSet::default();
+    for index in segments.into_iter().flat_map(|segment| segment.1) {
+        if let Some(count) = wanted.get_mut(&held[index].size_bytes).filter(|count| **count > 0) {
+            *count -= 1;
+            found.insert(index);
+        }
+    }
+    found
+}
+
+/// How many of the blocks, of 100, have an equal neighbour without a gap.
+fn percent_in_pairs(blocks: &[Held]) -> usize {
+    let (mut at, mut pairs) = (0, 0);
+    while at + 1 < blocks.len() {
+        let (block, next) = (&blocks[at], &blocks[at + 1]);
+        let is_pair = block.size_bytes == next.size_bytes && block.address + block.block_bytes == next.address;
+        pairs += usize::from(is_pair);
+        at += 1 + usize::from(is_pair);
+    }
+    200 * pairs / blocks.len().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(rows: &[(u64, usize, usize)]) -> FxHashMap<u64, Seen> {
+        rows.iter().map(|&(size, blocks, stepped)| (size, Seen { blocks, stepped })).collect()
+    }
+
+    #[test]
+    fn a_parameter_has_its_gradient_and_its_state_or_its_state_alone() {
+        let kept = Kept::new(&seen(&[(64, 40, 10), (32, 12, 3), (16, 20, 10)]), 2);
+        assert!(kept.gradients_stay);
+        assert_eq!([64, 32, 16, 8].map(|size| kept.count(size)), [10, 3, 5, 0]);
+        let dropped = Kept::new(&seen(&[(64, 30, 20), (32, 9, 6)]), 2);
+        assert!(!dropped.gradients_stay);
+        assert_eq!([64, 32].map(|size| dropped.count(size)), [10, 3]);
+    }
+
+    #[test]
+    fn frozen_parameters_of_the_same_size_are_told_by_what_a_step_makes() {
+        let kept = Kept::new(&seen(&[(64, 40, 10), (32, 15, 3)]), 2);
+        assert_eq!(kept.count(32), 3);
+    }
+
+    #[test]
+    fn state_lies_in_pairs_and_gradients_have_gaps() {
+        let block = |address| Held { row: 0, address, size_bytes: 64, block_bytes: 64 };
+        let held: Vec<Held> = [0, 64, 1024, 1152, 1280].map(block).to_vec();
+        let region = |address| Region { address, total_bytes: 1024, is_expandable: false };
+        let found = gradients(&held, &[region(0), region(1024)], [(64, 2)].into_iter().collect());
+        assert_eq!(found, [2, 3].into_iter().collect());
+    }
+}

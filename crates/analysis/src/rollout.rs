@@ -1,0 +1,94 @@
+//! Programs that collect data with their model and then learn from it in several steps: an iteration is a rollout with its steps.
+//!
+//! A validation between steps looks alike. But what a rollout feeds to the model, call by call, is what the steps are fed, once or
+//! several times over and in larger parts, so the bytes add up.
+
+use std::collections::BTreeMap;
+
+use highwater_snapshot::{Action, EntryTable};
+
+use crate::outline::{Kind, Outline};
+
+/// The steps of one rollout, as positions among the ends of all steps.
+pub(crate) struct Rollouts {
+    /// The last step of each rollout.
+    pub(crate) last_steps: Vec<usize>,
+    /// Steps of each.
+    pub(crate) steps: usize,
+    /// Bytes that the calls of each are fed, all together.
+    pub(crate) collected_bytes: u64,
+}
+
+/// What is fed to the calls of a model between two steps.
+struct Stretch {
+    /// Of the calls but the last, which is that of the step: the bytes that most are fed, and how many are fed that much.
+    collected: (u64, u64),
+    /// Bytes fed to the last call.
+    learnt: u64,
+}
+
+impl Rollouts {
+    /// Those of a recording with steps that end at these entries; `None` where the steps themselves are iterations.
+    pub(crate) fn new(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
+        let stretches: Vec<Stretch> = stretches(outline, entries, step_ends);
+        // Of several sizes, such as that of a last part, the usual one.
+        let (learnt, _) = most_common(stretches.iter().map(|stretch| stretch.learnt))?;
+        let starts: Vec<usize> = (0..stretches.len()).filter(|&at| stretches[at].collected.1 >= MIN_CALLS).collect();
+        let (&first, &last) = (starts.first()?, starts.last()?);
+        let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(stretches.len() - first);
+        let is_learnt = |&at: &usize| {
+            let (bytes, calls) = stretches[at].collected;
+            let all = bytes.saturating_mul(calls);
+            bytes < learnt && all > 0 && learnt.saturating_mul(steps as u64).is_multiple_of(all)
+        };
+        let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && stretches.len() - last <= steps;
+        if steps < 2 || first >= steps || !is_even || !starts.iter().all(is_learnt) {
+            return None;
+        }
+        let (bytes, calls) = stretches[first].collected;
+        let before = starts.iter().filter_map(|start| start.checked_sub(1));
+        let whole = (stretches.len() - last == steps).then_some(stretches.len() - 1);
+        Some(Self { last_steps: before.chain(whole).collect(), steps, collected_bytes: bytes.saturating_mul(calls) })
+    }
+}
+
+/// A rollout calls its model at least so often.
+const MIN_CALLS: u64 = 2;
+
+fn stretches(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Vec<Stretch> {
+    let mut stretches: Vec<Vec<u64>> = vec![Vec::new(); step_ends.len()];
+    // The largest block that the program has made since the last call.
+    let mut fed = 0;
+    for part in &outline.parts {
+        match part.kind {
+            Kind::Program => {
+                let rows = part.entries.clone().filter(|&row| entries.actions()[row] == Action::ALLOC);
+                fed = rows.map(|row| entries.sizes_bytes()[row]).fold(fed, u64::max);
+            }
+            Kind::Call(_) => {
+                let at = step_ends.partition_point(|&end| end <= part.entries.start);
+                if let Some(stretch) = stretches.get_mut(at) {
+                    stretch.push(std::mem::take(&mut fed));
+                }
+            }
+            _ => {}
+        }
+    }
+    let of = stretches.into_iter().map(|calls| {
+        let (learnt, before) = calls.split_last().map_or((0, &[][..]), |(last, before)| (*last, before));
+        // Before the first call the program may make what it collects in, too.
+        let usual = most_common(before.iter().copied()).map_or(0, |(fed, _)| fed);
+        let calls = before.iter().filter(|&&fed| fed >= usual).count() as u64;
+        Stretch { collected: (usual, calls), learnt }
+    });
+    of.collect()
+}
+
+/// The value that comes most often, and how often.
+fn most_common(values: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|&(value, count)| (count, value))
+}
