@@ -344,41 +344,49 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
         return None;
     }
     let measured = &device.fragmentation;
-    let mut section = Section::new(format!("Device {}: fragmentation", device.device));
-    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
-    // An amount that is not there has no row.
-    let mut row = |bytes: u64, meaning: String| {
-        if bytes > 0 {
-            table.row([size(bytes), meaning]);
-        }
-    };
-    if device.has_history {
-        row(measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned());
-        row(measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned());
-    }
     let part = |share: Option<f64>| share.map_or_else(String::new, |share| format!(" ({})", percent(share)));
-    row(measured.free_bytes, format!("free at the dump: reserved and in no active block{}", part(measured.free_share)));
-    row(
-        measured.releasable_bytes,
-        "of these, in segments with nothing active: `empty_cache()` gives them back".to_owned(),
-    );
-    row(
-        measured.inactive_split_bytes,
-        "of these, in segments partly in use, expandable ones not counted (`inactive_split`)".to_owned(),
-    );
     let outside =
         measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
-    row(measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default()));
-    row(
-        measured.rounding_bytes,
-        "active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off"
-            .to_owned(),
-    );
-    row(
-        measured.private_pool_free_bytes,
-        "of the free bytes, in private pools: other requests cannot have them".to_owned(),
-    );
-    row(measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned());
+    let at_peak = [
+        (measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned()),
+        (measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned()),
+    ];
+    let at_dump = [
+        (
+            measured.free_bytes,
+            format!("free at the dump: reserved and in no active block{}", part(measured.free_share)),
+        ),
+        (
+            measured.releasable_bytes,
+            "of these, in segments with nothing active: `empty_cache()` gives them back".to_owned(),
+        ),
+        (
+            measured.inactive_split_bytes,
+            "of these, in segments partly in use, expandable ones not counted (`inactive_split`)".to_owned(),
+        ),
+        (measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default())),
+        (
+            measured.rounding_bytes,
+            "active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off"
+                .to_owned(),
+        ),
+        (
+            measured.private_pool_free_bytes,
+            "of the free bytes, in private pools: other requests cannot have them".to_owned(),
+        ),
+        (measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned()),
+    ];
+    let measures = at_peak.into_iter().filter(|_| device.has_history).chain(at_dump);
+    // An amount that is not there has no row.
+    let rows: Vec<_> = measures.filter(|(bytes, _)| *bytes > 0).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut section = Section::new(format!("Device {}: fragmentation", device.device));
+    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
+    for (bytes, meaning) in rows {
+        table.row([size(bytes), meaning]);
+    }
     section.table(table);
     Some(section)
 }

@@ -192,6 +192,7 @@ fn json_has_a_format_a_version_and_all_of_an_entry() {
                       "name": "<module>"
                     }
                   ],
+                  "place": "capture.py:130 linear_forward",
                   "size_bytes": 200000,
                   "stream": 0,
                   "time_us": 1795222544148624
