@@ -14,6 +14,7 @@ const DOCUMENTS = {
   simulate: 'Simulation',
   estimate: 'EstimateDocument',
   view: 'Manifest',
+  diff: 'Diff',
 };
 
 const OPTIONS = {

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater._html import preformatted
-
-if TYPE_CHECKING:
-    from IPython.lib.pretty import RepresentationPrinter
 
 
 class Document(dict[str, Any]):
@@ -25,7 +22,7 @@ class Document(dict[str, Any]):
         first = self.text.strip().partition("\n")[0]
         return f"<highwater.{type(self).__name__}: {first}>"
 
-    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text.rstrip("\n"))
 
     def _repr_html_(self) -> str:

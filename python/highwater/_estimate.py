@@ -6,13 +6,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from highwater._highwater import estimate_json
 from highwater._html import preformatted
-
-if TYPE_CHECKING:
-    from IPython.lib.pretty import RepresentationPrinter
 
 
 class _Config(Protocol):
@@ -65,7 +62,7 @@ class Estimate:
     def __str__(self) -> str:
         return self.text
 
-    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text.rstrip("\n"))
 
     def _repr_html_(self) -> str:

@@ -24,7 +24,7 @@ pub struct Asked {
 pub struct Comparison<'a> {
     /// What the recordings are called.
     files: Vec<String>,
-    analyses: &'a [Analysis<'a>],
+    analyses: &'a [&'a Analysis<'a>],
     asked: Asked,
     devices: Vec<Compared<'a>>,
     settings: Vec<SettingDiff<'a>>,
@@ -51,7 +51,7 @@ impl<'a> Comparison<'a> {
     ///
     /// # Errors
     /// If they have no such device in common, or one of them has no such iteration.
-    pub fn new(files: Vec<String>, analyses: &'a [Analysis<'a>], asked: Asked) -> Result<Self, Problem> {
+    pub fn new(files: Vec<String>, analyses: &'a [&'a Analysis<'a>], asked: Asked) -> Result<Self, Problem> {
         if let Some(rows) = asked.rows.as_ref().filter(|rows| rows.len() != files.len()) {
             let (rows, files) = (counted(rows.len(), "number", "numbers"), counted(files.len(), "file", "files"));
             return Err(Problem::new(format!("`--rows` has {rows} for {files}"))
@@ -104,7 +104,12 @@ pub fn chosen_devices(asked: Option<&[u32]>, of_each: &[Vec<u32>], files: &[Stri
 }
 
 /// Says if a recording ends before the iteration that is asked for.
-fn check_iteration(names: &[String], analyses: &[Analysis<'_>], devices: &[u32], number: usize) -> Result<(), Problem> {
+fn check_iteration(
+    names: &[String],
+    analyses: &[&Analysis<'_>],
+    devices: &[u32],
+    number: usize,
+) -> Result<(), Problem> {
     for ((name, analysis), &device) in names.iter().zip(analyses).zip(devices) {
         let there = analysis.device(device).map_or(0, |device| device.iterations.rows.len());
         if number >= there {

@@ -21,6 +21,7 @@ use highwater_estimate::Request;
 use highwater_problem::Problem;
 use highwater_snapshot::EntryId;
 use highwater_units::parse_size;
+use highwater_whatif::Watch;
 use serde::Serialize;
 
 use crate::diff::Comparison;
@@ -53,7 +54,7 @@ pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, 
 /// If `at` is no moment, or the recordings have no such iteration, or no such device in common.
 pub fn comparison<'a>(
     names: Vec<String>,
-    analyses: &'a [Analysis<'a>],
+    analyses: &'a [&'a Analysis<'a>],
     at: Option<&str>,
     device: Option<u32>,
 ) -> Result<Comparison<'a>, Problem> {
@@ -114,7 +115,7 @@ pub fn simulate_view<'a>(analysis: &Analysis<'a>, name: &str, asked: &WhatIf) ->
     chosen(analysis, asked.device)?;
     let asked =
         Asked { confs: &asked.confs, capacities: &capacities, cards: &asked.cards, torch, device: asked.device };
-    let (_, view) = asked.answered(analysis, name, &())?;
+    let (_, view) = asked.answered(analysis, name, &Watch::default())?;
     Ok(view)
 }
 

@@ -7,7 +7,7 @@ use highwater_documents::answer::{self, Question};
 use highwater_driver::CardOrSize;
 use highwater_driver::context::TRAINING_BYTES;
 use highwater_problem::{Explained as _, Problem};
-use highwater_whatif::{Conf, Progress, RefusedConf, Replayed, Study, replayable};
+use highwater_whatif::{Conf, RefusedConf, Replayed, Study, Watch, replayable};
 
 /// A question to the simulator, in the words of the command line.
 #[derive(Clone, Copy, Debug)]
@@ -33,16 +33,16 @@ impl Asked<'_> {
         &self,
         analysis: &Analysis<'a>,
         name: &str,
-        progress: &impl Progress,
+        watch: &Watch,
     ) -> Result<(Replayed, SimulateView<'a>), Problem> {
         let device = replayable(analysis, name, self.device)?;
         let cards = self.cards.iter().map(|text| Ok((card(text)?, Some(text.clone()))));
         let cards = cards.collect::<Result<Vec<_>, Problem>>()?;
-        let replayed = Replayed::new(analysis, device, self.torch);
+        let replayed = Replayed::watched(analysis, device, self.torch, watch);
         let confs = self.confs.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
         let limits = self.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None));
         let question = Question { confs, memories: limits.chain(cards).collect(), with_timelines: false };
-        let view = answer::answer(&replayed, analysis, device, &question, progress);
+        let view = answer::answer(&replayed, analysis, device, &question);
         Ok((replayed, view))
     }
 }

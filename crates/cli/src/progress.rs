@@ -4,20 +4,27 @@ use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use highwater_whatif::Progress;
+use highwater_whatif::{Conf, Progress, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far the fit table is, on a terminal.
+/// How many settings are done, on a terminal.
 #[derive(Debug, Default)]
 pub(crate) struct SimulationBar(OnceLock<ProgressBar>);
 
+impl SimulationBar {
+    /// Has it shown while somebody waits.
+    pub(crate) fn watch() -> Watch {
+        Watch::new(Self::default())
+    }
+}
+
 impl Progress for SimulationBar {
-    fn begin(&self, rows: usize) {
+    fn begin(&self, settings: &[Conf]) {
         if !std::io::stderr().is_terminal() {
             return;
         }
         let style = ProgressStyle::with_template("simulating {wide_bar} {pos} of {len} settings {elapsed}");
-        let bar = ProgressBar::new(rows as u64).with_style(style.expect("the template is well-formed"));
+        let bar = ProgressBar::new(settings.len() as u64).with_style(style.expect("the template is well-formed"));
         bar.enable_steady_tick(Duration::from_millis(200));
         // It begins once.
         let _ = self.0.set(bar);

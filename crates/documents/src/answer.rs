@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use highwater_allocator::Memory;
 use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_whatif::whole_step::whole_step;
-use highwater_whatif::{Conf, Outcome, Progress, Replayed, Study};
+use highwater_whatif::{Conf, Outcome, Replayed, Study};
 
 use crate::{
     AlarmView, BarView, BoundView, EmptyCacheView, FitView, LargestView, RunView, SimulateView, SiteView, TimelineView,
@@ -29,15 +29,15 @@ pub struct Question {
     pub with_timelines: bool,
 }
 
-/// Answers the question; only in part if `progress` is stopped.
+/// Answers the question; only in part if the program's watch is stopped.
 pub fn answer<'a>(
     replayed: &Replayed,
     analysis: &Analysis<'a>,
     device: &DeviceAnalysis<'a>,
     question: &Question,
-    progress: &impl Progress,
 ) -> SimulateView<'a> {
     let study = &replayed.study;
+    let watch = &study.program.watch;
     let mut view = SimulateView::new(analysis.snapshot, device, study, replayed.rules, replayed.chosen_by.name());
     view.bound = BoundView::new(study, study.packing().as_ref());
     let own: Conf = (study.recorded_conf.clone(), study.recorded.clone());
@@ -45,20 +45,27 @@ pub fn answer<'a>(
     let ample = [(Memory::Ample, None)];
     let memories = if question.memories.is_empty() { &ample[..] } else { &question.memories };
     let asked = Asked { analysis, device, study, with_timelines: question.with_timelines };
+    let asks_fit = question.memories.is_empty();
+    let rows = if asks_fit && question.confs.is_empty() { study.candidates() } else { confs.to_vec() };
+    watch.begin(&rows);
     for conf in confs {
         for (memory, card) in memories {
-            if progress.is_stopped() {
+            if watch.is_stopped() {
                 return view;
             }
             asked.run(&mut view, conf, *memory, card.as_deref());
         }
+        if !asks_fit {
+            watch.step();
+        }
     }
-    if !question.memories.is_empty() || progress.is_stopped() {
+    if !asks_fit || watch.is_stopped() {
+        watch.end();
         return view;
     }
-    let rows = if question.confs.is_empty() { study.candidates() } else { question.confs.clone() };
-    let table = study.fit_table(&rows, progress);
-    if progress.is_stopped() {
+    let table = study.fit_table(&rows);
+    watch.end();
+    if watch.is_stopped() {
         return view;
     }
     view.fit = table.iter().map(|fit| FitView::new(study, fit)).collect();
@@ -78,20 +85,20 @@ pub fn answer<'a>(
         }
         view.alarms = study.alarms(&table, &verdict).iter().map(AlarmView::new).collect();
         view.verdict = Some(VerdictView::new(&verdict));
-        if progress.is_stopped() {
+        if watch.is_stopped() {
             return view;
         }
         view.waterfall = study.waterfall(own).iter().map(BarView::new).collect();
         let savings = study.site_savings(own, device, &analysis.sites);
         view.sites = savings.iter().map(|saving| SiteView::new(analysis, saving)).collect();
-        if progress.is_stopped() {
+        if watch.is_stopped() {
             return view;
         }
         view.empty_caches = study.empty_caches(own).iter().map(EmptyCacheView::new).collect();
         let blocks = study.largest_blocks(own, Memory::Ample, SAMPLES);
         view.largest_block = blocks.iter().map(LargestView::new).collect();
         // The page draws what it offers to compare.
-        for conf in rows.iter().skip(1).take_while(|_| !progress.is_stopped()) {
+        for conf in rows.iter().skip(1).take_while(|_| !watch.is_stopped()) {
             asked.timeline(&mut view, conf, Memory::Ample, None);
         }
     }

@@ -133,7 +133,7 @@ pub fn matching_devices(devices: &[Vec<u32>]) -> Vec<Vec<u32>> {
 /// Compares a device of each recording, by their numbers; the moment is that of the dump where they are of one process,
 /// else the peak, if none is asked for. `None` if one of the recordings has no such device.
 pub fn compare_devices<'a>(
-    analyses: &'a [Analysis<'a>],
+    analyses: &'a [&'a Analysis<'a>],
     devices: &[u32],
     at: Option<Moment>,
 ) -> Option<(Moment, DeviceDiff<'a>)> {
@@ -145,7 +145,7 @@ pub fn compare_devices<'a>(
 }
 
 fn compare<'a>(
-    analyses: &'a [Analysis<'a>],
+    analyses: &'a [&'a Analysis<'a>],
     devices: &[&'a DeviceAnalysis<'a>],
     at: Moment,
     later_by: Option<usize>,
@@ -271,7 +271,7 @@ fn later_by(earlier: &DeviceAnalysis<'_>, later: &DeviceAnalysis<'_>) -> Option<
 }
 
 /// The settings that are not the same in all recordings, by key.
-pub fn settings<'a>(analyses: &'a [Analysis<'a>]) -> Vec<SettingDiff<'a>> {
+pub fn settings<'a>(analyses: &'a [&'a Analysis<'a>]) -> Vec<SettingDiff<'a>> {
     let mut all: BTreeMap<String, Vec<Option<&Setting>>> = BTreeMap::new();
     for (i, analysis) in analyses.iter().enumerate() {
         flatten("", &analysis.snapshot.settings.entries, &mut |key, value| {

@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod budget;
 pub mod diff;
+pub mod diff_stacks;
 pub mod events;
 pub mod explain;
 mod rules;

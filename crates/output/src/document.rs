@@ -81,7 +81,7 @@ impl Text {
                 let before = if number == 0 { mark } else { "" };
                 write!(out, "{:width$}{before}", "", width = indent - before.width())?;
             }
-            let (mut shown, mut missing) = (line.len(), line.len() + blank);
+            let (mut shown, mut missing) = (line.trim_end().len(), line.len() + blank);
             while missing > 0 {
                 if rest.is_empty() {
                     let Some(next) = parts.next() else { break };
@@ -169,8 +169,11 @@ impl Document {
             }
         }
         self.lead.iter().try_for_each(|paragraph| paragraph.write(out, "", 0, room))?;
-        for section in &self.sections {
-            writeln!(out)?;
+        let has_head = !self.title.0.is_empty() || !self.lead.is_empty();
+        for (number, section) in self.sections.iter().enumerate() {
+            if has_head || number > 0 {
+                writeln!(out)?;
+            }
             let indent = if section.heading.0.is_empty() { 0 } else { INDENT };
             if indent > 0 {
                 section.heading.write(out, "", 0, room)?;

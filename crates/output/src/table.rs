@@ -89,6 +89,8 @@ struct Layout {
     below: Option<usize>,
     /// The first column stands above the others.
     is_headed: bool,
+    /// Cells of a line; what stands beyond goes on in the next.
+    limit: usize,
 }
 
 impl Table {
@@ -143,7 +145,7 @@ impl Table {
     ///
     /// Columns that may be left out go first. Then the last column's texts are cut in the middle, or broken if the table is
     /// [wrapped](Self::wrapped), and stand below their rows where hardly any room is left. Numbers are never cut: where they leave
-    /// no room, the names before them stand above.
+    /// no room, the names before them stand above, and as a last resort a row goes on in a second line.
     ///
     /// # Errors
     /// Those of `out`.
@@ -197,7 +199,7 @@ impl Table {
         let title = |column: usize| if self.has_header { self.columns[column].0.width() } else { 0 };
         let mut columns: Vec<_> =
             (0..self.columns.len()).map(|column| (column, widest(column).max(title(column)))).collect();
-        let Some(limit) = limit else { return Layout { columns, below: None, is_headed: false } };
+        let Some(limit) = limit else { return Layout { columns, below: None, is_headed: false, limit: usize::MAX } };
         let taken =
             |columns: &[(usize, usize)]| self.indent + columns.iter().map(|(_, width)| width + GAP).sum::<usize>();
         let is_text = self.columns.last().is_some_and(|&(_, align)| align == Align::Left);
@@ -228,7 +230,7 @@ impl Table {
         if is_headed {
             columns.remove(0);
         }
-        Layout { columns, below, is_headed }
+        Layout { columns, below, is_headed, limit }
     }
 
     /// Writes a row, over several lines if the last cell does not fit in one.
@@ -266,7 +268,13 @@ impl Table {
     fn write_row(&self, out: &mut impl Ink, cells: &[Cell], layout: &Layout) -> io::Result<()> {
         // Blanks are written before the next text only, so that none ends a line.
         let mut blanks = self.indent + if layout.is_headed { GAP } else { 0 };
+        let mut end = blanks;
         for &(column, width) in &layout.columns {
+            if end + width > layout.limit && end > self.indent + BELOW {
+                writeln!(out)?;
+                (blanks, end) = (self.indent + BELOW, self.indent + BELOW);
+            }
+            end += width + GAP;
             let Cell { text, style } = &cells[column];
             let is_number = self.columns[column].1 == Align::Right;
             let text = if is_number { text.to_string() } else { shorten(text, width) };
@@ -400,7 +408,7 @@ mod tests {
         1.50 GiB
             train.py:12 step
            512 B
-            /home/me/p…/attention.py:88 forward
+            /home/me/…ention.py:88 forward
         ");
     }
 
@@ -417,6 +425,18 @@ mod tests {
         14.90 GiB  +14.90 GiB  +52.0 %
         ");
         assert!(text(&table, Some(10)).contains("+14.90 GiB  +52.0 %"));
+    }
+
+    #[test]
+    fn numbers_without_room_go_on_in_the_next_line() {
+        let mut table = Table::new([("a", Align::Right), ("b", Align::Right), ("c", Align::Right)]).indented(2);
+        table.row(["14.90 GiB", "52.50 MiB requested", "1.00 GiB"]);
+        insta::assert_snapshot!(text(&table, Some(34)), @r"
+                  a                    b
+                     c
+          14.90 GiB  52.50 MiB requested
+              1.00 GiB
+        ");
     }
 
     #[test]

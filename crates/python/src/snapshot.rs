@@ -121,8 +121,7 @@ impl Snapshot {
     ) -> Result<(String, String), Failure> {
         let others: Vec<&Self> = others.iter().map(Py::get).collect();
         py.detach(|| {
-            let analyses: Vec<Analysis<'_>> =
-                std::iter::once(self).chain(others).map(|snapshot| snapshot.analysis().clone()).collect();
+            let analyses: Vec<&Analysis<'_>> = std::iter::once(self).chain(others).map(Self::analysis).collect();
             let comparison = highwater_answers::comparison(names, &analyses, at, device)?;
             let view = comparison.view();
             Ok((highwater_answers::json(&view), texts::diff_text(&view)))
@@ -196,8 +195,8 @@ impl Snapshot {
         }
         let page = py.detach(|| {
             let mut page = Vec::new();
-            let options = PageOptions { least_bytes: None, what_if };
-            write_page(&mut page, self.analysis(), name, &options, &()).map(|()| page)
+            let options = PageOptions { what_if, ..PageOptions::default() };
+            write_page(&mut page, self.analysis(), name, &options, &Default::default()).map(|()| page)
         });
         let page =
             page.map_err(|error| Failure::new(format!("the page cannot be made: {error}"), "please report it"))?;

@@ -14,18 +14,20 @@ use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_documents::{explain, report};
 use highwater_units::count;
-use highwater_whatif::{Progress, Replayed, parallel, replayable};
+use highwater_whatif::{Replayed, Watch, parallel, replayable};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;
 
 /// What goes into the page.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PageOptions {
     /// Leave out lifetimes smaller than this.
     pub least_bytes: Option<u64>,
     /// Answer the usual questions of the simulator in it; `None` where that is quick.
     pub what_if: Option<bool>,
+    /// The place that it opens on, as the text after `#` in the viewer's address; empty for the beginning.
+    pub place: String,
 }
 
 /// Entries up to which the simulator answers in some seconds.
@@ -67,7 +69,7 @@ fn content_security_policy() -> String {
     )
 }
 
-/// Writes the page of a snapshot.
+/// Writes the page of a snapshot. If the watch is stopped while the simulator answers, the page holds part of its answer.
 ///
 /// # Errors
 /// Those of `out`.
@@ -76,7 +78,7 @@ pub fn write_page(
     analysis: &Analysis<'_>,
     name: &str,
     options: &PageOptions,
-    progress: &impl Progress,
+    watch: &Watch,
 ) -> io::Result<()> {
     let Columns { mut manifest, sections } =
         columns(analysis, name, &columns::Options { least_bytes: options.least_bytes });
@@ -87,8 +89,8 @@ pub fn write_page(
         }
     }
     packed.retain(|(_, pack)| !pack.bytes.is_empty());
-    let replayed = replayed(analysis, options.what_if);
-    match what_if(analysis, replayed.as_ref(), progress) {
+    let replayed = replayed(analysis, options.what_if, watch);
+    match what_if(analysis, replayed.as_ref()) {
         Ok(answer) => {
             manifest.what_if = WhatIf::Precomputed;
             manifest.sections.insert("what_if".to_owned(), SectionInfo::JSON);
@@ -111,6 +113,10 @@ pub fn write_page(
 
     let [head, tail] = skeleton();
     out.write_all(head.as_bytes())?;
+    if !options.place.is_empty() {
+        // Not gzip'd, for the page needs it before anything else.
+        write_packed(out, "place", options.place.as_bytes())?;
+    }
     write_packed(out, "manifest", &gzip(&json(&manifest)?)?)?;
     for (name, pack) in &packed {
         write_packed(out, &format!("section:{name}"), &pack.bytes)?;
@@ -211,7 +217,7 @@ fn packed_columns(sections: &std::collections::BTreeMap<String, Section>) -> Vec
 }
 
 /// The device that the simulator is asked about, by its number, and its program; or why it is not asked.
-fn replayed(analysis: &Analysis<'_>, wanted: Option<bool>) -> Result<(u32, Replayed), String> {
+fn replayed(analysis: &Analysis<'_>, wanted: Option<bool>, watch: &Watch) -> Result<(u32, Replayed), String> {
     if wanted == Some(false) {
         return Err("the page was made with `--no-what-if`".to_owned());
     }
@@ -226,19 +232,15 @@ fn replayed(analysis: &Analysis<'_>, wanted: Option<bool>) -> Result<(u32, Repla
             count(device.entries.len())
         ));
     }
-    Ok((device.device, Replayed::new(analysis, device, None)))
+    Ok((device.device, Replayed::watched(analysis, device, None, watch)))
 }
 
 /// The answers to the usual questions, as JSON; or why there are none.
-fn what_if(
-    analysis: &Analysis<'_>,
-    replayed: Result<&(u32, Replayed), &String>,
-    progress: &impl Progress,
-) -> Result<Vec<u8>, String> {
+fn what_if(analysis: &Analysis<'_>, replayed: Result<&(u32, Replayed), &String>) -> Result<Vec<u8>, String> {
     let (number, replayed) = replayed.map_err(String::clone)?;
     let device = analysis.device(*number).ok_or_else(|| format!("there is no device {number}"))?;
     let question = Question { with_timelines: true, ..Question::default() };
-    json(&answer::answer(replayed, analysis, device, &question, progress)).map_err(|error| error.to_string())
+    json(&answer::answer(replayed, analysis, device, &question)).map_err(|error| error.to_string())
 }
 
 fn json(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {

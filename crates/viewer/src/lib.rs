@@ -13,6 +13,8 @@
 
 mod assets;
 mod calculator;
+mod comparing;
+mod download;
 mod error;
 mod files;
 mod guard;
@@ -23,6 +25,7 @@ mod routes;
 mod server;
 mod token;
 mod upload;
+mod waiting;
 
 pub use assets::{calculator_is_built, is_built as ui_is_built};
 pub use calculator::write_calculator;

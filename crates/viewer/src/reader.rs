@@ -4,9 +4,10 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
 use axum::body::Bytes;
@@ -19,10 +20,31 @@ use highwater_documents::columns::{self, Columns, Encoding, columns};
 use highwater_documents::{explain, report};
 use highwater_problem::{Explained as _, Problem};
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
-use highwater_whatif::{Progress as Simulation, Replayed, check_replayable, parallel, replayable};
+use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel, replayable};
 use tokio::sync::{oneshot, watch};
 
+use crate::comparing::{Other, Wanted, compared};
+use crate::download::Outgoing;
+use crate::html::{PageOptions, write_page};
 use crate::refusal::Refusal;
+use crate::waiting::{Told, Waiting};
+
+self_cell::self_cell!(
+    /// A snapshot, and what borrows it.
+    pub(crate) struct Recording {
+        owner: Snapshot,
+        #[covariant]
+        dependent: Analysis,
+    }
+
+    impl {Debug}
+);
+
+impl Recording {
+    pub(crate) fn analysis(&self) -> &Analysis<'_> {
+        self.borrow_dependent()
+    }
+}
 
 /// How far a file is.
 #[derive(Clone, Debug)]
@@ -44,14 +66,21 @@ pub(crate) struct Shown {
     pub(crate) frames: Bytes,
     /// Numbers, by name.
     pub(crate) sections: HashMap<String, Bytes>,
+    recording: Arc<Recording>,
     questions: Sender<Ask>,
+    /// Who waits for the simulator, and for what.
+    waiting: Mutex<Vec<(WhatIf, Weak<Waiting>)>>,
 }
 
 /// A question to the analysis, and where the answer goes.
 enum Ask {
     Report(Answer),
     Explain(Answer),
-    Simulate(WhatIf, Answer),
+    /// In so many parts.
+    Curves(usize, Answer),
+    Compare(Other, Wanted, Answer),
+    Simulate(WhatIf, Arc<Waiting>, Answer),
+    Page(PageOptions, Outgoing),
 }
 
 type Answer = oneshot::Sender<Result<Bytes, Refusal>>;
@@ -75,15 +104,64 @@ impl Shown {
         self.ask(name, Ask::Explain).await
     }
 
+    /// Totals over time in so many parts, as JSON.
+    pub(crate) async fn curves(&self, name: &str, parts: usize) -> Result<Bytes, Refusal> {
+        self.ask(name, |answer| Ask::Curves(parts, answer)).await
+    }
+
+    /// What changed from this file, which is called `names[0]`, to another, as JSON.
+    pub(crate) async fn compare(
+        &self,
+        with: &Self,
+        names: [String; 2],
+        devices: Option<[u32; 2]>,
+        wanted: Wanted,
+    ) -> Result<Bytes, Refusal> {
+        let name = names[0].clone();
+        let other = Other { recording: Arc::clone(&with.recording), names, devices };
+        self.ask(&name, |answer| Ask::Compare(other, wanted, answer)).await
+    }
+
     /// What would have been, as JSON.
     pub(crate) async fn simulate(&self, name: &str, question: WhatIf) -> Result<Bytes, Refusal> {
-        self.ask(name, |answer| Ask::Simulate(question, answer)).await
+        let waiting = Waits(Arc::default());
+        {
+            let mut all = self.all_waiting();
+            all.retain(|(_, one)| one.strong_count() > 0);
+            all.push((question.clone(), Arc::downgrade(&waiting.0)));
+        }
+        self.ask(name, |answer| Ask::Simulate(question, Arc::clone(&waiting.0), answer)).await
+    }
+
+    /// How far the answer to a question is, if somebody waits for it.
+    pub(crate) fn progress(&self, question: &WhatIf) -> Option<Told> {
+        let all = self.all_waiting();
+        let waiting = all.iter().rev().filter(|(asked, _)| asked == question).filter_map(|(_, one)| one.upgrade());
+        waiting.into_iter().find(|one| !one.is_stopped()).map(|one| one.told())
+    }
+
+    fn all_waiting(&self) -> MutexGuard<'_, Vec<(WhatIf, Weak<Waiting>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the page made that needs no server; it comes out of `out`.
+    pub(crate) fn page(&self, name: &str, options: PageOptions, out: Outgoing) -> Result<(), Refusal> {
+        self.questions.send(Ask::Page(options, out)).map_err(|_| Refusal::gone(name))
     }
 
     async fn ask(&self, name: &str, question: impl FnOnce(Answer) -> Ask) -> Result<Bytes, Refusal> {
         let (answer, answered) = oneshot::channel();
         self.questions.send(question(answer)).map_err(|_| Refusal::gone(name))?;
         answered.await.map_err(|_| Refusal::gone(name))?
+    }
+}
+
+/// Waits until it is dropped: with the request, when the page is closed, or asks for something else.
+struct Waits(Arc<Waiting>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -115,14 +193,16 @@ pub(crate) fn start<R: Read>(
             let read = read.map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))));
             match read.and_then(|snapshot| chosen(snapshot, &name, treatment)) {
                 Ok((snapshot, classes)) => {
-                    let analysis = analysed(&snapshot, classes, treatment);
-                    let columns = columns(&analysis, &name, &columns::Options::default());
+                    let recording = Recording::new(snapshot, |snapshot| analysed(snapshot, classes, treatment));
+                    let recording = Arc::new(recording);
+                    let analysis = recording.analysis();
+                    let columns = columns(analysis, &name, &columns::Options::default());
                     let (questions, asked) = channel();
-                    let shown = shown_of(&analysis, columns, questions);
+                    let shown = shown_of(&recording, columns, questions);
                     drop(permit);
                     progress.send_replace(Progress::Ready(Arc::new(shown)));
                     drop(progress);
-                    answer_all(&analysis, &asked);
+                    answer_all(analysis, &name, &asked);
                 }
                 Err(problem) => {
                     progress.send_replace(Progress::Failed(problem));
@@ -153,14 +233,16 @@ fn analysed(snapshot: &Snapshot, classes: StackClasses, treatment: Treatment) ->
     analysis
 }
 
-fn shown_of(analysis: &Analysis<'_>, mut columns: Columns, questions: Sender<Ask>) -> Shown {
+fn shown_of(recording: &Arc<Recording>, mut columns: Columns, questions: Sender<Ask>) -> Shown {
     let packed = pack_large(&mut columns);
     let raw = columns.sections.into_iter().map(|(name, section)| (name, Bytes::from(section.bytes)));
     Shown {
         manifest: json(&columns.manifest),
-        frames: json(&columns::frames(analysis)),
+        frames: json(&columns::frames(recording.analysis())),
         sections: raw.chain(packed).collect(),
+        recording: Arc::clone(recording),
         questions,
+        waiting: Mutex::default(),
     }
 }
 
@@ -191,12 +273,14 @@ fn pack_large(columns: &mut Columns) -> Vec<(String, Bytes)> {
 }
 
 /// Answers until nobody can ask any more.
-fn answer_all(analysis: &Analysis<'_>, asked: &Receiver<Ask>) {
-    // Questions to the simulator take long: they wait for each other, nothing else waits for them.
-    let (simulations, simulator) = channel::<(WhatIf, Answer)>();
+fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
+    // Questions to the simulator take long: they wait for each other, nothing else waits for them. So do pages.
+    let (pages, pager) = channel();
+    let (simulations, simulator) = channel::<(WhatIf, Arc<Waiting>, Answer)>();
     let explanation: OnceLock<Result<Bytes, Refusal>> = OnceLock::new();
     thread::scope(|scope| {
         scope.spawn(move || Simulator { analysis, replayed: HashMap::new(), answers: HashMap::new() }.run(&simulator));
+        scope.spawn(move || make_pages(analysis, name, &pager));
         let mut made: Option<Bytes> = None;
         while let Ok(question) = asked.recv() {
             match question {
@@ -210,15 +294,43 @@ fn answer_all(analysis: &Analysis<'_>, asked: &Receiver<Ask>) {
                     let explanation = &explanation;
                     scope.spawn(move || answer.send(explanation.get_or_init(|| explained(analysis)).clone()));
                 }
-                Ask::Simulate(question, answer) => {
-                    if simulations.send((question, answer)).is_err() {
+                Ask::Curves(parts, answer) => {
+                    if !answer.is_closed() {
+                        let _ = answer.send(Ok(json(&columns::curves(analysis, parts))));
+                    }
+                }
+                Ask::Compare(other, wanted, answer) => {
+                    if !answer.is_closed() {
+                        let _ = answer.send(compared(analysis, &other, wanted));
+                    }
+                }
+                Ask::Simulate(question, waiting, answer) => {
+                    if simulations.send((question, waiting, answer)).is_err() {
+                        break;
+                    }
+                }
+                Ask::Page(options, out) => {
+                    if pages.send((options, out)).is_err() {
                         break;
                     }
                 }
             }
         }
         drop(simulations);
+        drop(pages);
     });
+}
+
+/// Makes one page at a time: each needs about as much memory as the columns do.
+fn make_pages(analysis: &Analysis<'_>, name: &str, asked: &Receiver<(PageOptions, Outgoing)>) {
+    while let Ok((options, mut out)) = asked.recv() {
+        let watch = Watch::new(out.waiting());
+        // It fails only if nobody takes it any more.
+        let is_whole = !watch.is_stopped() && write_page(&mut out, analysis, name, &options, &watch).is_ok();
+        if is_whole && !watch.is_stopped() {
+            out.finish();
+        }
+    }
 }
 
 /// Why memory ran out, as `highwater explain` has it.
@@ -243,17 +355,17 @@ struct Simulator<'b, 'a> {
 }
 
 impl Simulator<'_, '_> {
-    fn run(mut self, questions: &Receiver<(WhatIf, Answer)>) {
-        while let Ok((question, answer)) = questions.recv() {
+    fn run(mut self, questions: &Receiver<(WhatIf, Arc<Waiting>, Answer)>) {
+        while let Ok((question, waiting, answer)) = questions.recv() {
             // Whoever asked may be gone.
-            if !answer.is_closed() {
-                let answered = self.answer(&question, &WhileAwaited(&answer));
+            if !waiting.is_stopped() {
+                let answered = self.answer(&question, &waiting);
                 let _ = answer.send(answered);
             }
         }
     }
 
-    fn answer(&mut self, asked: &WhatIf, waiting: &WhileAwaited<'_>) -> Result<Bytes, Refusal> {
+    fn answer(&mut self, asked: &WhatIf, waiting: &Arc<Waiting>) -> Result<Bytes, Refusal> {
         if let Some(answer) = self.answers.get(asked) {
             return Ok(answer.clone());
         }
@@ -264,7 +376,20 @@ impl Simulator<'_, '_> {
             return Err(Refusal::malformed(format!("there is no device {wanted}")));
         }
         let device = replayable(analysis, "the snapshot", asked.device)?;
-        let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
+        waiting.begin(device.entries.len());
+        let watch = Watch::shared(Arc::clone(waiting) as _);
+        let replayed = match self.replayed.entry(device.device) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let replayed = Replayed::watched(analysis, device, None, &watch);
+                if waiting.is_stopped() {
+                    // It may hold only the beginning of the recording.
+                    return Err(unawaited());
+                }
+                place.insert(replayed)
+            }
+        };
+        replayed.study.program.watch = watch;
         let confs = asked.confs.iter().map(|conf| {
             highwater_whatif::conf(&replayed.study, conf).map_err(|error| {
                 let problem = Problem::new(format!("the settings `{conf}` cannot be run under"));
@@ -277,10 +402,10 @@ impl Simulator<'_, '_> {
             memories: asked.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None)).collect(),
             with_timelines: true,
         };
-        let answer = json(&answer::answer(replayed, analysis, device, &question, waiting));
+        let answer = json(&answer::answer(replayed, analysis, device, &question));
         if waiting.is_stopped() {
             // It may not be whole, and nobody sees it.
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer"));
+            return Err(unawaited());
         }
         if self.answers.len() >= MAX_ANSWERS {
             self.answers.clear();
@@ -290,16 +415,11 @@ impl Simulator<'_, '_> {
     }
 }
 
-/// Goes on for as long as somebody waits: the page may have been closed, or ask for something else by now.
-struct WhileAwaited<'a>(&'a Answer);
-
-impl Simulation for WhileAwaited<'_> {
-    fn is_stopped(&self) -> bool {
-        self.0.is_closed()
-    }
+fn unawaited() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer")
 }
 
-fn json(document: &impl serde::Serialize) -> Bytes {
+pub(crate) fn json(document: &impl serde::Serialize) -> Bytes {
     // The documents are made of strings, numbers and lists of them.
     serde_json::to_vec(document).expect("it is JSON").into()
 }
@@ -352,13 +472,14 @@ mod tests {
         let mut simulator = Simulator { analysis: &analysis, replayed: HashMap::new(), answers: HashMap::new() };
         let question = WhatIf { capacities: vec![1 << 30], ..WhatIf::default() };
 
-        let (answer, waiting) = oneshot::channel();
-        drop(waiting);
-        assert!(simulator.answer(&question, &WhileAwaited(&answer)).is_err());
+        let waiting = Arc::new(Waiting::default());
+        waiting.leave();
+        assert!(simulator.answer(&question, &waiting).is_err());
         assert!(simulator.answers.is_empty(), "half an answer is not kept");
+        assert!(simulator.replayed.is_empty(), "nor half a recording");
 
-        let (answer, _waiting) = oneshot::channel();
-        let whole = simulator.answer(&question, &WhileAwaited(&answer)).expect("an answer");
+        let waiting = Arc::new(Waiting::default());
+        let whole = simulator.answer(&question, &waiting).expect("an answer");
         assert!(
             whole.windows(b"\"capacity_bytes\":1073741824".len()).any(|part| part == b"\"capacity_bytes\":1073741824")
         );

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RANGE};
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RANGE,
+};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
@@ -15,7 +17,10 @@ use highwater_units::parse_size;
 
 use crate::assets;
 use crate::calculator::{content_security_policy, write_calculator};
+use crate::comparing::Wanted;
+use crate::download;
 use crate::guard::guard;
+use crate::html::PageOptions;
 use crate::reader::WhatIf;
 use crate::refusal::Refusal;
 use crate::server::Served;
@@ -28,6 +33,12 @@ const NUMBERS: &str = "application/octet-stream";
 
 /// Settings or capacities in one question: what a person compares, not what a machine searches through.
 const MAX_CHOICES: usize = 32;
+
+/// Parts of a curve: twice the pixels of a wide screen.
+const MAX_PARTS: usize = 8192;
+
+/// Longest place in the address of a page: a search and some choices.
+const MAX_PLACE_BYTES: usize = 4096;
 
 /// Longest name of a file on the page.
 const MAX_NAME_CHARS: usize = 255;
@@ -45,6 +56,11 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/api/files/{id}/manifest", get(manifest))
         .route("/{token}/api/files/{id}/sections/{*name}", get(section))
         .route("/{token}/api/files/{id}/simulate", get(simulate))
+        .route("/{token}/api/files/{id}/simulate/progress", get(simulate_progress))
+        .route("/{token}/api/files/{id}/curves", get(curves))
+        .route("/{token}/api/files/{id}/diff", get(diff))
+        .route("/{token}/api/files/{id}/diff/stacks", get(diff_stacks))
+        .route("/{token}/api/files/{id}/page", get(single_page))
         .fallback(|| async { Refusal::not_found("there is nothing here") })
         .method_not_allowed_fallback(|| async {
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done with this address")
@@ -183,6 +199,119 @@ async fn simulate(
     let question = question(query.as_deref())?;
     let shown = file.shown().await?;
     shown.simulate(&file.name, question).await.map(|answered| answer(JSON, answered))
+}
+
+/// Totals over time, for small pictures and for several recordings on one axis.
+async fn curves(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let file = served.shelf.get(&id)?;
+    let mut parts = 1024;
+    for (key, value) in pairs(query.as_deref()) {
+        match key.as_str() {
+            "parts" => {
+                let number = value.parse().ok().filter(|&parts| parts <= MAX_PARTS);
+                parts = number.ok_or_else(|| {
+                    Refusal::malformed(format!("`parts={value}` is no number of parts"))
+                        .hint(format!("give one up to {MAX_PARTS}; 0 gives the peaks alone"))
+                })?;
+            }
+            _ => return Err(unknown(&key, "`parts`")),
+        }
+    }
+    file.shown().await?.curves(&file.name, parts).await.map(|curves| answer(JSON, curves))
+}
+
+/// What changed from this file to another: the document of `highwater diff`.
+async fn diff(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    compare(&served, &id, query.as_deref(), Wanted::Numbers).await
+}
+
+/// The stacks of both files in one tree.
+async fn diff_stacks(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    compare(&served, &id, query.as_deref(), Wanted::Stacks).await
+}
+
+async fn compare(served: &Served, id: &str, query: Option<&str>, wanted: Wanted) -> Answer {
+    let (mut with, mut devices) = (None, None);
+    for (key, value) in pairs(query) {
+        match key.as_str() {
+            "with" => with = Some(value),
+            "device" => {
+                let both = value.split_once(',').and_then(|(a, b)| Some([a.parse().ok()?, b.parse().ok()?]));
+                devices = Some(both.ok_or_else(|| {
+                    Refusal::malformed(format!("`device={value}` names no device of each file"))
+                        .hint("give two numbers, such as `device=0,1`")
+                })?);
+            }
+            _ => return Err(unknown(&key, "`with` and `device`")),
+        }
+    }
+    let with = with.ok_or_else(|| Refusal::malformed("there is no file to compare with").hint("add `with=1`"))?;
+    let (file, other) = (served.shelf.get(id)?, served.shelf.get(&with)?);
+    let (shown, there) = (file.shown().await?, other.shown().await?);
+    let names = [file.name.clone(), other.name.clone()];
+    shown.compare(&there, names, devices, wanted).await.map(|compared| answer(JSON, compared))
+}
+
+/// How far the answer to the same question is; `null` if nobody waits for it.
+async fn simulate_progress(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let question = question(query.as_deref())?;
+    let told = served.shelf.get(&id)?.shown().await?.progress(&question);
+    let failed = |error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "there is no telling").because(error);
+    serde_json::to_vec(&told).map(|told| answer(JSON, told)).map_err(|error: serde_json::Error| failed(error))
+}
+
+/// The page that needs no server, as a download. It is sent while it is made, and ends with the client.
+async fn single_page(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let file = served.shelf.get(&id)?;
+    let place = place(query.as_deref())?;
+    let shown = file.shown().await?;
+    let (out, body) = download::pipe();
+    shown.page(&file.name, PageOptions { place, ..PageOptions::default() }, out)?;
+    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{}.html\"", plain_name(&file.name)));
+    let disposition = disposition.unwrap_or(HeaderValue::from_static("attachment"));
+    Ok(([(CONTENT_DISPOSITION, disposition)], answer("text/html; charset=utf-8", Body::new(body))).into_response())
+}
+
+fn place(query: Option<&str>) -> Result<String, Refusal> {
+    let mut place = String::new();
+    for (key, value) in pairs(query) {
+        match key.as_str() {
+            "place" => place = value,
+            _ => return Err(unknown(&key, "`place`")),
+        }
+    }
+    if place.len() > MAX_PLACE_BYTES {
+        return Err(Refusal::malformed(format!("the place has {} bytes", place.len()))
+            .hint(format!("a page opens on a place of at most {MAX_PLACE_BYTES} bytes: shorten the search")));
+    }
+    Ok(place)
+}
+
+/// A file's name in letters that need no quotes anywhere, without its ending.
+fn plain_name(name: &str) -> String {
+    let packed = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
+    let stem = packed.rsplit_once('.').map_or(packed, |(stem, _)| stem);
+    stem.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
 }
 
 fn question(query: Option<&str>) -> Result<WhatIf, Refusal> {

@@ -4,6 +4,7 @@ use highwater_allocator::{AddressPolicy, Memory, Settings};
 use highwater_driver::Card;
 use highwater_driver::context::TRAINING_BYTES;
 
+use super::conf::Conf;
 use super::parallel;
 use super::run::Run;
 use super::study::Study;
@@ -60,40 +61,22 @@ pub struct Fit {
     pub cards: Vec<CardFit>,
 }
 
-/// Is told how far the fit table is, and can end the work.
-pub trait Progress: Sync {
-    /// Whether nobody waits for the answer any more. It is asked between runs; what is given back is then not whole.
-    fn is_stopped(&self) -> bool {
-        false
-    }
-
-    /// It has so many rows.
-    fn begin(&self, _rows: usize) {}
-    /// One more is there.
-    fn step(&self) {}
-    /// It is there.
-    fn end(&self) {}
-}
-
-impl Progress for () {}
-
 impl Study {
     /// The fit table: a row for each of the settings, side by side on all cores.
     ///
-    /// Once it is stopped, no further row is begun, and those are left out.
-    pub fn fit_table(&self, rows: &[(String, Settings)], progress: &impl Progress) -> Vec<Fit> {
-        progress.begin(rows.len());
+    /// Once the program's watch is stopped, no further row is begun, and those are left out.
+    pub fn fit_table(&self, rows: &[Conf]) -> Vec<Fit> {
+        let watch = &self.program.watch;
         let fits = parallel::map(rows, |(conf, settings)| {
-            let fit = (!progress.is_stopped()).then(|| self.fit(conf, settings));
-            progress.step();
+            let fit = (!watch.is_stopped()).then(|| self.fit(conf, settings));
+            watch.step();
             fit
         });
-        progress.end();
         fits.into_iter().flatten().collect()
     }
 
     /// The settings of the fit table, with the recording's own first.
-    pub fn candidates(&self) -> Vec<(String, Settings)> {
+    pub fn candidates(&self) -> Vec<Conf> {
         let mut confs = vec![self.recorded_conf.clone()];
         confs.extend(CANDIDATES.iter().map(|&conf| conf.to_owned()));
         let mut seen: Vec<Settings> = Vec::new();

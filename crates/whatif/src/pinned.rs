@@ -41,8 +41,8 @@ impl Study {
     pub(super) fn failed(&self, machine: &Machine) -> Option<Failed<'_>> {
         let mut runner = Runner::new(&self.program, machine);
         let failed = runner.steps().iter().find(|step| {
-            let _ = runner.step(step);
-            !runner.outcome().fits()
+            let has_ended = runner.step(step).is_err();
+            has_ended || !runner.outcome().fits()
         })?;
         let (Step::Alloc { stream, pool, .. } | Step::Attempt { stream, pool, .. }) = *failed else {
             return None;

@@ -4,6 +4,7 @@ use highwater_allocator::TorchVersion;
 use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::{Analysis, DeviceAnalysis};
 
+use crate::progress::Watch;
 use crate::replay::{Choice, ChosenBy, choose};
 use crate::study::Study;
 
@@ -22,8 +23,19 @@ impl Replayed {
     /// Replays a device. The program is taken out under the rules that explain the recording best, whosever rules the runs
     /// are under: those of `torch` if one is given.
     pub fn new(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, torch: Option<TorchVersion>) -> Self {
+        Self::watched(analysis, device, torch, &Watch::default())
+    }
+
+    /// The same, with somebody who watches the replay and the runs to come. If the watch is stopped, it holds less than
+    /// the recording.
+    pub fn watched(
+        analysis: &Analysis<'_>,
+        device: &DeviceAnalysis<'_>,
+        torch: Option<TorchVersion>,
+        watch: &Watch,
+    ) -> Self {
         let snapshot = analysis.snapshot;
-        let Choice { torch: replayed, by, mut replays, .. } = choose(snapshot, &[device]);
+        let Choice { torch: replayed, by, mut replays, .. } = choose(snapshot, &[device], watch);
         let (torch, by) = torch.map_or((replayed, by), |torch| (torch, ChosenBy::Request));
         let replay = replays.pop().expect("each device has a replay");
         let study = Study::of_replay(snapshot, device, torch, recorded_settings(snapshot, torch), replay);

@@ -6,6 +6,7 @@ use highwater_allocator::{
 };
 use highwater_snapshot::EntryId;
 
+use crate::progress::LOOK_STEPS;
 use crate::replay::{Layout, Program, Step};
 
 /// What a program runs on.
@@ -131,6 +132,8 @@ pub(super) struct Runner<'a, O = ()> {
     outcome: Outcome,
     spared: Option<EntryId>,
     message: Option<String>,
+    /// How many steps it has taken.
+    taken: usize,
 }
 
 impl<'a> Runner<'a> {
@@ -164,7 +167,7 @@ impl<'a, O: Observer> Runner<'a, O> {
             }
         }
         let begins_amid = layout.is_some();
-        Self { program, begins_amid, allocator, held, outcome: Outcome::Fits, spared: None, message: None }
+        Self { program, begins_amid, allocator, held, outcome: Outcome::Fits, spared: None, message: None, taken: 0 }
     }
 
     /// The steps to take: what was there before the recording is there already, if it is known where.
@@ -193,9 +196,24 @@ impl<'a, O: Observer> Runner<'a, O> {
         self.finish()
     }
 
-    /// Takes one step; an error ends the run.
+    /// Whether somebody still waits, who is told how far it is.
+    #[cold]
+    fn look(&self) -> Result<(), Ended> {
+        let watch = &self.program.watch;
+        if watch.is_stopped() {
+            return Err(Ended);
+        }
+        watch.ran(self.allocator.settings(), self.taken, self.program.steps.len());
+        Ok(())
+    }
+
+    /// Takes one step; an error ends the run. A run that is stopped counts as one that fits: its answer is for nobody.
     #[inline]
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Ended> {
+        if self.taken.is_multiple_of(LOOK_STEPS) {
+            self.look()?;
+        }
+        self.taken += 1;
         match *step {
             Step::Alloc { slot, entry, bytes, stream, pool } => match self.request(bytes, stream, pool) {
                 Ok(block) => self.held[slot as usize] = block,

@@ -10,7 +10,7 @@ use highwater_snapshot::Snapshot;
 use highwater_units::count;
 
 use super::live::{LiveBytes, intervals, live_bytes};
-use super::packing::{Effort, Packing, pack};
+use super::packing::{Effort, Packing, pack_watched};
 use super::parallel;
 use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::replay::{Fidelity, Program, Replay, replay};
@@ -115,7 +115,7 @@ impl Study {
     /// The best placement found that knows the whole program in advance; `None` if it is too large to look for one.
     pub fn packing(&self) -> Option<Packing> {
         let intervals = intervals(&self.program);
-        pack(&intervals, Effort::for_blocks(intervals.len()))
+        pack_watched(&intervals, Effort::for_blocks(intervals.len()), &self.program.watch)
     }
 
     /// One run.

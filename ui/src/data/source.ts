@@ -1,5 +1,7 @@
 /** Where the data come from: the program that serves the page, or the page itself. */
 
+import type {Curves, StackTree} from './curves';
+import type {Diff} from './generated/diff';
 import type {Manifest} from './manifest';
 
 /** What a source knows of a file before it is read. */
@@ -41,6 +43,19 @@ export class Problem extends Error {
   }
 }
 
+/** How far the program is with an answer of the simulator. */
+export interface SimulationProgress {
+  /** `waiting` for another question, replaying the `recording` as it was, or `running` it under the settings. */
+  stage: 'waiting' | 'recording' | 'running';
+  /** Of the recording. */
+  entries: number;
+  recorded_entries: number;
+  /** Settings of which all runs are done. */
+  settings_done: number;
+  /** `runs` were begun under each; the last of them is `at_entry`. */
+  settings: {conf: string; runs: number; at_entry: number}[];
+}
+
 /** How the worker gets at the bytes of a section: plain data, for it crosses to the worker. */
 export type SectionAddress = {url: string} | {packed: string};
 
@@ -53,10 +68,20 @@ export interface Source {
   address(file: number, name: string): SectionAddress;
   /** The document of a JSON section. */
   json<T>(file: number, name: string): Promise<T>;
+  /** Where the page that needs no program comes from, as a download that opens on a place. */
+  pageAddress(file: number, place: string): string;
   /** Adds a file; gives its id. */
   add(file: File): Promise<number>;
+  /** Each device of a file, in so many parts. */
+  curves(file: number, parts: number, signal?: AbortSignal): Promise<Curves>;
+  /** The document of `highwater diff`, from one file to another, of a device of each. */
+  diff(file: number, other: number, devices: readonly [number, number]): Promise<Diff>;
+  /** The stacks of both at the same moments. */
+  diffStacks(file: number, other: number, devices: readonly [number, number]): Promise<StackTree>;
   /** `highwater-simulate` with timelines, for settings and capacities. */
   simulate<T>(file: number, query: URLSearchParams, signal: AbortSignal): Promise<T>;
+  /** How far it is with the same question; `null` if it is not at it. */
+  simulationProgress(file: number, query: URLSearchParams, signal: AbortSignal): Promise<SimulationProgress | null>;
 }
 
 /** The source of this page. */
@@ -85,6 +110,11 @@ class ServedSource implements Source {
     return this.get(`api/files/${file}/sections/${name}`);
   }
 
+  pageAddress(file: number, place: string): string {
+    const query = place === '' ? '' : `?${new URLSearchParams({place})}`;
+    return new URL(`api/files/${file}/page${query}`, document.baseURI).href;
+  }
+
   async add(file: File): Promise<number> {
     const added = await this.get<{id: number}>(`api/files?name=${encodeURIComponent(file.name)}`, {
       method: 'POST',
@@ -95,6 +125,22 @@ class ServedSource implements Source {
 
   simulate<T>(file: number, query: URLSearchParams, signal: AbortSignal): Promise<T> {
     return this.get(`api/files/${file}/simulate?${query}`, {signal});
+  }
+
+  curves(file: number, parts: number, signal?: AbortSignal): Promise<Curves> {
+    return this.get(`api/files/${file}/curves?parts=${parts}`, {signal: signal ?? null});
+  }
+
+  diff(file: number, other: number, devices: readonly [number, number]): Promise<Diff> {
+    return this.get(`api/files/${file}/diff?with=${other}&device=${devices}`);
+  }
+
+  diffStacks(file: number, other: number, devices: readonly [number, number]): Promise<StackTree> {
+    return this.get(`api/files/${file}/diff/stacks?with=${other}&device=${devices}`);
+  }
+
+  simulationProgress(file: number, query: URLSearchParams, signal: AbortSignal): Promise<SimulationProgress | null> {
+    return this.get(`api/files/${file}/simulate/progress?${query}`, {signal});
   }
 
   private async get<T>(path: string, init?: RequestInit): Promise<T> {
@@ -147,6 +193,10 @@ class PageSource implements Source {
     return JSON.parse(await unpackText(packed(`section:${name}`))) as T;
   }
 
+  pageAddress(): string {
+    return '';
+  }
+
   add(): Promise<number> {
     return Promise.reject(
       new Problem({
@@ -154,6 +204,22 @@ class PageSource implements Source {
         hint: 'open another with `highwater view FILE`',
       }),
     );
+  }
+
+  curves(): Promise<Curves> {
+    return Promise.reject(alone());
+  }
+
+  diff(): Promise<Diff> {
+    return Promise.reject(alone());
+  }
+
+  diffStacks(): Promise<StackTree> {
+    return Promise.reject(alone());
+  }
+
+  simulationProgress(): Promise<null> {
+    return Promise.resolve(null);
   }
 
   simulate<T>(): Promise<T> {
@@ -164,6 +230,20 @@ class PageSource implements Source {
       }),
     );
   }
+}
+
+function alone(): Problem {
+  return new Problem({
+    error: 'this page holds one recording',
+    hint: 'compare recordings with `highwater view A B`, or `highwater diff A B`',
+  });
+}
+
+/** The place that a single-file page was made at, as the text after `#`; `''` where it has none. */
+export function placeOfPage(): string {
+  const text = document.getElementById('place')?.textContent;
+  if (!text) return '';
+  return new TextDecoder().decode(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)));
 }
 
 function packed(id: string): string {

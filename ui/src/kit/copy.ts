@@ -16,7 +16,8 @@ export function tell(text: string): void {
   }, 4000);
 }
 
-export async function copyText(text: string): Promise<void> {
+/** Copies a text, and says so. */
+export async function copyText(text: string, said = 'copied'): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -27,5 +28,5 @@ export async function copyText(text: string): Promise<void> {
     document.execCommand('copy');
     area.remove();
   }
-  tell('copied');
+  tell(said);
 }

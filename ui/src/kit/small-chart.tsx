@@ -15,6 +15,8 @@ interface SmallChartProps {
   readonly label: string;
   readonly x: {from: number; to: number};
   readonly highBytes: number;
+  /** What stands on the x axis: whole numbers, or microseconds. */
+  readonly axis?: 'entry' | 'iteration' | 'time';
   /** Draws the plot; the pen's origin is the plot's upper left corner. */
   draw(pen: Pen, viewport: Viewport, ink: SmallInk): void;
   /** Draws again if one of these changed. */
@@ -54,7 +56,14 @@ export function SmallChart(props: SmallChartProps) {
     const ink = inkOf(element);
     const seen = viewport();
     drawByteAxis(pen, seen, ink, LEFT_CSS, TOP_CSS);
-    drawPositionAxis(pen, seen, ink, LEFT_CSS, TOP_CSS + seen.heightCss, 'entry');
+    drawPositionAxis(
+      pen,
+      seen,
+      ink,
+      LEFT_CSS,
+      TOP_CSS + seen.heightCss,
+      newest.current.axis === 'time' ? 'time' : 'entry',
+    );
     pen.save();
     pen.translate(LEFT_CSS, TOP_CSS);
     pen.beginPath();

@@ -15,6 +15,12 @@ export function binary(bytes: number): string {
   return `${value.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+/** A change: `+1.50 GiB`, `−12.0 MiB`, `0 B`. */
+export function signed(bytes: number): string {
+  if (bytes === 0) return binary(0);
+  return `${bytes > 0 ? '+' : '−'}${binary(Math.abs(bytes))}`;
+}
+
 /** `256.00 MiB`: two decimals, as PyTorch's own messages have it. */
 export function asInMessages(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;

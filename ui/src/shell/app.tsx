@@ -11,6 +11,8 @@ import {asSentence} from '../kit/prose';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
+import {CompareView} from '../views/compare/view';
+import {RanksView} from '../views/ranks/view';
 import {SegmentsView} from '../views/segments/view';
 import {StacksView} from '../views/stacks/view';
 import {StateView} from '../views/state/view';
@@ -30,10 +32,12 @@ const VIEW_PARTS = {
   stacks: StacksView,
   summary: SummaryView,
   'what-if': WhatIfView,
+  compare: CompareView,
+  ranks: RanksView,
 } as const;
 
 /** Views that have their own use for the whole width. */
-const WITHOUT_SIDEBAR: readonly store.ViewId[] = ['summary', 'what-if'];
+const WITHOUT_SIDEBAR: readonly store.ViewId[] = ['summary', 'what-if', 'compare', 'ranks'];
 
 function hasSidebar(): boolean {
   return !WITHOUT_SIDEBAR.includes(store.view.value) && store.viewOption('panel', ['shown', 'hidden']) === 'shown';

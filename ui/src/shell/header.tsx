@@ -2,11 +2,12 @@
 
 import {ThemeButton} from '../kit/theme-button';
 import {count} from '../model/units';
-import {dataSource, forgetPlace, opened} from '../state/session';
+import {dataSource, files, forgetPlace, opened} from '../state/session';
 import * as store from '../state/store';
 import {FileTabs} from './file-tabs';
 import {isHelpOpen} from './help';
 import {SearchBox} from './search-box';
+import {Share} from './share';
 
 export function Header() {
   return (
@@ -17,6 +18,7 @@ export function Header() {
       <ViewTabs />
       <span class="spring" />
       <SearchBox />
+      <Share />
       {dataSource().isServed && (
         <a
           class="tab"
@@ -61,13 +63,18 @@ function DeviceChoice() {
 /** Views of segments: a profile of `torch.profiler` does not tell of any. */
 const NEEDS_RESERVED: readonly store.ViewId[] = ['state', 'segments'];
 
+/** How many files a view is of. */
+const NEEDS_FILES: Partial<Record<store.ViewId, number>> = {compare: 2, ranks: 3};
+
 function ViewTabs() {
   const hasReserved = (opened.value?.reservedMaxBytes ?? 1) > 0;
-  const views = store.VIEWS.filter(({id}) =>
-    id === 'what-if'
+  const views = store.VIEWS.filter(({id}) => {
+    const needed = NEEDS_FILES[id];
+    if (needed !== undefined) return dataSource().isServed && files.value.length >= needed;
+    return id === 'what-if'
       ? hasReserved && opened.value?.manifest.what_if !== undefined
-      : hasReserved || !NEEDS_RESERVED.includes(id),
-  );
+      : hasReserved || !NEEDS_RESERVED.includes(id);
+  });
   return (
     <div class="views" role="tablist" aria-label="Views">
       {views.map(({id, title, hint}) => (

@@ -14,6 +14,7 @@ export function HelpCard() {
     else dialog.current?.close();
   }, [isHelpOpen.value]);
   if (!isHelpOpen.value) return null;
+  const groups = commandGroups().filter(({commands, gestures = []}) => commands.length + gestures.length > 0);
   return (
     <dialog ref={dialog} class="help" aria-label="Help" onClose={() => (isHelpOpen.value = false)}>
       <form method="dialog">
@@ -22,7 +23,7 @@ export function HelpCard() {
         </button>
       </form>
       <div class="columns">
-        {commandGroups().map(({title, commands, gestures = []}) => (
+        {groups.map(({title, commands, gestures = []}) => (
           <section key={title}>
             <h2>{title}</h2>
             <dl>

@@ -5,14 +5,13 @@ import {useRef} from 'preact/hooks';
 import {copyText} from '../kit/copy';
 import {type FailureExplained, failureAt, useExplanation} from '../kit/explanation';
 import {FactList} from '../kit/fact-list';
+import {FrameLink} from '../kit/frame-menu';
 import {ProblemCard} from '../kit/problem';
 import {asSentence, capitalised, Prose} from '../kit/prose';
-import {fullPlace} from '../model/frames';
 import {asInMessages, count, counted} from '../model/units';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import {EntryLink} from '../views/summary/go';
-import {frameWords} from '../views/summary/report';
 import {Steps} from '../views/summary/steps';
 import {chosenError, errorsOf} from './verdict-bar';
 
@@ -73,15 +72,16 @@ function Explained({failure}: {failure: FailureExplained}) {
   const isWhole = useSignal(false);
   const {steps, frames, diagnosis} = failure;
   const shownSteps = isWhole.value ? steps : steps.slice(0, STEPS);
-  const shownFrames = isWhole.value ? frames : frames.slice(0, FRAMES);
+  const stack = frames.map(({name, filename, line}) => ({name, file: filename, line}));
+  const shownFrames = isWhole.value ? frames.length : FRAMES;
   const hidden = steps.length - shownSteps.length;
   return (
     <>
       <FactList facts={failureFacts(failure)} />
       <ol class="frames">
-        {shownFrames.map((frame, i) => (
-          <li key={i} title={fullPlace({file: frame.filename, line: frame.line})}>
-            {frameWords(frame)}
+        {stack.slice(0, shownFrames).map((frame, i) => (
+          <li key={i}>
+            <FrameLink frame={frame} stack={stack} />
           </li>
         ))}
       </ol>

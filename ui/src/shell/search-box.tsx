@@ -45,7 +45,7 @@ export function SearchBox() {
       <input
         type="search"
         id="search"
-        placeholder="Search ( / )"
+        placeholder="Search  /"
         aria-label="Search stacks, addresses, sizes and lifetimes"
         aria-invalid={problem !== null}
         aria-describedby="search-said"

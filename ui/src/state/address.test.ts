@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest';
-import {addressOfState, Steps, stateOfAddress} from './address';
+import {addressOfState, placeForPage, Steps, stateOfAddress} from './address';
 import * as store from './store';
 
 describe('the address', () => {
@@ -31,6 +31,11 @@ describe('the address', () => {
     expect(store.xRange.value).toEqual({from: 12.5, to: 1e9});
     expect(store.query.value).toBe('"a b" size>1MiB #&=');
     expect(store.viewOption('stacks.of', ['live', 'kept'])).toBe('kept');
+  });
+
+  it('leaves out which file it was, for a page that holds that file alone', () => {
+    stateOfAddress('#view=state&file=3&at=17');
+    expect(placeForPage()).toBe('view=state&at=17');
   });
 
   it('takes what is malformed as not said', () => {

@@ -1,6 +1,7 @@
 /** The state in the page's address, after `#`: what differs from the beginning, in words that can be read. */
 
 import {batch, effect} from '@preact/signals';
+import {placeOfPage} from '../data/source';
 import {GROUPINGS} from '../model/groups';
 import * as store from './store';
 
@@ -26,6 +27,18 @@ export function addressOfState(): string {
   if (store.colourBy.value !== 'site') put('colour', store.colourBy.value);
   if (store.theme.value !== 'system') put('theme', store.theme.value);
   for (const [name, value] of Object.entries(store.options.value)) put(name, value);
+  return words.toString();
+}
+
+/** Views of several files. */
+const NEEDS_FILES: readonly store.ViewId[] = ['compare', 'ranks'];
+
+/** The same for a page that holds the file alone. */
+export function placeForPage(): string {
+  const words = new URLSearchParams(addressOfState());
+  words.delete('file');
+  // Of other files it knows nothing.
+  if (NEEDS_FILES.some(view => view === words.get('view'))) words.delete('view');
   return words.toString();
 }
 
@@ -93,7 +106,8 @@ export class Steps {
 
 /** Keeps the address and the state the same, from now on. Gives what ends it. */
 export function followAddress(): () => void {
-  stateOfAddress(location.hash);
+  // A page that was shared opens on the place it was made at, unless a link says another.
+  stateOfAddress(location.hash || placeOfPage());
   const steps = new Steps();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const write = () => {

@@ -16,6 +16,8 @@ export const VIEWS = [
   {id: 'stacks', title: 'Stacks', hint: 'Flame graph and table of stacks'},
   {id: 'summary', title: 'Summary', hint: 'The report'},
   {id: 'what-if', title: 'What if', hint: 'Other settings, less memory'},
+  {id: 'compare', title: 'Compare', hint: 'Two recordings on one axis, and what changed'},
+  {id: 'ranks', title: 'Ranks', hint: 'All recordings on one scale'},
 ] as const;
 
 /** One of `VIEWS`. */

@@ -102,6 +102,13 @@ pub const RULES: &[Rule] = &[
         |_| true,
     ),
     rule(
+        Input,
+        "holds-rollout",
+        &[Untold],
+        "there before the recording, never freed, and as large as all that the model is fed while it collects what several steps learn from",
+        |case| case.holds_rollout(),
+    ),
+    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
@@ -123,13 +130,6 @@ pub const RULES: &[Rule] = &[
         "there before the recording, never freed, and as large as a parameter that the optimizer works on, though no backward pass \
          leaves a gradient of that size: zeroed in place",
         |case| case.pairs_as_gradient(),
-    ),
-    rule(
-        Input,
-        "holds-rollout",
-        &[Untold],
-        "there before the recording, never freed, and as large as all that the model is fed while it collects what several steps learn from",
-        |case| case.holds_rollout(),
     ),
     rule(
         OptimizerState,

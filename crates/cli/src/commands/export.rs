@@ -130,9 +130,9 @@ impl Args {
             (_, true) => Some(false),
             _ => None,
         };
-        let options = PageOptions { least_bytes: self.min_size, what_if };
+        let options = PageOptions { least_bytes: self.min_size, what_if, ..PageOptions::default() };
         let name = self.input.file_name();
-        self.output.write(|out| write_page(out, &analysis, &name, &options, &SimulationBar::default()))?;
+        self.output.write(|out| write_page(out, &analysis, &name, &options, &SimulationBar::watch()))?;
         Ok(warnings::print_all(&analysis)?)
     }
 

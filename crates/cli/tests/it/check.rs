@@ -10,12 +10,13 @@ fn each_rule_is_one_line_and_the_status_says_whether_all_hold() {
         run("check oom_gpt2_8gib.pickle.gz --max-peak-reserved 8GiB --max-peak-allocated 6GiB \
          --max-fragmentation 10% --max-growth-per-iteration 1MiB");
     assert_eq!((code, stderr.as_str()), (1, ""));
-    insta::assert_snapshot!(stdout, @"
+    insta::assert_snapshot!(stdout, @r"
+    2 passed, 2 failed
+
     FAIL  max-peak-allocated        7.86 GiB of 6.00 GiB, 1.86 GiB too much, after entry 589; most at activations.py:66 forward, from capture.py:117 train: 3.00 GiB
     ok    max-peak-reserved         7.87 GiB of 8.00 GiB, after entry 586; most at activations.py:66 forward, from capture.py:117 train: 3.00 GiB
     FAIL  max-growth-per-iteration  cannot be measured: fewer than 4 complete iterations were recorded (1.00 MiB allowed)
     ok    max-fragmentation         0.1 % of 10 %, after entry 589
-    2 passed, 2 failed
     ");
 }
 

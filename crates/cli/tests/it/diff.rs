@@ -4,7 +4,7 @@ use crate::run::{failure, json, memory_stats, stdout};
 
 #[test]
 fn two_dumps_of_one_process_are_compared_at_their_ends() {
-    insta::assert_snapshot!(stdout("diff oom_gpt2_8gib.at_oom.pickle.gz oom_gpt2_8gib.pickle.gz --top 2"), @"
+    insta::assert_snapshot!(stdout("diff oom_gpt2_8gib.at_oom.pickle.gz oom_gpt2_8gib.pickle.gz --top 2"), @r"
     A  oom_gpt2_8gib.at_oom.pickle.gz
     B  oom_gpt2_8gib.pickle.gz
 
@@ -16,6 +16,7 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       allocated then  7.86 GiB  33.00 MiB  -7.83 GiB  -99.6 %
       reserved then   7.87 GiB   7.87 GiB                none
 
+    By what it is for
       what                 A          B                 change
       parameter     1.32 GiB        0 B    -1.32 GiB  -100.0 %
       activation    6.31 GiB        0 B    -6.31 GiB  -100.0 %
@@ -23,16 +24,17 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       temporary   208.13 MiB        0 B  -208.13 MiB  -100.0 %
       workspace    33.00 MiB  33.00 MiB                   none
 
+    By call site
          change         A          B   count  where
       -3.00 GiB  3.00 GiB        0 B  12 → 0  activations.py:66 forward, from capture.py:117 train
       -1.50 GiB  1.53 GiB  33.00 MiB   9 → 2  pytorch_utils.py:119 forward, from capture.py:117 train
-      … and 21 call sites more; `--top 23` shows all
+      … and 21 more call sites; `--top 23` shows all
     ");
 }
 
 #[test]
 fn two_programs_are_compared_at_their_peaks() {
-    insta::assert_snapshot!(stdout("diff cuda_graph_pools.pickle.gz linear_forward.pickle.gz --top 2"), @"
+    insta::assert_snapshot!(stdout("diff cuda_graph_pools.pickle.gz linear_forward.pickle.gz --top 2"), @r"
     A  cuda_graph_pools.pickle.gz
     B  linear_forward.pickle.gz
 
@@ -43,6 +45,7 @@ fn two_programs_are_compared_at_their_peaks() {
       peak reserved          476.00 MiB  4.13 GiB  +3.67 GiB  +789.5 %
       allocated at the dump  438.13 MiB  3.01 GiB  +2.59 GiB  +604.3 %
 
+    By what it is for
       what                 A           B                  change
       parameter   128.06 MiB    1.86 GiB    +1.74 GiB  +1390.0 %
       gradient    128.06 MiB         0 B   -128.06 MiB  -100.0 %
@@ -52,10 +55,11 @@ fn two_programs_are_compared_at_their_peaks() {
       workspace    65.00 MiB   33.00 MiB     -32.00 MiB  -49.2 %
       unknown      48.00 MiB         0 B    -48.00 MiB  -100.0 %
 
+    By call site
          change    A         B  count  where
       +1.90 GiB  0 B  1.90 GiB  0 → 4  capture.py:133 linear_forward
       +1.86 GiB  0 B  1.86 GiB  0 → 2  capture.py:130 linear_forward
-      … and 7 call sites more; `--top 9` shows all
+      … and 7 more call sites; `--top 9` shows all
     ");
 }
 
@@ -101,39 +105,41 @@ fn the_categories_add_up_to_the_totals_of_each_file() {
 fn two_batch_sizes_make_a_line() {
     insta::assert_snapshot!(
         stdout("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --top 2 --rows 2,16 --capacity 80GiB"),
-        @"
-    A  qwen_train_b2.pickle.gz
-    B  qwen_train_b16.pickle.gz
+        @r"
+        A  qwen_train_b2.pickle.gz
+        B  qwen_train_b16.pickle.gz
 
-    Device 0, each at its peak
-                                     A          B               change
-      peak requested         28.82 GiB  43.79 GiB  +14.97 GiB  +51.9 %
-      peak allocated         28.82 GiB  43.79 GiB  +14.98 GiB  +52.0 %
-      peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
-      allocated at the dump  17.32 GiB  17.32 GiB            +7.53 MiB
+        Device 0, each at its peak
+                                         A          B               change
+          peak requested         28.82 GiB  43.79 GiB  +14.97 GiB  +51.9 %
+          peak allocated         28.82 GiB  43.79 GiB  +14.98 GiB  +52.0 %
+          peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
+          allocated at the dump  17.32 GiB  17.32 GiB            +7.53 MiB
 
-      what                     A          B               change
-      parameter         5.75 GiB   5.75 GiB                 none
-      gradient          5.75 GiB      512 B  -5.75 GiB  -100.0 %
-      optimizer state  11.50 GiB  11.51 GiB    +7.50 MiB  +0.1 %
-      activation             0 B  23.26 GiB           +23.26 GiB
-      input             4.50 KiB  32.50 KiB           +28.00 KiB
-      temporary         5.75 GiB   3.21 GiB   -2.54 GiB  -44.2 %
-      workspace        65.00 MiB  65.00 MiB                 none
+        By what it is for
+          what                     A          B               change
+          parameter         5.75 GiB   5.75 GiB                 none
+          gradient          5.75 GiB      512 B  -5.75 GiB  -100.0 %
+          optimizer state  11.50 GiB  11.51 GiB    +7.50 MiB  +0.1 %
+          activation             0 B  23.26 GiB           +23.26 GiB
+          input             4.50 KiB  32.50 KiB           +28.00 KiB
+          temporary         5.75 GiB   3.21 GiB   -2.54 GiB  -44.2 %
+          workspace        65.00 MiB  65.00 MiB                 none
 
-          change          A          B        count  where
-      +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward, from capture.py:144 _seed_qwen
-       -5.74 GiB  17.25 GiB  11.51 GiB  1,014 → 676  capture.py:146 _seed_qwen
-      … and 13 call sites more; `--top 15` shows all
+        By call site
+              change          A          B        count  where
+          +11.48 GiB        0 B  11.48 GiB       0 → 84  modeling_qwen2.py:47 forward, from capture.py:144 _seed_qwen
+           -5.74 GiB  17.25 GiB  11.51 GiB  1,014 → 676  capture.py:146 _seed_qwen
+          … and 13 more call sites; `--top 15` shows all
 
-      Peak by the batch
-        18.22 GiB fixed + 1.60 GiB per row (A has 2 rows, B has 16 rows), and at least 28.82 GiB,
-        whatever the batch
-        a line through two points, iteration 2 of each: a recording of a third batch would tell whether
-        it is one
-        80.00 GiB holds 38 rows at most; beside it a card has to hold what the allocator reserves beyond
-        what is allocated (up to 6.29 GiB here) and the CUDA context
-    "
+        Peak by the batch
+          18.22 GiB fixed + 1.60 GiB per row (A has 2 rows, B has 16 rows), and at least 28.82 GiB, whatever
+          the batch.
+          A line through two points, iteration 2 of each: a recording of a third batch would tell whether it
+          is one.
+          80.00 GiB holds 38 rows at most; beside it a card has to hold what the allocator reserves beyond
+          what is allocated (up to 6.29 GiB here) and the CUDA context.
+        "
     );
 }
 
@@ -184,7 +190,7 @@ fn a_line_is_not_claimed_where_the_batches_are_not_clear() {
     let text = stdout("diff qwen_train_b2.pickle.gz qwen_train_b2.pickle.gz");
     assert!(!text.contains("Peak by the batch"), "{text}");
     let text = stdout("diff qwen_train_b2.pickle.gz qwen_train_b2.pickle.gz --capacity 24GiB");
-    assert!(text.contains("not told: the recordings have the same batch size"), "{text}");
+    assert!(text.contains("Unknown: the recordings have the same batch size."), "{text}");
 }
 
 #[test]
@@ -212,12 +218,12 @@ fn a_moment_or_a_file_that_is_not_there_is_said() {
 fn three_batch_sizes_say_how_straight_the_line_is() {
     let files = [8, 32, 96].map(|rows| format!("../batches/resnet18_b{rows}.pickle.gz")).join(" ");
     let text = stdout(&format!("diff {files} --top 1"));
-    let (_, batch) = text.split_once("  Peak by the batch\n").unwrap();
+    let (_, batch) = text.split_once("\nPeak by the batch\n").unwrap();
     insta::assert_snapshot!(batch, @"
-    197.28 MiB fixed + 170.66 MiB per batch of A (B's batch is 4 times A's, C's batch is 12 times
-    A's)
-    a line fitted to iteration 2 of each, which is off by at most 7.48 MiB there; it may not go on
-    beyond them
+      197.28 MiB fixed + 170.66 MiB per batch of A (B's batch is 4 times A's, C's batch is 12 times
+      A's).
+      A line fitted to iteration 2 of each, which is off by at most 7.48 MiB there; it may not go on
+      beyond them.
     ");
     let text = stdout(&format!("diff {files} --capacity 1MiB"));
     assert!(text.contains("1.00 MiB holds no batch: the peak is "), "{text}");

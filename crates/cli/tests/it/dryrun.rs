@@ -27,7 +27,7 @@ fn what_cannot_be_run_is_said_with_what_to_do() {
     let err = refused(&["--gpu", "h300", "there.py"]);
     assert!(err.contains("`--gpu h300` is no card that is known") && err.contains("h100"), "{err}");
     let err = refused(&["missing.py"]);
-    assert!(err.contains("there is no script `missing.py`") && err.contains("stand before the script"), "{err}");
+    assert!(err.contains("there is no script `missing.py`") && err.contains("come before the script"), "{err}");
     let err = refused(&["-m"]);
     assert!(err.contains("`-m` wants the name of a module"), "{err}");
     let err = refused(&["--python", "/nowhere/python", "there.py"]);

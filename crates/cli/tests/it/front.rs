@@ -106,8 +106,9 @@ fn old_names_of_options_still_work() {
     }
     for command in ["trace", "segments", "estimate", "run", "top", "man"] {
         let help = stdout(&format!("{command} --help"));
+        let options: Vec<&str> = help.lines().map(str::trim_start).filter(|line| line.starts_with('-')).collect();
         for old in ["--limit", "--terms", "--record", "--out "] {
-            assert!(!help.contains(old), "{command}: {old}");
+            assert!(!options.iter().any(|option| option.contains(old)), "{command}: {old}");
         }
     }
 }
@@ -125,5 +126,44 @@ fn what_one_would_paste_is_there_as_markdown() {
         let text = stdout(&format!("{line} --format markdown"));
         assert!(text.trim_start().starts_with(heading), "{line}: {text}");
         assert!(text.contains("| ---"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn unbounded_growth_comes_before_findings_about_the_peak() {
+    let text = stdout("report leak_grows.pickle.gz");
+    let ids: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('(')?.split_once(": `highwater help"))
+        .map(|(id, _)| id)
+        .collect();
+    assert_eq!(ids.first(), Some(&"growth"), "{ids:?}");
+    assert!(ids.len() > 1, "{ids:?}");
+    assert!(ids.iter().all(|id| highwater_findings::IDS.contains(id)), "{ids:?}");
+}
+
+#[test]
+fn a_report_of_a_failure_leads_to_its_explanation() {
+    let text = stdout("report oom_gpt2_8gib.pickle.gz");
+    assert!(text.contains("\n→ `highwater explain oom_gpt2_8gib.pickle.gz` says why, and what to change\n"), "{text}");
+    assert!(text.contains("Allocator settings\n  all at their defaults\n"), "{text}");
+    assert!(!stdout("report linear_forward.pickle.gz").contains("highwater explain"));
+}
+
+#[test]
+fn the_state_at_an_error_says_what_the_report_says() {
+    let live = stdout("live oom_gpt2_8gib.pickle.gz --at oom");
+    assert!(
+        live.starts_with("Device 0, after entry 590: 7.86 GiB allocated, 7.86 GiB requested in 375 blocks\n"),
+        "{live}"
+    );
+}
+
+#[test]
+fn a_script_that_is_missing_is_said_before_an_interpreter_that_lacks_something() {
+    for command in ["run", "dryrun"] {
+        let said = failure(&format!("{command} --python /nonexistent/python missing.py"));
+        let expected = format!("options of `highwater {command}` come before the script, the script's own after it");
+        assert!(said.starts_with("error: there is no script `missing.py`\n") && said.contains(&expected), "{said}");
     }
 }

@@ -13,9 +13,8 @@ fn what_is_no_snapshot_is_refused_with_a_reason_and_a_hint() {
         hint: check the path; `_dump_snapshot` writes to the program's working directory
     ");
     insta::assert_snapshot!(failure("segments ../layouts"), @r"
-        error: `../layouts` cannot be read
-          caused by: this is a directory
-        hint: name a snapshot file inside it
+    error: `../layouts` is a directory
+    hint: `highwater view ../layouts` shows every snapshot in it; other commands take the files one by one
     ");
     let zip = run_with("trace -", b"PK\x03\x04rest".as_slice());
     assert_eq!((zip.code, zip.stdout.as_str()), (2, ""));

@@ -22,12 +22,15 @@ fn the_script_is_handed_to_python_with_all_that_is_its_own() {
     let output = command()
         .args(["run", "--record", "my.pickle", "--stacks", "all", "--python"])
         .arg(&python)
-        .args(["train.py", "--record", "yours", "-m", "x"])
+        .args(["../recipes/allocator_goldens.py", "--record", "yours", "-m", "x"])
         .output()
         .expect("it runs");
     assert_eq!(output.status.code(), Some(7), "the script's own status");
     let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(told, "-m highwater.autorecord --record my.pickle --stacks all train.py --record yours -m x\n");
+    assert_eq!(
+        told,
+        "-m highwater.autorecord --record my.pickle --stacks all ../recipes/allocator_goldens.py --record yours -m x\n"
+    );
     let output = command().arg("run").arg("--python").arg(&python).args(["-m", "my.module", "-v"]).output();
     let told = output.expect("it runs").stdout;
     assert_eq!(String::from_utf8_lossy(&told), "-m highwater.autorecord -m my.module -v\n");
@@ -38,9 +41,15 @@ fn an_interpreter_that_cannot_do_it_says_what_to_do() {
     let folder = tempfile::tempdir().expect("there is room");
     let without = interpreter(folder.path(), 1);
     for (python, what) in
-        [(without.as_path(), "does not have the package `highwater`"), (Path::new("/nope"), "cannot be started")]
+        [(without.as_path(), "does not have the Python package `highwater`"), (Path::new("/nope"), "cannot be started")]
     {
-        let output = command().arg("run").arg("--python").arg(python).arg("train.py").output().expect("it runs");
+        let output = command()
+            .arg("run")
+            .arg("--python")
+            .arg(python)
+            .arg("../recipes/allocator_goldens.py")
+            .output()
+            .expect("it runs");
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains(what) && said.contains("hint: ") && said.contains("--python"), "{said}");

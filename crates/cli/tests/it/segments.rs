@@ -29,18 +29,18 @@ fn the_map_begins_with_totals_and_ends_with_the_legend() {
 #[test]
 fn blocks_are_listed_with_their_owners() {
     insta::assert_snapshot!(stdout("segments linear_forward.pickle.gz --blocks --sort free --limit 1"), @r"
-        device 0: 7 segments, 4.13 GiB reserved
-          allocated      3.01 GiB
-          awaiting free       0 B
-          free           1.12 GiB  2.07 MiB of it inactive split: in segments that are in use
+    device 0: 7 segments, 4.13 GiB reserved
+      allocated      3.01 GiB
+      awaiting free       0 B
+      free           1.12 GiB  2.07 MiB of it inactive split: in segments that are in use
 
-        default pool, stream 0
-          address         type         size  active        free  blocks  map
-          0x7f8b7e000000  large  954.00 MiB     0 B  954.00 MiB       1  ················································
-            0x7f8b7e000000   954.00 MiB  free
-          … 6 more segments; `--limit 0` shows all
+    default pool, stream 0
+      address         type         size  active        free  blocks  map
+      0x7f8b7e000000  large  954.00 MiB     0 B  954.00 MiB       1  ················································
+        0x7f8b7e000000   954.00 MiB  free
+      … 6 more segments; `--top 0` shows all
 
-        █ allocated  ▄ partly allocated  ~ awaiting free  · free
+    █ allocated  ▄ partly allocated  ~ awaiting free  · free
     ");
     let blocks = stdout("segments ../layouts/several_devices.pickle --device 0 --blocks");
     assert!(

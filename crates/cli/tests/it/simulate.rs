@@ -57,8 +57,9 @@ fn without_files_to_write_runs_are_compared() {
          large_segment_size_mb:64 --capacity 1559MiB --capacity 64GiB",
     );
     assert_eq!((code, stderr.as_str()), (0, ""));
-    insta::assert_snapshot!(stdout, @"
+    insta::assert_snapshot!(stdout, @r"
     fuzz1.csv.gz: 5,001 rows, torch 2.11's rules, addresses driver
+
        capacity  outcome                     peak allocated  peak reserved  retries  settings
        1.52 GiB  out of memory at row 3,805        1.43 GiB       1.47 GiB        1  expandable_segments:True
       64.00 GiB  fits                              1.43 GiB       1.54 GiB        0  expandable_segments:True
@@ -66,13 +67,20 @@ fn without_files_to_write_runs_are_compared() {
       64.00 GiB  fits                              1.44 GiB       1.68 GiB        0  large_segment_size_mb:64
     ");
     let one = self::stdout("simulate --requests ../allocator/programs/fuzz1.csv.gz --torch 2.11 --capacity 1375MiB");
-    insta::assert_snapshot!(one, @"
+    insta::assert_snapshot!(one, @r"
     fuzz1.csv.gz: 5,001 rows, torch 2.11's rules, addresses driver
+
       capacity  outcome                     peak allocated  peak reserved  retries  settings
       1.34 GiB  out of memory at row 3,649        1.26 GiB       1.32 GiB       26  (PyTorch's default)
         over 5 orders of addresses: 1.32 GiB to 1.34 GiB reserved at the peak, 1.26 GiB (or up to 228.00 KiB less) allocated at the peak, 26 to 28 retries, 24 to 26 failures
 
-    CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 1.34 GiB of which 57.00 MiB is free. Of the allocated memory 1.21 GiB is allocated by PyTorch, and 79.21 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
+    PyTorch would have said
+      CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 1.34 GiB of which
+      57.00 MiB is free. Of the allocated memory 1.21 GiB is allocated by PyTorch, and 79.21 MiB is
+      reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting
+      PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for
+      Memory Management
+      (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
     ");
 }
 
@@ -260,8 +268,9 @@ fn a_log_of_rmm_is_a_program() {
     warning: a pointer is freed that no line before allocated; the free is left out (line 2)
     warning: a line cannot be read; it is left out (line 105)
     ");
-    insta::assert_snapshot!(stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(stdout.lines().take(4).collect::<Vec<_>>().join("\n"), @r"
     standard input: 103 rows made of a log of RMM, torch 2.11's rules, addresses driver
+
        capacity  outcome                  peak allocated  peak reserved  retries  settings
       16.00 GiB  out of memory at line 3        1.95 GiB       1.95 GiB        1  (PyTorch's default)
     ");
@@ -297,13 +306,13 @@ fn recordings_replay_as_they_were_recorded() {
 fn a_difference_is_shown_and_fails_the_check() {
     let Run { code, stdout, stderr } = run("simulate fuzz_expandable.pickle.gz --verify --torch 2.12");
     assert_eq!((code, stderr.as_str()), (1, ""));
-    insta::assert_snapshot!(stdout, @"
+    insta::assert_snapshot!(stdout, @r"
     device 0: 1,768 of 11,933 entries equal (torch 2.12's rules); the first that differs is entry 1,768
                  action  address      bytes  stream
       recorded   alloc   0x3021c3400    512       0
       predicted  alloc   0x3021c5000    512       0
-      the block lies elsewhere: another version's order of equal blocks, a private pool, or a setting
-      that changed during the run
+    the block lies elsewhere: another version's order of equal blocks, a private pool, or a setting that
+    changed during the run
     ");
     // Its first entries are left out: what is freed at entry 0 was never allocated.
     let snapshot = r#"{"segments": [], "device_traces": [[
@@ -311,11 +320,11 @@ fn a_difference_is_shown_and_fails_the_check() {
         {"action": "oom", "addr": 0, "size": 1048576, "stream": 0, "device_free": 0}]]}"#;
     let gone = run_with("simulate - --verify --torch 2.11", snapshot);
     assert_eq!(gone.code, 1);
-    insta::assert_snapshot!(gone.stdout, @"
+    insta::assert_snapshot!(gone.stdout, @r"
     device 0: 0 of 2 entries equal (torch 2.11's rules); the first that differs is entry 0
                 action          address  bytes  stream
       recorded  free_requested  0x1000     512       0
-      the recording does not begin with the program, and what the allocator held is not known
+    the recording does not begin with the program, and what the allocator held is not known
     ");
     let document = run_with("simulate - --verify --torch 2.11 --format json", snapshot);
     assert_eq!(document.code, 1);

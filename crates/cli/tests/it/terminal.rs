@@ -45,8 +45,8 @@ fn check_widths(line: &str) {
             let is_copied = written.trim_start().starts_with('→') || !written.trim().contains(' ');
             assert!(written.width() <= width || is_copied, "{line}, {width} cells: {written}\n\n{text}");
         }
-        let there = amounts(&text);
-        let missing: Vec<_> = wanted.difference(&there).collect();
+        let shown = amounts(&text);
+        let missing: Vec<_> = wanted.difference(&shown).collect();
         assert!(missing.is_empty(), "{line}, {width} cells lack {missing:?}:\n{text}");
     }
 }
@@ -139,8 +139,12 @@ fn a_coloured_answer_looks_like_this() {
 /// Names that bring escapes, with colours on.
 #[test]
 fn a_name_brings_no_escape_into_colours() {
-    let hostile = r#"{"segments": [], "device_traces": [[{"action": "alloc", "addr": 4096, "size": 4, "stream": 0,
-        "frames": [{"filename": "\u001b[31mx\u001b]0;owned\u0007.py", "line": 1, "name": "f\u009b31m\n"}]}]]}"#;
+    let frames = r#"[{"filename": "\u001b[31mx\u001b]0;owned\u0007.py", "line": 1, "name": "f\u009b31m\n"}]"#;
+    let hostile = format!(
+        r#"{{"segments": [{{"device": 0, "address": 4096, "total_size": 2097152, "stream": 0, "segment_type": "small", "blocks":
+        [{{"address": 4096, "size": 512, "requested_size": 4, "state": "active_allocated", "frames": {frames}}}]}}],
+        "device_traces": [[]]}}"#
+    );
     let output = command().args(["report", "-", "--color", "always"]).write_stdin(hostile).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let plain = text.replace("\u{1b}[0m", "");

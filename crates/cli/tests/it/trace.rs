@@ -90,15 +90,15 @@ fn an_oom_shows_what_the_device_had_left() {
 #[test]
 fn what_is_left_out_is_said() {
     insta::assert_snapshot!(stdout("trace linear_forward.pickle.gz --limit 2"), @r"
-        device 0: 26 entries
-        entry   seconds  action          address                size  stream  where
-            0  0.000000  segment_alloc   0x7f8c18000000     1.86 GiB       0  capture.py:130 linear_forward
-            1  0.000003  alloc           0x7f8c18000000     1.86 GiB       0  capture.py:130 linear_forward
-        … 24 more entries; `--limit 0` shows all
+    device 0: 26 entries
+    entry   seconds  action          address                size  stream  where
+        0  0.000000  segment_alloc   0x7f8c18000000     1.86 GiB       0  capture.py:130 linear_forward
+        1  0.000003  alloc           0x7f8c18000000     1.86 GiB       0  capture.py:130 linear_forward
+    … 24 more entries; `--top 0` shows all
     ");
     let listing = stdout("trace gpt2_compiled.pickle.gz");
     assert_eq!(listing.lines().count(), 1003);
-    assert_eq!(listing.lines().last(), Some("… 10,875 more entries; `--limit 0` shows all"));
+    assert_eq!(listing.lines().last(), Some("… 10,875 more entries; `--top 0` shows all"));
     assert_eq!(stdout("trace gpt2_compiled.pickle.gz --limit 0").lines().count(), 2 + 11_875);
     assert_eq!(entries("gpt2_compiled.pickle.gz").len(), 11_875);
     assert_eq!(stdout("trace linear_forward.pickle.gz --min-size 1TiB"), "device 0: 26 entries\nno entry matches\n");

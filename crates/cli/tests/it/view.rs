@@ -16,7 +16,7 @@ struct Viewing {
 impl Viewing {
     fn new(arguments: &[&str]) -> Self {
         let mut program = Command::new(assert_cmd::cargo::cargo_bin!("highwater"));
-        Self::of(program.args(["view", "--no-open"]).args(arguments))
+        Self::of(program.args(["view", "--no-open"]).args(arguments).env_remove("SSH_CONNECTION"))
     }
 
     fn of(program: &mut Command) -> Self {
@@ -55,6 +55,24 @@ impl Viewing {
         self.errors.read_to_string(&mut said).expect("UTF-8");
         (status.code(), said)
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn over_ssh_it_says_how_to_reach_it() {
+    let mut program = Command::new(assert_cmd::cargo::cargo_bin!("highwater"));
+    for desktop in ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"] {
+        program.env_remove(desktop);
+    }
+    let program =
+        program.args(["view", "linear_forward.pickle.gz"]).env("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 22");
+    let viewing = Viewing::of(program);
+    let port = viewing.address().0.split_once(':').expect("a port").1;
+    let forward = format!("`ssh -L {port}:127.0.0.1:{port} 10.0.0.2`");
+    assert!(viewing.lines[1].contains(&forward), "{:?}", viewing.lines);
+    // Ctrl-C ends it once it serves.
+    assert!(!viewing.get("api/files/0/manifest").is_empty());
+    assert_eq!(viewing.interrupt(), (Some(0), String::new()));
 }
 
 #[cfg(unix)]
@@ -121,8 +139,13 @@ fn the_browser_is_started_without_the_token() {
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).expect("set");
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
     let mut program = Command::new(assert_cmd::cargo::cargo_bin!("highwater"));
-    let viewing =
-        Viewing::of(program.args(["view", "linear_forward.pickle.gz"]).env("PATH", path).env("TMPDIR", folder.path()));
+    let viewing = Viewing::of(
+        program
+            .args(["view", "linear_forward.pickle.gz"])
+            .env("PATH", path)
+            .env("TMPDIR", folder.path())
+            .env_remove("SSH_CONNECTION"),
+    );
     while !opened.exists() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

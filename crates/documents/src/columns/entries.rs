@@ -94,15 +94,20 @@ fn told(device: &DeviceAnalysis<'_>) -> Vec<u8> {
 ///
 /// Times rise with few exceptions, which a running maximum irons out.
 pub(super) fn times(device: &DeviceAnalysis<'_>) -> Option<(Section, [i64; 2])> {
+    let (first, times) = times_of(device)?;
+    let times: Vec<u64> = times.collect();
+    let last = times.last().map_or(first, |&last| first.saturating_add_unsigned(last));
+    Some((Section::of(&times), [first, last]))
+}
+
+/// The first time, and microseconds from it to every entry.
+pub(super) fn times_of<'a>(device: &DeviceAnalysis<'a>) -> Option<(i64, impl Iterator<Item = u64> + use<'a>)> {
     let entries = device.entries;
     let first = entries.ids().find_map(|id| entries.time_us(id))?;
     let mut latest = first;
-    let times: Vec<u64> = entries
-        .ids()
-        .map(|id| {
-            latest = entries.time_us(id).map_or(latest, |time| time.max(latest));
-            latest.abs_diff(first)
-        })
-        .collect();
-    Some((Section::of(&times), [first, latest]))
+    let times = entries.ids().map(move |id| {
+        latest = entries.time_us(id).map_or(latest, |time| time.max(latest));
+        latest.abs_diff(first)
+    });
+    Some((first, times))
 }

@@ -278,7 +278,7 @@ pub(super) fn device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> De
 }
 
 /// The largest total after an entry: that before the first one does not count, for the page does not show it.
-fn peak(device: &DeviceAnalysis<'_>, total: Total) -> PeakAt {
+pub(super) fn peak(device: &DeviceAnalysis<'_>, total: Total) -> PeakAt {
     let timeline = &device.timeline;
     let known = match total {
         Total::Requested => timeline.requested_peak(),

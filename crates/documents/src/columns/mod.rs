@@ -3,6 +3,7 @@
 //! A row a lifetime, a segment, a piece of one, or an entry; names and texts are rows of tables. Nothing is made twice: what
 //! the report says, the page reads from the report.
 
+mod curves;
 mod entries;
 mod lifetimes;
 mod manifest;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 use highwater_snapshot::PoolId;
 
+pub use curves::{CurveView, CurvesView, curves};
 pub use manifest::{
     DeviceManifest, IterationSpan, LeftOutView, Manifest, Mark, PeakAt, PhaseSpan, PoolView, ScopeView, Sections,
     WhatIf,

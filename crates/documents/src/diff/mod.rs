@@ -1,6 +1,7 @@
 //! `highwater-diff`: what changed from one recording to another.
 
 mod batch;
+mod stacks;
 
 use crate::{FrameView, PlaceView, SettingView, frames_from_site};
 use highwater_analysis::Analysis;
@@ -10,6 +11,7 @@ use highwater_snapshot::EntryId;
 use serde::Serialize;
 
 pub use batch::{BatchView, CapacityView, ContradictionView, PointView};
+pub use stacks::{StackNodeView, StackTreeView};
 
 use crate::{Document, Format, Version};
 
@@ -148,7 +150,7 @@ impl<'a> DiffView<'a> {
     /// The document of recordings that are called `files`; `capacity_bytes` is what the largest batch is to fit.
     pub fn new(
         files: Vec<String>,
-        analyses: &'a [Analysis<'a>],
+        analyses: &'a [&'a Analysis<'a>],
         devices: &'a [Compared<'a>],
         settings: &'a [SettingDiff<'a>],
         capacity_bytes: Option<u64>,
@@ -171,7 +173,7 @@ impl<'a> DiffView<'a> {
 }
 
 fn device<'a>(
-    analyses: &'a [Analysis<'a>],
+    analyses: &'a [&'a Analysis<'a>],
     Compared { at, diff, batch }: &'a Compared<'a>,
     capacity_bytes: Option<u64>,
 ) -> DeviceDiffView<'a> {
@@ -201,7 +203,7 @@ fn device<'a>(
     }
 }
 
-fn call_site<'a>(analyses: &'a [Analysis<'a>], site: &SiteDiff<'a>) -> SiteDiffView<'a> {
+fn call_site<'a>(analyses: &'a [&'a Analysis<'a>], site: &SiteDiff<'a>) -> SiteDiffView<'a> {
     let (file, stack) = site.stack;
     SiteDiffView {
         change_bytes: site.change_bytes(),

@@ -11,6 +11,7 @@ use highwater_snapshot::{
     StringId,
 };
 use highwater_testkit::processor_time;
+use highwater_whatif::Watch;
 use highwater_whatif::replay::choose;
 
 const MAX_TIME: Duration = Duration::from_secs(5);
@@ -146,7 +147,7 @@ fn frees_that_complete_in_another_order_are_replayed_quickly() {
     for block in (0..BLOCKS).rev() {
         built.entry(Action::FREE_COMPLETED, block * 512, 512, StackId::EMPTY);
     }
-    let choice = built.is_quick(|analysis| choose(&built.0, &[&analysis.devices[0]]));
+    let choice = built.is_quick(|analysis| choose(&built.0, &[&analysis.devices[0]], &Watch::default()));
     assert!(choice.replays[0].fidelity.is_exact(), "{:?}", choice.replays[0].fidelity);
 }
 

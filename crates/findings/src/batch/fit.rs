@@ -144,9 +144,10 @@ impl BatchFit {
 ///
 /// # Errors
 /// The reason why there is none.
-pub fn fit(analyses: &[Analysis<'_>], devices: &[u32], rows: Option<&[u64]>) -> Result<BatchFit, NoFit> {
+pub fn fit(analyses: &[&Analysis<'_>], devices: &[u32], rows: Option<&[u64]>) -> Result<BatchFit, NoFit> {
     let sides: Vec<(&Analysis<'_>, &DeviceAnalysis<'_>)> = analyses
         .iter()
+        .copied()
         .zip(devices)
         .filter_map(|(analysis, &device)| Some((analysis, analysis.device(device)?)))
         .collect();

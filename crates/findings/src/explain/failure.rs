@@ -224,7 +224,7 @@ impl Proof {
 }
 
 fn fit_table(study: &Study) -> Vec<Fit> {
-    study.fit_table(&study.candidates(), &())
+    study.fit_table(&study.candidates())
 }
 
 impl Failure {

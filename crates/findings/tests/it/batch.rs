@@ -75,7 +75,7 @@ fn without_stacks_there_is_no_bound() {
 fn two_batches_foretell_a_third() {
     let (small, middle, large) = (resnet(8), resnet(32), resnet(96));
     let analyses = [analyse(&small.0), analyse(&large.0)];
-    let line = fit(&analyses, &[0; 3][..analyses.len()], None).unwrap();
+    let line = fit(&analyses.each_ref(), &[0; 3][..analyses.len()], None).unwrap();
     assert_eq!(line.covers, Covers::Iteration(2));
     assert_eq!(line.points[1].batch, Ratio { times: 12, per: 1 }, "by the inputs");
     assert_eq!((line.peak_bytes(1.0), line.peak_bytes(12.0)), (small.1, large.1), "it goes through both peaks");
@@ -90,7 +90,7 @@ fn two_batches_foretell_a_third() {
 fn three_batches_say_how_straight_the_line_is() {
     let sides = [8, 32, 96].map(resnet);
     let analyses = [&sides[0], &sides[1], &sides[2]].map(|side| analyse(&side.0));
-    let line = fit(&analyses, &[0; 3][..analyses.len()], Some(&[8, 32, 96])).unwrap();
+    let line = fit(&analyses.each_ref(), &[0; 3][..analyses.len()], Some(&[8, 32, 96])).unwrap();
     assert!(line.is_by_rows && line.contradiction.is_none());
     let residuals: Vec<u64> =
         sides.iter().zip([8.0, 32.0, 96.0]).map(|(side, rows)| line.peak_bytes(rows).abs_diff(side.1)).collect();
@@ -104,7 +104,7 @@ fn three_batches_say_how_straight_the_line_is() {
 fn the_line_does_not_go_through_a_peak_of_the_optimizer() {
     let (small, large) = (recording("qwen_train_b2"), recording("qwen_train_b16"));
     let analyses = [analyse(&small), analyse(&large)];
-    let line = fit(&analyses, &[0; 3][..analyses.len()], Some(&[2, 16])).unwrap();
+    let line = fit(&analyses.each_ref(), &[0; 3][..analyses.len()], Some(&[2, 16])).unwrap();
     // Measured elsewhere, of the same program: the optimizer's peak at 4 rows, the activations' at 8 and 32.
     for (rows, measured) in [(4.0, 30_944_288_256_u64), (8.0, 33_273_802_752), (32.0, 74_505_523_200)] {
         let foretold = line.peak_bytes(rows);
@@ -115,9 +115,9 @@ fn the_line_does_not_go_through_a_peak_of_the_optimizer() {
 #[test]
 fn programs_that_are_not_one_have_no_line() {
     let (resnet, qwen, linear) = (resnet(8).0, recording("qwen_train_b2"), recording("linear_forward"));
-    assert_eq!(fit(&[analyse(&resnet), analyse(&qwen)], &[0, 0], None), Err(NoFit::Ratio));
-    assert_eq!(fit(&[analyse(&qwen), analyse(&qwen)], &[0, 0], None), Err(NoFit::SameBatch));
-    assert_eq!(fit(&[analyse(&linear), analyse(&linear)], &[0, 0], None), Err(NoFit::SameBatch));
+    assert_eq!(fit(&[&analyse(&resnet), &analyse(&qwen)], &[0, 0], None), Err(NoFit::Ratio));
+    assert_eq!(fit(&[&analyse(&qwen), &analyse(&qwen)], &[0, 0], None), Err(NoFit::SameBatch));
+    assert_eq!(fit(&[&analyse(&linear), &analyse(&linear)], &[0, 0], None), Err(NoFit::SameBatch));
     assert_eq!(fit(&[], &[], None), Err(NoFit::Categories));
-    assert_eq!(fit(&[analyse(&qwen), analyse(&resnet)], &[7, 7], None), Err(NoFit::Categories), "no such device");
+    assert_eq!(fit(&[&analyse(&qwen), &analyse(&resnet)], &[7, 7], None), Err(NoFit::Categories), "no such device");
 }

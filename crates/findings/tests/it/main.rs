@@ -2,5 +2,6 @@
 
 mod batch;
 mod counterfactual;
+mod diff_stacks;
 mod findings;
 mod out_of_memory;

@@ -7,9 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use highwater_analysis::analyse;
+use highwater_answers::diff::{Asked, Comparison};
 use highwater_documents::columns::{Columns, Options as ColumnOptions, columns};
 use highwater_testkit::{gzip, recording, recording_path};
-use highwater_viewer::{Options, Viewer};
+use highwater_viewer::{Options, PageOptions, Viewer, write_page};
+use highwater_whatif::Watch;
 use serde_json::Value;
 
 /// A server on its own thread; both end with the test.
@@ -415,4 +417,99 @@ fn a_rank_that_becomes_too_large_ends_nothing_for_the_others() {
             assert!(String::from_utf8_lossy(&answer.body).contains("--allow-any-size"));
         }
     }
+}
+
+/// The body of an answer that was sent while it was made.
+fn whole(answer: &Answer) -> String {
+    assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
+    let mut rest = &answer.body[..];
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|pair| pair == b"\r\n").expect("a length");
+        let length = std::str::from_utf8(&rest[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
+        let length = length.expect("a length");
+        if length == 0 {
+            return String::from_utf8(body).expect("text");
+        }
+        body.extend_from_slice(&rest[end + 2..end + 2 + length]);
+        rest = &rest[end + 4 + length..];
+    }
+}
+
+#[test]
+fn the_single_page_is_that_of_export_and_opens_on_the_place() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let answer = served.get("api/files/0/page?place=view%3Dstate%26at%3D7");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"linear_forward.html\""));
+
+    let snapshot = recording("linear_forward");
+    let options = PageOptions { place: "view=state&at=7".to_owned(), ..PageOptions::default() };
+    let mut page = Vec::new();
+    write_page(&mut page, &analyse(&snapshot), "linear_forward.pickle.gz", &options, &Watch::default())
+        .expect("memory takes it");
+    assert!(whole(&answer).as_bytes() == page, "it differs from `highwater export --to html`");
+}
+
+#[test]
+fn the_single_page_is_behind_the_token_and_its_place_is_short() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    assert_eq!(served.request("GET", "/api/files/0/page", &served.host(), b"").status, 404);
+    assert_eq!(served.get("api/files/1/page").status, 404);
+    assert_eq!(served.get("api/files/0/page?name=a").status, 400);
+    let long = "x".repeat(4097);
+    assert_eq!(served.get(&format!("api/files/0/page?place={long}")).status, 400);
+}
+
+#[test]
+fn curves_have_the_peaks_of_the_manifest() {
+    let served = Served::new(&[recording_path("oom_gpt2_8gib")]);
+    let manifest = served.get("api/files/0/manifest").json();
+    let curves = served.get("api/files/0/curves?parts=100").json();
+    let (device, curve) = (&manifest["devices"][0], &curves["devices"][0]);
+    assert_eq!((&curve["peak"], &curve["reserved_peak"]), (&device["peak"], &device["reserved_peak"]));
+    assert_eq!(curve["bytes"].as_array().map(Vec::len), Some(100));
+    // Only the peaks.
+    let heads = served.get("api/files/0/curves?parts=0").json();
+    assert_eq!((&heads["devices"][0]["peak"], &heads["devices"][0]["bytes"]), (&device["peak"], &Value::Array(vec![])));
+    for query in ["parts=8193", "parts=-1", "parts=all", "device=0"] {
+        assert_eq!(served.get(&format!("api/files/0/curves?{query}")).status, 400, "{query}");
+    }
+}
+
+#[test]
+fn two_files_are_compared_as_highwater_diff_compares_them() {
+    let served = Served::new(&[recording_path("qwen_train_b2"), recording_path("qwen_train_b16")]);
+    let diff = served.get("api/files/0/diff?with=1&device=0,0");
+    assert_eq!(diff.status, 200);
+    let snapshots = [recording("qwen_train_b2"), recording("qwen_train_b16")];
+    let analyses = snapshots.each_ref().map(analyse);
+    let names = vec!["qwen_train_b2.pickle.gz".to_owned(), "qwen_train_b16.pickle.gz".to_owned()];
+    let analyses = analyses.each_ref();
+    let comparison = Comparison::new(names, &analyses, Asked::default()).expect("both have device 0");
+    assert_eq!(diff.json(), serde_json::to_value(comparison.view()).expect("JSON"));
+    let stacks = served.get("api/files/0/diff/stacks?with=1&device=0,0").json();
+    let bytes = |side: usize| diff.json()["devices"][0]["sides"][side]["allocated_bytes"].as_u64().expect("bytes");
+    assert_eq!(stacks["bytes"], serde_json::json!([bytes(0), bytes(1)]));
+}
+
+#[test]
+fn files_of_different_devices_are_compared() {
+    let shared = [recording_path("fsdp2_qwen05b_rank2"), recording_path("linear_forward")];
+    let served = Served::new(&shared);
+    assert_eq!(served.get("api/files/0/diff?with=1&device=2,0").status, 200);
+    assert_eq!(served.get("api/files/1/diff/stacks?with=0&device=0,2").status, 200);
+    assert_eq!(served.get("api/files/0/diff?with=1&device=0,0").status, 422);
+    for query in ["", "with=7", "with=1&device=2", "with=1&device=a,b", "with=1&at=end"] {
+        let status = served.get(&format!("api/files/0/diff?{query}")).status;
+        assert!(status == 400 || status == 404, "{query}: {status}");
+    }
+}
+
+#[test]
+fn how_far_a_simulation_is_can_be_asked_and_is_nothing_when_nobody_waits() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let progress = served.get("api/files/0/simulate/progress?device=0");
+    assert_eq!((progress.status, progress.json()), (200, Value::Null));
+    assert_eq!(served.get("api/files/0/simulate/progress?conf=a&stop=1").status, 400);
 }

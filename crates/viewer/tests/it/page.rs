@@ -10,11 +10,12 @@ use highwater_documents::columns::{Columns, Options, columns};
 use highwater_snapshot::Snapshot;
 use highwater_testkit::{recording, recordings};
 use highwater_viewer::{PageOptions, write_page};
+use highwater_whatif::Watch;
 use serde_json::Value;
 
 fn page_of(snapshot: &Snapshot, name: &str, options: PageOptions) -> String {
     let mut page = Vec::new();
-    write_page(&mut page, &analyse(snapshot), name, &options, &()).expect("memory takes it");
+    write_page(&mut page, &analyse(snapshot), name, &options, &Watch::default()).expect("memory takes it");
     String::from_utf8(page).expect("text")
 }
 
@@ -181,7 +182,7 @@ fn the_usual_what_ifs_are_in_the_page() {
 #[test]
 fn small_allocations_can_be_left_out() {
     let snapshot = recording("qwen_train_b16");
-    let options = PageOptions { least_bytes: Some(1 << 20), what_if: Some(false) };
+    let options = PageOptions { least_bytes: Some(1 << 20), what_if: Some(false), ..PageOptions::default() };
     let page = page_of(&snapshot, "a.pickle", options);
     let want = columns(&analyse(&snapshot), "a.pickle", &Options { least_bytes: Some(1 << 20) });
     check(&page, &want, "qwen_train_b16");
@@ -234,7 +235,7 @@ fn a_redacted_page_names_no_directory() {
     let mut page = Vec::new();
     let analysis = analyse_with(&snapshot, classes);
     let options = PageOptions { what_if: Some(false), ..PageOptions::default() };
-    write_page(&mut page, &analysis, "a.pickle", &options, &()).expect("memory takes it");
+    write_page(&mut page, &analysis, "a.pickle", &options, &Watch::default()).expect("memory takes it");
     let packed = packed(&String::from_utf8(page).expect("text"));
     for section in ["section:frames", "section:report", "manifest"] {
         assert!(!String::from_utf8_lossy(&packed[section]).contains("site-packages"), "{section}");
@@ -242,4 +243,18 @@ fn a_redacted_page_names_no_directory() {
     // Whose a frame is was told by its directory, before.
     let owners = json(&packed["section:frames"])["owner"].clone();
     assert!(owners.as_array().is_some_and(|owners| owners.contains(&1.into()) && owners.contains(&0.into())));
+}
+
+#[test]
+fn the_place_that_a_page_opens_on_is_packed_like_all_else() {
+    let snapshot = recording("linear_forward");
+    let place = "view=state&at=7&q=</script><b>";
+    let options = PageOptions { what_if: Some(false), place: place.to_owned(), ..PageOptions::default() };
+    let page = page_of(&snapshot, "a.pickle", options);
+    let tag = "<script type=\"application/x-highwater\" id=\"place\">";
+    let (_, after) = page.split_once(tag).expect("it has a place");
+    let (base64, _) = after.split_once("</script>").expect("it is closed");
+    assert_eq!(STANDARD.decode(base64).expect("base64"), place.as_bytes());
+    let without = page_of(&snapshot, "a.pickle", PageOptions { what_if: Some(false), ..PageOptions::default() });
+    assert!(!without.contains(tag));
 }

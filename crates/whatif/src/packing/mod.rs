@@ -15,6 +15,8 @@ mod sweep;
 use highwater_analysis::lifetime::number;
 use moments::Moments;
 
+use crate::progress::Watch;
+
 /// A block that must be somewhere in memory from one entry to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interval {
@@ -89,6 +91,11 @@ impl Packing {
 /// assert!(packing.is_proven_optimal());
 /// ```
 pub fn pack(intervals: &[Interval], effort: Effort) -> Option<Packing> {
+    pack_watched(intervals, effort, &Watch::default())
+}
+
+/// The same; once the watch is stopped, what it has then, which may be no placement.
+pub(crate) fn pack_watched(intervals: &[Interval], effort: Effort, watch: &Watch) -> Option<Packing> {
     let moments = Moments::new(intervals)?;
     let mut addresses = vec![0; intervals.len()];
 
@@ -105,7 +112,7 @@ pub fn pack(intervals: &[Interval], effort: Effort) -> Option<Packing> {
     let contention = &moments.contention()[always..];
     let looks = u64::from(effort.attempts).saturating_mul(spans.len() as u64).saturating_mul(search::LOOKS_A_BLOCK);
     let target = moments.peak_bytes - bottom;
-    let placed = search::search(spans, contention, moments.live.len(), target, looks);
+    let placed = search::search(spans, contention, moments.live.len(), target, looks, watch);
     let mut packed_bytes = bottom;
     for ((span, &source), address) in spans.iter().zip(sources).zip(placed) {
         addresses[source as usize] = bottom + address;

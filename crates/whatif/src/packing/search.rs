@@ -5,6 +5,7 @@ use super::occupancy::Occupancy;
 use super::order::{Order, promote};
 use super::repair::{Repair, UNPLACED, Weight};
 use super::sweep;
+use crate::progress::{LOOK_STEPS, Watch};
 
 /// A repair may cost as many looks as placing this part of all blocks does,
 const REPAIR_PART: u64 = 4;
@@ -21,13 +22,21 @@ pub(super) const LOOKS_A_BLOCK: u64 = 64;
 ///
 /// `contention` is the highest live bytes during each block's life, `target_bytes` the highest of all: no placement
 /// ends lower.
-pub(super) fn search(spans: &[Span], contention: &[u64], moments: usize, target_bytes: u64, looks: u64) -> Vec<u64> {
+pub(super) fn search(
+    spans: &[Span],
+    contention: &[u64],
+    moments: usize,
+    target_bytes: u64,
+    looks: u64,
+    watch: &Watch,
+) -> Vec<u64> {
     let mut search = Search {
         spans,
         occupancy: Occupancy::new(moments),
         repair: None,
         target: target_bytes,
         looks,
+        watch,
         addresses: vec![UNPLACED; spans.len()],
         best: Vec::new(),
         best_height: u64::MAX,
@@ -46,6 +55,8 @@ struct Search<'a> {
     target: u64,
     /// The budget.
     looks: u64,
+    /// Ends it like a budget that ran out.
+    watch: &'a Watch,
     /// The placement at hand.
     addresses: Vec<u64>,
     /// The best placement so far; empty if there is none.
@@ -101,11 +112,17 @@ impl Search<'_> {
         self.addresses.fill(UNPLACED);
         let mut failed = Vec::new();
         let mut height = 0;
-        for &row in order {
+        for (at, &row) in order.iter().enumerate() {
+            if at.is_multiple_of(LOOK_STEPS) && self.watch.is_stopped() {
+                return None;
+            }
             match self.place_one(row, ceiling)? {
                 Some(end) => height = height.max(end),
                 None => failed.push(row),
             }
+        }
+        if self.watch.is_stopped() {
+            return None;
         }
         for &row in &failed {
             height = height.max(self.place_one(row, u64::MAX)??);

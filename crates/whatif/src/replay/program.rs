@@ -1,6 +1,7 @@
 //! What the program asked for, without what the allocator made of it.
 
 use super::layout::Layout;
+use crate::progress::Watch;
 
 /// One request, or a fact about the program that the allocator is given.
 ///
@@ -70,6 +71,8 @@ pub struct Program {
     pub before_recording: usize,
     /// Where that lay: none if there was nothing, two if the sizes of its blocks are not known for sure.
     pub layouts: Vec<Layout>,
+    /// Who waits for its runs.
+    pub watch: Watch,
 }
 
 impl Program {

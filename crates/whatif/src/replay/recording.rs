@@ -14,6 +14,7 @@ use super::layout::{Layout, layouts};
 use super::pools::Pools;
 use super::program::{Program, Step};
 use super::tape::{Columns, Comparison, Cursor, Tape, is_compared};
+use crate::progress::{LOOK_STEPS, Watch};
 
 /// How a replay compares with its recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +60,17 @@ pub struct Replay {
 
 /// Replays a device's recording under these settings.
 pub fn replay(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Replay {
-    let plan = Plan::new(snapshot, device, settings);
+    watched_replay(snapshot, device, settings, &Watch::default())
+}
+
+/// The same; it holds less than the recording if the watch is stopped meanwhile.
+pub(super) fn watched_replay(
+    snapshot: &Snapshot,
+    device: &DeviceAnalysis<'_>,
+    settings: &Settings,
+    watch: &Watch,
+) -> Replay {
+    let plan = Plan::new(snapshot, device, settings, watch);
     let first = best_layout(&plan, settings, None);
     if settings.garbage_collection_threshold > 0.0 && !first.fidelity.is_exact() {
         return with_limit(&plan, settings, first);
@@ -89,7 +100,7 @@ fn with_limit(plan: &Plan<'_>, settings: &Settings, without: Replay) -> Replay {
     const LOWEST_THRESHOLD: u64 = 100;
     let (mut low, mut high) = (0, LOWEST_THRESHOLD * plan.peak_reserved_bytes.max(1 << 30));
     let mut best = without;
-    while high - low > 1 {
+    while high - low > 1 && !plan.watch.is_stopped() {
         let limit = low + (high - low) / 2;
         let mut replay = best_layout(plan, settings, Some(limit));
         replay.inferred_limit_bytes = Some(limit);
@@ -133,10 +144,11 @@ struct Plan<'a> {
     peak_reserved_bytes: u64,
     /// What may have been there before the first entry.
     layouts: Vec<Layout>,
+    watch: &'a Watch,
 }
 
 impl<'a> Plan<'a> {
-    fn new(snapshot: &'a Snapshot, device: &'a DeviceAnalysis<'a>, settings: &Settings) -> Self {
+    fn new(snapshot: &'a Snapshot, device: &'a DeviceAnalysis<'a>, settings: &Settings, watch: &'a Watch) -> Self {
         let columns = Columns::new(device.entries, &snapshot.streams);
         let mut slots = vec![NO_SLOT; columns.actions.len()];
         for (slot, lifetime) in device.lifetimes.rows.iter().enumerate() {
@@ -160,6 +172,7 @@ impl<'a> Plan<'a> {
             handles: &snapshot.streams,
             peak_reserved_bytes: device.timeline.reserved_peak().bytes,
             layouts: layouts(snapshot, device, settings),
+            watch,
         }
     }
 
@@ -256,6 +269,7 @@ impl<'a> Replayer<'a> {
                 pools: plan.private_pools,
                 before_recording: plan.device.lifetimes.at_start().len(),
                 layouts: plan.layouts.clone(),
+                watch: plan.watch.clone(),
             },
             fidelity: Fidelity { entries: compared as u64, equal: 0, first_difference: None },
         }
@@ -264,7 +278,15 @@ impl<'a> Replayer<'a> {
     fn run(mut self, layout: Option<&Layout>) -> Replay {
         self.begin(layout);
         let mut row = self.columns.significant(0);
+        let mut look = row;
         while row < self.columns.actions.len() {
+            if row >= look {
+                self.plan.watch.recorded(row);
+                if self.plan.watch.is_stopped() {
+                    break;
+                }
+                look = row + LOOK_STEPS;
+            }
             row = if self.columns.actions[row] == Action::FREE_REQUESTED {
                 self.free(row)
             } else {

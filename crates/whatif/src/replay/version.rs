@@ -6,7 +6,8 @@ use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::torch_version::torch_version;
 use highwater_snapshot::Snapshot;
 
-use super::recording::{Replay, replay};
+use super::recording::{Replay, replay, watched_replay};
+use crate::progress::Watch;
 
 /// A version, and the replays under its rules.
 #[derive(Clone, Debug)]
@@ -65,7 +66,9 @@ impl Choice {
 ///
 /// Replays every device once for each kind of rules that the keys leave open, from the newest on, until one agrees
 /// entirely.
-pub fn choose(snapshot: &Snapshot, devices: &[&DeviceAnalysis<'_>]) -> Choice {
+///
+/// Ends early if the watch is stopped; the choice is then none to go by.
+pub fn choose(snapshot: &Snapshot, devices: &[&DeviceAnalysis<'_>], watch: &Watch) -> Choice {
     let mut kinds: Vec<(TorchVersion, Settings)> = Vec::new();
     for torch in candidates(snapshot) {
         let settings = recorded_settings(snapshot, torch);
@@ -79,12 +82,12 @@ pub fn choose(snapshot: &Snapshot, devices: &[&DeviceAnalysis<'_>]) -> Choice {
     let by = if kinds.len() > 1 { ChosenBy::Replay } else { ChosenBy::Keys };
     let mut best: Option<Choice> = None;
     for (torch, settings) in kinds {
-        let replays = devices.iter().map(|device| replay(snapshot, device, &settings)).collect();
+        let replays = devices.iter().map(|device| watched_replay(snapshot, device, &settings, watch)).collect();
         let choice = Choice { torch, by, settings, replays };
         if best.as_ref().is_none_or(|best| choice.equal() > best.equal()) {
             let is_exact = choice.is_exact();
             best = Some(choice);
-            if is_exact {
+            if is_exact || watch.is_stopped() {
                 break;
             }
         }

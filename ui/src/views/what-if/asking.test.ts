@@ -1,4 +1,4 @@
-import {describe, expect, it} from 'vitest';
+import {describe, expect, it, vi} from 'vitest';
 import {Problem} from '../../data/source';
 import {Asking} from './asking';
 import type {Simulation} from './simulation';
@@ -54,5 +54,41 @@ describe('a question to the simulator', () => {
     expect(asking.answer.value.problem?.message).toBe('refused');
     expect(asking.answer.value.problem?.hint).toBe('write it so');
     expect(asking.answer.value.isBusy).toBe(false);
+  });
+});
+
+describe('the progress of a question', () => {
+  it('is looked at until the answer is there, and no longer', async () => {
+    vi.useFakeTimers();
+    const asking = new Asking();
+    const answer = later();
+    let looks = 0;
+    const progress = {stage: 'waiting', entries: 1, recorded_entries: 0, settings_done: 0, settings: []} as const;
+    const done = asking.ask(answer.make, () => Promise.resolve({...progress, settings: [], recorded_entries: ++looks}));
+    expect(asking.progress.value).toBeNull();
+    await vi.advanceTimersByTimeAsync(600);
+    expect(asking.progress.value?.recorded_entries).toBe(2);
+    answer.resolve(answerOf(1));
+    await done;
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(looks).toBe(2);
+    vi.useRealTimers();
+  });
+
+  it('ends with a question that is cancelled', async () => {
+    vi.useFakeTimers();
+    const asking = new Asking();
+    const answer = later();
+    let looks = 0;
+    void asking.ask(answer.make, () => {
+      looks++;
+      return Promise.reject(new Problem({error: 'gone'}));
+    });
+    await vi.advanceTimersByTimeAsync(300);
+    asking.cancel();
+    expect(answer.wasCancelled()).toBe(true);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(looks).toBe(1);
+    vi.useRealTimers();
   });
 });

@@ -1,9 +1,10 @@
 /** The question: which settings, how much memory. */
 
-import {useSignal, useSignalEffect} from '@preact/signals';
+import {useSignal} from '@preact/signals';
 import {binary} from '../../model/units';
 import * as store from '../../state/store';
 import {askRuns, type Questions} from './asking';
+import {Waiting} from './progress';
 import {QUICK_CHOICES, settingOf, withSetting} from './settings';
 import type {CardFit} from './simulation';
 
@@ -102,8 +103,8 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
             </button>
           )
         )}
-        {isBusy && <Waiting since={questions.own.since.value} />}
       </span>
+      {isBusy && <Waiting asking={questions.own} />}
     </form>
   );
 }
@@ -124,20 +125,5 @@ function QuickChoice(props: {name: string; values: readonly string[]; conf: stri
         ))}
       </select>
     </label>
-  );
-}
-
-/** How long it has taken by now. */
-export function Waiting({since}: {since: number}) {
-  const now = useSignal(performance.now());
-  useSignalEffect(() => {
-    const timer = setInterval(() => (now.value = performance.now()), 500);
-    return () => clearInterval(timer);
-  });
-  const seconds = Math.max(0, Math.round((now.value - since) / 1000));
-  return (
-    <span class="faint" role="status">
-      simulating … {seconds > 0 && `${seconds} s`}
-    </span>
   );
 }

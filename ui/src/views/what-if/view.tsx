@@ -12,8 +12,9 @@ import {askStudy, type Questions, questionsOf} from './asking';
 import {Alarms, EmptyCaches, LongLived, Waterfall} from './causes';
 import {WhatIfChart} from './chart';
 import {FitTable, studyText} from './fit-table';
-import {askWritten, QuestionForm, rememberedQuestion, Waiting} from './form';
+import {askWritten, QuestionForm, rememberedQuestion} from './form';
 import {type Line, lineId, linesOf} from './lines';
+import {Waiting} from './progress';
 import {RunsTable} from './runs-table';
 import {exportLine} from './settings';
 import type {Simulation} from './simulation';
@@ -105,7 +106,7 @@ function StudyState({questions, device}: {questions: Questions; device: Opened})
             <button type="button" onClick={() => questions.study.cancel()}>
               cancel
             </button>
-            <Waiting since={questions.study.since.value} />
+            <Waiting asking={questions.study} />
           </>
         ) : (
           <>

@@ -86,10 +86,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .map(|snapshot| analyse_with(snapshot, StackClasses::with(snapshot, args.sites.lines())))
         .collect();
+    let sides: Vec<&Analysis<'_>> = analyses.iter().collect();
     let names = args.files.iter().map(|file| input::short_name(file)).collect();
     let asked =
         Asked { at: args.at, device: args.device.clone(), rows: args.rows.clone(), capacity_bytes: args.capacity };
-    let comparison = Comparison::new(names, &analyses, asked)?;
+    let comparison = Comparison::new(names, &sides, asked)?;
     let options = text::Options { top: args.top, asks_for_batch: args.rows.is_some() || args.capacity.is_some() };
     let view = comparison.view();
     output::print(args.format, &view, |_| text::document(&view, options))?;

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
     // Of the driver's own allocator there is nothing to run again.
-    let simulated = no_question.answered(&analysis, &name, &SimulationBar::default()).ok();
+    let simulated = no_question.answered(&analysis, &name, &SimulationBar::watch()).ok();
     let explained = (main.how == Ending::Oom)
         .then(|| explain::view_of_snapshot(&analysis, Some(&main.error), &name).ok())
         .flatten();

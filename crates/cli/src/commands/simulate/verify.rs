@@ -7,8 +7,8 @@ use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
 use highwater_documents::{self};
 use highwater_findings::verdict::NOTHING_RECORDED;
-use highwater_whatif::check_replayable;
 use highwater_whatif::replay::{Choice, choose};
+use highwater_whatif::{Watch, check_replayable};
 
 use super::Args;
 
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let devices: Vec<_> = analysis.devices.iter().filter(|device| wanted.contains(&device.device)).collect();
     let choice = match args.torch {
         Some(torch) => Choice::asked(&snapshot, &devices, torch),
-        None => choose(&snapshot, &devices),
+        None => choose(&snapshot, &devices, &Watch::default()),
     };
     let view = VerifyView::new(&analysis, &devices, &choice);
     output::print(args.format, &view, |_| document(&view))?;

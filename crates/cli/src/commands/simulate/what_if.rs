@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         torch: args.torch,
         device: args.device,
     };
-    let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
+    let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::watch())?;
     output::print(args.format, &view, |width| what_if_text::document(&view, &input.short_name(), width))?;
     if args.format != FormatToPaste::Json {
         crate::warnings::print_all(&analysis)?;

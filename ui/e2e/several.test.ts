@@ -1,0 +1,137 @@
+/** Several recordings in a real browser: two on one axis, and many as small pictures. */
+
+import {copyFileSync} from 'node:fs';
+import {join} from 'node:path';
+import type {Browser} from 'playwright-core';
+import {afterAll, beforeAll, describe, expect, it} from 'vitest';
+import {binary} from '../src/model/units';
+import {launch, recording, run, Server, scratch, Viewer} from './browser';
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+
+/** The page at a view that has no large picture. */
+async function openAt(address: string, view: string, waitFor: string): Promise<Viewer> {
+  const viewer = await Viewer.open(browser, address);
+  await viewer.page.goto(`${address}#view=${view}`);
+  await viewer.page.waitForSelector(waitFor);
+  return viewer;
+}
+
+describe('two recordings', () => {
+  const files = [recording('qwen_train_b2'), recording('qwen_train_b16')] as const;
+  let server: Server;
+  beforeAll(async () => {
+    server = await Server.start(...files);
+  });
+  afterAll(() => server.stop());
+
+  it('have the numbers of `highwater diff`', async () => {
+    const diff = JSON.parse(run('diff', ...files, '--format', 'json'));
+    const {page, errors} = await openAt(server.address, 'compare', '.changes tbody tr');
+    const cells = await page.evaluate(() =>
+      [...document.querySelectorAll('.compare table')].map(table =>
+        [...table.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent ?? '')),
+      ),
+    );
+    const highest = cells.flat().find(([head]) => head === 'Highest reserved');
+    const [first, second] = diff.devices[0].sides;
+    expect(highest?.slice(1, 3)).toEqual([first, second].map(side => binary(side.peak_reserved_bytes)));
+    const site = diff.devices[0].call_sites[0];
+    const [change, , , where] = cells.at(-1)![0];
+    expect(where).toBe(site.place);
+    expect(change.startsWith(site.change_bytes > 0 ? '+' : '−')).toBe(true);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  it('are aligned by iteration, and one cursor is over both', async () => {
+    const {page, errors} = await openAt(server.address, 'compare', '.compare .small-chart');
+    expect(await page.inputValue('select[aria-label="Align by"]')).toBe('iteration');
+    const box = (await page.locator('.compare .small-chart').first().boundingBox())!;
+    await page.mouse.move(box.x + box.width / 2, box.y + 40);
+    await page.waitForSelector('.curve-head .at');
+    expect(await page.locator('.curve-head .at').count()).toBe(2);
+    await page.selectOption('select[aria-label="Align by"]', 'time');
+    await page.mouse.move(box.x + box.width / 2 + 3, box.y + 40);
+    await page.waitForSelector('text=after the first entry');
+    expect(new URL(page.url()).hash).toContain('view=compare');
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  it('have a flame graph of what changed, and are swapped', async () => {
+    const {page, errors} = await openAt(server.address, 'compare', '.difference canvas');
+    await page.locator('.difference').scrollIntoViewIfNeeded();
+    const said = () => page.locator('.compare .chosen-box').innerText();
+    const before = await said();
+    expect(before).toMatch(/^all\s+b2 [\d.]+ GiB, b16 [\d.]+ GiB$/);
+    await page.locator('.difference').focus();
+    for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
+    expect(await said()).not.toBe(before);
+    await page.waitForSelector('text=reset zoom');
+    await page.getByRole('button', {name: 'swap'}).click();
+    await page.waitForFunction(() => document.querySelector('.compare b')?.textContent?.startsWith('qwen_train_b16'));
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  it('of different devices are compared all the same', async () => {
+    const server = await Server.start(recording('fsdp2_qwen05b_rank2'), recording('linear_forward'));
+    const {page, errors} = await openAt(server.address, 'compare', '.changes');
+    expect(await page.locator('.curve-head').allInnerTexts()).toEqual([
+      expect.stringContaining('device 2'),
+      expect.stringContaining('device 0'),
+    ]);
+    expect(await page.locator('.problem-card').count()).toBe(0);
+    expect(errors).toEqual([]);
+    await page.close();
+    await server.stop();
+  });
+});
+
+describe('many recordings', () => {
+  it('are small pictures, made where they are seen; the outlier is named and a click opens it', async () => {
+    const folder = scratch();
+    for (let rank = 0; rank < 64; rank++) {
+      const name = rank === 37 ? 'qwen_train_b2' : 'annotated';
+      copyFileSync(recording(name), join(folder, `rank${rank}.pickle.gz`));
+    }
+    const server = await Server.start(folder);
+    const viewer = await Viewer.open(browser, server.address);
+    const {page} = viewer;
+    const pictures = new Set<string>();
+    page.on('request', request => {
+      if (/curves\?parts=[1-9]/.test(request.url())) pictures.add(request.url());
+    });
+    await page.goto(`${server.address}#view=ranks`);
+    await page.waitForFunction(() => document.querySelectorAll('.rank').length === 64);
+    await page.waitForSelector('.rank canvas[data-drawn]');
+    await page.waitForFunction(() =>
+      /^rank37 peaks at .* above the median/.test(document.querySelector('.ranks [role=status]')?.textContent ?? ''),
+    );
+    // The highest is the first.
+    expect(await page.locator('.rank').first().innerText()).toContain('rank37');
+    expect(pictures.size).toBeLessThan(64);
+    await page.locator('.rank').last().scrollIntoViewIfNeeded();
+    await page.waitForFunction(() => document.querySelectorAll('.rank')[63].querySelector('canvas')?.dataset.drawn);
+
+    await page.selectOption('select[aria-label="Sort by"]', 'name');
+    expect((await page.locator('.rank b').allInnerTexts()).slice(0, 3)).toEqual(['rank0', 'rank1', 'rank2']);
+    await page.locator('.rank', {hasText: 'rank37'}).click({position: {x: 100, y: 60}});
+    await page.waitForFunction(() => document.title.includes('rank37'));
+    await viewer.settled();
+    expect(page.url()).toMatch(/at=\d+/);
+
+    await page.keyboard.press('Shift+ArrowRight');
+    await page.waitForFunction(() => document.title.includes('rank38'));
+    await page.keyboard.press('Shift+ArrowLeft');
+    await page.waitForFunction(() => document.title.includes('rank37'));
+    expect(viewer.errors).toEqual([]);
+    await page.close();
+    await server.stop();
+  });
+});

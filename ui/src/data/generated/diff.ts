@@ -1,0 +1,303 @@
+/** Made by `make schemas` of the comments in crates/documents: change these. */
+
+/**
+ * What changed from one recording to another. Made by `highwater diff --format json`.
+ */
+export interface Diff {
+  /**
+   * The devices that were compared.
+   */
+  devices: DeviceDiff[];
+  /**
+   * What the recordings are called; every list that has one for each file is in this order.
+   */
+  files: string[];
+  /**
+   * The name of the document.
+   */
+  format: 'highwater-diff';
+  /**
+   * Whether any of them is a profiler's, which has one total and no dump. Absent where none is.
+   */
+  is_profile?: boolean;
+  /**
+   * Settings that are not the same in all.
+   */
+  settings: SettingDiff[];
+  /**
+   * The version of its shape.
+   */
+  version: 1;
+}
+/**
+ * A device of each file.
+ */
+export interface DeviceDiff {
+  /**
+   * When they are compared: `peak`, `end` or `iteration`.
+   */
+  at: string;
+  /**
+   * The peak by the batch; null where nothing tells it.
+   */
+  batch: Batch | null;
+  /**
+   * Why it is null.
+   */
+  batch_unclear?: string;
+  /**
+   * The call sites that changed most first.
+   */
+  call_sites: SiteDiff[];
+  /**
+   * The categories that any file has.
+   */
+  categories: CategoryDiff[];
+  /**
+   * That of the first file.
+   */
+  device: number;
+  /**
+   * One for each file.
+   */
+  devices: number[];
+  /**
+   * Which iteration.
+   */
+  iteration?: number;
+  /**
+   * The files are two dumps of one process, and the last goes on for this many entries.
+   */
+  later_by_entries?: number;
+  /**
+   * One for each file.
+   */
+  sides: Side[];
+}
+/**
+ * The peak by the batch: the larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch + bytes_per_unit_squared * batch²`.
+ */
+export interface Batch {
+  /**
+   * What grows with the batch.
+   */
+  bytes_per_unit: number;
+  /**
+   * What grows with its square; 0 where the points lie on a line.
+   */
+  bytes_per_unit_squared: number;
+  /**
+   * What a capacity holds, where one was asked for.
+   */
+  capacity?: Capacity;
+  /**
+   * A file whose inputs tell of another batch than was said; absent where none does.
+   */
+  contradiction?: Contradiction;
+  /**
+   * What does not grow.
+   */
+  fixed_bytes: number;
+  /**
+   * The peak is no less, whatever the batch.
+   */
+  floor_bytes: number;
+  /**
+   * The iteration that it was fitted to; absent if it was fitted to the whole recordings.
+   */
+  iteration?: number;
+  /**
+   * The farthest that a point lies off.
+   */
+  largest_residual_bytes: number;
+  /**
+   * One for each file.
+   */
+  points: Point[];
+  /**
+   * What a batch is counted in: `row`, or `first-batch`, where the first file's batch is 1.
+   */
+  unit: string;
+}
+/**
+ * What a capacity holds.
+ */
+export interface Capacity {
+  /**
+   * The capacity.
+   */
+  bytes: number;
+  /**
+   * The largest batch whose peak is within it; null if none is.
+   */
+  largest_batch: number | null;
+}
+/**
+ * A file whose inputs tell of another batch than was said.
+ */
+export interface Contradiction {
+  /**
+   * Its batch by its inputs, in batches of the first file: numerator and denominator.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  batch_ratio: [number, number];
+  /**
+   * Its place in `files`.
+   */
+  file: number;
+}
+/**
+ * A file's batch and its peak.
+ */
+export interface Point {
+  /**
+   * The batch, in the unit.
+   */
+  batch: number;
+  /**
+   * The batch as a fraction: numerator and denominator.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  batch_ratio: [number, number];
+  /**
+   * The peak by the line.
+   */
+  fitted_bytes: number;
+  /**
+   * The peak that was recorded.
+   */
+  peak_bytes: number;
+}
+/**
+ * A call site of all files.
+ */
+export interface SiteDiff {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * One for each file.
+   */
+  bytes: number[];
+  /**
+   * From the first file to the last.
+   */
+  change_bytes: number;
+  /**
+   * Allocations, one for each file.
+   */
+  count: number[];
+  /**
+   * The line that stands for it, then its callers, of the last file that has it.
+   */
+  frames: Frame[];
+  /**
+   * The words for it where there is no frame.
+   */
+  label?: string;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+}
+/**
+ * A frame.
+ */
+export interface Frame {
+  /**
+   * The file.
+   */
+  filename: string;
+  /**
+   * The line.
+   */
+  line: number;
+  /**
+   * The function.
+   */
+  name: string;
+}
+/**
+ * A category of all files.
+ */
+export interface CategoryDiff {
+  /**
+   * One for each file.
+   */
+  bytes: number[];
+  /**
+   * From the first file to the last.
+   */
+  change_bytes: number;
+  /**
+   * Its name, such as `optimizer_state`.
+   */
+  name: string;
+}
+/**
+ * A device of one file.
+ */
+export interface Side {
+  /**
+   * In blocks that tensors own, then.
+   */
+  allocated_bytes: number;
+  /**
+   * Allocated bytes at the last entry.
+   */
+  end_allocated_bytes: number;
+  /**
+   * The entry after which it is compared; null before the first.
+   */
+  entry: number | null;
+  /**
+   * Complete iterations.
+   */
+  iterations: number;
+  /**
+   * The highest allocated bytes of the recording.
+   */
+  peak_allocated_bytes: number;
+  /**
+   * The highest requested bytes of the recording.
+   */
+  peak_requested_bytes: number;
+  /**
+   * The highest reserved bytes of the recording.
+   */
+  peak_reserved_bytes: number;
+  /**
+   * Asked for, then.
+   */
+  requested_bytes: number;
+  /**
+   * Held from the driver, then.
+   */
+  reserved_bytes: number;
+  /**
+   * Whether the reserved bytes are known: a profiler's file does not tell of them. Absent where they are.
+   */
+  reserved_is_unknown?: boolean;
+}
+/**
+ * A setting that is not the same in all files.
+ */
+export interface SettingDiff {
+  /**
+   * Its key; those of tables have dots.
+   */
+  key: string;
+  /**
+   * One for each file; null where it is not recorded.
+   */
+  values: (boolean | number | string | {} | null)[];
+}

@@ -1,0 +1,138 @@
+/** All recordings as small pictures on one byte scale. */
+
+import {batch, useSignal, useSignalEffect} from '@preact/signals';
+import {useMemo} from 'preact/hooks';
+import type {Curves} from '../../data/curves';
+import {type Alignment, highestOf} from '../../model/alignment';
+import {shortNames} from '../../model/short-names';
+import {binary, counted, percent} from '../../model/units';
+import {dataSource, files, forgetPlace, type Opened} from '../../state/session';
+import * as store from '../../state/store';
+import {median, ORDERS, ordered, outlierOf, type Rank} from './overview';
+import {placeOfEntry, Tile} from './tile';
+
+/** So few have room for larger pictures. */
+const FEW = 8;
+
+/** Files whose peaks are asked for at the same time. */
+const AT_ONCE = 4;
+
+export function RanksView({device}: {device: Opened}) {
+  const heads = useHeads();
+  const order = store.viewOption('ranks.order', ORDERS);
+  const names = shortNames(files.value.map(({name}) => name));
+  const key = names.join(' ');
+  const ranks = useMemo(() => {
+    const all: Rank[] = [];
+    files.value.forEach(({id}, i) => {
+      for (const curve of heads.get(id)?.devices ?? []) all.push({file: id, name: names[i], curve});
+    });
+    return all;
+  }, [heads, key]);
+  const shown = useMemo(() => ordered(ranks, order), [ranks, order]);
+  const curves = ranks.map(({curve}) => curve);
+  const alignment: Alignment = curves.every(({iterations}) => iterations.length > 0) ? 'iteration' : 'entry';
+  const ends = curves.flatMap(curve => [0, curve.entries].map(entry => placeOfEntry(curve, alignment, entry)));
+  const x = {from: Math.min(0, ...ends), to: Math.max(1, ...ends)};
+  const outlier = outlierOf(ranks);
+  const medianBytes = median(curves.map(({peak}) => peak.bytes));
+  const waiting = files.value.filter(({id, state}) => state !== 'failed' && !heads.has(id)).length;
+  const open = (rank: Rank, entry: number | null) => {
+    batch(() => {
+      if (rank.file !== store.file.value || rank.curve.device !== device.device.device) {
+        forgetPlace();
+        store.xRange.value = null;
+        store.yRange.value = null;
+        store.file.value = rank.file;
+        store.device.value = rank.curve.device;
+      }
+      store.cursor.value = entry ?? rank.curve.peak.entry;
+      store.view.value = 'timeline';
+    });
+  };
+  return (
+    <section class="view ranks" aria-label="Ranks">
+      <div class="card toolbar-card">
+        <span role="status">
+          <Verdict outlier={outlier} ranks={ranks} />
+          {waiting > 0 && <span class="faint"> {counted(waiting, 'file is', 'files are')} still being read …</span>}
+        </span>
+        <span class="spring" />
+        <label>
+          sorted by{' '}
+          <select
+            aria-label="Sort by"
+            value={order}
+            onChange={event => store.setViewOption('ranks.order', event.currentTarget.value)}
+          >
+            {ORDERS.map(one => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <span class="faint">
+          one scale, 0 to {binary(highestOf(curves))}; {alignment === 'iteration' ? 'by iteration' : 'by entry'}; Shift
+          ← and Shift → step through the files
+        </span>
+      </div>
+      <div class={shown.length <= FEW ? 'rank-grid few' : 'rank-grid'}>
+        {shown.map(rank => (
+          <Tile
+            key={`${rank.file} ${rank.curve.device}`}
+            rank={rank}
+            alignment={alignment}
+            x={x}
+            highBytes={highestOf(curves) * 1.06}
+            medianBytes={medianBytes}
+            isOutlier={rank === outlier?.rank}
+            isOpen={rank.file === store.file.value && rank.curve.device === device.device.device}
+            showsDevice={(heads.get(rank.file)?.devices.length ?? 0) > 1}
+            open={open}
+          />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/** What stands out, in a sentence. */
+function Verdict({outlier, ranks}: {outlier: ReturnType<typeof outlierOf>; ranks: readonly Rank[]}) {
+  const failed = ranks.filter(({curve}) => curve.ooms.length > 0);
+  return (
+    <>
+      {outlier ? (
+        <>
+          <b>{outlier.rank.name}</b> peaks at <b>{binary(outlier.rank.curve.peak.bytes)}</b>,{' '}
+          {binary(Math.abs(outlier.differenceBytes))} (
+          {percent(Math.abs(outlier.differenceBytes) / Math.max(1, outlier.medianBytes))}){' '}
+          {outlier.differenceBytes > 0 ? 'above' : 'below'} the median of {binary(outlier.medianBytes)}.
+        </>
+      ) : (
+        ranks.length > 0 && <>All peaks are within 2 % of the median.</>
+      )}
+      {failed.length > 0 && (
+        <> {failed.length === 1 ? failed[0].name : `${failed.length} of ${ranks.length}`} ran out of memory.</>
+      )}
+    </>
+  );
+}
+
+/** The peaks of every file, as they are read. */
+function useHeads(): ReadonlyMap<number, Curves> {
+  const heads = useSignal<ReadonlyMap<number, Curves>>(new Map());
+  useSignalEffect(() => {
+    const ready = files.value.filter(({id, state}) => state === 'ready' && !heads.peek().has(id)).map(({id}) => id);
+    const abort = new AbortController();
+    const next = async () => {
+      for (let id = ready.shift(); id !== undefined; id = ready.shift()) {
+        const read = await dataSource().curves(id, 0, abort.signal);
+        if (abort.signal.aborted) return;
+        heads.value = new Map(heads.peek()).set(id, read);
+      }
+    };
+    // What cannot be read says so in its own tab.
+    for (let i = 0; i < AT_ONCE; i++) next().catch(() => {});
+    return () => abort.abort();
+  });
+  return heads.value;
+}
