@@ -131,10 +131,10 @@ function general(): CommandGroup {
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
       {keys: ['n'], help: 'next match', run: () => void stepMatch(1)},
       {keys: ['N'], help: 'previous match', run: () => void stepMatch(-1)},
-      {keys: ['Escape'], help: 'let go: pin, selection, cursor, search', run: letGo},
+      {keys: ['Escape'], help: 'clear the pin, the selection, the cursor, the search: one at a time', run: letGo},
       {
         keys: ['?'],
-        help: 'this card',
+        help: 'show this help',
         run: () => {
           isHelpOpen.value = true;
         },

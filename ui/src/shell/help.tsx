@@ -23,14 +23,6 @@ export function HelpCard() {
         </button>
       </form>
       <div class="columns">
-        <section>
-          <h2>Search</h2>
-          <dl>
-            {EXAMPLES.map(({words, help}) => (
-              <Line key={words} keys={words} help={help} />
-            ))}
-          </dl>
-        </section>
         {groups.map(({title, commands, gestures = []}) => (
           <section key={title}>
             <h2>{title}</h2>
@@ -44,6 +36,14 @@ export function HelpCard() {
             </dl>
           </section>
         ))}
+        <section>
+          <h2>Search</h2>
+          <dl>
+            {EXAMPLES.map(({words, help}) => (
+              <Line key={words} keys={words} help={help} />
+            ))}
+          </dl>
+        </section>
       </div>
     </dialog>
   );

@@ -1,9 +1,11 @@
 /** Reserved memory: as it was recorded, and as it would have been. */
 
 import {useSignal} from '@preact/signals';
+import {useEffect} from 'preact/hooks';
 import {drawLevel, drawRuler} from '../../draw/overlay';
 import {zoomed} from '../../draw/viewport';
 import {useAnswer} from '../../kit/answer';
+import {addCommands, type CommandGroup} from '../../kit/keys';
 import {SaveMenu} from '../../kit/save';
 import {SmallChart} from '../../kit/small-chart';
 import {moved, within} from '../../model/axis';
@@ -16,7 +18,19 @@ import {drawLine, type Line} from './lines';
 /** Columns of the recorded totals. */
 const COLUMNS = 1600;
 
+/** For the help card. */
+const HANDS: CommandGroup = {
+  title: 'What if',
+  commands: [],
+  gestures: [
+    {hands: 'wheel', help: 'zoom the chart at the pointer'},
+    {hands: 'Shift wheel', help: 'move left and right'},
+    {hands: 'click', help: 'put the cursor there, for every view'},
+  ],
+};
+
 export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
+  useEffect(() => addCommands(() => HANDS), []);
   const hover = useSignal<number | null>(null);
   const whole = {from: 0, to: device.entries};
   // Over time the visible stretch is no stretch of entries.
