@@ -1,4 +1,4 @@
-"""What a notebook shows of a snapshot: its report, a timeline, and the viewer."""
+"""The view of a snapshot in a notebook: its report, a timeline, and the viewer."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def _area(values: list[int], top: int) -> str:
 def _viewer(snapshot: Snapshot) -> str:
     """The page in a frame of its own, which may run its program and nothing else."""
     if not _highwater.ui_is_built():
-        return "<p>This build of highwater has no viewer in it.</p>"
+        return "<p>This build of highwater has no viewer.</p>"
     page = snapshot.to_html(what_if=False) or ""
     if len(page) > MAX_PAGE_BYTES:
-        return "<p>The snapshot is too large to be kept in a notebook: <code>snapshot.view()</code> opens the viewer.</p>"
+        return "<p>The snapshot is too large for a notebook: <code>snapshot.view()</code> opens the viewer.</p>"
     return (
         "<details><summary>Open the viewer</summary>"
         f'<iframe title="highwater" sandbox="allow-scripts" loading="lazy" width="100%" height="{VIEWER_HEIGHT}" '

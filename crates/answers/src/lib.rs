@@ -31,7 +31,7 @@ use crate::what_if::Asked;
 /// # Errors
 /// If it is none of these, or no device has that entry.
 pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result<Vec<(u32, Option<EntryId>)>, Problem> {
-    let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why))?;
+    let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why))?;
     let devices = chosen(analysis, device)?;
     moment.check(analysis, &devices)?;
     let shown = analysis.devices.iter().filter(|shown| devices.contains(&shown.device));
@@ -57,7 +57,8 @@ pub fn diff_json(
     at: Option<&str>,
     device: Option<u32>,
 ) -> Result<String, Problem> {
-    let moment = |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why));
+    let moment =
+        |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why));
     let at = at.map(moment).transpose()?;
     let comparison = Comparison::new(
         names,
@@ -108,10 +109,11 @@ pub struct WhatIf {
 /// # Errors
 /// If the snapshot has nothing to run again, or settings, capacities, cards or the version are not known.
 pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Result<String, Problem> {
-    let capacity =
-        |text: &String| parse_size(text).map_err(|why| Problem::new(format!("`{text}` is no capacity")).because(why));
+    let capacity = |text: &String| {
+        parse_size(text).map_err(|why| Problem::new(format!("`{text}` is not a capacity")).because(why))
+    };
     let version = |text: &String| {
-        text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is no version")).because(why))
+        text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is not a version")).because(why))
     };
     let capacities = asked.capacities.iter().map(capacity).collect::<Result<Vec<_>, _>>()?;
     let torch = asked.torch.as_ref().map(version).transpose()?;
@@ -130,13 +132,13 @@ pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Res
 pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
     let architecture = if model.trim_start().starts_with('{') {
         highwater_estimate::read::from_config(model.as_bytes()).map_err(|error| {
-            Problem::new("the configuration describes no model that can be estimated").because(error)
+            Problem::new("the configuration does not describe a model that can be estimated").because(error)
         })?
     } else {
         model::find(model)?.architecture()?
     };
-    let options =
-        serde_json::from_str(options).map_err(|error| Problem::new("the options are no JSON object").because(error))?;
+    let options = serde_json::from_str(options)
+        .map_err(|error| Problem::new("the options are not a JSON object").because(error))?;
     let setup = Request::from_json(&options)?.setup(&architecture)?;
     Ok(json(&EstimateView::new(&architecture, &setup)?))
 }

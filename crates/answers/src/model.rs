@@ -38,7 +38,7 @@ fn not_found(model: &str) -> Problem {
         catalogue_names().filter(|name| !family.is_empty() && name.starts_with(&family)).take(8).collect();
     let near = if near.is_empty() { String::new() } else { format!("; known by name: {}", near.join(", ")) };
     Problem::new(format!(
-        "`{model}` is no file, no directory, no model of the local hub cache, and no name that is known"
+        "`{model}` is not a file, a directory, a model in the Hugging Face cache or a known model name"
     ))
     .hint(format!("give the path of a `config.json`, or a name that `highwater estimate --list` prints{near}"))
 }
@@ -122,7 +122,7 @@ fn of_index(path: &Path) -> Result<Counted, Problem> {
     for shard in shards {
         if shard.contains(['/', '\\']) {
             return Err(Problem::new(format!(
-                "`{}` names a shard outside of its directory: `{shard}`",
+                "`{}` refers to a shard outside its directory: `{shard}`",
                 path.display()
             )));
         }

@@ -65,7 +65,7 @@ pub(crate) fn of_finding(id: &str, device: &DeviceView<'_>) -> Vec<ViewerPlaceVi
             .into_iter()
             .collect(),
         "truncated" | "late-recording" => {
-            let before = place("what was there before", "timeline").at(0);
+            let before = place("memory allocated before the recording", "timeline").at(0);
             vec![ViewerPlaceView { query: Some("before".to_owned()), ..before }]
         }
         "no-stacks" | "private-pools" | "empty-cache" => Vec::new(),
@@ -88,8 +88,8 @@ pub(crate) fn of_growth(
     let (Some(first), Some([from, to])) = (first, counted) else { return Vec::new() };
     let range = SelectionView { from: iterations[from].start_entry, to: iterations[to].end_entry + 1 };
     let selected = |words, view| ViewerPlaceView { selection: Some(range), ..ViewerPlaceView::new(words, view) };
-    let timeline = selected("what it leaves behind, in the timeline", "timeline");
-    vec![ViewerPlaceView { query: query(first), ..timeline }, selected("stacks of what is kept", "stacks")]
+    let timeline = selected("the memory it leaves behind, in the timeline", "timeline");
+    vec![ViewerPlaceView { query: query(first), ..timeline }, selected("stacks of the memory that is kept", "stacks")]
 }
 
 /// A search for a call site.

@@ -31,7 +31,7 @@ pub struct Mark {
     pub devices: Vec<DeviceTotals>,
 }
 
-/// What `torch.cuda` says of a device.
+/// The values of `torch.cuda` for a device.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTotals {

@@ -17,7 +17,7 @@ pub struct TraceView<'a> {
     version: Version<Self>,
     /// In the order of their numbers.
     devices: Vec<DeviceView<'a>>,
-    /// What was odd about the file.
+    /// Warnings about the file.
     warnings: Vec<WarningView>,
 }
 
@@ -31,12 +31,12 @@ impl Document for TraceView<'_> {
 struct DeviceView<'a> {
     /// CUDA ordinal.
     device: u32,
-    /// The entries that were asked for, in their order.
+    /// The requested entries, in their order.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<EntryView<'a>>"))]
     entries: Entries<'a>,
 }
 
-/// An entry; a name is absent where the file does not tell.
+/// An entry; a name is absent where the file does not have it.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct EntryView<'a> {

@@ -22,7 +22,7 @@ pub struct VerifyView<'a> {
     pub fidelity: FidelityView<'a>,
     /// In the order of their numbers.
     pub devices: Vec<DeviceView<'a>>,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
 }
 
@@ -77,15 +77,15 @@ pub struct DifferenceView<'a> {
     pub device: u32,
     /// The entry.
     pub entry: u32,
-    /// What was recorded; null where the recording ends.
+    /// The recorded action; null where the recording ends.
     pub recorded: Option<EntryView<'a>>,
-    /// What the allocator would have done there; null where the replay could not go on.
+    /// The allocator's action there; null where the replay could not continue.
     pub predicted: Option<EntryView<'a>>,
     /// Why, as far as can be said.
     pub note: String,
 }
 
-/// What is compared of an entry.
+/// The compared fields of an entry.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryView<'a> {

@@ -17,7 +17,7 @@ pub enum CardOrSize {
 
 /// Why a text asks for no card.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is neither a size nor a card that is known")]
+#[error("`{text}` is neither a size nor a known GPU")]
 pub struct NeitherCardNorSize {
     /// What was asked for.
     pub text: String,

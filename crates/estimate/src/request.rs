@@ -27,7 +27,7 @@ pub enum RequestError {
         most: String,
     },
     /// A word is none of those that are known.
-    #[error("`--{name} {value}` is none of {known}")]
+    #[error("`--{name} {value}` is not one of {known}")]
     Unknown {
         /// The option.
         name: &'static str,
@@ -37,7 +37,7 @@ pub enum RequestError {
         known: String,
     },
     /// There is no such option.
-    #[error("`--{0}` is no option of an estimate")]
+    #[error("unknown option `--{0}`")]
     NoOption(String),
     /// Two options exclude each other.
     #[error("`--{0}` and `--{1}` exclude each other")]
@@ -53,7 +53,7 @@ pub enum RequestError {
 impl Explained for RequestError {
     fn hint(&self) -> Option<String> {
         match self {
-            RequestError::TooMuch => Some("look at `--batch` and `--seq`".to_owned()),
+            RequestError::TooMuch => Some("check `--batch` and `--seq`".to_owned()),
             _ => None,
         }
     }

@@ -123,7 +123,7 @@ pub fn measure_of(
         return Err("there is no trace: only the state at the dump was recorded");
     }
     if device.profile.is_some() && matches!(measure, Measure::PeakReserved | Measure::Fragmentation) {
-        return Err("a profiler's file does not tell of reserved memory");
+        return Err("a profiler's file does not record reserved memory");
     }
     match measure {
         Measure::PeakRequested => Ok(peak(analysis, device, Total::Requested, device.timeline.requested_peak())),

@@ -100,7 +100,7 @@ fn largest_site(
         Site::Frame(_) | Site::Native { .. } => {
             format!("at {}", place_in(analysis.snapshot, &analysis.sites, first.site, first.stack))
         }
-        Site::NoPython => "where no Python ran, as on autograd's threads".to_owned(),
+        Site::NoPython => "by code without a Python frame, such as autograd's threads".to_owned(),
         Site::BeforeRecording if device.has_history() => "before the recording".to_owned(),
         Site::BeforeRecording | Site::NoStack => return String::new(),
     };

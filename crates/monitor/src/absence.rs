@@ -22,10 +22,10 @@ pub enum Absence {
         cause: String,
     },
     /// The library is that of another driver than the one that is loaded.
-    #[error("the NVIDIA driver was updated while it was loaded: its library and its kernel module differ")]
+    #[error("the NVIDIA driver was updated while it was loaded: its library and kernel module have different versions")]
     Mismatch,
     /// The driver may not be asked.
-    #[error("this user may not ask the NVIDIA driver")]
+    #[error("this user may not query the NVIDIA driver")]
     NotPermitted,
     /// The driver answers, and has no GPU.
     #[error("the NVIDIA driver finds no GPU")]
@@ -43,10 +43,10 @@ impl Explained for Absence {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoLibrary { .. } => {
-                "on a machine with a GPU install NVIDIA's driver; in a container start it with `--gpus all`; \
-                 `HIGHWATER_NVML` names the library where it lies elsewhere"
+                "on a machine with a GPU, install NVIDIA's driver; start a container with `--gpus all`; if the \
+                 library is elsewhere, set `HIGHWATER_NVML` to its path"
             }
-            Self::NoDriver { .. } => "is the kernel module loaded? `modprobe nvidia`, then `nvidia-smi`, say more",
+            Self::NoDriver { .. } => "is the kernel module loaded? run `modprobe nvidia`, then `nvidia-smi`",
             Self::Mismatch => "restart the machine, or unload and load the `nvidia` kernel modules",
             Self::NotPermitted => "the device files `/dev/nvidia*` must be readable and writable for this user",
             Self::NoGpu => {

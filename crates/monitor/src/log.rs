@@ -26,7 +26,7 @@ pub struct Header {
     pub format: String,
     /// The version of its shape.
     pub version: u32,
-    /// Microseconds from sample to sample, as they were asked for.
+    /// The requested interval between samples, in microseconds.
     pub interval_us: u64,
 }
 
@@ -46,10 +46,10 @@ pub enum LogError {
     #[error("line 1: expected `{{\"format\":\"{FORMAT}\",…}}`")]
     NoLog,
     /// A later program wrote it.
-    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this")]
+    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log")]
     Newer(u32),
     /// A line that is too long.
-    #[error("line {line}: more than {LINE_BYTES} bytes, which is no sample")]
+    #[error("line {line}: more than {LINE_BYTES} bytes, too long for a sample")]
     TooLong {
         /// Counted from 1.
         line: u64,

@@ -79,10 +79,13 @@ pub fn split(told: &TorchDevice, driver_bytes: u64, libraries: &[&str]) -> Torch
 
 fn note(told: &TorchDevice, driver_bytes: u64) -> Option<String> {
     if told.reserved_bytes > driver_bytes {
-        return Some("PyTorch's figure is newer than the driver's: the parts add up to more".to_owned());
+        return Some(
+            "PyTorch's figure is newer than the driver's, so the parts add up to more than the whole".to_owned(),
+        );
     }
     told.context_bytes.is_none().then(|| {
-        "the process was not seen when it began to use CUDA: context and libraries are told apart by what is usual"
+        "sampling began after the process had started CUDA: the split between context and libraries is an estimate \
+         from typical values"
             .to_owned()
     })
 }

@@ -82,7 +82,7 @@ pub fn write_to(path: &Path, force: bool, write: impl FnOnce(&mut Sink) -> io::R
 
 /// That a file is there already.
 pub fn exists(path: &Path) -> Problem {
-    Problem::new(format!("`{}` exists already", path.display())).hint("`--force` overwrites it")
+    Problem::new(format!("`{}` already exists", path.display())).hint("overwrite it with `--force`")
 }
 
 /// Lets `write` write to standard output.

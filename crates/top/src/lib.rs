@@ -36,7 +36,7 @@ enum Format {
 
 /// The options of `highwater top`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Exit status: 0 when done, 2 where there is no GPU, or for bad usage or input.
+#[command(after_long_help = "Exit status: 0 when done, 2 if there is no GPU, or for bad usage or input.
 
 Examples:
   highwater top                                 the screen; `?` there lists its keys
@@ -46,7 +46,7 @@ Examples:
   highwater top --replay run.hwlog
   highwater top --prometheus :9400
   highwater top --pid 4711 --snapshot now.pickle
-      asks a program that runs highwater's Python recorder")]
+      from a program that runs highwater's Python recorder")]
 pub struct Args {
     /// Look once, and print a table
     #[arg(long, conflicts_with = "samples")]

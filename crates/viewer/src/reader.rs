@@ -123,7 +123,7 @@ pub(crate) fn start<R: Read>(
         }
     });
     if let Err(error) = spawned {
-        let problem = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there is no thread left to read with");
+        let problem = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "cannot start a thread to read with");
         progress.send_replace(Progress::Failed(problem.because(error)));
     }
     shown
@@ -242,7 +242,7 @@ impl Simulator<'_, '_> {
         let replayed = self.replayed.entry(device.device).or_insert_with(|| Replayed::new(analysis, device, None));
         let confs = asked.confs.iter().map(|conf| {
             highwater_whatif::conf(&replayed.study, conf).map_err(|error| {
-                let problem = Problem::new(format!("the settings `{conf}` cannot be run under"));
+                let problem = Problem::new(format!("the settings `{conf}` cannot be simulated"));
                 let problem = problem.because(&error).hinted(error.hint());
                 Refusal { status: StatusCode::BAD_REQUEST, problem }
             })
@@ -255,7 +255,7 @@ impl Simulator<'_, '_> {
         let answer = json(&answer::answer(replayed, analysis, device, &question, waiting));
         if waiting.is_stopped() {
             // It may not be whole, and nobody sees it.
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer"));
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no client waits for the answer"));
         }
         if self.answers.len() >= MAX_ANSWERS {
             self.answers.clear();

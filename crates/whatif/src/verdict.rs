@@ -213,7 +213,7 @@ impl Study {
             Some((own, fit)) => {
                 let spare = capacity.at_least - fit.min_capacity_any_order_bytes;
                 let price = if is_alarming(fit, own) {
-                    format!("; only under a limit: {}", without_a_limit(fit, own))
+                    format!("; this needs a memory limit: {}", without_a_limit(fit, own))
                 } else {
                     String::new()
                 };
@@ -233,14 +233,10 @@ impl Study {
             }
             None => {
                 let text = if capacity.is_supposed {
-                    format!(
-                        "none of the settings tried surely fits in {}: {live} is live at once",
-                        capacity.described()
-                    )
+                    format!("no setting is certain to fit in {}: {live} is live at once", capacity.described())
                 } else {
                     format!(
-                        "none of the settings tried would surely have saved this run: it needs {live} at once, and there \
-                         was {}",
+                        "no setting is certain to have saved this run: it needs {live} at once, and there was {}",
                         capacity.described()
                     )
                 };
@@ -275,7 +271,7 @@ impl Study {
                 )
             } else {
                 format!(
-                    "{} reserves {} instead of {} without a limit, and under one needs no more",
+                    "{} reserves {} instead of {} without a limit, and needs no more under one",
                     named(&best.conf),
                     size(best.ample_reserved_bytes),
                     size(own.ample_reserved_bytes)

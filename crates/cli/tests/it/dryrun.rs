@@ -36,7 +36,7 @@ fn what_cannot_be_run_is_said_with_what_to_do() {
         "{err}"
     );
     let err = refused(&["-o", "there.py", "there.py"]);
-    assert!(err.contains("exists already") && err.contains("--force"), "{err}");
+    assert!(err.contains("already exists") && err.contains("--force"), "{err}");
     for (option, value, why) in [
         ("--timeout", "soon", "is no time"),
         ("--assume", "nonzero=lots", "is not how `nonzero` can be"),
@@ -68,7 +68,7 @@ fn a_python_without_torch_or_with_one_for_processors_is_said() {
         err
     };
     let err = answers("null");
-    assert!(err.contains("there is no torch") && err.contains("--python"), "{err}");
+    assert!(err.contains("PyTorch is not installed") && err.contains("--python"), "{err}");
     let err = answers(&format!(r#""{}""#, root.join("site/torch").display()));
     assert!(err.contains("torch 2.9.0+cpu is built without CUDA") && err.contains("pip install torch"), "{err}");
 }

@@ -262,7 +262,7 @@ fn a_file_is_overwritten_only_by_force() {
     assert_eq!(export(&[]), (Some(0), "wrote peak.txt (463 B)\n".to_owned()));
     let written = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, "precious").unwrap();
-    let refused = "error: `peak.txt` exists already\nhint: `--force` overwrites it\n";
+    let refused = "error: `peak.txt` already exists\nhint: overwrite it with `--force`\n";
     assert_eq!(export(&[]), (Some(2), refused.to_owned()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(export(&["--force"]).0, Some(0));

@@ -15,7 +15,7 @@ fn what_is_no_snapshot_is_refused_with_a_reason_and_a_hint() {
     insta::assert_snapshot!(failure("segments ../layouts"), @r"
         error: `../layouts` cannot be read
           caused by: this is a directory
-        hint: name a snapshot file inside it
+        hint: give a snapshot file inside it
     ");
     let zip = run_with("trace -", b"PK\x03\x04rest".as_slice());
     assert_eq!((zip.code, zip.stdout.as_str()), (2, ""));
@@ -83,7 +83,7 @@ fn a_size_is_the_same_in_every_spelling() {
 #[test]
 fn a_device_that_is_not_there_is_told() {
     insta::assert_snapshot!(failure("trace ../layouts/several_devices.pickle --device 1"), @r"
-        error: `../layouts/several_devices.pickle` has nothing of device 1
+        error: `../layouts/several_devices.pickle` has no data for device 1
         hint: it has devices 0, 2, 3
     ");
 }

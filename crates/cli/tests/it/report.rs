@@ -11,7 +11,7 @@ fn the_report_gives_the_answer_first() {
     let text = stdout("report oom_gpt2_8gib.pickle.gz");
     let mut lines = text.lines();
     insta::assert_snapshot!(lines.next().unwrap(), @"oom_gpt2_8gib.pickle.gz: 1,337 trace entries of 1 device, 147.40 KiB of pickle protocol 4, torch 2.10 to 2.11");
-    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: a limit set on purpose stopped it: this process may hold between 7.87 GiB and 8.12 GiB (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), it held 7.87 GiB, and 256.00 MiB more was asked for; the device itself still had 128.92 GiB free. The whole step needs 46.39 GiB to 64.19 GiB at its peak. The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward, from capture.py:117 train.");
+    insta::assert_snapshot!(lines.nth(1).unwrap(), @"Out of memory on device 0: a per-process memory limit refused a request of 256.00 MiB: this process may reserve between 7.87 GiB and 8.12 GiB (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), and 7.87 GiB was reserved; the GPU itself still had 128.92 GiB free. The whole step needs 46.39 GiB to 64.19 GiB at its peak. The largest part, 3.00 GiB (38 %), was allocated at activations.py:66 forward, from capture.py:117 train.");
     for section in [
         "Device 0\n",
         "Device 0: live at the peak, by call site: 7.86 GiB in 375 allocations\n",
@@ -35,15 +35,15 @@ fn a_small_report_reads_like_this() {
     Device 0 peaked at 4.13 GiB allocated at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.90 GiB (46 %), was allocated at capture.py:133 linear_forward.
 
     What to look at
-      - warning, device 0 [saves 1.12 GiB]: 1.12 GiB of the peak is the iteration before, which was not let go yet
-        Still alive while the next iteration makes the same again: 954.00 MiB at capture.py:133 linear_forward; 190.73 MiB at capture.py:132 linear_forward; freed at the iteration's end, the peak would be 3.01 GiB.
-        → `del` these results at the end of the loop's body, or make them inside a function
+      - warning, device 0 [saves 1.12 GiB]: 1.12 GiB of the peak still belongs to the previous iteration
+        Still alive while the next iteration allocates the same again: 954.00 MiB at capture.py:133 linear_forward; 190.73 MiB at capture.py:132 linear_forward; if they were freed at the end of each iteration, the peak would be 3.01 GiB.
+        → `del` these results at the end of the loop body, or compute them inside a function
       - info, device 0 [saves about 1.40 GiB]: 1.86 GiB of the peak is weights
-        45 % of the peak; in 8 bits a number, they would take about 477.05 MiB.
+        45 % of the peak; stored in 8 bits they would take about 477.05 MiB.
         → load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)
-      - info, device 0: at most 2.24 GiB of the peak grows with the batch; 1.90 GiB does not
-        Parameters, their gradients, optimizer state and workspaces stay what they are; inputs, activations and temporaries may grow with the batch.
-        → a batch twice as large needs at most 2.24 GiB more; `highwater diff` of recordings of two batch sizes fits a line
+      - info, device 0: at most 2.24 GiB of the peak scales with the batch; 1.90 GiB is fixed
+        Parameters, their gradients, optimizer state and workspaces do not depend on the batch; inputs, activations and temporaries may grow with it.
+        → a batch twice as large needs at most 2.24 GiB more; to fit a line, run `highwater diff` on recordings of two batch sizes
 
     Device 0
       peak allocated         4.13 GiB  4,436,169,216 bytes, at entry 14, after 265.04 ms, in iteration 1, forward
@@ -228,7 +228,7 @@ fn devices_are_shown_each_for_itself() {
     assert_eq!(one["devices"].as_array().unwrap().len(), 1);
     assert_eq!(one["devices"][0], report["devices"][1]);
     insta::assert_snapshot!(failure("report linear_forward.pickle.gz --device 3"), @"
-    error: `linear_forward.pickle.gz` has nothing of device 3
+    error: `linear_forward.pickle.gz` has no data for device 3
     hint: it has device 0
     ");
 }
@@ -386,7 +386,7 @@ fn the_report_goes_to_a_file_when_asked() {
     let path = folder.path().join("report.txt");
     std::fs::File::create(&path).unwrap().write_all(b"mine").unwrap();
     let line = format!("report linear_forward.pickle.gz -o {}", path.display());
-    assert!(failure(&line).contains("`--force` overwrites it"));
+    assert!(failure(&line).contains("overwrite it with `--force`"));
     assert_eq!(run(&format!("{line} --force")).code, 0);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), stdout("report linear_forward.pickle.gz"));
 }

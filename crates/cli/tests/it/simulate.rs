@@ -143,7 +143,7 @@ fn files_are_written_for_one_run_and_never_overwritten_unasked() {
     write(&path, "mine").unwrap();
     let options = format!("--events {}", path.display());
     let refused = refusal(&options, PROGRAM);
-    assert!(refused.contains("exists already\nhint: `--force` overwrites it"), "{refused}");
+    assert!(refused.contains("already exists\nhint: overwrite it with `--force`"), "{refused}");
     assert_eq!(read(&path).unwrap(), b"mine");
     assert_eq!(with_program(&format!("{options} --force")).code, 0);
     assert!(read_to_string(&path).unwrap().starts_with("op,action,addr,bytes,stream,pool\n"));
@@ -257,7 +257,7 @@ fn a_log_of_rmm_is_a_program() {
     let Run { code, stdout, stderr } = run_with("simulate --requests - --torch 2.11", log.as_str());
     assert_eq!(code, 0);
     insta::assert_snapshot!(stderr, @"
-    warning: a pointer is freed that no line before allocated; the free is left out (line 2)
+    warning: a pointer is freed that no earlier line allocated; the free is ignored (line 2)
     warning: a line cannot be read; it is left out (line 105)
     ");
     insta::assert_snapshot!(stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @"
@@ -274,7 +274,7 @@ fn a_log_of_rmm_is_a_program() {
         document["warnings"][0],
         serde_json::json!({
             "id": "unknown-free", "count": 1, "line": 2,
-            "message": "a pointer is freed that no line before allocated; the free is left out",
+            "message": "a pointer is freed that no earlier line allocated; the free is ignored",
         })
     );
 }
@@ -302,8 +302,8 @@ fn a_difference_is_shown_and_fails_the_check() {
                  action  address      bytes  stream
       recorded   alloc   0x3021c3400    512       0
       predicted  alloc   0x3021c5000    512       0
-      the block lies elsewhere: another version's order of equal blocks, a private pool, or a setting
-      that changed during the run
+      the block has another address: another version's order of equal blocks, a private pool, or a
+      setting that changed during the run
     ");
     // Its first entries are left out: what is freed at entry 0 was never allocated.
     let snapshot = r#"{"segments": [], "device_traces": [[
@@ -315,12 +315,12 @@ fn a_difference_is_shown_and_fails_the_check() {
     device 0: 0 of 2 entries equal (torch 2.11's rules); the first that differs is entry 0
                 action          address  bytes  stream
       recorded  free_requested  0x1000     512       0
-      the recording does not begin with the program, and what the allocator held is not known
+      the recording begins after the program, and the allocator's state at that point is unknown
     ");
     let document = run_with("simulate - --verify --torch 2.11 --format json", snapshot);
     assert_eq!(document.code, 1);
     let document: Value = serde_json::from_str(&document.stdout).unwrap();
-    insta::assert_snapshot!(document["fidelity"], @r#"{"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording does not begin with the program, and what the allocator held is not known","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}"#);
+    insta::assert_snapshot!(document["fidelity"], @r#"{"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording begins after the program, and the allocator's state at that point is unknown","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}"#);
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
     hint: this looks like text, not a snapshot; write one with `torch.cuda.memory._dump_snapshot("run.pickle")`
     "#);
     insta::assert_snapshot!(failure("view linear_forward.pickle.gz --device 3 --no-open"), @"
-    error: `linear_forward.pickle.gz` has nothing of device 3
+    error: `linear_forward.pickle.gz` has no data for device 3
     hint: it has device 0
     ");
     let empty = tempfile::tempdir().expect("a directory");
@@ -197,7 +197,7 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
     insta::assert_snapshot!(said.replace(&port.to_string(), "PORT").replace(" (os error 98)", ""), @"
     error: cannot listen on port PORT of 127.0.0.1
       caused by: Address already in use
-    hint: choose another `--port`, or none: then a free one is taken
+    hint: choose another `--port`, or leave it out to use a free one
     ");
 }
 

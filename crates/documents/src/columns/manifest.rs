@@ -26,12 +26,12 @@ pub struct Manifest {
     pub name: String,
     /// Which PyTorch wrote it, as far as the file tells.
     pub torch: TorchView,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
-    /// What is not shown.
+    /// The entries that are not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOutView>,
-    /// Whether the page can ask what would have been.
+    /// Whether the page can simulate.
     pub what_if: WhatIf,
     /// Why it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,9 +102,9 @@ pub struct DeviceManifest {
     pub rows: usize,
     /// How many of them began before the first entry.
     pub before: usize,
-    /// What sizes and offsets count in.
+    /// The unit of sizes and offsets.
     pub unit_bytes: u64,
-    /// `active_bytes` or `requested_bytes`: what `size` is.
+    /// The meaning of `size`: `active_bytes` or `requested_bytes`.
     pub measure: &'static str,
     /// How far the sizes of blocks are known.
     pub knowledge: &'static str,
@@ -119,7 +119,7 @@ pub struct DeviceManifest {
     pub end_bytes: u64,
     /// The largest reserved total after an entry.
     pub reserved_peak: PeakAt,
-    /// What the process could have had when a request failed: the least that is certain.
+    /// The memory available to the process when a request failed: the least that is certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// The level that reserved memory could not pass, where a request failed: the line that the page draws.
@@ -172,7 +172,7 @@ pub struct PeakAt {
 pub struct PoolView {
     /// The id of a private pool.
     pub id: Option<(u64, u64)>,
-    /// What to call it.
+    /// Its name.
     pub label: String,
 }
 
@@ -185,7 +185,7 @@ pub struct Mark {
     /// `oom`, `snapshot` or `annotate`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["oom", "snapshot", "annotate"])))]
     pub kind: &'static str,
-    /// What to call it.
+    /// Its name.
     pub label: String,
     /// The request, or the allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -294,7 +294,7 @@ fn marks(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> (Vec<Mark>, usize)
     let errors = device.oom.iter().map(|event| Mark {
         entry: event.entry.get(),
         kind: "oom",
-        label: format!("out of memory: {} asked for", size(event.requested_bytes)),
+        label: format!("out of memory: {} requested", size(event.requested_bytes)),
         bytes: Some(event.requested_bytes),
     });
     let mut marks: Vec<Mark> = errors.take(MAX_MARKS).collect();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What the numbers of a section are.
+/// The type of the numbers of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -56,11 +56,11 @@ pub enum Encoding {
     Length,
 }
 
-/// What the manifest says of a section.
+/// The description of a section in the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SectionInfo {
-    /// What its numbers are.
+    /// The type of its numbers.
     #[serde(rename = "type")]
     pub kind: Kind,
     /// How many there are; absent of JSON.
@@ -68,7 +68,7 @@ pub struct SectionInfo {
     pub length: Option<usize>,
     /// How the payload says them.
     pub encoding: Encoding,
-    /// What every row is: then there is no payload.
+    /// The value of every row, if they are all equal; there is no payload then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant: Option<f64>,
 }

@@ -19,7 +19,7 @@ use crate::{Document, Format, Version};
 pub struct DiffView<'a> {
     format: Format<Self>,
     version: Version<Self>,
-    /// What the recordings are called; every list that has one for each file is in this order.
+    /// The names of the recordings; every list with one element per file is in this order.
     pub files: Vec<String>,
     /// Whether any of them is a profiler's, which has one total and no dump. Absent where none is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -70,7 +70,7 @@ pub struct DeviceDiffView<'a> {
 pub struct SideView {
     /// The entry after which it is compared; null before the first.
     pub entry: Option<u32>,
-    /// Asked for, then.
+    /// Requested at that moment.
     pub requested_bytes: u64,
     /// In blocks that tensors own, then.
     pub allocated_bytes: u64,
@@ -82,7 +82,7 @@ pub struct SideView {
     pub peak_allocated_bytes: u64,
     /// The highest reserved bytes of the recording.
     pub peak_reserved_bytes: u64,
-    /// Whether the reserved bytes are known: a profiler's file does not tell of them. Absent where they are.
+    /// Whether the reserved bytes are unknown, as in a profiler's file. Absent where they are known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reserved_is_unknown: bool,
     /// Allocated bytes at the last entry.

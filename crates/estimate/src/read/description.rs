@@ -92,10 +92,10 @@ impl Description {
 #[non_exhaustive]
 pub enum DescriptionError {
     /// There is no model of this name in the catalogue.
-    #[error("`{0}` is no name that is known")]
+    #[error("unknown model `{0}`")]
     Name(String),
     /// It is a configuration, but not of a model.
-    #[error("`{name}` describes no model that can be estimated")]
+    #[error("`{name}` does not describe a model that can be estimated")]
     Config {
         /// The file.
         name: String,
@@ -113,7 +113,7 @@ pub enum DescriptionError {
         source: HeaderError,
     },
     /// It is longer than any configuration.
-    #[error("`{name}` is no `config.json`")]
+    #[error("`{name}` is not a `config.json`")]
     TooLong {
         /// The file.
         name: String,
@@ -121,7 +121,7 @@ pub enum DescriptionError {
         source: TooLong,
     },
     /// It names other files, which have to be read beside it.
-    #[error("`{name}` only names the files of the weights")]
+    #[error("`{name}` only lists the files of the weights")]
     Index {
         /// The file.
         name: String,
@@ -138,7 +138,7 @@ impl Explained for DescriptionError {
         let hint = match self {
             DescriptionError::Config { source, .. } => return source.hint(),
             DescriptionError::Weights { .. } => "download it again, or give the model's `config.json`",
-            DescriptionError::Name(_) => "`highwater estimate --list` prints those that are",
+            DescriptionError::Name(_) => "`highwater estimate --list` prints the known ones",
             DescriptionError::TooLong { .. } => return None,
             DescriptionError::Index { .. } => "give the model's `config.json`, or its directory",
         };
