@@ -8,7 +8,13 @@ const SCHEMAS = new URL('../schemas/', import.meta.url);
 const TYPES = new URL('src/data/generated/', import.meta.url);
 
 /** What the page reads, and what it calls it. */
-const DOCUMENTS = {report: 'Report', simulate: 'Simulation', estimate: 'EstimateDocument', view: 'Manifest'};
+const DOCUMENTS = {
+  report: 'Report',
+  explain: 'Explanation',
+  simulate: 'Simulation',
+  estimate: 'EstimateDocument',
+  view: 'Manifest',
+};
 
 const OPTIONS = {
   additionalProperties: false,

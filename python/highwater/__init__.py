@@ -9,23 +9,26 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 
 from highwater import cycles
 from highwater._answer import watchable
+from highwater._documents import Check, Diff, Simulation
 from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
 from highwater._estimate import Estimate, estimate
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
 from highwater._record import Recorder, phase, record, step
-from highwater._snapshot import Check, Frame, Snapshot, load
+from highwater._snapshot import Frame, Snapshot, load
 from highwater._table import Column, Table
 
 __all__ = [
     "Check",
     "Column",
+    "Diff",
     "DryRunError",
     "Estimate",
     "Frame",
     "NamedTensors",
     "Recorder",
+    "Simulation",
     "Snapshot",
     "SnapshotError",
     "Table",

@@ -6,9 +6,13 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from highwater._highwater import estimate_json
+from highwater._html import preformatted
+
+if TYPE_CHECKING:
+    from IPython.lib.pretty import RepresentationPrinter
 
 
 class _Config(Protocol):
@@ -41,6 +45,8 @@ class Estimate:
         The phase of the peak, in words.
     document : dict
         The whole document of ``highwater estimate --format json``.
+    text : str
+        What ``highwater estimate`` prints; ``print`` and notebooks show it.
     """
 
     parameters: int
@@ -54,6 +60,16 @@ class Estimate:
     breakdown: dict[str, int]
     peak_phase: str
     document: dict[str, Any] = field(repr=False, compare=False)
+    text: str = field(default="", repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+        printer.text(self.text.rstrip("\n"))
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.text)
 
 
 def estimate(
@@ -135,10 +151,11 @@ def estimate(
     """
     given = {name: value for name, value in locals().items() if name != "config_or_model"}
     options = {name.replace("_", "-"): value for name, value in given.items()}
-    document = json.loads(estimate_json(_described(config_or_model), json.dumps(options, default=str)))
-    names = [name for name in Estimate.__dataclass_fields__ if name not in ("document", "breakdown")]
+    written, text = estimate_json(_described(config_or_model), json.dumps(options, default=str))
+    document = json.loads(written)
+    names = [name for name in Estimate.__dataclass_fields__ if name not in ("document", "breakdown", "text")]
     return Estimate(
-        breakdown=document["breakdown"], document=document, **{name: document[name] for name in names}
+        breakdown=document["breakdown"], document=document, text=text, **{name: document[name] for name in names}
     )
 
 

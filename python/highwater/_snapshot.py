@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Union
 
 from highwater import _highwater
+from highwater._documents import Check, Diff, Simulation
 from highwater._errors import SnapshotError
 from highwater._table import Table
 from highwater._write import write_atomically
@@ -69,7 +70,7 @@ class Snapshot:
     @property
     def text(self) -> str:
         """The text of ``highwater report``."""
-        return self._native.report_text(self._name)
+        return self._native.report_text(self._name, None)
 
     def peak(self, device: int | None = None) -> dict[str, int | None]:
         """The highest totals of a device, each with the entry after which it is first reached.
@@ -96,7 +97,10 @@ class Snapshot:
         return Table(self._native.lifetimes(device), "lifetimes")
 
     def live(self, at: int | str = "peak", device: int | None = None) -> Table:
-        """The active blocks at a moment: after entry ``at``, at the ``"peak"`` or at the ``"end"``."""
+        """The active blocks at a moment: after entry ``at``, at the ``"peak"``, at the ``"end"``, or at the ``"oom"``.
+
+        The last is the first request that failed; without one, it raises :class:`SnapshotError`.
+        """
         return Table(self._native.live(str(at), device), "live blocks")
 
     def stack(self, stack: int) -> list[Frame]:
@@ -113,20 +117,22 @@ class Snapshot:
         card: Size | Sequence[Size] = (),
         torch: str | None = None,
         device: int | None = None,
-    ) -> dict[str, Any]:
-        """The document of ``highwater simulate --format json``: the recorded program elsewhere.
+    ) -> Simulation:
+        """The recorded program elsewhere: the document of ``highwater simulate --format json``, which shows as its text.
 
         ``conf`` are settings as in ``PYTORCH_ALLOC_CONF``, ``capacity`` a limit on reserved memory, ``card`` a GPU by its name or
         its memory, ``torch`` the version whose rules apply. Each may be one or several; without any, the answer is the least
         memory that is enough, and better settings, if there are any.
         """
-        document = self._native.simulate_json(_several(conf), _several(capacity), _several(card), torch, device)
-        return json.loads(document)  # type: ignore[no-any-return]
+        document, text = self._native.simulate_json(
+            self._name, _several(conf), _several(capacity), _several(card), torch, device
+        )
+        return Simulation(json.loads(document), text)
 
     def diff(
         self, *others: Snapshot, at: str | None = None, device: int | None = None
-    ) -> dict[str, Any]:
-        """The document of ``highwater diff --format json``: a comparison with other recordings.
+    ) -> Diff:
+        """Others beside this one: the document of ``highwater diff --format json``, which shows as its text.
 
         ``at`` is ``"peak"``, ``"end"`` or ``"iteration:N"``.
         """
@@ -134,7 +140,8 @@ class Snapshot:
             raise TypeError("diff() needs a snapshot to compare with")
         natives = [_native_of(other) for other in others]
         names = [self._name, *(other.name for other in others)]
-        return json.loads(self._native.diff_json(natives, names, at, device))  # type: ignore[no-any-return]
+        document, text = self._native.diff_json(natives, names, at, device)
+        return Diff(json.loads(document), text)
 
     def check(
         self,
@@ -221,26 +228,6 @@ class Snapshot:
             what = "no devices" if device is None else f"no data for device {device}"
             raise SnapshotError(f"the snapshot has {what}", hint=f"its devices: {has}")
         raise SnapshotError("the snapshot has several devices", hint=f"say which: {has}")
-
-
-class Check(dict[str, Any]):
-    """The document of ``highwater check --format json``; true if every budget is kept."""
-
-    def __init__(self, document: dict[str, Any], text: str) -> None:
-        super().__init__(document)
-        self.text = text
-        """The text of ``highwater check``."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether every budget is kept."""
-        return bool(self["passed"])
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def load(source: Source, *, allow_any_size: bool = False) -> Snapshot:

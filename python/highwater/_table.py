@@ -6,10 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from highwater import _highwater
+from highwater import _html as html
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas
     from numpy.typing import NDArray
+
+SHOWN = 10
+"""Rows that a notebook shows of a table."""
+
+MISSING = -1
+"""Stands in the memory where a number is missing."""
 
 
 class Column:
@@ -72,7 +80,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
     strings. ``table.column(name)`` does not need NumPy.
 
     Any library that supports Arrow takes the whole table without a copy: ``pyarrow.table(table)``, ``polars.DataFrame(table)``,
-    ``pandas.DataFrame.from_arrow(table)``, and DuckDB in the ``FROM`` of a query.
+    and DuckDB in the ``FROM`` of a query. ``table.to_pandas()`` needs pandas only.
     """
 
     __slots__ = ("_native", "_what")
@@ -104,6 +112,10 @@ class Table(Mapping[str, "NDArray[Any]"]):
     def __len__(self) -> int:
         return len(self.columns)
 
+    def head(self, rows: int = 5) -> Table:
+        """Its first rows, which share its memory."""
+        return Table(self._native.head(rows), self._what)
+
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """Every column as a NumPy array."""
         return {name: self[name] for name in self.columns}
@@ -114,6 +126,18 @@ class Table(Mapping[str, "NDArray[Any]"]):
         rows = zip(*(self.column(name).tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a ``DataFrame``: words are categorical, a number that is missing is ``<NA>``."""
+        pandas = _pandas()
+        return pandas.DataFrame({name: _series(pandas, self.column(name)) for name in self.columns})
+
+    def _repr_html_(self) -> str:
+        head = self.head(SHOWN)
+        rows = [[_cell(name, value) for name, value in row.items()] for row in head.to_dicts()]
+        below = f"{self.num_rows:,} {self._what}, {len(self)} columns"
+        rest = self.num_rows - head.num_rows
+        return html.table(self.columns, rows, f"{below}; {rest:,} more rows" if rest else below)
+
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()
 
@@ -122,6 +146,38 @@ class Table(Mapping[str, "NDArray[Any]"]):
 
     def __repr__(self) -> str:
         return f"<highwater.Table of {self._what}: {self.num_rows:,} rows of {', '.join(self.columns)}>"
+
+
+def _cell(name: str, value: Any) -> html.Cell:
+    """A value for the eye: addresses in hexadecimal, bytes in binary units with the exact number beside."""
+    if value is None:
+        return html.Cell("")
+    if isinstance(value, str):
+        return html.Cell(value)
+    if name == "address":
+        return html.Cell(f"{value:#x}")
+    if name.endswith(("_bytes", "_bytes_at_most")):
+        return html.Cell(_highwater.size(value), title=f"{value:,} bytes", is_number=True)
+    return html.Cell(str(value), is_number=True)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("pandas is not installed: `pip install pandas`, or use `table.to_dicts()`, which needs none") from error
+    return pandas
+
+
+def _series(pandas: Any, column: Column) -> Any:
+    """A column as pandas keeps it."""
+    numbers = _numpy().asarray(column)
+    words = column.categories
+    if words is not None:
+        return pandas.Categorical.from_codes(numbers, words)
+    if column.null_count == 0:
+        return numbers
+    return pandas.arrays.IntegerArray(numbers.copy(), numbers == MISSING)
 
 
 def _numpy() -> Any:

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from highwater._record import Recorder
 
 WITH_VALUE = ("--record", "--max-entries", "--stacks")
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "python -m hi
     if script[0] != "-m" and not os.path.exists(script[0]):
         parser.error(f"there is no script `{script[0]}`")
     start(given.record, max_entries=given.max_entries, stacks=None if given.stacks == "none" else given.stacks)
+    _hide_own_frames()
     if script[0] == "-m":
         sys.argv = script[1:]
         sys.path.insert(0, os.getcwd())
@@ -89,6 +92,33 @@ def start(target: str, *, max_entries: int | None = None, stacks: Literal["pytho
     _recorder = ProcessRecorder(target, max_entries=entries, stacks=stacks)
     _recorder.start()
     _at_exit()
+
+
+def _hide_own_frames() -> None:
+    """Lets tracebacks begin in the script, as they do without a recorder."""
+    shown = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        trace = _of_script(trace)
+        shown(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = hook
+
+
+def _of_script(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the script's first frame on: before it come those of :func:`main` and of :mod:`runpy`."""
+    whole = trace
+    while trace is not None and _file(trace) != __file__:
+        trace = trace.tb_next
+    if trace is None:
+        return whole
+    while trace is not None and _file(trace) in (__file__, runpy.__file__, "<frozen runpy>"):
+        trace = trace.tb_next
+    return trace
+
+
+def _file(trace: TracebackType) -> str:
+    return trace.tb_frame.f_code.co_filename
 
 
 def _at_exit() -> None:

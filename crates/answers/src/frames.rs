@@ -1,7 +1,7 @@
 //! Frames and stacks as text.
 
-use highwater_analysis::callsite::{Site, Sites};
-use highwater_analysis::{Analysis, place};
+use highwater_analysis::callsite::Sites;
+use highwater_analysis::place;
 use highwater_documents::PlaceView;
 use highwater_output::printable::printable;
 use highwater_snapshot::{Frame, Snapshot, StackId};
@@ -24,11 +24,6 @@ pub fn full(snapshot: &Snapshot, frame: Frame) -> String {
 /// The call site of a stack in a few words, or why there is none.
 pub fn owner(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
     printable(&place::stack(snapshot, sites, stack)).into_owned()
-}
-
-/// A call site in words, with a stack of it.
-pub fn place(analysis: &Analysis<'_>, site: Site, stack: StackId) -> String {
-    printable(&place::place_in(analysis.snapshot, &analysis.sites, site, stack)).into_owned()
 }
 
 /// The words of a document for a call site.

@@ -14,6 +14,7 @@ pub mod what_if;
 
 use highwater_allocator::TorchVersion;
 use highwater_analysis::Analysis;
+use highwater_documents::SimulateView;
 use highwater_documents::check::CheckView;
 use highwater_documents::estimate::EstimateView;
 use highwater_estimate::Request;
@@ -26,14 +27,13 @@ use crate::diff::Comparison;
 use crate::moment::Moment;
 use crate::what_if::Asked;
 
-/// The device and the entry after which each device is shown: `at` is an entry's number, `peak` or `end`.
+/// The device and the entry after which each device is shown: `at` is an entry's number, `peak`, `oom` or `end`.
 ///
 /// # Errors
-/// If it is none of these, or no device has that entry.
+/// If it is none of these, or no device has that moment.
 pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result<Vec<(u32, Option<EntryId>)>, Problem> {
     let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why))?;
-    let devices = chosen(analysis, device)?;
-    moment.check(analysis, &devices)?;
+    let devices = moment.devices(analysis, &chosen(analysis, device)?)?;
     let shown = analysis.devices.iter().filter(|shown| devices.contains(&shown.device));
     Ok(shown.map(|device| (device.device, moment.entry(device))).collect())
 }
@@ -47,25 +47,20 @@ pub fn chosen(analysis: &Analysis<'_>, device: Option<u32>) -> Result<Vec<u32>, 
     Ok(analysis.devices.iter().map(|own| own.device).filter(|own| device.is_none_or(|one| one == *own)).collect())
 }
 
-/// The document of `highwater diff`: each recording beside the first. `at` is `peak`, `end` or `iteration:N`.
+/// The comparison of `highwater diff`: each recording beside the first. `at` is `peak`, `end` or `iteration:N`.
 ///
 /// # Errors
 /// If `at` is no moment, or the recordings have no such iteration, or no such device in common.
-pub fn diff_json(
+pub fn comparison<'a>(
     names: Vec<String>,
-    analyses: &[Analysis<'_>],
+    analyses: &'a [Analysis<'a>],
     at: Option<&str>,
     device: Option<u32>,
-) -> Result<String, Problem> {
-    let moment =
-        |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why));
+) -> Result<Comparison<'a>, Problem> {
+    let moment = |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why));
     let at = at.map(moment).transpose()?;
-    let comparison = Comparison::new(
-        names,
-        analyses,
-        diff::Asked { at, device: device.map(|device| vec![device]), ..diff::Asked::default() },
-    )?;
-    Ok(json(&comparison.view()))
+    let device = device.map(|device| vec![device]);
+    Comparison::new(names, analyses, diff::Asked { at, device, ..diff::Asked::default() })
 }
 
 /// The document of `highwater check`. A budget is the name of a rule, such as `max-peak-reserved`, and its limit, such as `16GiB` or
@@ -108,10 +103,9 @@ pub struct WhatIf {
 ///
 /// # Errors
 /// If the snapshot has nothing to run again, or settings, capacities, cards or the version are not known.
-pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Result<String, Problem> {
-    let capacity = |text: &String| {
-        parse_size(text).map_err(|why| Problem::new(format!("`{text}` is not a capacity")).because(why))
-    };
+pub fn simulate_view<'a>(analysis: &Analysis<'a>, name: &str, asked: &WhatIf) -> Result<SimulateView<'a>, Problem> {
+    let capacity =
+        |text: &String| parse_size(text).map_err(|why| Problem::new(format!("`{text}` is not a capacity")).because(why));
     let version = |text: &String| {
         text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is not a version")).because(why))
     };
@@ -121,7 +115,7 @@ pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Res
     let asked =
         Asked { confs: &asked.confs, capacities: &capacities, cards: &asked.cards, torch, device: asked.device };
     let (_, view) = asked.answered(analysis, name, &())?;
-    Ok(json(&view))
+    Ok(view)
 }
 
 /// The document of `highwater estimate`. The model is a name, a path, or the text of a `config.json`; `options` are those of the
@@ -129,7 +123,7 @@ pub fn simulate_json(analysis: &Analysis<'_>, name: &str, asked: &WhatIf) -> Res
 ///
 /// # Errors
 /// If there is no such model, or an option is none or makes no sense.
-pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
+pub fn estimate_view(model: &str, options: &str) -> Result<EstimateView, Problem> {
     let architecture = if model.trim_start().starts_with('{') {
         highwater_estimate::read::from_config(model.as_bytes()).map_err(|error| {
             Problem::new("the configuration does not describe a model that can be estimated").because(error)
@@ -140,7 +134,7 @@ pub fn estimate_json(model: &str, options: &str) -> Result<String, Problem> {
     let options = serde_json::from_str(options)
         .map_err(|error| Problem::new("the options are not a JSON object").because(error))?;
     let setup = Request::from_json(&options)?.setup(&architecture)?;
-    Ok(json(&EstimateView::new(&architecture, &setup)?))
+    Ok(EstimateView::new(&architecture, &setup)?)
 }
 
 /// A document as JSON.

@@ -16,6 +16,8 @@ pub enum Moment {
     Peak,
     /// At the dump.
     End,
+    /// At the first request that failed.
+    Oom,
     /// After this entry.
     After(u32),
 }
@@ -27,11 +29,12 @@ impl FromStr for Moment {
         match text {
             "peak" => Ok(Self::Peak),
             "end" => Ok(Self::End),
+            "oom" => Ok(Self::Oom),
             _ => text
                 .replace(['_', ','], "")
                 .parse()
                 .map(Self::After)
-                .map_err(|_| "expected the number of an entry, `peak` or `end`"),
+                .map_err(|_| "expected the number of an entry, `peak`, `oom` or `end`"),
         }
     }
 }
@@ -47,15 +50,23 @@ pub struct Holding {
 }
 
 impl Moment {
-    /// Checks that a device has this moment.
+    /// Those of the devices that have this moment: for `oom` the ones on which a request failed, else all.
     ///
     /// # Errors
-    /// If an entry is named that none of the devices has.
-    pub fn check(self, analysis: &Analysis, devices: &[u32]) -> Result<(), Problem> {
-        let Self::After(entry) = self else { return Ok(()) };
+    /// If none of the devices has the entry that is named, or no request failed on them.
+    pub fn devices(self, analysis: &Analysis, devices: &[u32]) -> Result<Vec<u32>, Problem> {
         let shown = || devices.iter().filter_map(|&device| analysis.device(device));
+        let entry = match self {
+            Self::Peak | Self::End => return Ok(devices.to_vec()),
+            Self::Oom => {
+                let failed = shown().filter(|device| !device.oom.is_empty());
+                let failed: Vec<u32> = failed.map(|device| device.device).collect();
+                return if failed.is_empty() { Err(no_failure()) } else { Ok(failed) };
+            }
+            Self::After(entry) => entry,
+        };
         if shown().any(|device| EntryId::new(entry).index() < device.entries.len()) {
-            return Ok(());
+            return Ok(devices.to_vec());
         }
         let hints = shown().map(|device| match device.entries.len().checked_sub(1) {
             Some(last) => format!("device {} has entries 0 to {last}", device.device),
@@ -70,6 +81,7 @@ impl Moment {
         match self {
             Self::Peak => device.peak().entry,
             Self::End => device.entries.ids().next_back(),
+            Self::Oom => device.oom.first().map(|event| event.entry),
             Self::After(entry) => device.entries.ids().next_back().map(|last| last.min(EntryId::new(entry))),
         }
     }
@@ -79,6 +91,7 @@ impl Moment {
         let when = match self {
             Self::Peak => "at the peak",
             Self::End => "at the end",
+            Self::Oom => "at the out-of-memory error",
             Self::After(_) => "live",
         };
         match self.entry(device) {
@@ -103,4 +116,8 @@ impl Moment {
         holdings.sort_unstable_by_key(|holding| (Reverse(holding.bytes), holding.stack, holding.label));
         holdings
     }
+}
+
+fn no_failure() -> Problem {
+    Problem::new("no request failed in the recording").hint("`peak` and `end` are moments of every recording")
 }

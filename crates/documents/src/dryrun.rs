@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{ReportView, SimulateView};
+use crate::{ExplainView, ReportView, SimulateView};
 use highwater_nullgpu::run::{Ending, Outcome, Process};
 use highwater_nullgpu::sandbox::Writes;
 use serde::Serialize;
@@ -44,6 +44,9 @@ pub struct DryrunView<'a> {
     /// The document `highwater-simulate` of its recording; absent where nothing can be run again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulate: Option<&'a SimulateView<'a>>,
+    /// The document `highwater-explain` of its recording; absent unless it ended by an out-of-memory error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explain: Option<&'a ExplainView<'a>>,
 }
 
 impl Document for DryrunView<'_> {
@@ -90,6 +93,7 @@ impl<'a> DryrunView<'a> {
         main: &'a Process,
         report: &'a ReportView<'a>,
         simulate: Option<&'a SimulateView<'a>>,
+        explain: Option<&'a ExplainView<'a>>,
     ) -> Self {
         let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
         Self {
@@ -114,6 +118,7 @@ impl<'a> DryrunView<'a> {
             sandbox: outcome.writes.as_ref(),
             report,
             simulate,
+            explain,
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use highwater_allocator::Memory;
 use highwater_analysis::Analysis;
+use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::phase::Phase;
 use highwater_oom::{
     Cause, Diagnosis, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
 };
 use highwater_snapshot::EntryId;
 use highwater_units::size;
-use highwater_whatif::Gaps;
 use highwater_whatif::whole_step::WholeStep;
+use highwater_whatif::{Gaps, Replayed};
 
 use crate::report::call_site_view;
 use crate::simulate::{frames_of_entry, place_of_entry};
@@ -17,7 +18,7 @@ use crate::{
     CallSiteView, CategoriesView, Document, Format, FrameView, PinningView, PlaceView, VerdictView, Version,
     WarningView,
 };
-use highwater_findings::explain::Failure;
+use highwater_findings::explain::{Asked, Failure, failures, failures_elsewhere};
 
 /// The whole document.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -186,6 +187,9 @@ pub struct StepView {
     /// The setting, code or command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
+    /// The allocator settings, where these are all that is changed: to ask the simulator about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<String>,
     /// The saving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub brings_bytes: Option<u64>,
@@ -249,6 +253,20 @@ pub struct FailureExplainedView<'a> {
     pub at: PlaceView<'a>,
     /// The stack of the request.
     pub frames: Vec<FrameView<'a>>,
+}
+
+/// What failed in a recording, and what to change: `None` where no request failed.
+///
+/// `replayed` gives what the simulator is asked about the first device on which something failed; without it, the numbers alone
+/// tell, which takes no time.
+pub fn explain<'a, 'r>(
+    analysis: &Analysis<'a>,
+    replayed: impl FnOnce(&DeviceAnalysis<'a>) -> Option<&'r Replayed>,
+) -> Option<ExplainView<'a>> {
+    let device = analysis.devices.iter().find(|device| !device.oom.is_empty())?;
+    let mut all = failures(analysis, device, replayed(device), Asked::default());
+    all.extend(failures_elsewhere(analysis, device.device));
+    Some(ExplainView::of_failures(analysis, &all, &Found::default()))
 }
 
 /// The memory that an interrupted step needs in full.
@@ -422,8 +440,10 @@ impl DiagnosisView {
 
 impl StepView {
     fn new(step: Step) -> Self {
+        let conf = step.change.as_deref().and_then(|change| change.strip_prefix("PYTORCH_CUDA_ALLOC_CONF="));
         Self {
             id: step.id,
+            conf: conf.map(str::to_owned),
             title: step.title,
             detail: step.detail,
             change: step.change,

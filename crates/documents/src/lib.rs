@@ -60,11 +60,11 @@ pub use ceiling::CeilingView;
 #[cfg(feature = "recording")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
-    StepView,
+    StepView, explain,
 };
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]
-pub use live::{BlockView, LiveView, live};
+pub use live::{BlockView, LiveDeviceView, LiveView, live};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
 #[cfg(feature = "recording")]

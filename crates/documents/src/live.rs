@@ -5,7 +5,8 @@ use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_snapshot::EntryId;
 
-use crate::{FrameView, WarningView, frames_from_site, warnings};
+use crate::report::call_site_view;
+use crate::{CallSiteView, FrameView, PlaceView, WarningView, frames_from_site, warnings};
 
 /// The live blocks at a moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -13,6 +14,8 @@ use crate::{FrameView, WarningView, frames_from_site, warnings};
 pub struct LiveView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
+    /// Each device at its moment, and which call sites hold its memory.
+    pub devices: Vec<LiveDeviceView<'a>>,
     /// Every active block, by device, then by address.
     pub blocks: Vec<BlockView<'a>>,
     /// Warnings.
@@ -22,6 +25,26 @@ pub struct LiveView<'a> {
 impl Document for LiveView<'_> {
     const FORMAT: &'static str = "highwater-live";
     const VERSION: u32 = 1;
+}
+
+/// A device at a moment.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LiveDeviceView<'a> {
+    /// CUDA ordinal.
+    pub device: u32,
+    /// Number of trace entries.
+    pub entries: usize,
+    /// The entry after which this is; null before the first, and where there are no entries.
+    pub after_entry: Option<u32>,
+    /// Requested bytes.
+    pub requested_bytes: u64,
+    /// Bytes of the active blocks.
+    pub active_bytes: u64,
+    /// Active blocks.
+    pub block_count: usize,
+    /// The requested bytes by call site, largest first.
+    pub call_sites: Vec<CallSiteView<'a>>,
 }
 
 /// One active block.
@@ -54,20 +77,37 @@ pub struct BlockView<'a> {
     /// The label that the program gave it (`user_metadata`), if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
+    /// Its call site in words, and whose it is.
+    #[serde(flatten)]
+    pub at: PlaceView<'a>,
     /// Its stack, folded to the user's own code, innermost first.
     pub frames: Vec<FrameView<'a>>,
 }
 
 /// The blocks that are active on some devices, each after its own entry (before the first for `None`).
 pub fn live<'a>(analysis: &Analysis<'a>, moments: &[(u32, Option<EntryId>)]) -> LiveView<'a> {
-    let mut blocks = Vec::new();
+    let (mut devices, mut blocks) = (Vec::new(), Vec::new());
     for &(device, after) in moments {
-        let Some(device) = analysis.devices.iter().find(|d| d.device == device) else { continue };
+        let Some(device) = analysis.device(device) else { continue };
+        devices.push(device_view(analysis, device, after));
         let start = blocks.len();
         blocks.extend(device.live_rows(after).map(|(row, _)| block_view(analysis, device, row, after)));
         blocks[start..].sort_by_key(|block: &BlockView<'_>| block.address);
     }
-    LiveView { format: Format::default(), version: Version::default(), blocks, warnings: warnings(analysis) }
+    LiveView { format: Format::default(), version: Version::default(), devices, blocks, warnings: warnings(analysis) }
+}
+
+fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>, after: Option<EntryId>) -> LiveDeviceView<'a> {
+    let sites = device.live_by_site(after, &analysis.sites);
+    LiveDeviceView {
+        device: device.device,
+        entries: device.entries.len(),
+        after_entry: after.map(EntryId::get),
+        requested_bytes: sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add),
+        active_bytes: device.totals(after).active_bytes,
+        block_count: device.live(after).count(),
+        call_sites: sites.iter().map(|site| call_site_view(analysis, site)).collect(),
+    }
 }
 
 fn block_view<'a>(
@@ -80,6 +120,7 @@ fn block_view<'a>(
     let lifetime = &device.lifetimes.rows[row];
     let decided = device.decided(row);
     let metadata = device.entries.user_metadata();
+    let site = device.site(lifetime, &analysis.sites);
     let awaits = lifetime.awaits_free(after);
     let size_bytes = device.blocks().of(lifetime, snapshot);
     let doubt = device.blocks().doubt(lifetime);
@@ -96,6 +137,7 @@ fn block_view<'a>(
         category_rule: decided.rule,
         alloc_entry: lifetime.alloc().map(EntryId::get),
         name: lifetime.alloc().map(|entry| snapshot.text(metadata.get(entry.index()))).filter(|name| !name.is_empty()),
-        frames: frames_from_site(analysis, device.site(lifetime, &analysis.sites), lifetime.stack),
+        at: PlaceView::new(analysis, site, lifetime.stack),
+        frames: frames_from_site(analysis, site, lifetime.stack),
     }
 }

@@ -1,5 +1,6 @@
 //! Where in the viewer something is seen.
 
+use highwater_findings::Finding;
 use serde::Serialize;
 
 use crate::report::{DeviceView, GrowthView, IterationView};
@@ -22,6 +23,9 @@ pub struct ViewerPlaceView {
     /// The words to search for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// The allocator settings to ask the simulator about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<String>,
 }
 
 /// A range of entries.
@@ -36,7 +40,7 @@ pub struct SelectionView {
 
 impl ViewerPlaceView {
     fn new(words: &'static str, view: &'static str) -> Self {
-        Self { words, view, cursor: None, selection: None, query: None }
+        Self { words, view, cursor: None, selection: None, query: None, conf: None }
     }
 
     fn at(self, entry: u32) -> Self {
@@ -45,12 +49,14 @@ impl ViewerPlaceView {
 }
 
 /// The places of a finding.
-pub(crate) fn of_finding(id: &str, device: &DeviceView<'_>) -> Vec<ViewerPlaceView> {
+pub(crate) fn of_finding(finding: &Finding, device: &DeviceView<'_>) -> Vec<ViewerPlaceView> {
     let place = ViewerPlaceView::new;
-    match id {
+    match finding.id {
         "oom" => device.oom.first().map(|first| of_error(first.entry)).unwrap_or_default(),
         "growth" => device.growth_places.clone(),
-        "allocator-settings" => vec![place("try settings", "what-if")],
+        "allocator-settings" => {
+            vec![ViewerPlaceView { conf: finding.conf.clone(), ..place("try these settings", "what-if") }]
+        }
         "varying-shapes" | "reserved-unused" => match device.peak.reserved_entry {
             Some(entry) => vec![
                 place("segments over time", "segments").at(entry),
@@ -124,6 +130,14 @@ mod tests {
         let [timeline, state] = &of_error[..] else { panic!("{of_error:?}") };
         assert_eq!((timeline.view, state.view), ("timeline", "state"));
         assert!(timeline.cursor.is_some() && timeline.cursor == state.cursor);
+    }
+
+    #[test]
+    fn settings_are_tried_as_the_finding_recommends_them() {
+        let all = places("annotated.pickle.gz");
+        let (_, of_settings) = all.iter().find(|(id, _)| *id == "allocator-settings").unwrap();
+        let [try_them] = &of_settings[..] else { panic!("{of_settings:?}") };
+        assert_eq!((try_them.view, try_them.conf.as_deref()), ("what-if", Some("expandable_segments:True")));
     }
 
     #[test]

@@ -159,6 +159,13 @@ pub const CHANGES: &[Change] = &[
         1,
         "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction` and `batch_ratio` are new.",
     ),
+    change(NEXT, "highwater-dryrun", 1, "`explain` is new."),
+    change(
+        NEXT,
+        "highwater-live",
+        1,
+        "`devices` is new: totals and call sites of each device. `place`, `own_frame` and `autograd_node` of a block are new.",
+    ),
     change(NEXT, "highwater-view", 1, "`ceiling` of a device is new."),
     change(FIRST, "highwater-check", 1, "New."),
     change(FIRST, "highwater-diff", 1, "New."),

@@ -790,7 +790,7 @@ fn device_view<'a>(
     };
     view.findings = findings
         .into_iter()
-        .map(|finding| FindingView { places: places::of_finding(finding.id, &view), finding })
+        .map(|finding| FindingView { places: places::of_finding(&finding, &view), finding })
         .collect();
     view
 }

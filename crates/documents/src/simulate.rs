@@ -226,8 +226,10 @@ pub struct FitView {
 pub struct CardView {
     /// The gigabytes on the box.
     pub gigabytes: u32,
-    /// The card of that size with the least memory.
+    /// The card of that size with the least memory, as its driver calls it.
     pub name: &'static str,
+    /// As people call it: `RTX 4060`.
+    pub short_name: &'static str,
     /// Its memory.
     pub total_bytes: u64,
     /// Whether no request fails.
@@ -466,6 +468,7 @@ impl CardView {
         Self {
             gigabytes: fit.card.gigabytes,
             name: fit.card.name,
+            short_name: fit.card.short_name(),
             total_bytes: fit.card.memory_bytes,
             fits: fit.fits,
             num_alloc_retries: fit.num_alloc_retries,

@@ -153,6 +153,18 @@ impl Card {
         })
     }
 
+    /// The name as people write it: the driver's without the maker's.
+    ///
+    /// ```
+    /// use highwater_driver::Card;
+    ///
+    /// assert_eq!(Card::named("4060").map(Card::short_name), Some("RTX 4060"));
+    /// assert_eq!(Card::named("t4").map(Card::short_name), Some("T4"));
+    /// ```
+    pub fn short_name(&self) -> &'static str {
+        ["NVIDIA ", "GeForce ", "Tesla "].iter().fold(self.name, |name, maker| name.strip_prefix(maker).unwrap_or(name))
+    }
+
     /// The keys of all cards: what to say to somebody who named none of them.
     pub fn keys() -> impl Iterator<Item = &'static str> {
         CARDS.iter().map(|card| card.key)

@@ -4,17 +4,22 @@ use highwater_analysis::Analysis;
 use highwater_analysis::callsite::Site;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::place::place_in;
-use highwater_units::{count, percent, size};
+use highwater_units::{count, counted, percent, size};
 
 use crate::explain::why;
+
+/// The answer where no device is in the snapshot.
+pub const NOTHING_RECORDED: &str = "Nothing was recorded: the snapshot has neither segments nor trace entries.";
 
 /// The answer for the [leading](Analysis::leading) device.
 ///
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
     let Some(device) = analysis.leading() else {
-        return "Nothing was recorded: the snapshot has neither segments nor trace entries.".to_owned();
+        return NOTHING_RECORDED.to_owned();
     };
+    let held_at = device.oom.first().map_or(device.peak().entry, |oom| Some(oom.entry));
+    let held = largest_site(analysis, device, held_at);
     let others = match analysis.devices.len() - 1 {
         0 => String::new(),
         1 => " One more device is below.".to_owned(),
@@ -22,23 +27,39 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
     };
     match device.oom.first() {
         Some(oom) => {
-            let held = largest_site(analysis, device, Some(oom.entry));
             let why = why(analysis, device, oom);
             let whole = why
                 .whole_step
                 .map_or_else(String::new, |whole| format!(" The whole step needs {} at its peak.", whole.amount()));
             format!("Out of memory on device {}: {}.{whole}{held}{others}", device.device, why.diagnosis.text)
         }
-        None => format!("{}{others}", peak(analysis, device)),
+        None => format!("{}{held}{others}", peak(analysis, device)),
     }
+}
+
+/// The answer for a device in one line: what failed, how much was asked for and why it was not there, or how high it peaked.
+pub fn headline(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
+    let Some(oom) = device.oom.first() else { return peak(analysis, device) };
+    let free = oom.device_free_bytes.map_or_else(String::new, |free| format!(" and {} free on the GPU", size(free)));
+    let more = match device.oom.len() - 1 {
+        0 => String::new(),
+        more => format!(" ({} more)", counted(more, "failure", "failures")),
+    };
+    format!(
+        "Out of memory on device {} at entry {}: {} requested with {} reserved{free}; {}{more}",
+        device.device,
+        count(oom.entry.get()),
+        size(oom.segment_bytes),
+        size(oom.totals.reserved_bytes),
+        why(analysis, device, oom).diagnosis.cause.in_short()
+    )
 }
 
 fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     let peak = device.peak();
-    let held = largest_site(analysis, device, peak.entry);
     if !device.has_history() {
         return format!(
-            "Device {} holds {} allocated and {} reserved at the dump; no history was recorded.{held}",
+            "Device {} holds {} allocated and {} reserved at the dump; no history was recorded.",
             device.device,
             size(device.end.allocated_bytes),
             size(device.end.reserved_bytes)
@@ -55,13 +76,13 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     };
     let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
     // Where the sizes of blocks have bounds, the least of them is true for sure.
-    let bound = if peak.at_most_bytes > peak.bytes { "no less than " } else { "" };
+    let bound = if peak.at_most_bytes > peak.bytes { "at least " } else { "" };
     let reserved = match device.profile {
         Some(_) => String::new(),
         None => format!("; its reserved memory peaked at {}", size(device.timeline.reserved_peak().bytes)),
     };
     format!(
-        "Device {} peaked at {bound}{} {} {when}{reserved}.{unseen}{held}",
+        "Device {} peaked at {bound}{} {} {when}{reserved}.{unseen}",
         device.device,
         size(peak.bytes),
         device.by.word(),

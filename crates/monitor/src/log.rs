@@ -46,7 +46,7 @@ pub enum LogError {
     #[error("line 1: expected `{{\"format\":\"{FORMAT}\",…}}`")]
     NoLog,
     /// A later program wrote it.
-    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log")]
+    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log log")]
     Newer(u32),
     /// A line that is too long.
     #[error("line {line}: more than {LINE_BYTES} bytes, too long for a sample")]

@@ -22,6 +22,7 @@ modules![
     "highwater_dryrun/history.py",
     "highwater_dryrun/importing.py",
     "highwater_dryrun/mirrors.py",
+    "highwater_dryrun/nonzero.py",
     "highwater_dryrun/notes.py",
     "highwater_dryrun/padding.py",
     "highwater_dryrun/ranks.py",

@@ -57,6 +57,24 @@ impl Cause {
             Self::Unknown => "unknown",
         }
     }
+
+    /// The end of a headline: why, in half a sentence.
+    pub const fn in_short(self) -> &'static str {
+        match self {
+            Self::TooBig => "the program needs more memory than there is",
+            Self::Fragmentation => "the free memory is fragmented",
+            Self::OtherProcess => "other processes hold memory of the GPU",
+            Self::Leftover => "an earlier run in this process still holds memory",
+            Self::OutsidePyTorch => "memory outside PyTorch filled the GPU",
+            Self::Limit => "a per-process memory limit refused it",
+            Self::NeverFits => "no GPU of this size can serve it",
+            Self::PrivatePools => "private pools hold the free memory",
+            Self::Reserve => "the reserve for expandable segments is too small",
+            Self::CustomAllocator => "the pool's own allocator refused it",
+            Self::Refused => "the driver refused it although enough was free",
+            Self::Unknown => "the recording does not show why",
+        }
+    }
 }
 
 /// The cause, in a sentence.

@@ -4,6 +4,7 @@
 //! Arrow's own interface; neither needs `unsafe` here.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
@@ -12,7 +13,6 @@ use arrow_array::types::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
-use highwater_snapshot::{Snapshot, StringId};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
@@ -173,15 +173,18 @@ pub(crate) fn words(codes: Vec<u8>, words: &[&str]) -> ArrayRef {
     Arc::new(DictionaryArray::new(codes, Arc::new(StringArray::from_iter_values(words))))
 }
 
-/// Texts of a snapshot, as codes of those that occur.
-pub(crate) fn texts(ids: impl Iterator<Item = Option<StringId>>, snapshot: &Snapshot) -> ArrayRef {
-    let mut seen: HashMap<Option<StringId>, u32> = HashMap::new();
-    let mut texts: Vec<&str> = Vec::new();
-    let codes: Vec<u32> = ids
-        .map(|id| {
-            *seen.entry(id).or_insert_with(|| {
-                texts.push(id.map_or("", |id| snapshot.text(id)));
-                u32::try_from(texts.len() - 1).unwrap_or(u32::MAX)
+/// Texts, as codes of those that occur. Each key has its text, which is made once; a text occurs once, as Arrow's users expect.
+pub(crate) fn texts<K: Copy + Eq + Hash>(keys: impl Iterator<Item = K>, text: impl Fn(&K) -> String) -> ArrayRef {
+    let mut of_keys: HashMap<K, u32> = HashMap::new();
+    let mut of_texts: HashMap<String, u32> = HashMap::new();
+    let mut texts: Vec<String> = Vec::new();
+    let codes: Vec<u32> = keys
+        .map(|key| {
+            *of_keys.entry(key).or_insert_with(|| {
+                *of_texts.entry(text(&key)).or_insert_with_key(|text| {
+                    texts.push(text.clone());
+                    u32::try_from(texts.len() - 1).unwrap_or(u32::MAX)
+                })
             })
         })
         .collect();

@@ -68,10 +68,13 @@ fn size(bytes: u64) -> String {
     highwater_units::size(bytes)
 }
 
-/// The document of an estimate, as JSON; the options, too.
+/// The document of an estimate, as JSON, and its text; the options are JSON, too.
 #[pyfunction]
-fn estimate_json(py: Python<'_>, model: &str, options: &str) -> Result<String, error::Failure> {
-    Ok(py.detach(|| highwater_answers::estimate_json(model, options))?)
+fn estimate_json(py: Python<'_>, model: &str, options: &str) -> Result<(String, String), error::Failure> {
+    py.detach(|| {
+        let view = highwater_answers::estimate_view(model, options)?;
+        Ok((highwater_answers::json(&view), highwater_cli::texts::estimate_text(&view)))
+    })
 }
 
 /// The table of an estimate's options, as JSON.

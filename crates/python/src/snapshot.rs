@@ -80,9 +80,9 @@ impl Snapshot {
         py.detach(|| highwater_answers::json(&report(self.analysis())))
     }
 
-    /// What `highwater report` prints.
-    fn report_text(&self, py: Python<'_>, name: &str) -> String {
-        py.detach(|| texts::report_text(&report(self.analysis()), name))
+    /// What `highwater report` prints, in lines of at most `width` cells, if it is given.
+    fn report_text(&self, py: Python<'_>, name: &str, width: Option<usize>) -> String {
+        py.detach(|| texts::report_text(&report(self.analysis()), name, width))
     }
 
     /// What `highwater explain` prints.
@@ -90,21 +90,26 @@ impl Snapshot {
         py.detach(|| Ok(texts::explain_text(self.analysis(), message, name)?))
     }
 
-    /// The document of `highwater simulate`.
+    /// The document of `highwater simulate`, and its text.
+    #[expect(clippy::too_many_arguments, reason = "a function of Python has a parameter for each keyword")]
     fn simulate_json(
         &self,
         py: Python<'_>,
+        name: &str,
         confs: Vec<String>,
         capacities: Vec<String>,
         cards: Vec<String>,
         torch: Option<String>,
         device: Option<u32>,
-    ) -> Result<String, Failure> {
+    ) -> Result<(String, String), Failure> {
         let asked = WhatIf { confs, capacities, cards, torch, device };
-        py.detach(|| Ok(highwater_answers::simulate_json(self.analysis(), "the snapshot", &asked)?))
+        py.detach(|| {
+            let view = highwater_answers::simulate_view(self.analysis(), "the snapshot", &asked)?;
+            Ok((highwater_answers::json(&view), texts::simulate_text(&view, name)))
+        })
     }
 
-    /// The document of `highwater diff`.
+    /// The document of `highwater diff`, and its text.
     #[expect(clippy::needless_pass_by_value, reason = "lists come from Python as owned ones")]
     fn diff_json(
         &self,
@@ -113,12 +118,14 @@ impl Snapshot {
         names: Vec<String>,
         at: Option<&str>,
         device: Option<u32>,
-    ) -> Result<String, Failure> {
+    ) -> Result<(String, String), Failure> {
         let others: Vec<&Self> = others.iter().map(Py::get).collect();
         py.detach(|| {
             let analyses: Vec<Analysis<'_>> =
                 std::iter::once(self).chain(others).map(|snapshot| snapshot.analysis().clone()).collect();
-            Ok(highwater_answers::diff_json(names, &analyses, at, device)?)
+            let comparison = highwater_answers::comparison(names, &analyses, at, device)?;
+            let view = comparison.view();
+            Ok((highwater_answers::json(&view), texts::diff_text(&view)))
         })
     }
 
@@ -136,7 +143,7 @@ impl Snapshot {
         })
     }
 
-    /// What is active at a moment: after an entry, at the `peak` or at the `end`.
+    /// What is active at a moment: after an entry, at the `peak`, at the first request that failed (`oom`), or at the `end`.
     fn live(&self, py: Python<'_>, at: &str, device: Option<u32>) -> Result<Table, Failure> {
         py.detach(|| {
             let moments = highwater_answers::moments(self.analysis(), at, device)

@@ -47,6 +47,11 @@ impl Table {
         self.batch.num_rows()
     }
 
+    /// Its first rows.
+    fn head(&self, rows: usize) -> Self {
+        Self { batch: self.batch.slice(0, rows.min(self.batch.num_rows())) }
+    }
+
     /// A column.
     fn column(&self, name: &str) -> PyResult<Column> {
         match self.batch.column_by_name(name) {

@@ -3,6 +3,7 @@
 use arrow_array::ArrayRef;
 use highwater_analysis::category::Category;
 use highwater_analysis::lifetime::Lifetime;
+use highwater_analysis::place::{self, place_in};
 use highwater_analysis::timeline::Totals;
 use highwater_analysis::{Analysis, DeviceAnalysis};
 use highwater_snapshot::{Action, EntryId, StackId};
@@ -60,16 +61,18 @@ fn of_lifetimes(analysis: &Analysis<'_>, rows: &[Row<'_, '_>]) -> Vec<(&'static 
     let at_most = |row: &Row<'_, '_>| size(row).saturating_add(row.0.blocks().doubt(row.2));
     let category = |row: &Row<'_, '_>| u8::try_from(row.0.decided(row.1).category as usize).unwrap_or(u8::MAX);
     let name = |row: &Row<'_, '_>| row.2.alloc().map(|entry| row.0.entries.user_metadata().get(entry.index()));
+    let site = |row: &Row<'_, '_>| (row.0.site(row.2, &analysis.sites), row.2.stack);
     let stream = |row: &Row<'_, '_>| snapshot.stream_handle(row.2.stream);
     vec![
         ("device", small(rows.iter().map(|row| row.0.device).collect())),
         ("address", large(rows.iter().map(|row| row.2.address).collect())),
         ("requested_bytes", large(rows.iter().map(|row| row.2.requested_bytes).collect())),
         ("size_bytes", large(rows.iter().map(size).collect())),
+        ("where", texts(rows.iter().map(site), |&(site, stack)| place_in(snapshot, &analysis.sites, site, stack))),
         ("size_bytes_at_most", large(rows.iter().map(at_most).collect())),
         ("stream", large(rows.iter().map(stream).collect())),
         ("category", words(rows.iter().map(category).collect(), &Category::ALL.map(Category::name))),
-        ("name", texts(rows.iter().map(name), snapshot)),
+        ("name", texts(rows.iter().map(name), |id| id.map_or_else(String::new, |id| snapshot.text(id).to_owned()))),
         ("stack", optional(rows.iter().map(|row| stack(row.2.stack)))),
         ("alloc_entry", optional(rows.iter().map(|row| row.2.alloc().map(number)))),
     ]
@@ -88,6 +91,7 @@ pub(crate) fn timeline(analysis: &Analysis<'_>, devices: &[u32]) -> Result<Table
         large(rows.iter().map(|(device, entry)| of(device.entries, entry.index())).collect())
     };
     let action = |row: &(&DeviceAnalysis<'_>, EntryId)| row.0.entries.actions()[row.1.index()];
+    let stack_of = |row: &(&DeviceAnalysis<'_>, EntryId)| row.0.entries.stacks()[row.1.index()];
     let named: Vec<&str> = Action::NAMES
         .into_iter()
         .chain(snapshot.unknown_actions.iter().map(|&name| snapshot.text(name)))
@@ -102,7 +106,8 @@ pub(crate) fn timeline(analysis: &Analysis<'_>, devices: &[u32]) -> Result<Table
         ("size_bytes", of(|entries, row| entries.sizes_bytes()[row])),
         ("stream", large(rows.iter().map(stream).collect())),
         ("time_us", optional(rows.iter().map(|row| row.0.entries.time_us(row.1)))),
-        ("stack", optional(rows.iter().map(|row| stack(row.0.entries.stacks()[row.1.index()])))),
+        ("stack", optional(rows.iter().map(|row| stack(stack_of(row))))),
+        ("where", texts(rows.iter().map(stack_of), |&stack| place::stack(snapshot, &analysis.sites, stack))),
         ("requested_bytes", total(|totals| totals.requested_bytes)),
         ("allocated_bytes", total(|totals| totals.allocated_bytes)),
         ("allocated_bytes_at_most", total(Totals::allocated_at_most_bytes)),

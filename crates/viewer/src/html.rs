@@ -9,9 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use highwater_analysis::Analysis;
+use highwater_analysis::device::DeviceAnalysis;
 use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
-use highwater_documents::report;
+use highwater_documents::{explain, report};
 use highwater_units::count;
 use highwater_whatif::{Progress, Replayed, parallel, replayable};
 use sha2::{Digest as _, Sha256};
@@ -86,7 +87,8 @@ pub fn write_page(
         }
     }
     packed.retain(|(_, pack)| !pack.bytes.is_empty());
-    match what_if(analysis, options.what_if, progress) {
+    let replayed = replayed(analysis, options.what_if);
+    match what_if(analysis, replayed.as_ref(), progress) {
         Ok(answer) => {
             manifest.what_if = WhatIf::Precomputed;
             manifest.sections.insert("what_if".to_owned(), SectionInfo::JSON);
@@ -96,6 +98,13 @@ pub fn write_page(
             manifest.what_if = WhatIf::LeftOut;
             manifest.what_if_reason = Some(reason);
         }
+    }
+    // Without the simulator, the numbers of the error alone tell.
+    let of_device = |device: &DeviceAnalysis<'_>| {
+        replayed.as_ref().ok().filter(|(number, _)| *number == device.device).map(|(_, replayed)| replayed)
+    };
+    if let Some(explained) = explain(analysis, of_device) {
+        packed.push(("explain".to_owned(), Packed::text(&json(&explained)?)?));
     }
     packed.push(("report".to_owned(), Packed::text(&json(&report(analysis))?)?));
     packed.push(("frames".to_owned(), Packed::text(&json(&columns::frames(analysis))?)?));
@@ -201,8 +210,8 @@ fn packed_columns(sections: &std::collections::BTreeMap<String, Section>) -> Vec
     packed
 }
 
-/// The answers to the usual questions, as JSON; or why there are none.
-fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progress) -> Result<Vec<u8>, String> {
+/// The device that the simulator is asked about, by its number, and its program; or why it is not asked.
+fn replayed(analysis: &Analysis<'_>, wanted: Option<bool>) -> Result<(u32, Replayed), String> {
     if wanted == Some(false) {
         return Err("the page was made with `--no-what-if`".to_owned());
     }
@@ -217,9 +226,19 @@ fn what_if(analysis: &Analysis<'_>, wanted: Option<bool>, progress: &impl Progre
             count(device.entries.len())
         ));
     }
-    let replayed = Replayed::new(analysis, device, None);
+    Ok((device.device, Replayed::new(analysis, device, None)))
+}
+
+/// The answers to the usual questions, as JSON; or why there are none.
+fn what_if(
+    analysis: &Analysis<'_>,
+    replayed: Result<&(u32, Replayed), &String>,
+    progress: &impl Progress,
+) -> Result<Vec<u8>, String> {
+    let (number, replayed) = replayed.map_err(String::clone)?;
+    let device = analysis.device(*number).ok_or_else(|| format!("there is no device {number}"))?;
     let question = Question { with_timelines: true, ..Question::default() };
-    json(&answer::answer(&replayed, analysis, device, &question, progress)).map_err(|error| error.to_string())
+    json(&answer::answer(replayed, analysis, device, &question, progress)).map_err(|error| error.to_string())
 }
 
 fn json(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {

@@ -2,22 +2,24 @@
 //!
 //! A thread for each file: the analysis borrows the snapshot, so both stay where they were made, and questions come to them.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_allocator::Memory;
+use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, columns};
-use highwater_documents::report;
+use highwater_documents::{explain, report};
 use highwater_problem::{Explained as _, Problem};
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
-use highwater_whatif::{Progress as Simulation, Replayed, parallel, replayable};
+use highwater_whatif::{Progress as Simulation, Replayed, check_replayable, parallel, replayable};
 use tokio::sync::{oneshot, watch};
 
 use crate::refusal::Refusal;
@@ -48,6 +50,7 @@ pub(crate) struct Shown {
 /// A question to the analysis, and where the answer goes.
 enum Ask {
     Report(Answer),
+    Explain(Answer),
     Simulate(WhatIf, Answer),
 }
 
@@ -65,6 +68,11 @@ impl Shown {
     /// The report, as JSON.
     pub(crate) async fn report(&self, name: &str) -> Result<Bytes, Refusal> {
         self.ask(name, Ask::Report).await
+    }
+
+    /// Why memory ran out and what to change, as JSON.
+    pub(crate) async fn explain(&self, name: &str) -> Result<Bytes, Refusal> {
+        self.ask(name, Ask::Explain).await
     }
 
     /// What would have been, as JSON.
@@ -186,6 +194,7 @@ fn pack_large(columns: &mut Columns) -> Vec<(String, Bytes)> {
 fn answer_all(analysis: &Analysis<'_>, asked: &Receiver<Ask>) {
     // Questions to the simulator take long: they wait for each other, nothing else waits for them.
     let (simulations, simulator) = channel::<(WhatIf, Answer)>();
+    let explanation: OnceLock<Result<Bytes, Refusal>> = OnceLock::new();
     thread::scope(|scope| {
         scope.spawn(move || Simulator { analysis, replayed: HashMap::new(), answers: HashMap::new() }.run(&simulator));
         let mut made: Option<Bytes> = None;
@@ -196,6 +205,11 @@ fn answer_all(analysis: &Analysis<'_>, asked: &Receiver<Ask>) {
                     // Nobody waits for it any more, if this fails.
                     let _ = answer.send(Ok(report.clone()));
                 }
+                Ask::Explain(answer) => {
+                    // It has the simulator try settings: the report need not wait for that.
+                    let explanation = &explanation;
+                    scope.spawn(move || answer.send(explanation.get_or_init(|| explained(analysis)).clone()));
+                }
                 Ask::Simulate(question, answer) => {
                     if simulations.send((question, answer)).is_err() {
                         break;
@@ -205,6 +219,17 @@ fn answer_all(analysis: &Analysis<'_>, asked: &Receiver<Ask>) {
         }
         drop(simulations);
     });
+}
+
+/// Why memory ran out, as `highwater explain` has it.
+fn explained(analysis: &Analysis<'_>) -> Result<Bytes, Refusal> {
+    let replayed = OnceCell::new();
+    let is_replayable = check_replayable(analysis.snapshot, "the snapshot").is_ok();
+    let replay = |device: &DeviceAnalysis<'_>| {
+        is_replayable.then(|| replayed.get_or_init(|| Replayed::new(analysis, device, None)))
+    };
+    let view = explain(analysis, replay).ok_or_else(|| Refusal::not_found("no request failed in the recording"))?;
+    Ok(json(&view))
 }
 
 /// Answers that are kept: each is some 100 kB at most.

@@ -129,6 +129,7 @@ async fn section(
     let shown = file.shown().await?;
     match name.as_str() {
         "report" => shown.report(&file.name).await.map(|report| answer(JSON, report)),
+        "explain" => shown.explain(&file.name).await.map(|explained| answer(JSON, explained)),
         "frames" => Ok(answer(JSON, shown.frames.clone())),
         name => {
             let section = shown.sections.get(name).cloned();

@@ -3,7 +3,7 @@ import type {DeviceManifest} from '../data/manifest';
 import {loggingPen} from '../testing/pen';
 import {drawLanes, namesAt} from '../views/stacked/lanes';
 import type {StackedPicture} from '../worker/pictures';
-import {drawBand, drawByteAxis, drawLevel, drawMarks, drawReserved, type Ink, runOf} from './overlay';
+import {drawBand, drawByteAxis, drawLevel, drawMarks, drawPeak, drawReserved, type Ink, runOf} from './overlay';
 import {type Viewport, zoomed} from './viewport';
 
 const INK: Ink = {
@@ -14,6 +14,7 @@ const INK: Ink = {
   capacity: 'capacity',
   danger: 'danger',
   accent: 'accent',
+  background: 'background',
 };
 const VIEWPORT: Viewport = {widthCss: 100, heightCss: 100, x: {from: 0, to: 100}, lowBytes: 0, highBytes: 1 << 30};
 
@@ -61,6 +62,18 @@ describe('what is drawn over the picture', () => {
     expect(pen.log).toEqual([]);
     drawLevel(pen, VIEWPORT, 'red', 2 ** 29, 'capacity 512 MiB');
     expect(pen.log).toContain('lineTo 100 51');
+  });
+
+  it('labels errors, as many as there is room for, and the peak, at its left where the right is too narrow', () => {
+    const pen = loggingPen();
+    const label = 'out of memory';
+    const marks = [2, 10, 99].map(entry => ({entry, kind: 'oom' as const, label}));
+    drawMarks(pen, VIEWPORT, INK, marks, entry => entry);
+    drawPeak(pen, VIEWPORT, INK, 50, 1 << 29, 'peak 512 MiB');
+    expect(pen.log.filter(line => line.startsWith('fillText'))).toEqual([
+      'fillText out of memory 10 1',
+      'fillText peak 512 MiB 0 28',
+    ]);
   });
 
   it('draws at most one mark every three pixels, however many there are', () => {

@@ -16,6 +16,8 @@ export interface Ink {
   readonly capacity: string;
   readonly danger: string;
   readonly accent: string;
+  /** What the picture lies on. */
+  readonly background: string;
 }
 
 /** The drawing commands that are used: a canvas, or what records them. */
@@ -145,7 +147,8 @@ export function drawMarks(
   positionOf: (entry: number) => number,
 ): void {
   let last = {oom: -Infinity, snapshot: -Infinity, annotate: -Infinity};
-  for (const {entry, kind} of marks) {
+  let labelledTo = 0;
+  for (const {entry, kind, label} of marks) {
     const x = cssOfPosition(viewport, positionOf(entry));
     if (x < -4 || x > viewport.widthCss + 4 || x - last[kind] < MARK_GAP_CSS) continue;
     last = {...last, [kind]: x};
@@ -164,7 +167,44 @@ export function drawMarks(
     pen.lineTo(x, 9);
     pen.closePath();
     pen.fill();
+    labelledTo = drawLabel(pen, viewport, ink, label, x, 1, labelledTo);
   }
+}
+
+/** The peak as a small triangle on the picture's top, with its words. */
+export function drawPeak(pen: Pen, viewport: Viewport, ink: Ink, position: number, bytes: number, words: string): void {
+  const x = cssOfPosition(viewport, position);
+  const y = cssOfBytes(viewport, bytes);
+  if (x < 0 || x > viewport.widthCss || y < 0 || y > viewport.heightCss) return;
+  pen.fillStyle = ink.text;
+  pen.beginPath();
+  pen.moveTo(x - 4, y - 7);
+  pen.lineTo(x + 4, y - 7);
+  pen.lineTo(x, y);
+  pen.closePath();
+  pen.fill();
+  drawLabel(pen, viewport, ink, words, x, Math.max(16, y - 22));
+}
+
+/**
+ * Words at the right of a place, or at its left where there is no room, over a strip of the background: none where they would begin
+ * before `from`. Gives from where on there is room for the next.
+ */
+function drawLabel(pen: Pen, viewport: Viewport, ink: Ink, words: string, x: number, y: number, from = 0): number {
+  pen.font = FONT;
+  const width = pen.measureText(words).width;
+  const left = x + 8 + width > viewport.widthCss ? Math.max(0, x - 8 - width) : x + 8;
+  if (words === '' || left < from) return from;
+  const colour = pen.fillStyle;
+  pen.fillStyle = ink.background;
+  pen.globalAlpha = 0.8;
+  pen.fillRect(left - 3, y - 1, width + 6, 14);
+  pen.globalAlpha = 1;
+  pen.fillStyle = colour;
+  pen.textAlign = 'left';
+  pen.textBaseline = 'top';
+  pen.fillText(words, left, y);
+  return left + width + 8;
 }
 
 /** A selected stretch. */

@@ -70,12 +70,41 @@ export function sizeColour(group: number, count: number): Abgr {
   return fromOklch(0.84 - 0.34 * share, 0.04 + 0.11 * share, 250 - 215 * share);
 }
 
-/** A colour made from a number (`hashOf`): hues all round, in three steps of lightness that are seen on light and on dark. */
-export function colourOfHash(hash: number): Abgr {
+/** Colours that are told apart at a glance: twelve hues, dark and light. */
+const SLOTS = 24;
+/** From a slot that is taken to the next that is tried: with it, all are tried. */
+const SLOT_STEP = 7;
+
+/**
+ * A colour made from a number (`hashOf`), the same in every file: one of those that are told apart at a glance, a little off, so that
+ * lines of the same one differ.
+ */
+export function colourOfHash(hash: number, slot = slotOf(hash)): Abgr {
   const mixed = spread(hash);
-  const lightness = 0.58 + 0.1 * (mixed % 3);
-  const chroma = 0.08 + 0.05 * ((mixed >>> 4) % 2);
-  return fromOklch(lightness, chroma, (mixed >>> 8) % 360);
+  const isLight = slot % 2 === 1;
+  const hue = (slot >>> 1) * 30 + ((mixed >>> 8) % 17) - 8;
+  const lightness = (isLight ? 0.75 : 0.57) + 0.002 * ((mixed >>> 16) % 17);
+  return fromOklch(lightness, isLight ? 0.1 : 0.13, hue + (isLight ? 15 : 0));
+}
+
+function slotOf(hash: number): number {
+  return spread(hash) % SLOTS;
+}
+
+/**
+ * Slots for the few largest, so that no two of them look alike: each has its own, or, where another of them has it, the next one.
+ * Files with the same few give each the same.
+ */
+export function slotsOfLargest(hashes: readonly number[]): Map<number, number> {
+  const slots = new Map<number, number>();
+  const taken = new Set<number>();
+  for (const hash of [...new Set(hashes)].sort((a, b) => a - b).slice(0, SLOTS)) {
+    let slot = slotOf(hash);
+    while (taken.has(slot)) slot = (slot + SLOT_STEP) % SLOTS;
+    taken.add(slot);
+    slots.set(hash, slot);
+  }
+  return slots;
 }
 
 /** MurmurHash3's last step: lines that differ in a digit get colours that differ. */

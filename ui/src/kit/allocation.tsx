@@ -1,8 +1,8 @@
 /** An allocation in words. */
 
-import {frameLabel} from '../model/frames';
+import {shortFrame} from '../model/frames';
 import type {Frame} from '../model/stacks';
-import {binary, count, duration} from '../model/units';
+import {binary, count, duration, ordinal} from '../model/units';
 import type {RowDetails} from '../worker/details';
 
 /** Frames shown before the rest is counted. */
@@ -23,17 +23,22 @@ export function AllocationLines({details}: {details: RowDetails}) {
         {details.at.awaitsFree && <span class="chip">awaiting free</span>}
       </div>
       <div class="faint">
-        {lifeOf(details)} · number {count(details.at.rank)} by size of {count(details.at.of)}
+        {lifeOf(details)} · {rankOf(details)}
       </div>
       <ol class="frames">
         {own.map((frame, i) => (
-          <li key={i}>{frameLabel(frame)}</li>
+          <li key={i}>{shortFrame(frame)}</li>
         ))}
         {own.length === 0 && <li>{details.site}</li>}
         {hidden > 0 && <li class="faint">… {count(hidden)} more: click to pin</li>}
       </ol>
     </>
   );
+}
+
+/** `6th largest of 361`. */
+export function rankOf({at: {rank, of}}: RowDetails): string {
+  return rank === 1 ? `the largest of ${count(of)}` : `${ordinal(rank)} largest of ${count(of)}`;
 }
 
 /** From which entry to which, and how long. */

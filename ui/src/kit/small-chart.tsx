@@ -123,6 +123,7 @@ function inkOf(element: HTMLElement): SmallInk {
     capacity: colour('capacity'),
     danger: colour('danger'),
     accent: colour('accent'),
+    background: colour('panel'),
     bar: colour('bar'),
     strong: colour('bar-strong'),
   };

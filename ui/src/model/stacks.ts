@@ -1,7 +1,7 @@
 /** Stacks, frames and call sites: tables of the whole file. */
 
 import type {Column} from '../data/section';
-import {frameLabel} from './frames';
+import {shortFrame} from './frames';
 import {hashOf} from './hash';
 
 /** Whose code a frame is: `crates/analysis/src/folding.rs`. */
@@ -105,12 +105,12 @@ export class Stacks {
 
   /** A site in a line. */
   describeSite(site: Site): string {
-    return this.labelOf(site) ?? frameLabel(this.frameAt(site));
+    return this.labelOf(site) ?? shortFrame(this.frameAt(site));
   }
 
   /** For each stack, a number made from its frames' words: a stack has the same in every file. */
   stackHashes(): Uint32Array {
-    const frames = Uint32Array.from(this.frames.name, (_, row) => hashOf(frameLabel(this.frameAt(row))));
+    const frames = Uint32Array.from(this.frames.name, (_, row) => hashOf(shortFrame(this.frameAt(row))));
     const nodes = new Uint32Array(this.parent.length);
     // Parents come first.
     for (let node = 0; node < nodes.length; node++) {

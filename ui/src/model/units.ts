@@ -15,6 +15,13 @@ export function binary(bytes: number): string {
   return `${value.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+/** `256.00 MiB`: two decimals, as PyTorch's own messages have it. */
+export function asInMessages(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const {value, unit} = inUnit(bytes);
+  return `${value.toFixed(2)} ${unit}`;
+}
+
 /** `1,234,567`. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
@@ -28,6 +35,13 @@ export function exact(bytes: number): string {
 /** `1 block`, `2 blocks`. */
 export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** `1st`, `2nd`, `11th`. */
+export function ordinal(value: number): string {
+  const tens = value % 100;
+  const ending = tens > 10 && tens < 14 ? 'th' : (['th', 'st', 'nd', 'rd'][value % 10] ?? 'th');
+  return `${count(value)}${ending}`;
 }
 
 /** `12.3 ms`. */

@@ -17,6 +17,7 @@ import {WhatIfView} from '../views/what-if/view';
 import {Header, stepMatch} from './header';
 import {HelpCard, isHelpOpen} from './help';
 import {Sidebar} from './sidebar';
+import {VerdictBar} from './verdict-bar';
 
 const VIEW_PARTS = {
   timeline: TimelineView,
@@ -50,6 +51,7 @@ export function App() {
       <Header />
       <Banners />
       {problem.value && <ProblemCard problem={problem.value} />}
+      {device && store.view.value === 'timeline' && <VerdictBar key={device.generation} device={device} />}
       {device ? (
         <main>
           <View key={device.generation} device={device} />

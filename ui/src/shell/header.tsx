@@ -1,22 +1,11 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
 import {batch} from '@preact/signals';
-import {FileButton} from '../kit/files';
 import {ThemeButton} from '../kit/theme-button';
 import {binary, count} from '../model/units';
-import {
-  addFile,
-  dataSource,
-  engine,
-  files,
-  forgetPlace,
-  found,
-  opened,
-  reveal,
-  searchProblem,
-  shownEntry,
-} from '../state/session';
+import {dataSource, engine, forgetPlace, found, opened, reveal, searchProblem, shownEntry} from '../state/session';
 import * as store from '../state/store';
+import {FileTabs} from './file-tabs';
 import {isHelpOpen} from './help';
 
 export function Header() {
@@ -44,63 +33,6 @@ export function Header() {
         ?
       </button>
     </header>
-  );
-}
-
-/** More files than these are listed, not shown side by side. */
-const TABS_MAX = 6;
-
-function FileTabs() {
-  const all = files.value;
-  return (
-    <nav class="files" aria-label="Files">
-      {all.length > TABS_MAX ? <FileSelect /> : all.map(file => <FileTab key={file.id} {...file} />)}
-      {dataSource().isServed && (
-        <FileButton
-          class="plain"
-          title="Open another snapshot, or drop one on the page"
-          label="Open a snapshot"
-          open={file => void addFile(file)}
-        >
-          +
-        </FileButton>
-      )}
-    </nav>
-  );
-}
-
-function look(id: number): void {
-  if (id === store.file.value) return;
-  forgetPlace();
-  store.file.value = id;
-}
-
-function FileTab({id, name, state}: {id: number; name: string; state: string}) {
-  const isOpen = id === store.file.value;
-  return (
-    <button
-      type="button"
-      class={isOpen ? 'tab open' : 'tab'}
-      aria-current={isOpen}
-      title={name}
-      onClick={() => look(id)}
-    >
-      {state === 'reading' && '… '}
-      {state === 'failed' && '⚠ '}
-      {name.replace(/\.pickle(\.gz|\.zst)?$/, '')}
-    </button>
-  );
-}
-
-function FileSelect() {
-  return (
-    <select aria-label="File" value={store.file.value} onChange={event => look(Number(event.currentTarget.value))}>
-      {files.value.map(({id, name}) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
-    </select>
   );
 }
 

@@ -1,27 +1,32 @@
 /** The panel at the right: the pinned allocation, the selected stretch, and what is there at the cursor. */
 
 import {useSignal, useSignalEffect} from '@preact/signals';
-import {hexOf} from '../draw/palette';
-import {interesting, lifeOf} from '../kit/allocation';
+import {interesting, lifeOf, rankOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
-import {frameLabel, fullFrame, fullPlace} from '../model/frames';
-import {address, binary, count, counted, duration, exact, percent} from '../model/units';
+import {FactList} from '../kit/fact-list';
+import {Splitter, usePanelWidth} from '../kit/splitter';
+import {fullFrame, fullPlace, shortFrame} from '../model/frames';
+import {address, binary, count, counted, duration, exact} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
+import {SegmentLegend} from '../views/segments/legend';
 import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
 import type {Legend, LegendLine} from '../worker/grouping';
-
-/** Lines of the legend, and of one that was asked to show more: a page of a million lines would not open. */
-const LEGEND_MAX = 14;
-const WHOLE_LEGEND_MAX = 1000;
+import {LegendTable} from './legend';
+import {OutOfMemory} from './out-of-memory';
 
 export function Sidebar({device}: {device: Opened}) {
+  const panel = usePanelWidth('panel', 320, 200);
   return (
-    <aside aria-label="Details">
-      <Pinned device={device} />
-      <Range device={device} />
-      <Moment device={device} />
-    </aside>
+    <>
+      <Splitter panel={panel} side="right" label="Width of the panel" />
+      <aside aria-label="Details" style={{'--width': `${panel.width.value}px`}}>
+        <Pinned device={device} />
+        <Range device={device} />
+        <OutOfMemory device={device} />
+        {store.view.value === 'segments' ? <SegmentLegend device={device} /> : <Moment device={device} />}
+      </aside>
+    </>
   );
 }
 
@@ -75,7 +80,7 @@ function Pinned({device}: {device: Opened}) {
           ×
         </button>
       </h2>
-      <Facts facts={factsOf(details)} />
+      <FactList facts={factsOf(details)} />
       <div class="actions">
         <button type="button" onClick={() => showState(details.allocEntry ?? 0)}>
           state at its birth
@@ -119,24 +124,8 @@ function factsOf(details: RowDetails): [string, string][] {
   if (details.at.awaitsFree && details.freeRequestedEntry !== undefined) {
     facts.push(['awaits free', `since entry ${count(details.freeRequestedEntry)}`]);
   }
-  facts.push([
-    `at entry ${count(details.at.entry)}`,
-    `number ${count(details.at.rank)} by size of ${count(details.at.of)}`,
-  ]);
+  facts.push([`at entry ${count(details.at.entry)}`, rankOf(details)]);
   return facts;
-}
-
-function Facts({facts}: {facts: [string, string][]}) {
-  return (
-    <dl class="facts">
-      {facts.map(([name, value]) => (
-        <>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </>
-      ))}
-    </dl>
-  );
 }
 
 function Frames({details}: {details: RowDetails}) {
@@ -149,7 +138,7 @@ function Frames({details}: {details: RowDetails}) {
       <ol class="frames">
         {shown.map((frame, i) => (
           <li key={i} class={frame.owner === 'user' ? '' : 'faint'} title={fullPlace(frame)}>
-            {frameLabel(frame)}
+            {shortFrame(frame)}
           </li>
         ))}
         {shown.length === 0 && <li class="faint">{details.site}</li>}
@@ -195,7 +184,7 @@ function Range({device}: {device: Opened}) {
           ×
         </button>
       </h2>
-      <Facts facts={rangeFacts(totals)} />
+      <FactList facts={rangeFacts(totals)} />
       <div class="actions">
         <button
           type="button"
@@ -234,14 +223,9 @@ function rangeText(totals: RangeTotals): string {
 function Moment({device}: {device: Opened}) {
   const totals = useAnswer<MomentTotals>(device, () => engine().moment(shownEntry.value));
   const answer = useAnswer<Legend>(device, () => engine().legend(store.colourBy.value, shownEntry.value));
-  const isWhole = useSignal(false);
   const moment = totals.value;
   if (!moment || !answer.value) return null;
-  const {lines: legend, leftOut} = answer.value;
-  const shown = legend.slice(0, isWhole.value ? WHOLE_LEGEND_MAX : LEGEND_MAX);
-  const rest = legend.slice(shown.length);
-  const restCount = rest.length + leftOut;
-  const restBytes = rest.reduce((sum, {bytes}) => sum + bytes, 0);
+  const {lines: legend} = answer.value;
   return (
     <section class="moment">
       <h2>
@@ -261,68 +245,8 @@ function Moment({device}: {device: Opened}) {
         {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)}
         {device.reservedMaxBytes > 0 && `, ${binary(moment.reservedBytes)} reserved`}
       </div>
-      <table class="legend" aria-label="Active memory by colour">
-        <tbody>
-          {shown.map(line => (
-            <LegendRow key={line.group} line={line} all={moment.bytes} />
-          ))}
-          {restCount > 0 && (
-            <tr class="faint">
-              <td />
-              <td>{binary(restBytes)}</td>
-              <td>
-                {isWhole.value ? (
-                  `${count(restCount)} more`
-                ) : (
-                  <button type="button" class="plain site" onClick={() => (isWhole.value = true)}>
-                    {count(restCount)} more
-                  </button>
-                )}
-              </td>
-            </tr>
-          )}
-        </tbody>
-      </table>
+      <LegendTable legend={answer.value} all={moment.bytes} />
     </section>
-  );
-}
-
-function LegendRow({line, all}: {line: LegendLine; all: number}) {
-  const canSearch = store.colourBy.value === 'site' || store.colourBy.value === 'category';
-  const [, place] = /\(([^()]+:\d+)\)$/.exec(line.label) ?? [];
-  const search = () => {
-    store.query.value = `"${place ?? line.label}"`;
-  };
-  return (
-    <tr
-      class={line.count === 0 ? 'faint' : ''}
-      title={`${line.label}: ${count(line.bytes)} bytes in ${count(line.count)} (${percent(line.bytes / Math.max(1, all))})`}
-    >
-      <td>
-        <span class="swatch" style={{background: hexOf(line.colour)}} />
-      </td>
-      <td>{binary(line.bytes)}</td>
-      <td>
-        {canSearch ? (
-          <button type="button" class="plain site" onClick={search}>
-            <Label label={line.label} />
-          </button>
-        ) : (
-          <Label label={line.label} />
-        )}
-      </td>
-    </tr>
-  );
-}
-
-/** A label that gives way before the file and the line at its end. */
-function Label({label}: {label: string}) {
-  const end = /[^/\\(]+:\d+\)?$/.exec(label)?.index ?? label.length;
-  return (
-    <span class="label">
-      <span>{label.slice(0, end)}</span>
-      <span>{label.slice(end)}</span>
-    </span>
   );
 }
 

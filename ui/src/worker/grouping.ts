@@ -1,7 +1,7 @@
 /** Groups of a session's lifetimes, and the colours that they have in every view. */
 
-import type {Abgr, RowColours} from '../draw/paint';
-import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour} from '../draw/palette';
+import {type Abgr, faded, type RowColours} from '../draw/paint';
+import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour, slotsOfLargest} from '../draw/palette';
 import {categoryWords} from '../model/categories';
 import {
   type Group,
@@ -24,11 +24,40 @@ export interface Colouring {
   readonly colours: Uint32Array;
   /** By key: what the painter wants. */
   readonly rows: RowColours;
+  /** What a group is known by in every file. */
+  keyOf(group: Group): string;
 }
 
 /** One line of a legend. */
 export interface LegendLine extends GroupTotal {
   readonly colour: Abgr;
+  /** What the group is known by in every file. */
+  readonly key: string;
+}
+
+/** Which groups stand out, by their keys. A key that no group has says nothing: it is of another file, or another grouping. */
+export interface Emphasis {
+  /** All others fade. */
+  readonly only: string | null;
+  /** These fade. */
+  readonly hidden: readonly string[];
+}
+
+/** Colours in which only what is to stand out has its own. */
+export function emphasised(
+  {groups, colours, rows, keyOf}: Colouring,
+  emphasis: Emphasis,
+  background: Abgr,
+): RowColours {
+  const {only, hidden} = emphasis;
+  if (only === null && hidden.length === 0) return rows;
+  const faint = new Set(hidden);
+  const keys = Array.from({length: groups.count}, (_, group) => keyOf(group));
+  const isOnly = only !== null && keys.includes(only);
+  const shown = colours.map((colour, group) =>
+    (isOnly && keys[group] !== only) || faint.has(keys[group]) ? faded(colour, background) : colour,
+  );
+  return {key: rows.key, lut: Uint32Array.from(groups.ofKey, group => shown[group])};
 }
 
 /** What the colours of a picture stand for. */
@@ -74,9 +103,12 @@ export function colouring(session: Session, by: Grouping): Promise<Colouring> {
   return session.once(`colours-${by}`, async () => {
     const groups = await groupsBy(session, by);
     const colourOf = await colourerOf(session, groups);
+    // Many stacks begin at one call site, so their labels do not tell them apart.
+    const hashes = by === 'stack' ? (await session.stacks()).stackHashes() : undefined;
+    const keyOf = (group: Group) => (hashes ? `stack ${hashes[group].toString(16)}` : groups.label(group));
     const colours = Uint32Array.from({length: groups.count}, (_, group) => colourOf(group));
     const lut = Uint32Array.from(groups.ofKey, group => colours[group]);
-    return {groups, colours, rows: {key: groups.key, lut}};
+    return {groups, colours, rows: {key: groups.key, lut}, keyOf};
   });
 }
 
@@ -90,12 +122,24 @@ async function colourerOf(session: Session, groups: Groups): Promise<(group: Gro
     case 'pool':
       return group => colourInOrder(group, groups.label(group));
     case 'site':
-      return group => colourOfHash(hashOf(groups.label(group)));
+      return byHash(session, groups, group => hashOf(groups.label(group)));
     case 'stack': {
       const hashes = (await session.stacks()).stackHashes();
-      return group => colourOfHash(hashes[group]);
+      return byHash(session, groups, group => hashes[group]);
     }
   }
+}
+
+/** Groups whose colours are told apart at a glance: as many as a legend has lines. */
+const LARGEST = 14;
+
+/** Colours by numbers that are the same in every file. */
+function byHash(session: Session, groups: Groups, hash: (group: Group) => number): (group: Group) => Abgr {
+  const {size, unitBytes} = session.lifetimes;
+  const atPeak = session.index.liveAt(session.index.peak.entry);
+  const largest = totalsByGroup(groups, atPeak, row => size[row] * unitBytes).slice(0, LARGEST);
+  const slots = slotsOfLargest(largest.map(({group}) => hash(group)));
+  return group => colourOfHash(hash(group), slots.get(hash(group)));
 }
 
 /** More groups without anything active than a legend can show: a file can have a million stacks. */
@@ -106,7 +150,7 @@ const MAX_IDLE_GROUPS = 1000;
  * the ones with the most bytes over the recording before the others.
  */
 export async function legend(session: Session, by: Grouping, entry: number): Promise<Legend> {
-  const {groups, colours} = await colouring(session, by);
+  const {groups, colours, keyOf} = await colouring(session, by);
   const {size, unitBytes} = session.lifetimes;
   const bytesOf = (row: number) => size[row] * unitBytes;
   const active = totalsByGroup(groups, session.index.liveAt(entry), bytesOf);
@@ -116,7 +160,7 @@ export async function legend(session: Session, by: Grouping, entry: number): Pro
   const shown = idle.slice(0, MAX_IDLE_GROUPS);
   const totals = [...active, ...shown.map(group => ({group, label: groups.label(group), bytes: 0, count: 0}))];
   return {
-    lines: totals.map(total => ({...total, colour: colours[total.group]})),
+    lines: totals.map(total => ({...total, colour: colours[total.group], key: keyOf(total.group)})),
     leftOut: idle.length - shown.length,
   };
 }

@@ -14,7 +14,7 @@ import {
   type StateSegment,
   type Strip,
 } from '../model/state-layout';
-import {colouring} from './grouping';
+import {colouring, type Emphasis, emphasised} from './grouping';
 import {bitmapOf, pixelsOf} from './pictures';
 import {type SegmentGroups, segmentGroups} from './segments';
 import type {Session} from './session';
@@ -32,6 +32,7 @@ export interface StateRequest {
   readonly colourBy: Grouping;
   readonly shade: Shade;
   readonly highlightsSearch: boolean;
+  readonly emphasis: Emphasis;
   readonly pinned: number | null;
 }
 
@@ -96,6 +97,7 @@ export async function state(
   const pixels = pixelsOf(width * height);
   const background = pixelOf(BACKGROUND[shade]);
   pixels.fill(background);
+  const {key, lut} = emphasised(colours, request.emphasis, background);
   const free = pixelOf(FREE[shade]);
   const canvas: Canvas = {pixels, width, height, top, stripHeight: request.measures.stripHeight};
 
@@ -123,7 +125,7 @@ export async function state(
     if (isPending) pendingUnits += size[row];
     const strips = drawn.get(segment);
     if (!strips) continue;
-    let colour: Abgr = colours.rows.lut[colours.rows.key[row]];
+    let colour: Abgr = lut[key[row]];
     if (request.highlightsSearch && matches && matches[row] === 0) colour = faded(colour, background);
     for (const strip of strips) {
       const run = runIn(strip, offset[row], size[row]);

@@ -4,7 +4,7 @@ import type {Transferred} from '../data/rpc';
 import {BACKGROUND, pixelOf} from '../draw/palette';
 import type {Grouping} from '../model/groups';
 import {drawTimeline} from '../model/timeline-picture';
-import {colouring} from './grouping';
+import {colouring, type Emphasis, emphasised} from './grouping';
 import {finish, type StackedPicture, type StackedRequest} from './pictures';
 import type {Session} from './session';
 
@@ -13,6 +13,7 @@ export interface TimelineRequest extends StackedRequest {
   readonly colourBy: Grouping;
   /** The lifetimes that a search found stand out. */
   readonly highlightsSearch: boolean;
+  readonly emphasis: Emphasis;
 }
 
 export async function timeline(
@@ -20,16 +21,17 @@ export async function timeline(
   request: TimelineRequest,
   matches: Uint8Array | undefined,
 ): Promise<Transferred<StackedPicture>> {
-  const [axis, pending, {rows}] = await Promise.all([
+  const [axis, pending, colours] = await Promise.all([
     session.axis(request.axis),
     session.pending(),
     colouring(session, request.colourBy),
   ]);
   const hatched = pending.requestedAt.size > 0 ? pending : undefined;
   const picture = drawTimeline(session.index, axis, request, hatched, request.spare);
+  const background = pixelOf(BACKGROUND[request.shade]);
   return finish(session, request, picture, {
-    colours: rows,
-    background: pixelOf(BACKGROUND[request.shade]),
+    colours: emphasised(colours, request.emphasis, background),
+    background,
     idle: 'hatched',
     before: session.lifetimes.before,
     matches: request.highlightsSearch ? matches : undefined,

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Format to write
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Target,
-    /// With speedscope and folded: the moment to show, after an entry, or `end` [default: peak]
+    /// With speedscope and folded: the moment to show: after an entry, `oom` or `end` [default: peak]
     #[arg(long, value_name = "ENTRY|peak|end")]
     at: Option<Moment>,
     /// With html: leave out allocations smaller than this, such as `64KiB`; the page says so
@@ -142,7 +142,7 @@ impl Args {
         let analysis = highwater_analysis::analyse_with(&snapshot, classes);
         let devices = self.input.devices(&snapshot);
         let moment = self.at.unwrap_or_default();
-        moment.check(&analysis, &devices)?;
+        let devices = moment.devices(&analysis, &devices)?;
         self.output.write(|out| match self.to {
             Target::Csv => export::csv::write(out, &analysis, &devices),
             Target::ChromeTrace => export::chrome_trace::write(out, &analysis, &devices),

@@ -1,12 +1,11 @@
 //! `highwater live`: who is there at a moment.
 
-use std::io::Write as _;
-
 use anyhow::Context as _;
-use highwater_analysis::{Analysis, DeviceAnalysis, StackClasses, analyse_with};
-use highwater_answers::frames;
+use highwater_analysis::{DeviceAnalysis, StackClasses, analyse_with};
+use highwater_answers::frames::place_of;
 use highwater_answers::moment::Moment;
-use highwater_findings::verdict::verdict;
+use highwater_documents::{BlockView, LiveDeviceView, LiveView, live};
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_snapshot::EntryId;
 
 use crate::args::{Format, SitesArgs};
@@ -26,7 +25,7 @@ pub(crate) struct Args {
     input: InputArgs,
     #[command(flatten)]
     sites: SitesArgs,
-    /// The state after this entry: its number, `peak` or `end`
+    /// The state after this entry: its number, `peak`, `oom` (the first request that failed) or `end`
     #[arg(long, value_name = "ENTRY", default_value = "peak")]
     at: Moment,
     /// The state after the last entry that is not later than this time, in microseconds since the Unix epoch
@@ -50,21 +49,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, classes) = args.input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
-    let devices = args.input.devices(&snapshot);
+    let mut devices = args.input.devices(&snapshot);
     if args.at_time.is_none() {
-        args.at.check(&analysis, &devices)?;
+        devices = args.at.devices(&analysis, &devices)?;
     }
     let shown = analysis.devices.iter().filter(|device| devices.contains(&device.device));
     let moments: Vec<_> = shown.map(|device| (device.device, moment(args, device))).collect();
+    let view = live(&analysis, &moments);
     match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &highwater_documents::live(&analysis, &moments))),
+        Format::Json => to_stdout(|out| write_json(out, &view)),
         Format::Text => {
-            text_to_stdout(|out| {
-                if moments.is_empty() {
-                    writeln!(out, "{}", verdict(&analysis))?;
-                }
-                moments.iter().try_for_each(|&moment| write_device(out, args, &analysis, moment))
-            })?;
+            text_to_stdout(|out| write(out, &view, args))?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }
@@ -78,50 +73,44 @@ fn moment(args: &Args, device: &DeviceAnalysis<'_>) -> Option<EntryId> {
     }
 }
 
-fn write_device(
-    out: &mut impl std::io::Write,
-    args: &Args,
-    analysis: &Analysis<'_>,
-    (device, after): (u32, Option<EntryId>),
-) -> std::io::Result<()> {
-    let Some(device) = analysis.device(device) else { return Ok(()) };
-    let bytes = device.live(after).map(|l| l.requested_bytes).fold(0, u64::saturating_add);
-    let active = device.totals(after).active_bytes;
-    let blocks = device.live(after).count();
-    let at = match after {
-        Some(entry) => format!("after entry {}", count(entry.index())),
-        None if device.entries.is_empty() => "at the dump".to_owned(),
+fn write(out: &mut impl std::io::Write, view: &LiveView<'_>, args: &Args) -> std::io::Result<()> {
+    if view.devices.is_empty() {
+        writeln!(out, "{NOTHING_RECORDED}")?;
+    }
+    for device in &view.devices {
+        write_totals(out, device)?;
+        let (table, rows) = if args.blocks {
+            let blocks = view.blocks.iter().filter(|block| block.device == device.device);
+            (block_table(blocks.collect(), args.top), device.block_count)
+        } else {
+            (site_table(device, args.top), device.call_sites.len())
+        };
+        table.write(out, terminal_width())?;
+        if rows > args.top {
+            writeln!(out, "  … {} more; `--top {rows}` shows all", count(rows - args.top))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_totals(out: &mut impl std::io::Write, device: &LiveDeviceView<'_>) -> std::io::Result<()> {
+    let at = match device.after_entry {
+        Some(entry) => format!("after entry {}", count(entry)),
+        None if device.entries == 0 => "at the dump".to_owned(),
         None => "before the first entry".to_owned(),
     };
     writeln!(
         out,
         "Device {}, {at}: {} requested, {} active in {}",
         device.device,
-        size(bytes),
-        size(active),
-        counted(blocks, "block", "blocks")
-    )?;
-    let (table, rows) = if args.blocks {
-        block_table(analysis, device, after, args.top)
-    } else {
-        site_table(analysis, device, after, args.top)
-    };
-    table.write(out, terminal_width())?;
-    if rows > args.top {
-        writeln!(out, "  … {} more; `--top {rows}` shows all", count(rows - args.top))?;
-    }
-    Ok(())
+        size(device.requested_bytes),
+        size(device.active_bytes),
+        counted(device.block_count, "block", "blocks")
+    )
 }
 
-/// The table, and how many rows there are in all.
-fn site_table(
-    analysis: &Analysis<'_>,
-    device: &DeviceAnalysis<'_>,
-    after: Option<EntryId>,
-    top: usize,
-) -> (Table, usize) {
-    let sites = device.live_by_site(after, &analysis.sites);
-    let all = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add).max(1);
+fn site_table(device: &LiveDeviceView<'_>, top: usize) -> Table {
+    let all = device.requested_bytes.max(1);
     let mut table = Table::new([
         ("requested", Align::Right),
         ("share", Align::Right),
@@ -129,22 +118,17 @@ fn site_table(
         ("where", Align::Left),
     ])
     .indented(2);
-    for site in sites.iter().take(top) {
+    for site in device.call_sites.iter().take(top) {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
-        let share = percent(site.bytes as f64 / all as f64);
-        table.row([size(site.bytes), share, count(site.count), frames::place(analysis, site.site, site.stack)]);
+        let share = percent(site.requested_bytes as f64 / all as f64);
+        table.row([size(site.requested_bytes), share, count(site.count), place_of(&site.at)]);
     }
-    (table, sites.len())
+    table
 }
 
-fn block_table(
-    analysis: &Analysis<'_>,
-    device: &DeviceAnalysis<'_>,
-    after: Option<EntryId>,
-    top: usize,
-) -> (Table, usize) {
-    let mut blocks: Vec<_> = device.live_rows(after).collect();
-    blocks.sort_by_key(|(_, block)| (std::cmp::Reverse(block.requested_bytes), block.address));
+/// The largest blocks first.
+fn block_table(mut blocks: Vec<&BlockView<'_>>, top: usize) -> Table {
+    blocks.sort_by_key(|block| (std::cmp::Reverse(block.requested_bytes), block.address));
     let mut table = Table::new([
         ("requested", Align::Right),
         ("block", Align::Right),
@@ -156,18 +140,17 @@ fn block_table(
         ("where", Align::Left),
     ])
     .indented(2);
-    for &(row, block) in blocks.iter().take(top) {
-        let awaits = block.awaits_free(after);
+    for block in blocks.into_iter().take(top) {
         table.row([
             size(block.requested_bytes),
-            size(device.blocks().of(block, analysis.snapshot)),
+            size(block.size_bytes),
             format!("0x{:x}", block.address),
-            analysis.snapshot.stream_handle(block.stream).to_string(),
-            if awaits { "awaiting free" } else { "allocated" }.to_owned(),
-            device.decided(row).category.name().replace('_', " "),
-            block.alloc().map_or_else(|| "before".to_owned(), |entry| count(entry.index())),
-            frames::place(analysis, device.site(block, &analysis.sites), block.stack),
+            block.stream.to_string(),
+            if block.state == "active_awaiting_free" { "awaiting free" } else { "allocated" }.to_owned(),
+            block.category.replace('_', " "),
+            block.alloc_entry.map_or_else(|| "before".to_owned(), count),
+            place_of(&block.at),
         ]);
     }
-    (table, blocks.len())
+    table
 }

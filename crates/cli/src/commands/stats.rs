@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use highwater_analysis::stats::stats;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::stats::{DeviceStatsView, StatsView};
-use highwater_findings::verdict::verdict;
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_whatif::alloc_retries;
 
 use crate::args::Format;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Format::Text => {
             text_to_stdout(|out| {
                 if view.devices.is_empty() {
-                    writeln!(out, "{}", verdict(&analysis))?;
+                    writeln!(out, "{NOTHING_RECORDED}")?;
                 }
                 view.devices.iter().try_for_each(|device| summary(out, device, args.abbreviated))
             })?;

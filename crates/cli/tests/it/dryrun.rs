@@ -84,7 +84,11 @@ fn with_torch(script: &str, options: &[&str]) -> (i32, Value, String) {
     std::fs::write(directory.path().join("script.py"), script).unwrap();
     let arguments = [&["--python", &python, "--format", "json"], options, &["script.py", "--own", "option"]].concat();
     let (status, out, err) = dry_run(directory.path(), &arguments);
-    (status, serde_json::from_str(&out).unwrap_or(Value::Null), err)
+    let answer = serde_json::from_str(&out).unwrap_or(Value::Null);
+    if !answer.is_null() {
+        crate::formats::check(&answer);
+    }
+    (status, answer, err)
 }
 
 const TRAIN: &str = "
@@ -121,6 +125,14 @@ fn torch_running_out_of_memory_is_the_imagined_cards() {
     assert!(err.contains("total capacity of 8.00 GiB"), "PyTorch's own message: {err}");
     assert_eq!(answer["ended"], "oom");
     assert_eq!(answer["report"]["devices"][0]["oom"][0]["requested_bytes"], 1_u64 << 30);
+    let text = answer["explain"]["diagnosis"]["text"].as_str().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("script.py"), script).unwrap();
+    let (status, said, err) = dry_run(directory.path(), &["--python", &python(), "--memory", "8GiB", "script.py"]);
+    assert_eq!(status, 1, "{err}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.starts_with("script.py on NVIDIA H200 of 8.00 GiB, imagined: ran out of memory, "), "{said}");
+    assert!(said.contains(text), "{text}: {said}");
 }
 
 #[test]
@@ -152,6 +164,67 @@ assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
     };
     assert_eq!(what("reads"), ["item at script.py:15 <module>"]);
     assert_eq!(what("assumed"), ["topk at script.py:12 <module>", "nonzero at script.py:16 <module>"]);
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_masks_have_their_size_in_the_backward_pass_too() {
+    let script = "
+import torch, torch.nn.functional as F
+x = torch.randn(10, 4, device='cuda', requires_grad=True)
+first = (torch.arange(10) < 4).cuda()
+x[first].sum().backward()
+x.masked_select(first[:, None]).sum().backward()
+into, rows = torch.zeros(10, 4, device='cuda'), torch.randn(4, 4, device='cuda', requires_grad=True)
+into[first] = rows
+into.sum().backward()
+assert rows.grad.shape == (4, 4)
+positive = x[(x > 0).any(1)]
+assert positive.shape == (10, 4)
+positive.sum().backward()
+assert (x > 0).cpu().float().mean() == 1, 'a mask is the same on the host'
+assert not torch.isnan(x).any() and x[torch.isfinite(x)].shape == (40,) and x[torch.isnan(x)].shape == (0,)
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    let assumed = answer["processes"][0]["assumed"].as_array().unwrap();
+    let places: Vec<&str> = assumed.iter().map(|row| row["place"].as_str().unwrap()).collect();
+    assert_eq!(places, ["script.py:11 <module>", "script.py:14 <module>"], "each once, at the program's own line");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_tensors_without_a_storage_and_lengths_on_the_card_run() {
+    let script = "
+import torch, torch.nn.functional as F
+from torch.func import functional_call, grad, vmap
+from torch.nn.attention.flex_attention import create_block_mask
+model = torch.nn.Linear(6, 3).cuda()
+loss = lambda p, x, y: F.cross_entropy(functional_call(model, p, (x[None],)), y[None])
+x, y = torch.randn(5, 6, device='cuda'), torch.randint(0, 3, (5,), device='cuda')
+each = vmap(grad(loss), in_dims=(None, 0, 0))({k: v.detach() for k, v in model.named_parameters()}, x, y)
+assert each['weight'].shape == (5, 3, 6)
+assert create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 256, 256, device='cuda').kv_num_blocks.shape == (1, 1, 2)
+table = torch.nn.Embedding(100, 8, sparse=True).cuda()
+optimizer = torch.optim.SparseAdam(table.parameters())
+table(torch.tensor([1, 2, 2, 3]).cuda()).sum().backward()
+optimizer.step()
+assert torch.sparse_coo_tensor(torch.tensor([[1, 2, 2]]).cuda(), torch.ones(3, device='cuda')).coalesce()._nnz() == 2
+assert F.one_hot(torch.tensor([3, 1, 7]).cuda()).shape == (3, 8)
+scores = torch.randn(50, 6, 20, device='cuda', requires_grad=True).log_softmax(2)
+targets = torch.randint(1, 20, (6, 12)).cuda()
+lengths = 50 - torch.arange(6).cuda()
+F.ctc_loss(scores, targets, lengths, (targets > 0).sum(1)).backward()
+encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).cuda().eval()
+padded = torch.arange(7)[None] >= torch.tensor([[3], [7], [5]])
+with torch.inference_mode():
+    assert encoder(torch.randn(3, 7, 16, device='cuda'), src_key_padding_mask=padded.cuda()).shape == (3, 7, 16)
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    let assumed = answer["processes"][0]["assumed"].as_array().unwrap();
+    let places: Vec<&str> = assumed.iter().map(|row| row["place"].as_str().unwrap()).collect();
+    assert_eq!(places, ["script.py:14 <module>"], "a sparse gradient's places are a copy of autograd's");
 }
 
 #[test]

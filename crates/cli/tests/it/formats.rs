@@ -4,11 +4,19 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
-use highwater_documents::ALL;
+use highwater_analysis::analyse;
+use highwater_documents::columns::{Options, columns};
+use highwater_documents::dryrun::{CardView, DryrunView};
+use highwater_documents::{ALL, ExplainView, report};
+use highwater_nullgpu::run::{Outcome, Unanswered};
+use highwater_nullgpu::sandbox::Writes;
+use highwater_testkit::{recording, testdata};
 use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::run::json;
+#[cfg(target_os = "linux")]
+use crate::top::{Machine, TWO};
 
 /// Schemas that were read, by the name of the document: to compile one takes as long as to check a hundred documents.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLock::new(Mutex::default);
@@ -26,7 +34,11 @@ fn validator(format: &str) -> &'static Validator {
 
 /// Panics where a document is not what its schema says.
 pub(crate) fn check(document: &Value) {
-    let format = document["format"].as_str().expect("a document has a name");
+    check_as(document["format"].as_str().expect("a document has a name"), document);
+}
+
+/// Panics where a document, or a line of a log, is not what the schema of `format` says.
+fn check_as(format: &str, document: &Value) {
     let wrong: Vec<_> = validator(format)
         .iter_errors(document)
         .take(5)
@@ -35,7 +47,7 @@ pub(crate) fn check(document: &Value) {
     assert!(wrong.is_empty(), "{format}: {wrong:#?}");
 }
 
-/// A command for every document that can be made without a GPU and without PyTorch.
+/// Commands that answer with a document, without a GPU and without PyTorch.
 const COMMANDS: [&str; 19] = [
     "check linear_forward.pickle.gz --max-peak-reserved 1MiB --max-fragmentation 1%",
     "diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2,16 --capacity 80GiB",
@@ -58,27 +70,94 @@ const COMMANDS: [&str; 19] = [
     "trace oom_gpt2_8gib.pickle.gz --limit 100",
 ];
 
-/// Made where there is a GPU, by PyTorch, by the Python package, or by the viewer: their own tests check them, where there are some.
-const MADE_ELSEWHERE: [&str; 6] =
-    ["highwater-doctor", "highwater-dryrun", "highwater-log", "highwater-top", "highwater-totals", "highwater-view"];
-
 #[test]
 fn every_document_is_what_its_schema_says() {
-    let mut made: Vec<String> = COMMANDS
-        .iter()
-        .map(|line| {
-            let document = json_of_any_status(&format!("{line} --format json"));
-            check(&document);
-            let format = document["format"].as_str().unwrap().to_owned();
-            let kind = ALL.iter().find(|kind| kind.format == format).expect("it is in the registry");
-            assert_eq!(document["version"], kind.version, "{line}");
-            format
-        })
-        .collect();
-    made.extend(MADE_ELSEWHERE.map(str::to_owned));
-    for kind in ALL {
-        assert!(made.iter().any(|format| format == kind.format), "no command of this test makes {}", kind.format);
+    let of_commands = COMMANDS.iter().map(|line| json_of_any_status(&format!("{line} --format json")));
+    let mut documents: Vec<Value> = of_commands.chain([viewer(), totals(), dryrun()]).collect();
+    #[cfg(target_os = "linux")]
+    documents.extend([top(), doctor(), log()]);
+    let mut made: Vec<String> = Vec::new();
+    for document in documents {
+        check(&document);
+        let format = document["format"].as_str().unwrap();
+        let kind = ALL.iter().find(|kind| kind.format == format).expect("it is in the registry");
+        assert_eq!(document["version"], kind.version, "{format}");
+        made.push(format.to_owned());
     }
+    if cfg!(target_os = "linux") {
+        for kind in ALL {
+            assert!(made.iter().any(|format| format == kind.format), "nothing in this test makes {}", kind.format);
+        }
+    }
+}
+
+/// The manifest of the columns that the viewer draws.
+fn viewer() -> Value {
+    let snapshot = recording("annotated");
+    let columns = columns(&analyse(&snapshot), "annotated.pickle.gz", &Options::default());
+    serde_json::to_value(&columns.manifest).unwrap()
+}
+
+/// What `python/tests/test_recording.py` holds the recorder to.
+fn totals() -> Value {
+    highwater_testkit::json(&testdata("recorder/run.totals.json"))
+}
+
+/// A dry run that ran out of memory in a sandbox, put together from a process's note and a recording: to make one takes PyTorch.
+fn dryrun() -> Value {
+    let peaks = serde_json::json!({
+        "device": 0, "peak_requested_bytes": 1, "peak_allocated_bytes": 512, "peak_active_bytes": 512,
+        "peak_reserved_bytes": 2 << 20, "num_alloc_retries": 1, "num_ooms": 1,
+    });
+    let read =
+        serde_json::json!({"what": "aten::item", "place": "train.py:3 <module>", "count": 7, "may_matter": true});
+    let note = serde_json::json!({
+        "pid": 42, "arguments": ["train.py"], "rank": 0, "world_size": 2, "torch": "2.11.0", "how": "oom",
+        "error": "OutOfMemoryError: CUDA out of memory.", "stack": "", "steps": 0, "snapshot": "/tmp/run.pickle",
+        "devices": [peaks], "reads": [read], "assumed": [], "compiled": true, "benchmarked": true, "host_peak_bytes": 1 << 30,
+        "failed": {"device": 0, "requested_bytes": 1 << 30, "count": 1, "snapshot": "/tmp/oom.pickle"},
+    });
+    let outcome = Outcome {
+        processes: vec![serde_json::from_value(note).expect("a note as `highwater_dryrun/notes.py` writes it")],
+        unanswered: Unanswered { guessed: vec!["cublasLtMatmul".to_owned()], unanswered: vec![] },
+        status: std::process::ExitStatus::default(),
+        timed_out: false,
+        duration: std::time::Duration::from_secs(3),
+        writes: Some(Writes::default()),
+        asked_to_end: false,
+        unwritten: None,
+    };
+    let snapshot = recording("oom_gpt2_8gib");
+    let report = report(&analyse(&snapshot));
+    let card = CardView { key: "h100", name: "NVIDIA H100", memory_bytes: 8 << 30, proven: true };
+    let explained = ExplainView::default();
+    let view = DryrunView::new(card, 1, &outcome, &outcome.processes[0], &report, None, Some(&explained));
+    serde_json::to_value(&view).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+fn top() -> Value {
+    Machine::new(TWO).json(&["top", "--once", "--format", "json"])
+}
+
+#[cfg(target_os = "linux")]
+fn doctor() -> Value {
+    let run = Machine::new(TWO).run(&["doctor", "--format", "json"]);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
+}
+
+/// The first line of a log; the others are checked here.
+#[cfg(target_os = "linux")]
+fn log() -> Value {
+    let machine = Machine::new(TWO);
+    assert_eq!(machine.run(&["top", "--record", "a.hwlog", "--interval", "0.01", "--samples", "2"]).code, 0);
+    let log = std::fs::read_to_string(machine.path("a.hwlog")).unwrap();
+    let mut lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is JSON"));
+    let header = lines.next().expect("a log has a first line");
+    let samples: Vec<_> = lines.collect();
+    assert_eq!(samples.len(), 2);
+    samples.iter().for_each(|sample| check_as("highwater-log", sample));
+    header
 }
 
 /// A check that fails is a document, too.

@@ -3,6 +3,7 @@
 mod architecture;
 mod check;
 mod diff;
+mod docs;
 mod dryrun;
 mod dryrun_faults;
 mod environment;

@@ -251,6 +251,15 @@ fn a_state_without_history_is_no_peak() {
 }
 
 #[test]
+fn the_state_at_the_error_is_a_moment() {
+    let at_error = stdout("live oom_gpt2_8gib.pickle.gz --at oom");
+    assert!(at_error.starts_with("Device 0, after entry 590: "), "{at_error}");
+    assert_eq!(at_error, stdout("live oom_gpt2_8gib.pickle.gz --at 590"));
+    let none = failure("live linear_forward.pickle.gz --at oom");
+    assert!(none.contains("no request failed in the recording") && none.contains("`peak` and `end`"), "{none}");
+}
+
+#[test]
 fn what_was_there_before_the_recording_is_said_in_words() {
     let text = stdout("report ../layouts/missing_keys.pickle");
     assert!(text.contains("The largest part, 1.50 KiB (75 %), was allocated before the recording."), "{text}");

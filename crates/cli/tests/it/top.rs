@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::run::Run;
 
 /// Two GPUs, one with a process that is not there.
-const TWO: &str = "gpu name=NVIDIA_H200 used=3221225472 util=37 temp=41 power=123456\n\
+pub(crate) const TWO: &str = "gpu name=NVIDIA_H200 used=3221225472 util=37 temp=41 power=123456\n\
                    process gpu=0 pid=4000000001 bytes=3221225472\n\
                    gpu name=NVIDIA_A100 total=42949672960 used=0 ecc=0\n";
 
@@ -60,15 +60,22 @@ impl Machine {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Run {
+    pub(crate) fn run(&self, words: &[&str]) -> Run {
         finished(&mut self.command(words))
     }
 
-    fn json(&self, words: &[&str]) -> Value {
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
         let Run { code, stdout, stderr } = self.run(words);
         assert_eq!((code, stderr.as_str()), (0, ""), "{words:?}");
-        serde_json::from_str(&stdout).unwrap()
+        document(&stdout)
     }
+}
+
+/// A document of highwater's, checked against its schema.
+fn document(text: &str) -> Value {
+    let document = serde_json::from_str(text).unwrap();
+    crate::formats::check(&document);
+    document
 }
 
 pub(crate) fn finished(command: &mut Command) -> Run {
@@ -398,7 +405,7 @@ fn the_doctor_examines_settings_where_there_is_no_gpu() {
     let machine = Machine::new("");
     let run = machine.run(&["doctor", "--format", "json"]);
     assert_eq!(run.code, 2);
-    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let json = document(&run.stdout);
     assert_eq!((&json["format"], &json["gpus"]), (&"highwater-doctor".into(), &Value::Null));
     assert_eq!(json["absence"], "the NVIDIA driver finds no GPU");
     assert_eq!(json["findings"][0]["id"], "no-expandable-segments");
@@ -414,7 +421,7 @@ fn the_doctor_asks_an_interpreter_for_its_torch() {
     let run = finished(
         machine.command(&["doctor", "--python", "python3", "--format", "json"]).env("PYTHONPATH", machine.path("site")),
     );
-    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let json = document(&run.stdout);
     assert_eq!(
         (run.code, &json["torch"]["torch"], &json["torch"]["cuda"]),
         (1, &"2.11.0+cu140".into(), &"14.0".into())

@@ -219,6 +219,6 @@ fn a_snapshot_without_a_trace_says_so() {
     insta::assert_snapshot!(stdout("trace ../layouts/segment_list.pickle"), @"device 0: no entries were recorded");
     assert_eq!(
         run_with("trace -", r#"{"segments": [], "device_traces": []}"#).stdout,
-        "the snapshot has no entries and no segments\n"
+        "Nothing was recorded: the snapshot has neither segments nor trace entries.\n"
     );
 }

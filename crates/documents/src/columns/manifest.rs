@@ -3,8 +3,10 @@
 use crate::{Document, Format, Version};
 use std::collections::BTreeMap;
 
+use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::timeline::{Peak, Total};
+use highwater_findings::verdict::headline;
 use highwater_snapshot::{Action, EntryId, PoolId, Snapshot, StreamId};
 use highwater_units::size;
 use highwater_whatif::verdict::capacity_at_failure;
@@ -111,6 +113,8 @@ pub struct DeviceManifest {
     /// Why not exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The answer in one line: what failed and why, or how high memory peaked.
+    pub headline: String,
     /// How much of the run the trace holds.
     pub recorded: RecordedView,
     /// The largest total of the measure after an entry.
@@ -237,7 +241,8 @@ const MAX_MARKS: usize = 10_000;
 const MAX_SCOPES: usize = 100_000;
 
 /// What there is to know of a device without its columns.
-pub(super) fn device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> DeviceManifest {
+pub(super) fn device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> DeviceManifest {
+    let snapshot = analysis.snapshot;
     let measure = measure(device);
     let blocks = device.blocks();
     let recorded = &device.recorded;
@@ -252,6 +257,7 @@ pub(super) fn device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Device
         measure: measure.key(),
         knowledge: blocks.knowledge().name(),
         reason: blocks.reason(),
+        headline: headline(analysis, device),
         recorded: RecordedView::new(recorded),
         peak: peak(device, measure),
         end_bytes: measure.of(&device.timeline.end()),

@@ -12,7 +12,7 @@ mod stacks;
 
 use std::collections::BTreeMap;
 
-use highwater_snapshot::{PoolId, Snapshot};
+use highwater_snapshot::PoolId;
 
 pub use manifest::{
     DeviceManifest, IterationSpan, LeftOutView, Manifest, Mark, PeakAt, PhaseSpan, PoolView, ScopeView, Sections,
@@ -45,7 +45,8 @@ pub struct Columns {
     pub sections: BTreeMap<String, Section>,
 }
 
-/// Makes every column of an analysis. The `report` section, and what a server answers, are not among them.
+/// Makes every column of an analysis. The `report` and `explain` sections, and what a server answers, are not among
+/// them.
 ///
 /// # Examples
 /// ```
@@ -71,10 +72,13 @@ pub fn columns(analysis: &Analysis<'_>, name: &str, options: &Options) -> Column
     }
     infos.insert("frames".to_owned(), SectionInfo::JSON);
     infos.insert("report".to_owned(), SectionInfo::JSON);
+    if analysis.devices.iter().any(|device| !device.oom.is_empty()) {
+        infos.insert("explain".to_owned(), SectionInfo::JSON);
+    }
     let mut left_out = LeftOut::default();
     let mut devices = Vec::with_capacity(analysis.devices.len());
     for device in &analysis.devices {
-        let made = of_device(snapshot, device, options);
+        let made = of_device(analysis, device, options);
         left_out.allocations += made.left_out.allocations;
         left_out.bytes = left_out.bytes.max(made.left_out.bytes);
         let prefix = device.device;
@@ -127,7 +131,8 @@ enum Part {
     Categories(Option<(Vec<String>, Section)>),
 }
 
-fn of_device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, options: &Options) -> OfDevice {
+fn of_device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, options: &Options) -> OfDevice {
+    let snapshot = analysis.snapshot;
     let (lives, left_out) = Lives::new(snapshot, device, options.least_bytes);
     // The longest first.
     let jobs: [Job<'_, Part>; 10] = [
@@ -145,7 +150,7 @@ fn of_device(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, options: &Options
         Box::new(|| Part::Times(entries::times(device))),
         Box::new(|| Part::Categories(lives.categories())),
     ];
-    let mut manifest = manifest::device(snapshot, device);
+    let mut manifest = manifest::device(analysis, device);
     let mut sections = Vec::new();
     let mut segments = None;
     let mut sizes = Vec::new();

@@ -83,6 +83,12 @@ pub fn failures(
     events.map(|event| context.recorded(event, first == Some(event.entry))).collect()
 }
 
+/// The failures of all devices but one, by their numbers alone.
+pub fn failures_elsewhere(analysis: &Analysis<'_>, but: u32) -> Vec<Failure> {
+    let others = analysis.devices.iter().filter(|device| device.device != but);
+    others.flat_map(|device| failures(analysis, device, None, Asked::default())).collect()
+}
+
 struct Context<'b, 'a> {
     analysis: &'b Analysis<'a>,
     device: &'b DeviceAnalysis<'a>,

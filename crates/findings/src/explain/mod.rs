@@ -7,4 +7,4 @@ mod live;
 
 pub use cause::{Why, why};
 pub use disagreement::disagreements;
-pub use failure::{Asked, Failure, failures};
+pub use failure::{Asked, Failure, failures, failures_elsewhere};

@@ -71,12 +71,15 @@ pub struct Finding {
     /// The advice, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
+    /// The allocator settings that it recommends, as in `PYTORCH_CUDA_ALLOC_CONF`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conf: Option<String>,
 }
 
 impl Finding {
     fn new(id: &'static str, severity: Severity, title: impl Into<String>, detail: impl Into<String>) -> Self {
         let (title, detail) = (title.into(), detail.into());
-        Self { id, severity, title, detail, saving_bytes: None, estimated: false, change: None }
+        Self { id, severity, title, detail, saving_bytes: None, estimated: false, change: None, conf: None }
     }
 
     /// With what a change would bring, by a replay.

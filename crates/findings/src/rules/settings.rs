@@ -144,5 +144,6 @@ fn finding(conf: &str, saving: u64, detail: String) -> Finding {
         "set `PYTORCH_CUDA_ALLOC_CONF={conf}`; `highwater simulate` compares all settings and finds the least \
          memory that is enough"
     );
-    Finding::new("allocator-settings", Severity::Warning, title, detail).change(change)
+    let conf = Some(conf.to_owned());
+    Finding { conf, ..Finding::new("allocator-settings", Severity::Warning, title, detail).change(change) }
 }

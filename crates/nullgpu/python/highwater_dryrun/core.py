@@ -33,6 +33,11 @@ def answer_reads(answers: "list[bytes]") -> None:
     library().highwater_nullgpu_answer_reads(packed, len(packed))
 
 
+def number(value: int) -> bytes:
+    """An answer to a read of 32 or 64 bits."""
+    return struct.pack("=q", value)
+
+
 _kept: "list[object]" = []
 
 

@@ -25,7 +25,8 @@ class Mirrors:
 
     def get(self, tensor: torch.Tensor) -> "torch.Tensor | None":
         """What the tensor holds, as a view of the copy; ``None`` if that is not known."""
-        copy, version = self._copies.get(tensor.untyped_storage()._cdata, (None, 0))
+        storage = _storage(tensor)
+        copy, version = (None, 0) if storage is None else self._copies.get(storage._cdata, (None, 0))
         if copy is None or version != _version(tensor):
             return None
         view = torch.empty(0, dtype=tensor.dtype)
@@ -38,7 +39,9 @@ class Mirrors:
 
     def put(self, tensor: torch.Tensor, value: torch.Tensor, *, before: "int | None" = None) -> None:
         """Notes what a tensor holds. ``before`` is the version that it had before it was written, if something was there."""
-        storage = tensor.untyped_storage()
+        storage = _storage(tensor)
+        if storage is None:
+            return
         key = storage._cdata
         copy, version = self._copies.get(key, (None, 0))
         if copy is None or version != before:
@@ -58,11 +61,14 @@ class Mirrors:
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Notes that what the tensor holds is not known any more."""
-        self._copies.pop(tensor.untyped_storage()._cdata, None)
+        storage = _storage(tensor)
+        if storage is not None:
+            self._copies.pop(storage._cdata, None)
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether something is known of the tensor's storage, be it old."""
-        return tensor.untyped_storage()._cdata in self._copies
+        storage = _storage(tensor)
+        return storage is not None and storage._cdata in self._copies
 
     def _purge(self) -> None:
         for key in [key for key, weak in self._weak.items() if torch.UntypedStorage._expired(weak)]:
@@ -72,9 +78,12 @@ class Mirrors:
 
 def may_be_kept(tensor: torch.Tensor) -> bool:
     """Whether a tensor's contents are kept at all."""
+    storage = _storage(tensor)
+    if storage is None:
+        return False
     dtype = tensor.dtype
     most = FRACTION_MAX if dtype.is_floating_point or dtype.is_complex else WHOLE_MAX
-    return tensor.layout == torch.strided and 0 < tensor.untyped_storage().nbytes() <= most * dtype.itemsize
+    return 0 < storage.nbytes() <= most * dtype.itemsize
 
 
 def version(tensor: torch.Tensor) -> int:
@@ -83,3 +92,13 @@ def version(tensor: torch.Tensor) -> int:
 
 
 _version = version
+
+
+def _storage(tensor: torch.Tensor) -> "torch.UntypedStorage | None":
+    """Where the tensor's elements are; ``None`` of one that has no such place: sparse, nested, or a wrapper of `torch.func`'s."""
+    if tensor.layout != torch.strided:
+        return None
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return None

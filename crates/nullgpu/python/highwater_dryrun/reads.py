@@ -19,7 +19,11 @@ class Reads:
 
     def note(self, what: str, *, may_matter: bool, assumed: "str | None" = None, count: int = 1) -> None:
         """Notes a read by the operator ``what``."""
-        key = (what, self._place(), may_matter, assumed)
+        place = self._place()
+        if place is None and assumed is not None:
+            # The backward pass reads the mask of the forward pass again, which has been noted at its line.
+            return
+        key = (what, place or "(a thread of PyTorch's)", may_matter, assumed)
         self._counts[key] = self._counts.get(key, 0) + count
 
     def listed(self, *, assumed: bool) -> "list[dict[str, Any]]":
@@ -31,15 +35,15 @@ class Reads:
         ]
         return sorted(rows, key=lambda row: -row["count"])
 
-    def _place(self) -> str:
-        """The innermost line that is not PyTorch's."""
+    def _place(self) -> "str | None":
+        """The innermost line that is not PyTorch's; ``None`` in a thread that the program did not start."""
         frame: "FrameType | None" = sys._getframe(2)
         while frame is not None:
             path = frame.f_code.co_filename
             if not path.startswith(self._ours):
                 return f"{_short(path)}:{frame.f_lineno} {frame.f_code.co_name}"
             frame = frame.f_back
-        return "(a thread of PyTorch's)"
+        return None
 
 
 def _short(path: str) -> str:

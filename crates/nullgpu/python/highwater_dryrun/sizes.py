@@ -6,11 +6,12 @@ nothing, by an assumption.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from highwater_dryrun import core
 
 
 class Assumptions:
@@ -31,10 +32,6 @@ class Assumptions:
         places = torch.arange(shape.numel(), dtype=torch.float64)
         return (((places + 1) * self.share).floor() > (places * self.share).floor()).reshape(shape)
 
-    def set_in(self, elements: int) -> int:
-        """How many of so many elements are set."""
-        return int(elements * self.share)
-
     def words(self) -> str:
         """How that is said."""
         return {1.0: "every element is set", 0.0: "no element is set"}.get(
@@ -53,7 +50,7 @@ class Asked:
 
     def count(self, number: int) -> None:
         """Tells a number, to a read of 32 or 64 bits."""
-        self.answers.append(struct.pack("=q", number))
+        self.answers.append(core.number(number))
 
     def scalar(self, tensor: Any) -> None:
         """Tells the value of a tensor that has one, if it is one, and known."""
@@ -62,43 +59,26 @@ class Asked:
             if value is not None:
                 self.answers.append(bytes(value.reshape(1).contiguous().view(torch.uint8).tolist()))
 
-    def set_in(self, mask: torch.Tensor, elements: "int | None" = None) -> None:
-        """Tells how much of a mask is set; each of its elements stands for as many as ``elements`` says there are."""
-        value = self.known(mask)
-        elements = mask.numel() if elements is None else elements
-        if value is None:
-            self.assumed = self.assume.words()
-            self.count(self.assume.set_in(elements))
-        elif mask.numel():
-            self.count(int(value.count_nonzero()) * (elements // mask.numel()))
-
-
-def nonzero(asked: Asked, mask: torch.Tensor, *others: Any, **_: Any) -> None:
-    """The places of what is not zero. `where` does the same if it is given a condition only."""
-    if not others:
-        asked.set_in(mask)
-
-
-def masked_select(asked: Asked, tensor: torch.Tensor, mask: torch.Tensor, **_: Any) -> None:
-    """The elements at a mask."""
-    asked.set_in(mask, torch.broadcast_shapes(tensor.shape, mask.shape).numel())
+    def values(self, tensor: Any, otherwise: "int | None", assumed: str) -> None:
+        """Tells all of a tensor's values; those of a tensor that nobody knows are `otherwise`."""
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
+            return
+        value = self.known(tensor)
+        if value is None and otherwise is not None:
+            self.assumed = assumed
+            value = torch.full(tensor.shape, otherwise, dtype=tensor.dtype)
+        if value is not None:
+            self.answers.append(bytes(value.contiguous().flatten().view(torch.uint8).tolist()))
 
 
 def index(asked: Asked, _: torch.Tensor, indices: Any, *__: Any) -> None:
-    """Elements at indices: first the numbers among them are read, then of each mask how much is set."""
-    parts = indices if isinstance(indices, tuple) else (indices,)
-    masks = []
-    for part in parts:
+    """Elements at indices: the numbers among them are read. Masks are turned into places, see :mod:`highwater_dryrun.nonzero`."""
+    for part in indices if isinstance(indices, tuple) else (indices,):
         if isinstance(part, slice):
             for bound in (part.start, part.stop, part.step):
                 asked.scalar(bound)
-        elif isinstance(part, torch.Tensor) and part.is_cuda:
-            if part.dtype in (torch.bool, torch.uint8):
-                masks.append(part)
-            elif part.dim() == 0:
-                asked.scalar(part)
-    for mask in masks:
-        asked.set_in(mask)
+        elif isinstance(part, torch.Tensor) and part.is_cuda and part.dim() == 0 and part.dtype not in (torch.bool, torch.uint8):
+            asked.scalar(part)
 
 
 def unique(asked: Asked, tensor: torch.Tensor, *_: Any, **__: Any) -> None:
@@ -137,18 +117,76 @@ def bincount(asked: Asked, tensor: torch.Tensor, *_: Any, **__: Any) -> None:
         asked.count(int(value.max()))
 
 
+def one_hot(asked: Asked, tensor: torch.Tensor, num_classes: int = -1) -> None:
+    """A row for each number, as wide as the largest asks for."""
+    value = asked.known(tensor) if num_classes == -1 else None
+    if value is not None and value.numel():
+        asked.count(int(value.max()))
+
+
+def coalesce(asked: Asked, tensor: torch.Tensor) -> None:
+    """A sparse tensor's elements, those of one place added up: reads how many places there are."""
+    if tensor.layout != torch.sparse_coo or tensor.is_coalesced() or tensor._nnz() < 2:
+        return
+    value = asked.known(tensor._indices())
+    if value is None:
+        asked.assumed = "all elements differ"
+    asked.count(tensor._nnz() if value is None else torch.unique(value, dim=1).shape[1])
+
+
+def ctc_loss(
+    asked: Asked, log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, *_: Any, **__: Any
+) -> None:
+    """A loss over sequences of several lengths, which the host wants to know."""
+    longest = targets.shape[-1] if targets.dim() == 2 else None
+    if longest is None and isinstance(target_lengths, torch.Tensor) and target_lengths.numel():
+        longest = targets.numel() // target_lengths.numel()
+    asked.values(input_lengths, log_probs.shape[0], "every sequence is as long as the longest")
+    asked.values(target_lengths, longest, "every target is as long as the longest")
+
+
+def left_aligned(asked: Asked, _: torch.Tensor, mask: torch.Tensor) -> None:
+    """Whether a mask has no gap before its padding: reads that."""
+    if not mask.is_cuda:
+        return
+    lengths = _lengths(asked, mask)
+    expected = torch.arange(mask.shape[1]) < lengths[:, None]
+    value = asked.known(mask)
+    asked.answers.append(bytes([value is None or torch.equal(expected, value)]))
+
+
+def nested_from_mask(asked: Asked, tensor: torch.Tensor, mask: torch.Tensor, mask_check: bool = True) -> None:
+    """The rows of a padded tensor without their padding: reads how long each is, after the check."""
+    if not mask.is_cuda:
+        return
+    if mask_check:
+        left_aligned(asked, tensor, mask)
+    lengths = _lengths(asked, mask)
+    sizes = torch.stack([lengths, torch.full_like(lengths, tensor.shape[2])], 1)
+    asked.answers.append(bytes(sizes.flatten().view(torch.uint8).tolist()))
+
+
+def _lengths(asked: Asked, mask: torch.Tensor) -> torch.Tensor:
+    value = asked.known(mask)
+    if value is None:
+        asked.assumed = "no row is padded"
+        return torch.full((mask.shape[0],), mask.shape[1])
+    return value.sum(1)
+
+
 RULES: "dict[str, Callable[..., None]]" = {
     "__getitem__": index,
     "__setitem__": index,
-    "argwhere": nonzero,
+    "_nested_tensor_from_mask": nested_from_mask,
+    "_nested_tensor_from_mask_left_aligned": left_aligned,
     "bincount": bincount,
+    "coalesce": coalesce,
+    "ctc_loss": ctc_loss,
     "index_put": index,
     "index_put_": index,
-    "masked_select": masked_select,
-    "nonzero": nonzero,
+    "one_hot": one_hot,
     "repeat_interleave": repeat_interleave,
     "unique": unique,
     "unique_consecutive": unique_consecutive,
-    "where": nonzero,
 }
 """By the name of the function."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from highwater_dryrun import compiled, core, exchange, settings, sizes
+from highwater_dryrun import compiled, core, exchange, nonzero, settings, sizes
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
 from highwater_dryrun.reads import Reads
 
@@ -47,6 +47,8 @@ _OVERWRITING = frozenset("copy_ fill_ zero_ random_".split())
 """What these write does not depend on what was there."""
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 """While it is there, a compiler works out shapes."""
+_IF_FINITE = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
+"""Numbers that nobody knows are taken to be finite."""
 _DECIDED_BY = {"or": True, "and": False}
 
 
@@ -56,6 +58,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.__enter__()
     _hide()
     _see_lists(values)
+    nonzero.begin(values.told_of_mask)
     if not settings.get().imagined_ranks:
         exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
@@ -134,6 +137,14 @@ class Values(TorchFunctionMode):
             core.answer_reads(asked.answers)
         return bool(asked.answers)
 
+    def told_of_mask(self, mask: torch.Tensor) -> int:
+        """How much of a mask is set, of which no function of Python's may know: autograd's threads index by masks, too."""
+        value = self.mirrors.get(mask)
+        if value is None:
+            value = self._assume.mask(mask.shape)
+            self._reads.note("nonzero", may_matter=True, assumed=self._assume.words())
+        return int(value.count_nonzero())
+
     def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":
         if tensor.is_cuda:
             return self.mirrors.get(tensor)
@@ -182,6 +193,8 @@ class Values(TorchFunctionMode):
             values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
             if values is None:
                 values = self._decided(name, tensors, results)
+            if values is None and name in _IF_FINITE:
+                values = [torch.full(results[0].shape, _IF_FINITE[name])]
             if values is None and name == "topk":
                 values = self._routed(args, kwargs, results)
         if values is None or len(values) != len(results):
@@ -249,6 +262,10 @@ class Values(TorchFunctionMode):
         if len(results) != 1 or len(sources) != 1 or not (name in _CONVERTING or name == "copy_"):
             return
         value = self._known(sources[0])
+        if value is None and sources[0].dtype == torch.bool and sources[0].numel() > 1:
+            # As if it had indexed on the device.
+            value = self._assume.mask(sources[0].shape)
+            self._reads.note(name, may_matter=True, assumed=self._assume.words())
         if value is not None and value.shape == results[0].shape:
             with torch.no_grad():
                 results[0].copy_(value)

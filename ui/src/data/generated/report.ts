@@ -373,6 +373,10 @@ export interface Finding {
    */
   change?: string;
   /**
+   * The allocator settings that it recommends, as in `PYTORCH_CUDA_ALLOC_CONF`.
+   */
+  conf?: string;
+  /**
    * What it rests on.
    */
   detail: string;
@@ -405,6 +409,10 @@ export interface Finding {
  * A place of the viewer.
  */
 export interface ViewerPlace {
+  /**
+   * The allocator settings to ask the simulator about.
+   */
+  conf?: string;
   /**
    * The entry to stand at.
    */

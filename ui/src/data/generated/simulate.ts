@@ -241,13 +241,17 @@ export interface Card {
    */
   gigabytes: number;
   /**
-   * The card of that size with the least memory.
+   * The card of that size with the least memory, as its driver calls it.
    */
   name: string;
   /**
    * Second attempts.
    */
   num_alloc_retries: number;
+  /**
+   * As people call it: `RTX 4060`.
+   */
+  short_name: string;
   /**
    * Its memory.
    */

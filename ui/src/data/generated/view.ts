@@ -105,6 +105,10 @@ export interface DeviceManifest {
    */
   entries: number;
   /**
+   * The answer in one line: what failed and why, or how high memory peaked.
+   */
+  headline: string;
+  /**
    * The iterations.
    */
   iterations: IterationSpan[];

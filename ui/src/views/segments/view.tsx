@@ -1,15 +1,14 @@
 /** Reserved memory over the x axis: one band a segment, and how much of each is in active blocks. */
 
-import {useSignal, useSignalEffect} from '@preact/signals';
-import {hexOf} from '../../draw/palette';
 import {SaveMenu} from '../../kit/save';
-import {binary, count, counted, percent} from '../../model/units';
-import {engine, type Opened, opened, shownEntry} from '../../state/session';
+import {binary, counted} from '../../model/units';
+import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {SegmentGroupTotal} from '../../worker/segments';
 import type {ChartSource} from '../stacked/chart';
 import {showSelection} from '../stacked/commands';
 import {handingOver, StackedPlot} from '../stacked/plot';
+import {useSegmentGroups} from './legend';
 import {SegmentLines} from './segment-lines';
 
 const SOURCE: ChartSource = {
@@ -42,38 +41,19 @@ export function SegmentsView({device}: {device: Opened}) {
   );
 }
 
-/** The pools and streams at the cursor: the picture's text. */
+/** All of them at the cursor; the panel tells them apart. */
 function Totals({device}: {device: Opened}) {
-  const totals = useSignal<SegmentGroupTotal[]>([]);
-  useSignalEffect(() => {
-    if (opened.value !== device) return;
-    engine()
-      .segmentTotals(shownEntry.value)
-      .then(
-        value => {
-          totals.value = value;
-        },
-        () => {
-          totals.value = [];
-        },
-      );
-  });
+  const groups = useSegmentGroups(device).value;
+  const sum = (of: (group: SegmentGroupTotal) => number) => groups.reduce((all, group) => all + of(group), 0);
+  const mapped = sum(({mappedBytes}) => mappedBytes);
+  const free = mapped - sum(({usedBytes}) => usedBytes);
   return (
-    <table class="totals" aria-label={`Segments after entry ${count(shownEntry.value)}`}>
-      <tbody>
-        {totals.value.map(({label, colour, segments, mappedBytes, usedBytes}) => (
-          <tr key={label}>
-            <td>
-              <span class="swatch" style={{background: hexOf(colour)}} />
-            </td>
-            <td>{label}</td>
-            <td>{counted(segments, 'segment')}</td>
-            <td>{binary(mappedBytes)} reserved</td>
-            <td>{binary(mappedBytes - usedBytes)} free</td>
-            <td>{percent((mappedBytes - usedBytes) / Math.max(1, mappedBytes))}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <span>
+      {counted(
+        sum(({segments}) => segments),
+        'segment',
+      )}
+      , {binary(mapped)} reserved, {binary(free)} of it free
+    </span>
   );
 }

@@ -7,6 +7,7 @@ import {
   drawByteAxis,
   drawLevel,
   drawMarks,
+  drawPeak,
   drawPositionAxis,
   drawReserved,
   drawRuler,
@@ -52,6 +53,8 @@ export interface ChartSource {
   key(): string;
   /** The row that is outlined throughout. */
   outlined(): number | null;
+  /** The highest point of the picture, which gets a label. */
+  peak?(device: Opened): {entry: number; bytes: number; words: string};
 }
 
 /** A stacked picture of one device over the x axis. */
@@ -319,6 +322,8 @@ export class StackedChart {
       const outlined = this.source.outlined();
       if (outlined !== null) drawBand(pen, viewport, newest, outlined, ink.accent);
     }
+    const peak = this.source.peak?.(this.device);
+    if (peak) drawPeak(pen, viewport, ink, positionOf(peak.entry), peak.bytes, peak.words);
     drawMarks(pen, viewport, ink, device.marks, positionOf);
     const selected = store.selection.value;
     if (selected) drawStretch(pen, viewport, ink, positionOf(selected.from), positionOf(selected.to));
@@ -327,7 +332,7 @@ export class StackedChart {
     pen.restore();
   }
 
-  private ink(): Ink & {background: string} {
+  private ink(): Ink {
     const style = getComputedStyle(this.host);
     const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
     return {

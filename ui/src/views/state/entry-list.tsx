@@ -2,6 +2,7 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
+import type {PanelWidth} from '../../kit/splitter';
 import {address, binary, count} from '../../model/units';
 import {engine, type Opened, opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
@@ -9,7 +10,7 @@ import type {EntryLine} from '../../worker/entries';
 
 const LINE_CSS = 20;
 
-export function EntryList({device}: {device: Opened}) {
+export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) {
   const host = useRef<HTMLDivElement>(null);
   const visible = useSignal(20);
   /** The uppermost entry. */
@@ -60,7 +61,7 @@ export function EntryList({device}: {device: Opened}) {
   });
 
   return (
-    <div class="entries">
+    <div class="entries" style={{'--width': `${panel.width.value}px`}}>
       <div ref={host} class="lines" role="listbox" aria-label="Entries" tabIndex={-1}>
         {lines.value.map(line => (
           <Line key={line.entry} line={line} isChosen={line.entry === shownEntry.value} />

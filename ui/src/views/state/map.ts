@@ -4,6 +4,7 @@ import {effect} from '@preact/signals';
 import {Problem} from '../../data/source';
 import {FONT} from '../../draw/overlay';
 import {binary} from '../../model/units';
+import {emphasis} from '../../state/legend';
 import {engine, type Opened, opened, problem, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {StatePicture, StateRequest} from '../../worker/state';
@@ -56,6 +57,7 @@ export class StateMap {
       () => host.removeEventListener('wheel', onWheel),
       effect(() => {
         void [shownEntry.value, store.colourBy.value, store.shade.value, store.pinned.value, searchGeneration.value];
+        void emphasis.value;
         this.schedule();
       }),
     );
@@ -148,6 +150,7 @@ export class StateMap {
       colourBy: store.colourBy.value,
       shade: store.shade.value,
       highlightsSearch: store.query.value !== '',
+      emphasis: emphasis.value,
       pinned: store.pinned.value,
     };
   }

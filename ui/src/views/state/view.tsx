@@ -6,6 +6,7 @@ import {AllocationLines} from '../../kit/allocation';
 import {FloatingCard} from '../../kit/floating';
 import {addCommands, type CommandGroup} from '../../kit/keys';
 import {registerPicture, SaveMenu} from '../../kit/save';
+import {Splitter, usePanelWidth} from '../../kit/splitter';
 import {binary, count, counted, exact} from '../../model/units';
 import {engine, type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
@@ -38,6 +39,7 @@ export function StateView({device}: {device: Opened}) {
   const map = useRef<StateMap | null>(null);
   const totals = useSignal<StateTotals | null>(null);
   const hover = useSignal<Hover | null>(null);
+  const list = usePanelWidth('entries', 330, 180);
 
   useEffect(() => {
     if (!host.current) return;
@@ -94,7 +96,8 @@ export function StateView({device}: {device: Opened}) {
       </div>
       <Scrubber device={device} />
       <div class="beside">
-        <EntryList device={device} />
+        <EntryList device={device} panel={list} />
+        <Splitter panel={list} side="left" label="Width of the list of entries" />
         <div
           ref={host}
           class="plot"

@@ -2,7 +2,7 @@
 
 import {useSignal} from '@preact/signals';
 import {categoryWords} from '../../model/categories';
-import {binary, count, percent} from '../../model/units';
+import {binary, count, counted, percent} from '../../model/units';
 import * as store from '../../state/store';
 import {EntryLink} from './go';
 import {type CallSite, type DeviceReport, placeWords, queryOf} from './report';
@@ -14,9 +14,10 @@ export function CallSites({device}: {device: DeviceReport}) {
   const isWhole = useSignal(false);
   const at = device.at_peak;
   if (!at) return null;
-  const all = at.call_sites.reduce((sum, {bytes}) => sum + bytes, 0);
-  const shown = isWhole.value ? at.call_sites : at.call_sites.slice(0, ROWS);
-  const rest = at.call_sites.slice(shown.length);
+  const sites = at.call_sites.filter(({bytes}) => bytes > 0);
+  const all = sites.reduce((sum, {bytes}) => sum + bytes, 0);
+  const shown = isWhole.value ? sites : sites.slice(0, ROWS);
+  const rest = sites.slice(shown.length);
   const restBytes = rest.reduce((sum, {bytes}) => sum + bytes, 0);
   const moment = [
     ...(at.iteration === null ? [] : [`iteration ${count(at.iteration)}`]),
@@ -75,7 +76,7 @@ export function CallSites({device}: {device: DeviceReport}) {
               <td />
               <td>
                 <button type="button" class="plain inline" onClick={() => (isWhole.value = true)}>
-                  {count(rest.length)} call sites more
+                  {counted(rest.length, 'more call site')}
                 </button>
               </td>
             </tr>

@@ -10,11 +10,11 @@ const MEASURES: [name: keyof DeviceReport['fragmentation'], words: string][] = [
   ['free_at_peak_bytes', 'free at the peak: reserved and in no active block'],
   ['rounding_at_peak_bytes', 'active beyond what was requested, at the peak'],
   ['free_bytes', 'free at the dump: reserved and in no active block'],
-  ['releasable_bytes', 'of these, in segments with nothing active: `empty_cache()` gives them back'],
+  ['releasable_bytes', 'of these, in segments with nothing active: `empty_cache()` releases them'],
   ['inactive_split_bytes', 'of these, in segments partly in use, expandable ones not counted (`inactive_split`)'],
   ['largest_free_block_bytes', 'the largest free block'],
   ['rounding_bytes', "active beyond what was requested, at the dump: the allocator's rounding"],
-  ['private_pool_free_bytes', 'of the free bytes, in private pools: other requests cannot have them'],
+  ['private_pool_free_bytes', 'of the free bytes, in private pools: other requests cannot use them'],
   ['other_streams_free_bytes', 'of the free bytes, on streams other than the main one'],
 ];
 
@@ -26,7 +26,7 @@ export function Facts({report, device}: {report: Report; device: DeviceReport}) 
     <>
       <div class="card">
         <h2>Fragmentation</h2>
-        {measures.length === 0 && <p class="faint">nothing is free in reserved memory</p>}
+        {measures.length === 0 && <p class="faint">No reserved memory is free.</p>}
         <table class="data">
           <tbody>
             {measures.map(([name, words]) => (
@@ -48,11 +48,11 @@ export function Facts({report, device}: {report: Report; device: DeviceReport}) 
           Allocator settings
           <span class="faint">
             torch {report.torch.version}
-            {!report.torch.known && ' (not recorded: what writes such a file)'}
+            {!report.torch.known && ' (not recorded: told from the file)'}
           </span>
         </h2>
         {settings.length === 0 ? (
-          <p class="faint">the file does not record them</p>
+          <p class="faint">The file does not record them.</p>
         ) : (
           <dl class="facts wide">
             {settings.map(([name, value]) => (

@@ -5,8 +5,16 @@ import {opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {Place} from './report';
 
+/** Where a button leads: a place of the report, or the report itself. */
+export type Destination = Omit<Place, 'view'> & {view: store.ViewId};
+
+/** Whether the simulator can be asked about the file: by the program behind the page, or in the page. */
+export function canAskWhatIf(): boolean {
+  return (opened.value?.reservedMaxBytes ?? 0) > 0 && opened.value?.manifest.what_if !== undefined;
+}
+
 /** Opens a view at a place. */
-export function goTo({view, cursor, selection, query}: Place): void {
+export function goTo({view, cursor, selection, query, conf}: Destination): void {
   batch(() => {
     if (cursor !== undefined) store.cursor.value = cursor;
     if (selection) {
@@ -15,6 +23,7 @@ export function goTo({view, cursor, selection, query}: Place): void {
       if (view === 'stacks') store.setViewOption('stacks.of', 'kept');
     } else if (cursor !== undefined) showEntry(cursor);
     if (query !== undefined) store.query.value = query;
+    if (conf !== undefined) store.setViewOption('what-if.conf', conf);
     store.view.value = view;
   });
 }

@@ -3,12 +3,9 @@
 import type {Histogram, Histograms} from '../../model/histograms';
 import {binary, count, duration} from '../../model/units';
 
-/** The buckets between the first and the last in which there is something. */
-function filled(histograms: Histogram[]): number[] {
-  const has = (bucket: number) => histograms.some(({count}) => count[bucket] > 0);
-  const buckets = histograms[0].upTo.map((_, i) => i).filter(has);
-  const [first] = buckets;
-  return first === undefined ? [] : histograms[0].upTo.map((_, i) => i).slice(first, buckets[buckets.length - 1] + 1);
+/** The buckets in which there is something. */
+export function filled(histograms: Pick<Histogram, 'upTo' | 'count'>[]): number[] {
+  return histograms[0].upTo.map((_, i) => i).filter(bucket => histograms.some(({count}) => count[bucket] > 0));
 }
 
 function largest(column: Float64Array): number {
@@ -108,7 +105,7 @@ function Bar({histogram, bucket}: {histogram: Histogram; bucket: number}) {
   return (
     <>
       <td class="number bar" style={{'--share': `${(bytes / largest(histogram.bytes)) * 100}%`}}>
-        {rows > 0 ? binary(bytes) : ''}
+        {bytes > 0 ? binary(bytes) : ''}
       </td>
       <td class="number faint">{rows > 0 ? count(rows) : ''}</td>
     </>

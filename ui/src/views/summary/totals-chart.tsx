@@ -41,7 +41,8 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
             pen,
             viewport,
             ink,
-            marks.filter(({kind}) => kind === 'oom'),
+            // Their words stand in the verdict above: here there is no room.
+            marks.filter(({kind}) => kind === 'oom').map(mark => ({...mark, label: ''})),
             entry => entry,
           );
           if (hover.value !== null) drawRuler(pen, viewport, ink.accent, hover.value);

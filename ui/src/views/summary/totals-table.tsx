@@ -5,10 +5,10 @@ import {EntryLink} from './go';
 import type {DeviceReport} from './report';
 
 const NAMES = {
-  requested: 'what the program asked for',
+  requested: 'as the program requested it',
   allocated: 'requested, rounded up to blocks',
   active: 'allocated, and freed but still in use by another stream',
-  reserved: 'held from the driver: what `nvidia-smi` sees, without the CUDA context',
+  reserved: 'reserved from the driver: what `nvidia-smi` shows, without the CUDA context',
 };
 
 type Name = keyof typeof NAMES;
@@ -43,19 +43,21 @@ export function TotalsTable({device}: {device: DeviceReport}) {
           </tr>
         </thead>
         <tbody>
-          {names.map(name => (
-            <tr key={name}>
-              <th scope="row" title={NAMES[name]}>
-                {name}
-              </th>
-              {hasStart && <Bytes totals={start} name={name} />}
-              <Bytes totals={peak} name={name} />
-              <td class="number">
-                <Entry entry={peak[`${name}_entry`]} />
-              </td>
-              <Bytes totals={end} name={name} />
-            </tr>
-          ))}
+          {names
+            .filter(name => [start, peak, end].some(totals => totals[`${name}_bytes`] > 0))
+            .map(name => (
+              <tr key={name}>
+                <th scope="row" title={NAMES[name]}>
+                  {name}
+                </th>
+                {hasStart && <Bytes totals={start} name={name} />}
+                <Bytes totals={peak} name={name} />
+                <td class="number">
+                  <Entry entry={peak[`${name}_entry`]} />
+                </td>
+                <Bytes totals={end} name={name} />
+              </tr>
+            ))}
         </tbody>
       </table>
       {sizes.known !== 'exact' && (

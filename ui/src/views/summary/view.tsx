@@ -1,21 +1,18 @@
 /** The report: the verdict, what to look at and where, and the numbers that both rest on. */
 
-import {useMemo} from 'preact/hooks';
 import {useAnswer} from '../../kit/answer';
-import {copyText} from '../../kit/copy';
 import {ProblemCard} from '../../kit/problem';
-import {Prose} from '../../kit/prose';
 import {dataSource, engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import {CallSites, Categories} from './call-sites';
 import {Facts} from './facts';
 import {Findings} from './findings';
-
 import {LifetimeHistograms, SizeHistogram} from './histograms';
 import {Iterations} from './iterations';
 import type {Report} from './report';
 import {TotalsChart} from './totals-chart';
 import {TotalsTable} from './totals-table';
+import {Verdict} from './verdict';
 
 export function SummaryView({device}: {device: Opened}) {
   const section = device.manifest.sections.report;
@@ -30,21 +27,9 @@ function Summary({device, report}: {device: Opened; report: Report}) {
   const own = report.devices.find(one => one.device === device.device.device) ?? report.devices[0];
   const totals = useAnswer(device, () => engine().totalsOverTime(1200));
   const histograms = useAnswer(device, () => engine().histograms());
-  const text = useMemo(() => textOf(report), [report]);
   return (
     <section class="view summary" aria-label="Summary">
-      <div class="card verdict">
-        <h2>
-          Verdict
-          <span class="spring" />
-          <button type="button" class="plain" title="Copy verdict and findings as text" onClick={() => copyText(text)}>
-            copy
-          </button>
-        </h2>
-        <p>
-          <Prose text={report.verdict} />
-        </p>
-      </div>
+      <Verdict device={device} report={report} own={own} />
       {own && (
         <>
           <Findings device={own} />
@@ -66,13 +51,4 @@ function Summary({device, report}: {device: Opened; report: Report}) {
       )}
     </section>
   );
-}
-
-function textOf({verdict, devices}: Report): string {
-  const findings = devices.flatMap(({device, findings}) =>
-    findings.map(({severity, title, detail, change}) =>
-      [`${severity}, device ${device}: ${title}`, `  ${detail}`, ...(change ? [`  ${change}`] : [])].join('\n'),
-    ),
-  );
-  return [verdict, ...findings].join('\n');
 }

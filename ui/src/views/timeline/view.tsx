@@ -1,7 +1,8 @@
 /** The timeline: active memory over the entries or over time, one band an allocation. */
 
 import {AllocationLines} from '../../kit/allocation';
-import {count} from '../../model/units';
+import {binary, count} from '../../model/units';
+import {emphasis} from '../../state/legend';
 import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
@@ -13,10 +14,16 @@ import {TimelineToolbar} from './toolbar';
 const SOURCE: ChartSource = {
   make: request =>
     engine().timeline(
-      handingOver({...request, colourBy: store.colourBy.value, highlightsSearch: store.query.value !== ''}),
+      handingOver({
+        ...request,
+        colourBy: store.colourBy.value,
+        highlightsSearch: store.query.value !== '',
+        emphasis: emphasis.value,
+      }),
     ),
-  key: () => `${store.colourBy.value} ${searchGeneration.value}`,
+  key: () => JSON.stringify([store.colourBy.value, searchGeneration.value, emphasis.value]),
   outlined: () => store.pinned.value,
+  peak: ({peakEntry: entry, peakBytes: bytes}) => ({entry, bytes, words: `peak ${binary(bytes)}`}),
 };
 
 export function TimelineView({device}: {device: Opened}) {

@@ -8,13 +8,13 @@ import {placeWords, queryOf} from '../summary/report';
 import type {Simulation} from './simulation';
 
 const CAUSES: Record<string, [words: string, hint: string]> = {
-  requested: ['requested', 'What the program had asked for, live at once'],
+  requested: ['requested', 'Bytes that the program requested, live at once'],
   rounding: ['rounding', 'Requests rounded up to 512 bytes, or as the settings say'],
-  unsplit_slack: ['ends not split off', 'Ends of blocks that are too small to be split off'],
-  stream_isolation: ['streams', 'Free blocks of one stream that another cannot take'],
+  unsplit_slack: ['unsplit ends', 'Ends of blocks that are too small to be split off'],
+  stream_isolation: ['streams', 'Free blocks of one stream that another cannot use'],
   private_pools: ['private pools', 'Free blocks of CUDA graphs and MemPools'],
   delayed_frees: ['delayed frees', 'Blocks that wait for other streams'],
-  placement: ['placement', 'What remains: free memory in pieces between blocks'],
+  placement: ['placement', 'The rest: free memory in pieces between blocks'],
 };
 
 /** Bars that begin where the one before ends; one can be negative. */
@@ -26,21 +26,23 @@ export function Waterfall({waterfall}: Pick<Simulation, 'waterfall'>) {
     at += bytes;
     return {cause, bytes, low: Math.min(from, at), high: Math.max(from, at)};
   });
+  const shown = bars.filter(({bytes}) => bytes !== 0);
   const most = Math.max(...bars.map(({high}) => high), 1);
   return (
     <div class="card">
       <h2>
-        Where the peak of {binary(at)} goes <span class="faint">a cause less with each run</span>
+        The reserved peak of {binary(at)}, by cause
+        <span class="faint">each cause is taken away in turn, and the program replayed</span>
       </h2>
       <table class="data waterfall">
         <tbody>
-          {bars.map(({cause, bytes, low, high}) => (
+          {shown.map(({cause, bytes, low, high}) => (
             <tr key={cause}>
               <th scope="row" title={CAUSES[cause]?.[1]}>
                 {CAUSES[cause]?.[0] ?? cause}
               </th>
               <td class="number" title={`${count(bytes)} bytes`}>
-                {binary(bytes)}
+                {signed(bytes)}
               </td>
               <td class="span">
                 <span
@@ -56,6 +58,11 @@ export function Waterfall({waterfall}: Pick<Simulation, 'waterfall'>) {
   );
 }
 
+/** With a real minus sign. */
+function signed(bytes: number): string {
+  return bytes < 0 ? `−${binary(-bytes)}` : binary(bytes);
+}
+
 export function Alarms({alarms}: Pick<Simulation, 'alarms'>) {
   if (alarms.length === 0) return null;
   return (
@@ -66,7 +73,7 @@ export function Alarms({alarms}: Pick<Simulation, 'alarms'>) {
             ▲
           </span>
           <div>
-            <b>{conf === '' ? 'default settings' : conf}</b> would hold {binary(other)} instead of {binary(own)}
+            <b>{conf === '' ? 'default settings' : conf}</b> would reserve {binary(other)} instead of {binary(own)}
           </div>
         </li>
       ))}
@@ -80,16 +87,16 @@ export function LongLived({sites}: Pick<Simulation, 'sites'>) {
   return (
     <div class="card">
       <h2>
-        Long-lived blocks in the way <span class="faint">what the peak would lose</span>
+        Long-lived blocks that fragment memory <span class="faint">the peak would be lower by</span>
       </h2>
       <table class="data">
         <thead>
           <tr>
             <th scope="col" class="number" title="If they were allocated before anything else">
-              allocated first
+              if allocated first
             </th>
             <th scope="col" class="number" title="If they came from a pool of their own: torch.cuda.MemPool">
-              own MemPool
+              if in their own MemPool
             </th>
             <th scope="col" class="number">
               count
@@ -131,7 +138,7 @@ export function LongLived({sites}: Pick<Simulation, 'sites'>) {
 
 function savedWords(bytes: number): string {
   if (bytes === 0) return '–';
-  return bytes > 0 ? `−${binary(bytes)}` : `+${binary(-bytes)}`;
+  return bytes > 0 ? binary(bytes) : `${binary(-bytes)} higher`;
 }
 
 export function EmptyCaches({empty_caches: calls}: Pick<Simulation, 'empty_caches'>) {
@@ -139,7 +146,7 @@ export function EmptyCaches({empty_caches: calls}: Pick<Simulation, 'empty_cache
   return (
     <div class="card">
       <h2>
-        What each <code>empty_cache()</code> did
+        Effect of each <code>empty_cache()</code>
       </h2>
       <table class="data">
         <thead>
@@ -162,7 +169,7 @@ export function EmptyCaches({empty_caches: calls}: Pick<Simulation, 'empty_cache
               <td>{entry === null ? 'all together' : <EntryLink entry={entry} words={count(entry)} />}</td>
               <td class="number">{count(times)}</td>
               <td class="number">
-                {saved === 0 ? 'nothing' : saved > 0 ? binary(saved) : `none: it costs ${binary(-saved)}`}
+                {saved === 0 ? 'nothing' : saved > 0 ? binary(saved) : `nothing: ${binary(-saved)} higher`}
               </td>
               <td class="number">{count(allocs)}</td>
             </tr>

@@ -1,7 +1,8 @@
 /** How little memory is enough, under each of the settings. */
 
 import {useSignal} from '@preact/signals';
-import {binary, count, percent} from '../../model/units';
+import {asSentence} from '../../kit/prose';
+import {binary, count, counted, percent} from '../../model/units';
 import {LineSwatch} from './chart';
 import type {Line} from './lines';
 import {type CardFit, confWords, type Fit, type Simulation, smallestCard} from './simulation';
@@ -11,6 +12,10 @@ const ORDERS = {
   ample: (fit: Fit) => fit.ample_reserved_bytes,
   retries: (fit: Fit) => fit.num_alloc_retries,
 } as const;
+
+/** What a retry is, for the heads of columns. */
+export const RETRIES_HINT =
+  'How often a request failed at first and was served after PyTorch had released its cached segments: each costs time';
 
 interface FitProps {
   readonly simulation: Simulation;
@@ -40,10 +45,10 @@ export function FitTable(props: FitProps) {
   return (
     <div class="card">
       <h2>
-        How little memory is enough
+        Least memory that is enough
         {bound && (
           <span class="faint" title={`${count(bound.live_bytes)} bytes`}>
-            no setting can go below {binary(bound.live_bytes)}, live at once
+            no setting can need less than the {binary(bound.live_bytes)} that is live at once
             {bound.live_entry !== null && ` after entry ${count(bound.live_entry)}`}
           </span>
         )}
@@ -52,10 +57,14 @@ export function FitTable(props: FitProps) {
         <thead>
           <tr>
             <th scope="col">settings</th>
-            {head('capacity', 'least memory', 'The smallest capacity from which on nothing fails')}
-            {head('retries', 'retries', 'Second attempts, after the cache was freed, with the least memory')}
-            {head('ample', 'held without a limit', 'The peak of reserved memory with memory without end')}
-            <th scope="col">smallest card</th>
+            {head(
+              'capacity',
+              'least memory',
+              'The least memory with which no request fails; with more, none fails either',
+            )}
+            {head('retries', 'retries', RETRIES_HINT)}
+            {head('ample', 'reserved without a limit', 'The peak of reserved memory if memory were unlimited')}
+            <th scope="col">smallest GPU</th>
           </tr>
         </thead>
         <tbody>
@@ -93,7 +102,10 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
       >
         {binary(least)}
         {anyOrder > least && (
-          <span class="faint" title="Where the driver puts segments matters: with this much it fits in any order">
+          <span
+            class="faint"
+            title="How much is enough depends on where the driver puts segments: with this much, it fits wherever they are"
+          >
             {' '}
             to {binary(anyOrder)}
           </span>
@@ -109,26 +121,28 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
       </td>
       <td title={fit.cards.map(cardWords).join('\n')}>
         {card ? `${card.gigabytes} GB` : 'none known'}
-        {card && <span class="faint"> {card.name}</span>}
+        {card && <span class="faint"> {card.short_name}</span>}
       </td>
     </tr>
   );
 }
 
-function cardWords({gigabytes, name, fits, num_alloc_retries: retries}: CardFit): string {
-  const how = retries > 0 ? ` with ${count(retries)} retries` : '';
+function cardWords({gigabytes, short_name: name, fits, num_alloc_retries: retries}: CardFit): string {
+  const how = retries > 0 ? ` with ${counted(retries, 'retry', 'retries')}` : '';
   return `${gigabytes} GB (${name}): ${fits ? `fits${how}` : 'does not fit'}`;
 }
 
 /** Verdict and fit table, tab-separated. */
 export function studyText({verdict, fit}: Simulation): string {
-  const head = ['settings', 'least memory (bytes)', 'retries', 'held without a limit (bytes)', 'smallest card'];
+  const head = ['settings', 'least memory (bytes)', 'retries', 'reserved without a limit (bytes)', 'smallest GPU'];
   const rows = fit.map(one => [
     confWords(one.conf),
     one.min_capacity_bytes,
     one.num_alloc_retries,
     one.ample_reserved_bytes,
-    smallestCard(one)?.name ?? '',
+    smallestCard(one)?.short_name ?? '',
   ]);
-  return [...(verdict ? [verdict.text] : []), head.join('\t'), ...rows.map(row => row.join('\t'))].join('\n');
+  return [...(verdict ? [asSentence(verdict.text)] : []), head.join('\t'), ...rows.map(row => row.join('\t'))].join(
+    '\n',
+  );
 }

@@ -70,7 +70,7 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
       </label>
       {cards.length > 0 && (
         <label>
-          <span>as of a card</span>
+          <span>or of a GPU</span>
           <select
             value=""
             onChange={event => {
@@ -79,9 +79,9 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
             }}
           >
             <option value="">…</option>
-            {cards.map(({name, gigabytes, total_bytes: total}) => (
+            {cards.map(({short_name: name, gigabytes, total_bytes: total}) => (
               <option key={name} value={binary(total).replace(' ', '')}>
-                {gigabytes} GB ({name}, {binary(total)})
+                {gigabytes} GB: {name} ({binary(total)})
               </option>
             ))}
           </select>

@@ -1,17 +1,18 @@
 /** Runs: under which settings, with how much memory, and how each ended. */
 
 import {Prose} from '../../kit/prose';
-import {binary, count} from '../../model/units';
+import {binary, count, counted} from '../../model/units';
 import {EntryLink} from '../summary/go';
 import {placeWords} from '../summary/report';
 import {LineSwatch} from './chart';
+import {RETRIES_HINT} from './fit-table';
 import {type Line, lineId} from './lines';
 import {confWords, type SimulatedRun} from './simulation';
 
 const CONFIDENCE = {
   exact: '',
-  'address-sensitive': 'depends on addresses',
-  'premise-broken': 'would not have run as recorded',
+  'address-sensitive': 'depends on where the driver puts segments',
+  'premise-broken': 'the program would not have run as recorded',
 } as const;
 
 export function RunsTable({heading, runs, lines}: {heading: string; runs: SimulatedRun[]; lines: readonly Line[]}) {
@@ -34,7 +35,7 @@ export function RunsTable({heading, runs, lines}: {heading: string; runs: Simula
             <th scope="col" class="number">
               peak reserved
             </th>
-            <th scope="col" class="number">
+            <th scope="col" class="number" title={RETRIES_HINT}>
               retries
             </th>
           </tr>
@@ -100,15 +101,16 @@ function Failure({run}: {run: SimulatedRun}) {
   return (
     <details class="oom-error">
       <summary>
-        {confWords(run.conf)}: {binary(oom.requested_bytes)} asked for
+        {confWords(run.conf)}: {binary(oom.requested_bytes)} requested
         {(oom.place || oom.frames[0]) && ` at ${placeWords(oom)}`}
       </summary>
       {pinning && (
         <p>
-          {pinning.is_smallest ? 'Without ' : 'Without at most '}
-          {count(pinning.count)} {pinning.count === 1 ? 'block' : 'blocks'} of {binary(pinning.bytes)} the request would
-          have been served
-          {pinning.call_sites[0] && `; the first of them is of ${placeWords(pinning.call_sites[0])}`}.
+          Freeing {pinning.count === 1 ? 'one block' : counted(pinning.count, 'block')} of {binary(pinning.bytes)}
+          {pinning.count > 1 && ' in all'}
+          {pinning.call_sites[0] &&
+            ` (${pinning.count > 1 ? 'first of all ' : ''}${placeWords(pinning.call_sites[0])})`}{' '}
+          would have been enough{!pinning.is_smallest && '; fewer might do'}.
         </p>
       )}
       <p>

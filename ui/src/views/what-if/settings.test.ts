@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest';
-import {pairsOf, settingOf, withSetting} from './settings';
+import {exportLine, pairsOf, settingOf, withSetting} from './settings';
 import {type Fit, smallestCard} from './simulation';
 
 describe('settings as text', () => {
@@ -23,6 +23,16 @@ describe('settings as text', () => {
   });
 });
 
+describe('the line for the shell', () => {
+  it('is quoted where the shell would read signs in it', () => {
+    expect(exportLine('expandable_segments:True')).toBe('export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True');
+    expect(exportLine('roundup_power2_divisions:[256:1,>:8]')).toBe(
+      "export PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,>:8]'",
+    );
+    expect(exportLine("a:'$(rm)")).toBe("export PYTORCH_CUDA_ALLOC_CONF='a:'\\''$(rm)'");
+  });
+});
+
 describe('the smallest card', () => {
   const fit = (fits: boolean[]): Fit => ({
     conf: '',
@@ -31,7 +41,14 @@ describe('the smallest card', () => {
     over_live_ratio: 1,
     num_alloc_retries: 0,
     ample_reserved_bytes: 1,
-    cards: fits.map((one, i) => ({gigabytes: i, name: `${i}`, total_bytes: i, fits: one, num_alloc_retries: 0})),
+    cards: fits.map((one, i) => ({
+      gigabytes: i,
+      name: `${i}`,
+      short_name: `${i}`,
+      total_bytes: i,
+      fits: one,
+      num_alloc_retries: 0,
+    })),
   });
 
   it('is one from which on all fit', () => {

@@ -42,3 +42,9 @@ export const QUICK_CHOICES: readonly {key: string; values: readonly string[]}[] 
   {key: 'roundup_power2_divisions', values: ['2', '4', '8', '16']},
   {key: 'garbage_collection_threshold', values: ['0.6', '0.7', '0.8', '0.9']},
 ];
+
+/** The line that sets them in a shell. */
+export function exportLine(conf: string): string {
+  const value = /^[\w:.,=-]*$/.test(conf) ? conf : `'${conf.replaceAll("'", "'\\''")}'`;
+  return `export PYTORCH_CUDA_ALLOC_CONF=${value}`;
+}

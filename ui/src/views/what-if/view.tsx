@@ -4,7 +4,7 @@ import {useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import {copyText} from '../../kit/copy';
 import {ProblemCard} from '../../kit/problem';
-import {Prose} from '../../kit/prose';
+import {asSentence, Prose} from '../../kit/prose';
 import {count} from '../../model/units';
 import type {Opened} from '../../state/session';
 import {askStudy, type Questions, questionsOf} from './asking';
@@ -14,6 +14,7 @@ import {FitTable, studyText} from './fit-table';
 import {askWritten, QuestionForm, rememberedQuestion, Waiting} from './form';
 import {type Line, lineId, linesOf} from './lines';
 import {RunsTable} from './runs-table';
+import {exportLine} from './settings';
 import type {Simulation} from './simulation';
 
 /** A recording with more entries is studied only when asked: it takes more than some seconds. */
@@ -99,7 +100,7 @@ function StudyState({questions, device}: {questions: Questions; device: Opened})
   const {isBusy} = questions.study.answer.value;
   return (
     <div class="card">
-      <h2>Would a setting have helped? What is the smallest card?</h2>
+      <h2>Would other settings have helped? What is the smallest GPU?</h2>
       <div class="actions">
         {isBusy ? (
           <>
@@ -114,7 +115,7 @@ function StudyState({questions, device}: {questions: Questions; device: Opened})
               Find out
             </button>
             <span class="faint">
-              runs the program of {count(device.entries)} entries under eight settings and many capacities
+              replays {count(device.entries)} entries under several settings and many memory limits
             </span>
           </>
         )}
@@ -171,13 +172,14 @@ function Study({simulation, lines, shown, onToggle}: StudyProps) {
         </h2>
         {verdict && (
           <p>
-            <Prose text={verdict.text} />
+            <Prose text={asSentence(verdict.text)} />
           </p>
         )}
+        {verdict?.conf && <Recommended conf={verdict.conf} />}
         <Alarms alarms={simulation.alarms} />
         {premise && (
           <p class="faint">
-            <Prose text={premise} />
+            <Prose text={asSentence(premise)} />
           </p>
         )}
       </div>
@@ -189,6 +191,19 @@ function Study({simulation, lines, shown, onToggle}: StudyProps) {
       </div>
       <RunsTable heading="Under its own settings" runs={runs} lines={lines} />
     </>
+  );
+}
+
+/** The settings to use, as a line for the shell. */
+function Recommended({conf}: {conf: string}) {
+  const line = exportLine(conf);
+  return (
+    <div class="change">
+      <code>{line}</code>
+      <button type="button" class="primary" onClick={() => copyText(line)}>
+        copy
+      </button>
+    </div>
   );
 }
 

@@ -4,11 +4,13 @@ mod batch;
 mod events;
 mod text;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_answers::diff::{Asked, Comparison, moment};
+use highwater_documents::diff::DiffView;
 use highwater_findings::diff::Moment;
 use highwater_snapshot::Snapshot;
 
@@ -60,6 +62,14 @@ pub(crate) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// The comparison, with this many rows in each table.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut impl Write, view: &DiffView<'_>, top: usize) -> io::Result<()> {
+    text::write(out, view, text::Options { top, asks_for_batch: false })
 }
 
 /// Reads all, compares, prints.

@@ -10,18 +10,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
-use highwater_documents::{self, ReportView, SimulateView};
 use highwater_driver::Card;
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
 use highwater_nullgpu::{Machine, own_directory};
-use highwater_whatif::Replayed;
 
 pub(crate) use args::Args;
 
-use super::CHECK_FAILED;
+use super::{CHECK_FAILED, explain};
 use crate::args::Format;
 use crate::error::{BAD_INPUT, Problem};
 use crate::input::{SizeArgs, read_snapshot, short_name};
@@ -78,56 +76,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = highwater_documents::report_but(&analysis, |_| false, crate::report::columns(width));
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
-    let answer = Answer {
-        args,
-        card,
-        machine: &asked.machine,
-        outcome: &outcome,
+    // Of the driver's own allocator there is nothing to run again.
+    let simulated = no_question.answered(&analysis, &name, &SimulationBar::default()).ok();
+    let explained = (main.how == Ending::Oom)
+        .then(|| explain::view_of_snapshot(&analysis, Some(&main.error), &name).ok())
+        .flatten();
+    let view = DryrunView::new(
+        CardView {
+            key: card.key,
+            name: card.name,
+            memory_bytes: args.memory.unwrap_or(card.memory_bytes),
+            proven: card.proven,
+        },
+        args.gpus(),
+        &outcome,
         main,
-        analysis: &analysis,
-        report: &report,
-        // Of the driver's own allocator there is nothing to run again.
-        simulated: no_question.answered(&analysis, &name, &SimulationBar::default()).ok(),
-        name,
-    };
+        &report,
+        simulated.as_ref().map(|(_, view)| view),
+        explained.as_ref(),
+    );
     to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &answer.document()),
-        Format::Text => text::write(&mut Lines(out), &answer),
+        Format::Json => write_json(out, &view),
+        Format::Text => text::write(&mut Lines(out), &view, &name, args.output.is_some()),
     })?;
     Ok(status)
-}
-
-/// All there is to say, before it is said as text or as JSON.
-struct Answer<'a> {
-    args: &'a Args,
-    card: &'static Card,
-    machine: &'a Machine,
-    outcome: &'a Outcome,
-    /// The process whose recording is explained.
-    main: &'a Process,
-    analysis: &'a Analysis<'a>,
-    report: &'a ReportView<'a>,
-    simulated: Option<(Replayed, SimulateView<'a>)>,
-    /// How messages call the recording.
-    name: String,
-}
-
-impl Answer<'_> {
-    fn document(&self) -> DryrunView<'_> {
-        let card = CardView {
-            key: self.card.key,
-            name: self.card.name,
-            memory_bytes: self.memory_bytes(),
-            proven: self.card.proven,
-        };
-        let simulate = self.simulated.as_ref().map(|(_, view)| view);
-        DryrunView::new(card, self.machine.devices, self.outcome, self.main, self.report, simulate)
-    }
-
-    /// What the card has.
-    fn memory_bytes(&self) -> u64 {
-        self.machine.memory_bytes.unwrap_or(self.card.memory_bytes)
-    }
 }
 
 fn card(name: &str) -> Result<&'static Card, Problem> {

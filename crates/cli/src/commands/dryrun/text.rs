@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use highwater_documents::dryrun::DryrunView;
 use highwater_nullgpu::run::{Ending, Process, Read};
 
-use super::{Answer, sandbox};
+use super::sandbox;
 use crate::commands::explain;
 use crate::commands::simulate::what_if_text;
 use crate::printable::printable;
@@ -22,50 +23,50 @@ const DISK_FULL: &str = "No space left on device";
 /// Reads and functions that are listed.
 const LISTED: usize = 8;
 
-pub(super) fn write(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
-    paragraph(out, &headline(answer))?;
-    write_end(out, answer)?;
-    write_ranks(out, answer)?;
-    write_caveats(out, answer)?;
-    if let Some(writes) = &answer.outcome.writes {
+/// Writes it; `name` is the recording's, and whether that is kept is for the last line.
+pub(super) fn write(out: &mut impl Write, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
+    let Some(main) = view.processes.first() else { return Ok(()) };
+    paragraph(out, &headline(view, main))?;
+    write_end(out, view, main)?;
+    write_ranks(out, view)?;
+    write_caveats(out, view, main)?;
+    if let Some(writes) = view.sandbox {
         writeln!(out)?;
         sandbox::write(out, writes)?;
     }
     writeln!(out)?;
-    if answer.main.how == Ending::Oom
-        && let Ok(explained) = explain::text_of_snapshot(answer.analysis, Some(&answer.main.error), &answer.name)
-    {
-        writeln!(out, "{explained}")?;
-    }
-    let options = Options { top: ROWS, capacity_bytes: Some(answer.memory_bytes()), width: terminal_width() };
-    report::document(answer.report, &answer.name, options).write_text(out, terminal_width())?;
-    if let Some((_, view)) = &answer.simulated {
+    if let Some(explained) = view.explain {
+        explain::text::write(out, explained, name)?;
         writeln!(out)?;
-        what_if_text::write(out, view, &answer.name)?;
     }
-    match &answer.args.output {
-        None => writeln!(out, "\nNothing was kept: `-o FILE` keeps the recording, for `highwater view` and the rest."),
-        Some(_) => Ok(()),
+    let options = Options { top: ROWS, capacity_bytes: Some(view.card.memory_bytes), width: terminal_width() };
+    report::document(view.report, name, options).write_text(out, terminal_width())?;
+    if let Some(simulated) = view.simulate {
+        writeln!(out)?;
+        what_if_text::write(out, simulated, name)?;
     }
+    if is_kept {
+        return Ok(());
+    }
+    writeln!(out, "\nNothing was kept: `-o FILE` keeps the recording, for `highwater view` and the rest.")
 }
 
 pub(super) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
     broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-fn headline(answer: &Answer<'_>) -> String {
-    let main = answer.main;
-    let cards = if answer.machine.devices == 1 { String::new() } else { format!("{} times ", answer.machine.devices) };
+fn headline(view: &DryrunView<'_>, main: &Process) -> String {
+    let cards = if view.devices == 1 { String::new() } else { format!("{} times ", view.devices) };
     let script = main.arguments.first().map_or("?", |path| path.as_str());
     let script = Path::new(script).file_name().map_or_else(|| script.into(), |name| name.to_string_lossy());
     format!(
         "{} on {cards}{} of {}, imagined: {}, {} in {:.1} s, with torch {} and {} of host memory",
         printable(&script),
-        answer.card.name,
-        size(answer.memory_bytes()),
+        view.card.name,
+        size(view.card.memory_bytes),
         ended(main),
         counted(usize::try_from(main.steps).unwrap_or(usize::MAX), "optimizer step", "optimizer steps"),
-        answer.outcome.duration.as_secs_f64(),
+        view.duration_secs,
         printable(&main.torch),
         size(main.host_peak_bytes),
     )
@@ -84,12 +85,11 @@ fn ended(process: &Process) -> &'static str {
 }
 
 /// What the script died of, where it is not told by itself.
-fn write_end(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
-    let main = answer.main;
+fn write_end(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
         paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
     }
-    if main.error.contains(DISK_FULL) && answer.args.sandbox {
+    if main.error.contains(DISK_FULL) && view.sandbox.is_some() {
         let folder = std::env::temp_dir();
         paragraph(
             out,
@@ -117,8 +117,8 @@ fn write_end(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
 }
 
 /// The other ranks and processes beside the one that is explained.
-fn write_ranks(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
-    if answer.outcome.processes.len() < 2 {
+fn write_ranks(out: &mut impl Write, view: &DryrunView<'_>) -> io::Result<()> {
+    if view.processes.len() < 2 {
         return Ok(());
     }
     writeln!(out, "\nEvery process; the first is explained below")?;
@@ -131,7 +131,7 @@ fn write_ranks(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
         ("", Align::Left),
     ])
     .indented(2);
-    for process in &answer.outcome.processes {
+    for process in view.processes {
         for peaks in &process.devices {
             table.row([
                 super::name_of(process),
@@ -147,22 +147,22 @@ fn write_ranks(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
 }
 
 /// What a run without a GPU cannot know, as far as this one came upon it.
-fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+fn write_caveats(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     let mut caveats = Vec::new();
-    if !answer.card.proven {
+    if !view.card.proven {
         caveats.push(format!(
             "Dry runs were compared with a real H100 and H200 only: kernels that are chosen for a {} may take other scratch memory",
-            answer.card.name
+            view.card.name
         ));
     }
-    if answer.main.compiled {
+    if main.compiled {
         caveats.push(
             "`torch.compile` chooses among kernels by timing them, and nothing takes time here: operands are padded where \
              an H200 found that faster, and the first of other kernels is taken; values are not followed in what it compiles"
                 .to_owned(),
         );
     }
-    if answer.main.benchmarked {
+    if main.benchmarked {
         caveats.push(
             "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and asks for what the largest wants. \
              That was learned from an H200 with enough memory for all of them; the engine that cuDNN puts first is taken to be \
@@ -170,14 +170,13 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
                 .to_owned(),
         );
     }
-    let unanswered = &answer.outcome.unanswered;
-    if !unanswered.guessed.is_empty() {
+    if !view.guessed_sizes.is_empty() {
         caveats.push(format!(
             "Scratch memory of these calls is not known and taken as none: {}",
-            listed(&unanswered.guessed)
+            listed(view.guessed_sizes)
         ));
     }
-    let (mattering, harmless): (Vec<&Read>, Vec<&Read>) = answer.main.reads.iter().partition(|read| read.may_matter);
+    let (mattering, harmless): (Vec<&Read>, Vec<&Read>) = main.reads.iter().partition(|read| read.may_matter);
     if !harmless.is_empty() {
         let count: u64 = harmless.iter().map(|read| read.count).sum();
         caveats.push(format!(
@@ -185,7 +184,7 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
             counted(usize::try_from(count).unwrap_or(usize::MAX), "value", "values")
         ));
     }
-    if caveats.is_empty() && mattering.is_empty() && answer.main.assumed.is_empty() {
+    if caveats.is_empty() && mattering.is_empty() && main.assumed.is_empty() {
         return Ok(());
     }
     writeln!(out, "\nWhat a run without a GPU cannot know")?;
@@ -193,7 +192,7 @@ fn write_caveats(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
         item(out, caveat)?;
     }
     write_reads(out, "Reads that may decide what is allocated; they were told 0 or nothing", &mattering)?;
-    write_reads(out, "Assumed", &answer.main.assumed.iter().collect::<Vec<_>>())
+    write_reads(out, "Assumed", &main.assumed.iter().collect::<Vec<_>>())
 }
 
 pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {

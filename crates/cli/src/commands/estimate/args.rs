@@ -14,6 +14,9 @@ use serde_json::Value;
 use crate::args::Format;
 use crate::error::Problem;
 
+/// Terms that are shown, as where the command line is not told.
+pub(super) const TERMS: usize = 12;
+
 /// Options of `highwater estimate`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) size: crate::input::SizeArgs,
     /// How many terms to show, 0 for all
-    #[arg(long, value_name = "N", default_value_t = 12)]
+    #[arg(long, value_name = "N", default_value_t = TERMS)]
     pub(super) terms: usize,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]

@@ -5,7 +5,7 @@ mod text;
 mod web;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::Path;
 
 pub(crate) use args::Args;
@@ -22,6 +22,14 @@ use crate::printable::Lines;
 
 /// The most values of a sweep.
 const MOST_VALUES: usize = 64;
+
+/// The answer, with as many terms as where the command line is not told.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
+    text::write(out, view, args::TERMS)
+}
 
 /// Reads, estimates, prints.
 ///

@@ -1,7 +1,7 @@
 //! `highwater explain`: why memory ran out, and what to change, from a message, a log or a snapshot.
 
 mod input;
-mod text;
+pub(crate) mod text;
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_answers::what_if::card;
 use highwater_documents::ExplainView;
-use highwater_findings::explain::{Asked, disagreements, failures};
+use highwater_findings::explain::{Asked, disagreements, failures, failures_elsewhere};
 use highwater_oom::{Found, LogReader};
 use highwater_snapshot::{Snapshot, Unpacking};
 use highwater_whatif::{Replayed, busiest, check_replayable, without_trace};
@@ -20,7 +20,6 @@ use crate::args::{Format, SitesArgs};
 use crate::error::Problem;
 use crate::input::SizeArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
-use crate::printable::Lines;
 use crate::units::{count, counted, parse_size};
 
 /// The options of `highwater explain`.
@@ -216,11 +215,8 @@ fn explained<'a>(
     let replayed = is_replayable.then(|| Replayed::new(analysis, device, question.torch));
     let asked = Asked { memory, message };
     let mut failures = failures(analysis, device, replayed.as_ref(), asked);
-    if memory.is_none() {
-        let others = analysis.devices.iter().filter(|other| other.device != device.device && question.device.is_none());
-        for other in others.filter(|other| !other.oom.is_empty()) {
-            failures.extend(highwater_findings::explain::failures(analysis, other, None, Asked::default()));
-        }
+    if memory.is_none() && question.device.is_none() {
+        failures.extend(failures_elsewhere(analysis, device.device));
     }
     let mut view = ExplainView::of_failures(analysis, &failures, found);
     view.disagreements = message.map(|message| disagreements(message, device)).unwrap_or_default();
@@ -232,17 +228,17 @@ fn explained<'a>(
     Ok(view)
 }
 
-/// What is printed of a snapshot in which a request failed; `message` is the error's text, if it is known.
+/// The explanation of a snapshot in which a request failed; `message` is the error's text, if it is known.
 ///
 /// # Errors
 /// If no request failed in it.
-pub(crate) fn text_of_snapshot(analysis: &Analysis<'_>, message: Option<&str>, name: &str) -> Result<String, Problem> {
+pub(crate) fn view_of_snapshot<'a>(
+    analysis: &Analysis<'a>,
+    message: Option<&str>,
+    name: &str,
+) -> Result<ExplainView<'a>, Problem> {
     let found = message.map(found_in_message).transpose().unwrap_or_default().unwrap_or_default();
-    let view = explained(analysis, &SnapshotQuestion::default(), &found, name)?;
-    let mut out = Lines(Vec::new());
-    // Writing to memory does not fail.
-    text::write(&mut out, &view, name).expect("memory takes it");
-    Ok(String::from_utf8_lossy(&out.0).into_owned())
+    explained(analysis, &SnapshotQuestion::default(), &found, name)
 }
 
 fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {

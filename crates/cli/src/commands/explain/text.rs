@@ -23,7 +23,7 @@ const FAILURES: usize = 10;
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
     let first = view.failures.first();
     match heading(view, first, name) {
         Some(heading) => {

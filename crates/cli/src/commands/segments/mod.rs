@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use highwater_analysis::callsite::Sites;
 use highwater_answers::frames;
 use highwater_documents::segments::{SegmentsView, Usage};
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId};
 
 use crate::args::{Format, SitesArgs};
@@ -129,7 +130,7 @@ fn write_text(
     block_sites: Option<&Sites>,
 ) -> io::Result<()> {
     if maps.is_empty() {
-        writeln!(out, "the snapshot has no entries and no segments")?;
+        writeln!(out, "{NOTHING_RECORDED}")?;
     }
     if let Some(profile) = &snapshot.profile {
         return writeln!(out, "this is {}: segments are not in it", profile.form.name());

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
 use highwater_documents::{self};
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_whatif::check_replayable;
 use highwater_whatif::replay::{Choice, choose};
 
@@ -51,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn write(out: &mut impl Write, view: &VerifyView<'_>) -> io::Result<()> {
     if view.devices.is_empty() {
-        writeln!(out, "the snapshot has no entries and no segments")?;
+        writeln!(out, "{NOTHING_RECORDED}")?;
     }
     for device in &view.devices {
         write_device(out, device, &view.torch.version)?;

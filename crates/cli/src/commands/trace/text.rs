@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use highwater_analysis::callsite::Sites;
 use highwater_answers::frames;
 use highwater_documents::trace::Selected;
+use highwater_findings::verdict::NOTHING_RECORDED;
 use highwater_snapshot::{Action, Entry, EntryId, EntryTable, PoolId, Snapshot};
 
 use crate::printable::printable;
@@ -17,7 +18,7 @@ use crate::{table, units};
 /// Those of `out`.
 pub(super) fn write(out: &mut impl Write, traces: &[Selected], sites: &Sites, stacks: bool) -> io::Result<()> {
     if traces.is_empty() {
-        writeln!(out, "the snapshot has no entries and no segments")?;
+        writeln!(out, "{NOTHING_RECORDED}")?;
     }
     for (i, selected) in traces.iter().enumerate() {
         if i > 0 {

@@ -1,0 +1,246 @@
+//! The commands of the README and of `docs/` do what these pages say.
+//!
+//! - A ```` ```console ```` block is a transcript. Its commands run in a directory that has `testdata`, and must print what stands below
+//!   them. A line `…` stands for any number of lines. `INSTA_UPDATE=always` writes the output anew, around the `…`.
+//! - Where a GPU or a network is needed, the line before the block says when and where it was recorded:
+//!   `Recorded on 2026-11-22, NVIDIA H200:`. It is not run.
+//! - Everywhere else a line that begins with `highwater` is an example: the program must know its options.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Stands for any number of lines of output.
+const ELISION: &str = "…";
+
+/// How the line before a transcript begins that cannot be made again here.
+const RECORDED: &str = "Recorded on ";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The README, and the pages below `docs/`.
+fn pages() -> Vec<PathBuf> {
+    let markdown = |directory: &str| {
+        let entries = fs::read_dir(root().join(directory)).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect::<Vec<_>>()
+    };
+    let mut pages = [vec![root().join("README.md")], markdown("docs"), markdown("docs/findings")].concat();
+    pages.sort();
+    pages
+}
+
+/// Code on a page.
+struct Block {
+    /// The word after the fence; empty for code that is indented.
+    language: String,
+    /// The last line before it that is not blank.
+    before: String,
+    /// Where its lines are on the page.
+    lines: std::ops::Range<usize>,
+}
+
+fn blocks(page: &[&str]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut before = "";
+    let mut at = 0;
+    while at < page.len() {
+        let line = page[at];
+        let is_fence = |line: &str| line.trim_start().starts_with("```");
+        let is_code = |line: &str| line.starts_with("    ") || line.is_empty();
+        if is_fence(line) {
+            let length = page[at + 1..].iter().position(|line| is_fence(line)).expect("a fence is closed");
+            let language = line.trim_start().trim_start_matches('`').to_owned();
+            blocks.push(Block { language, before: before.to_owned(), lines: at + 1..at + 1 + length });
+            at += length + 2;
+        } else if line.starts_with("    ") && (at == 0 || page[at - 1].is_empty()) {
+            let length = page[at..].iter().position(|line| !is_code(line)).unwrap_or(page.len() - at);
+            blocks.push(Block { language: String::new(), before: before.to_owned(), lines: at..at + length });
+            at += length;
+        } else {
+            if !line.is_empty() {
+                before = line;
+            }
+            at += 1;
+        }
+    }
+    blocks
+}
+
+/// A command of a transcript, and the lines below it.
+struct Said<'p> {
+    command: &'p str,
+    output: Vec<&'p str>,
+}
+
+fn transcript<'p>(lines: &[&'p str]) -> Vec<Said<'p>> {
+    let mut said: Vec<Said<'p>> = Vec::new();
+    for line in lines {
+        match (line.strip_prefix("$ "), said.last_mut()) {
+            (Some(command), _) => said.push(Said { command, output: Vec::new() }),
+            (None, Some(last)) => last.output.push(line),
+            (None, None) => panic!("a transcript begins with a command: {line}"),
+        }
+    }
+    for one in &mut said {
+        while one.output.last().is_some_and(|line| line.is_empty()) {
+            one.output.pop();
+        }
+    }
+    said
+}
+
+/// What a line of the shell prints in a directory, on both streams.
+fn printed(command: &str, directory: &Path) -> Vec<String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_highwater")).parent().unwrap();
+    let mut path = OsString::from(program);
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec 2>&1\n{command}")]).current_dir(directory).env("PATH", path).env("NO_COLOR", "1");
+    for variable in ["COLUMNS", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CLICOLOR_FORCE"] {
+        shell.env_remove(variable);
+    }
+    let output = shell.output().expect("there is a shell");
+    let mut lines: Vec<String> =
+        String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim_end().to_owned()).collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+/// Whether lines are what a page shows, which may leave some out.
+fn matches(shown: &[&str], printed: &[String]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((&ELISION, rest)) => (0..=printed.len()).any(|left| matches(rest, &printed[left..])),
+        Some((first, rest)) => printed.split_first().is_some_and(|(line, more)| line == first && matches(rest, more)),
+    }
+}
+
+/// What the page should show: as many lines before and after what is left out as it has now.
+fn again(shown: &[&str], printed: &[String]) -> Vec<String> {
+    let Some(first) = shown.iter().position(|line| *line == ELISION) else { return printed.to_vec() };
+    let after = shown.iter().rev().position(|line| *line == ELISION).unwrap_or(0);
+    let (first, from) = (first.min(printed.len()), printed.len().saturating_sub(after));
+    [&printed[..first], &[ELISION.to_owned()], &printed[from..]].concat()
+}
+
+/// An example without what is said beside it: it would print help.
+fn asking_for_help(line: &str) -> Option<String> {
+    let line = line.trim_start().trim_start_matches("$ ");
+    let example = line.split("   ").next().unwrap_or(line).split(" # ").next().unwrap_or(line).trim_end();
+    let mut words: Vec<&str> = example.split(' ').collect();
+    if words.first() != Some(&"highwater") {
+        return None;
+    }
+    // What follows a script is the script's.
+    let is_script = |word: &&str| word.ends_with(".py") || *word == "-m";
+    let at = match words.get(1) {
+        Some(&("run" | "dryrun")) => words.iter().position(is_script).unwrap_or(words.len()),
+        _ => words.iter().position(|word| matches!(*word, "|" | ">" | "&&")).unwrap_or(words.len()),
+    };
+    words.insert(at, "--help");
+    Some(words.join(" "))
+}
+
+/// Runs every command of a page; gives how many were compared, how many are known as examples, and how many were recorded elsewhere.
+fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
+    let text = fs::read_to_string(path).unwrap();
+    let page: Vec<&str> = text.lines().collect();
+    let name = path.strip_prefix(root()).unwrap().display();
+    let (mut counts, mut changed) = ([0; 3], page.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+    // From the end, so that what is written anew moves no lines that are still to come.
+    for block in blocks(&page).into_iter().rev() {
+        let lines = &page[block.lines.clone()];
+        if block.before.starts_with(RECORDED) {
+            let date = block.before[RECORDED.len()..].get(..10).unwrap_or_default();
+            let is_date =
+                date.bytes().enumerate().all(|(i, letter)| letter == b"0000-00-00"[i] || letter.is_ascii_digit());
+            assert!(is_date && date.len() == 10 && block.before.contains(", "), "{name}: {}", block.before);
+            counts[2] += lines.iter().filter(|line| line.trim_start().starts_with("$ ")).count();
+        } else if block.language == "console" {
+            let mut anew = Vec::new();
+            for said in transcript(lines) {
+                let printed = printed(said.command, directory);
+                counts[0] += 1;
+                if !matches(&said.output, &printed) {
+                    writeln!(wrong, "{name}:{}: $ {}\n{}\n", block.lines.start, said.command, printed.join("\n"))
+                        .unwrap();
+                }
+                anew.extend(
+                    [
+                        if anew.is_empty() { Vec::new() } else { vec![String::new()] },
+                        vec![format!("$ {}", said.command)],
+                    ]
+                    .concat(),
+                );
+                anew.extend(again(&said.output, &printed));
+            }
+            changed.splice(block.lines, anew);
+        } else if matches!(block.language.as_str(), "" | "sh" | "text") {
+            for (i, command) in lines.iter().enumerate().filter_map(|(i, line)| Some((i, asking_for_help(line)?))) {
+                let said = printed(&command, directory);
+                counts[1] += 1;
+                if said.first().is_some_and(|line| line.starts_with("error")) {
+                    writeln!(wrong, "{name}:{}: {command}\n{}\n", block.lines.start + i + 1, said.join("\n")).unwrap();
+                }
+            }
+        }
+    }
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|how| how == "always") {
+        fs::write(path, changed.join("\n") + "\n").unwrap();
+    }
+    counts
+}
+
+#[test]
+#[cfg(unix)]
+fn the_commands_of_the_pages_do_what_these_say() {
+    let scratch = TempDir::new().unwrap();
+    std::os::unix::fs::symlink(root().join("testdata").canonicalize().unwrap(), scratch.path().join("testdata"))
+        .unwrap();
+    let mut wrong = String::new();
+    let mut counts = [0; 3];
+    for page in pages() {
+        for (sum, count) in counts.iter_mut().zip(check(&page, scratch.path(), &mut wrong)) {
+            *sum += count;
+        }
+    }
+    let [compared, known, recorded] = counts;
+    println!("{compared} commands were run and compared, {known} are known, {recorded} were recorded elsewhere");
+    assert!(wrong.is_empty(), "other than the pages say; `INSTA_UPDATE=always` writes them anew:\n\n{wrong}");
+    assert!(compared >= 8 && known >= 20 && recorded >= 5, "{counts:?}: blocks of the pages are not found");
+}
+
+#[test]
+fn lines_that_are_left_out_may_be_any() {
+    let printed: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+    for shown in [&["a", "b", "c", "d"][..], &["a", "…", "d"], &["…"], &["…", "c", "…"], &["a", "b", "c", "d", "…"]]
+    {
+        assert!(matches(shown, &printed), "{shown:?}");
+    }
+    for shown in [&[][..], &["a"], &["a", "…", "c"], &["…", "x", "…"], &["a", "b", "c", "d", "e"]] {
+        assert!(!matches(shown, &printed), "{shown:?}");
+    }
+    assert_eq!(again(&["x", "…", "y"], &printed), ["a", "…", "d"]);
+    assert_eq!(again(&["x"], &printed), printed);
+}
+
+#[test]
+fn an_example_is_known_by_its_help() {
+    let help = |line| asking_for_help(line).unwrap_or_default();
+    assert_eq!(help("    highwater top --once          a table"), "highwater top --once --help");
+    assert_eq!(
+        help("$ highwater dryrun --gpu h100 train.py --batch 2"),
+        "highwater dryrun --gpu h100 --help train.py --batch 2"
+    );
+    assert_eq!(help("highwater explain - | head"), "highwater explain - --help | head");
+    assert_eq!(asking_for_help("python3 train.py"), None);
+}

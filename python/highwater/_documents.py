@@ -1,0 +1,52 @@
+"""Documents of the command line as Python has them: dicts that show as the text that the command prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from highwater._html import preformatted
+
+if TYPE_CHECKING:
+    from IPython.lib.pretty import RepresentationPrinter
+
+
+class Document(dict[str, Any]):
+    """A document of ``highwater … --format json``. ``print`` and notebooks show ``text``, the output of the command."""
+
+    def __init__(self, document: dict[str, Any], text: str) -> None:
+        super().__init__(document)
+        self.text = text
+        """The output of the command."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        first = self.text.strip().partition("\n")[0]
+        return f"<highwater.{type(self).__name__}: {first}>"
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+        printer.text(self.text.rstrip("\n"))
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.text)
+
+
+class Simulation(Document):
+    """The document of ``highwater simulate --format json``."""
+
+
+class Diff(Document):
+    """The document of ``highwater diff --format json``."""
+
+
+class Check(Document):
+    """The document of ``highwater check --format json``; true if every budget is kept."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every budget is kept."""
+        return bool(self["passed"])
+
+    def __bool__(self) -> bool:
+        return self.passed

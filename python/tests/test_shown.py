@@ -1,0 +1,145 @@
+"""What notebooks and `print` show, and that it survives what notebooks do to HTML."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import highwater
+import pytest
+from conftest import recording
+
+PLAIN_TAGS = {"br", "code", "details", "div", "iframe", "img", "p", "pre", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"}
+"""Those that a notebook which is not trusted keeps, and the frame, whose words it keeps."""
+
+
+class Tags(HTMLParser):
+    """Every element of a page, with its attributes; and the text in each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def only(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def answers() -> list[Any]:
+    snapshot = highwater.load(recording("linear_forward"))
+    return [
+        snapshot.simulate("", capacity="1GiB"),
+        snapshot.diff(highwater.load(recording("leak_grows"))),
+        snapshot.check(peak_allocated="1GiB"),
+        highwater.estimate("gpt2", batch=4, seq=512),
+    ]
+
+
+def test_a_snapshot_survives_a_notebook_that_is_not_trusted() -> None:
+    page = Tags(highwater.load(recording("oom_gpt2_8gib"))._repr_html_())
+    assert {tag for tag, _ in page.found} <= PLAIN_TAGS
+    (text,) = page.only("pre")
+    for style in ("monospace", "white-space: pre;", "word-break: normal", "overflow-x: auto"):
+        assert style in text["style"]
+    (picture,) = page.only("img")
+    kind, _, data = picture["src"].partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(data).startswith(b"<svg xmlns")
+    assert picture["alt"].startswith("Device 0 over the trace: 7.86 GiB allocated and 7.87 GiB reserved")
+    assert "snapshot.view()" in page.text
+    report = page.text[page.text.index("oom_gpt2_8gib") : page.text.index("Open the viewer")]
+    assert max(map(len, report.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("answer", answers(), ids=lambda answer: type(answer).__name__)
+def test_an_answer_shows_as_the_text_of_the_command(answer: Any) -> None:
+    assert str(answer) == answer.text and answer.text.endswith("\n")
+    assert "\x1b" not in answer.text
+    page = Tags(answer._repr_html_())
+    assert [tag for tag, _ in page.found] == ["pre"]
+    assert page.text.strip() == answer.text.strip()
+    assert "\n" not in repr(answer) and len(repr(answer)) < 600
+
+
+@pytest.mark.parametrize("answer", answers()[:3], ids=lambda answer: type(answer).__name__)
+def test_an_answer_is_still_a_dict(answer: Any) -> None:
+    assert issubclass(type(answer), dict)
+    assert json.loads(json.dumps(answer)) == dict(answer) == {**answer}
+    assert str(answer["format"]).startswith("highwater-")
+    again = pickle.loads(pickle.dumps(answer))
+    assert again == answer and again.text == answer.text
+
+
+def test_names_in_an_answer_are_no_markup() -> None:
+    data = recording("linear_forward").read_bytes()
+    other = highwater.load(data)
+    other._name = "<script>alert(1)</script>"
+    assert "<script>" not in highwater.load(data).diff(other)._repr_html_()
+
+
+def test_a_table_has_a_head() -> None:
+    live = highwater.load(recording("oom_gpt2_8gib")).live("oom")
+    page = Tags(live._repr_html_())
+    assert {tag for tag, _ in page.found} <= PLAIN_TAGS
+    assert len(page.only("tr")) == 1 + 10
+    assert f"{live.num_rows:,} live blocks, {len(live)} columns; {live.num_rows - 10:,} more rows" in page.text
+    assert len(re.findall(r"0x[0-9a-f]{9,}", page.text)) == 10
+    exact = f"{live.column('size_bytes').tolist()[0]:,} bytes"
+    assert exact in [cell.get("title") for cell in page.only("td")]
+
+
+def test_an_empty_table_has_its_columns() -> None:
+    lifetimes = highwater.load({"segments": [], "device_traces": []}).lifetimes()
+    page = Tags(lifetimes._repr_html_())
+    assert len(page.only("th")) == len(lifetimes.columns)
+    assert "0 lifetimes" in page.text and "more" not in page.text
+
+
+def test_the_head_is_the_first_rows() -> None:
+    lifetimes = highwater.load(recording("leak_grows")).lifetimes()
+    assert lifetimes.head().to_dicts() == lifetimes.to_dicts()[:5]
+    assert lifetimes.head(10**6).num_rows == lifetimes.num_rows
+    assert lifetimes.head(0).to_dicts() == []
+
+
+def test_where_is_the_call_site_of_the_report() -> None:
+    snapshot = highwater.load(recording("oom_gpt2_8gib"))
+    totals: dict[str, int] = {}
+    for row in snapshot.live().to_dicts():
+        totals[row["where"]] = totals.get(row["where"], 0) + row["size_bytes"]
+    for site in snapshot.report()["devices"][0]["at_peak"]["call_sites"]:
+        assert totals[site["place"]] == site["bytes"]
+    assert snapshot.timeline().column("where").tolist()[-1]
+
+
+def test_the_state_at_the_error_is_that_of_its_entry() -> None:
+    snapshot = highwater.load(recording("oom_gpt2_8gib"))
+    (event,) = snapshot.report()["devices"][0]["oom"]
+    assert snapshot.live("oom").to_dicts() == snapshot.live(event["entry"]).to_dicts()
+    assert snapshot.live("peak").to_dicts() == snapshot.live().to_dicts()
+    with pytest.raises(highwater.SnapshotError, match="no request failed"):
+        highwater.load(recording("linear_forward")).live("oom")
+
+
+def test_pandas_takes_a_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    live = highwater.load(recording("gpt2_late_recording")).live()
+    frame = live.to_pandas()
+    assert list(frame.columns) == live.columns and len(frame) == live.num_rows
+    for name in live.columns:
+        values = [None if value is pandas.NA else value for value in frame[name].tolist()]
+        assert values == live.column(name).tolist(), name
+    assert live.column("alloc_entry").null_count and frame["alloc_entry"].isna().sum() == live.column("alloc_entry").null_count
+    by_place = frame.groupby("where", observed=True)["size_bytes"].sum()
+    assert by_place.sum() == sum(live.column("size_bytes").tolist())

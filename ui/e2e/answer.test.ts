@@ -1,0 +1,84 @@
+/** The answer on the first screen: what failed, why, and what to change. */
+
+import {join} from 'node:path';
+import {pathToFileURL} from 'node:url';
+import type {Browser} from 'playwright-core';
+import {afterAll, beforeAll, describe, expect, it} from 'vitest';
+import {launch, recording, run, Server, scratch, Viewer} from './browser';
+
+const OOM = recording('oom_gpt2_8gib');
+
+let browser: Browser;
+let server: Server;
+beforeAll(async () => {
+  browser = await launch();
+  server = await Server.start(OOM, recording('annotated'));
+});
+afterAll(async () => {
+  await browser.close();
+  await server.stop();
+});
+
+interface Explained {
+  steps: {title: string; change?: string}[];
+}
+
+describe('the verdict bar', () => {
+  it('says what failed, and leads to the report, to the state at the error, and to what would help', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    const {page} = viewer;
+    const bar = page.locator('.verdict-bar.failed');
+    expect(await bar.innerText()).toMatch(/Out of memory on device 0 at entry 590: 256\.00 MiB requested/);
+    await bar.getByText('state').click();
+    await page.waitForSelector('.plot[data-entry="590"]');
+    await page.keyboard.press('1');
+    await page.locator('.verdict-bar').getByText('why').click();
+    await page.waitForSelector('.summary .verdict');
+    await page.keyboard.press('1');
+    await page.locator('.verdict-bar').getByText('fix').click();
+    await page.waitForSelector('.what-if');
+    expect(viewer.errors).toEqual([]);
+    await page.close();
+  });
+
+  it('of a run that did not fail says how high it peaked', async () => {
+    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    await viewer.page.waitForFunction(() =>
+      document.querySelector('.verdict-bar')?.textContent?.startsWith('iDevice 0 peaked at'),
+    );
+    expect(await viewer.page.locator('.verdict-bar.failed, .out-of-memory').count()).toBe(0);
+    await viewer.page.close();
+  });
+});
+
+describe('the panel', () => {
+  const explained: Explained = JSON.parse(run('explain', OOM, '--format', 'json'));
+
+  async function hasTheSteps(viewer: Viewer): Promise<void> {
+    await viewer.page.waitForSelector('.out-of-memory .steps');
+    const section = viewer.page.locator('.out-of-memory');
+    expect(await section.locator('.facts').innerText()).toContain('256.00 MiB');
+    const shown = await section.locator('.steps > li b').allInnerTexts();
+    const titles = explained.steps.map(({title}) => title.replaceAll('`', '').toLowerCase());
+    expect(shown.map(text => text.toLowerCase())).toEqual(titles.slice(0, 3));
+  }
+
+  it('has the steps of `highwater explain`, and comes to sight with the key that goes to the error', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await hasTheSteps(viewer);
+    await viewer.page.evaluate(() => document.querySelector('aside')!.scrollTo(0, 1e6));
+    await viewer.page.keyboard.press('o');
+    await viewer.page.waitForSelector('.verdict-bar.lit');
+    await viewer.page.waitForFunction(() => document.querySelector('aside')!.scrollTop === 0);
+    await viewer.page.close();
+  });
+
+  it('has them in a page that needs no program, too', async () => {
+    const file = join(scratch(), 'oom.html');
+    run('export', OOM, '--to', 'html', '-o', file);
+    const viewer = await Viewer.open(browser, pathToFileURL(file).href);
+    await hasTheSteps(viewer);
+    expect(viewer.errors).toEqual([]);
+    await viewer.page.close();
+  });
+});

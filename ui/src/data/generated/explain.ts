@@ -1,0 +1,614 @@
+/** Made by `make schemas` of the comments in crates/documents: change these. */
+
+/**
+ * Why memory ran out, and what to change. Made by `highwater explain --format json`.
+ */
+export interface Explanation {
+  /**
+   * Why it is, of the first failure.
+   */
+  diagnosis: Diagnosis;
+  /**
+   * Where a message and a snapshot that are given together do not tell of one failure.
+   */
+  disagreements?: string[];
+  /**
+   * The failures of a snapshot.
+   */
+  failures?: FailureExplained[];
+  /**
+   * The name of the document.
+   */
+  format: 'highwater-explain';
+  /**
+   * The first of them.
+   */
+  message?: Message;
+  /**
+   * How many there are in all.
+   */
+  message_count: number;
+  /**
+   * The messages of a log, those that say the same together.
+   */
+  messages: Message[];
+  /**
+   * Different ones that are not listed, for there are too many.
+   */
+  messages_left_out?: number;
+  /**
+   * What the device's memory adds up to at the first failure.
+   */
+  shares: Share[];
+  /**
+   * What to change, in the order of what it brings.
+   */
+  steps: Step[];
+  /**
+   * The version of its shape.
+   */
+  version: 1;
+  /**
+   * What was odd in a snapshot.
+   */
+  warnings: Warning[];
+}
+/**
+ * Why.
+ */
+export interface Diagnosis {
+  /**
+   * Causes that contribute.
+   */
+  also: string[];
+  /**
+   * `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `unknown`; or `fits` if nothing fails.
+   */
+  cause: string;
+  /**
+   * What the process may hold, if that is the cause: equal numbers where it is known.
+   */
+  limit?: Limit;
+  /**
+   * What else is worth knowing.
+   */
+  notes: string[];
+  /**
+   * The sentence.
+   */
+  text: string;
+}
+/**
+ * A limit, or what it is known to lie between.
+ */
+export interface Limit {
+  /**
+   * So much was held.
+   */
+  at_least_bytes: number;
+  /**
+   * So much was refused.
+   */
+  at_most_bytes: number;
+}
+/**
+ * A failure of a snapshot.
+ */
+export interface FailureExplained {
+  /**
+   * In blocks that tensors own.
+   */
+  allocated_bytes: number | null;
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * What was live.
+   */
+  call_sites: CallSite[];
+  /**
+   * What was live, by what it is for; in the total that its call sites go by.
+   */
+  categories: Categories;
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * Why.
+   */
+  diagnosis: Diagnosis;
+  /**
+   * The entry; absent if the request came before the recording.
+   */
+  entry?: number;
+  /**
+   * The stack of the request.
+   */
+  frames: Frame[];
+  /**
+   * What the driver had.
+   */
+  free_bytes?: number;
+  /**
+   * What was free in the allocator, and why it did not do.
+   */
+  gaps?: Gaps;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * The fewest live blocks without which the request would have been served.
+   */
+  pinning?: Pinning;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * As asked for, rounded.
+   */
+  requested_bytes: number;
+  /**
+   * In segments.
+   */
+  reserved_bytes: number | null;
+  /**
+   * In segments and in no active block.
+   */
+  reserved_unallocated_bytes: number | null;
+  /**
+   * What the device's memory adds up to.
+   */
+  shares: Share[];
+  /**
+   * It did not fail in the recording, but would with so much memory.
+   */
+  simulated_capacity_bytes?: number;
+  /**
+   * The same, where it was asked of a card: all of its memory.
+   */
+  simulated_card_bytes?: number;
+  /**
+   * What the simulator says of other settings.
+   */
+  simulation?: Verdict;
+  /**
+   * What to change.
+   */
+  steps: Step[];
+  /**
+   * What the driver was asked for.
+   */
+  tried_bytes: number | null;
+  /**
+   * What the step needs in which the request failed.
+   */
+  whole_step?: WholeStep;
+}
+/**
+ * Allocations of one call site.
+ */
+export interface CallSite {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * Bytes of the total named by `AtPeakView::by`: of allocated bytes, those of the blocks.
+   */
+  bytes: number;
+  /**
+   * Allocations.
+   */
+  count: number;
+  /**
+   * The line that stands for it, then its callers, folded to the user's own code.
+   */
+  frames: Frame[];
+  /**
+   * The words for it where there is no frame.
+   */
+  label?: string;
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * Bytes asked for.
+   */
+  requested_bytes: number;
+}
+/**
+ * A frame.
+ */
+export interface Frame {
+  /**
+   * The file.
+   */
+  filename: string;
+  /**
+   * The line.
+   */
+  line: number;
+  /**
+   * The function.
+   */
+  name: string;
+}
+/**
+ * Bytes by category.
+ */
+export interface Categories {
+  /**
+   * Kept for the backward pass.
+   */
+  activation: number;
+  /**
+   * Kept from one call of the model to the next.
+   */
+  cache: number;
+  /**
+   * Their gradients.
+   */
+  gradient: number;
+  /**
+   * What the program feeds in.
+   */
+  input: number;
+  /**
+   * What the optimizer keeps.
+   */
+  optimizer_state: number;
+  /**
+   * Weights and buffers of the model.
+   */
+  parameter: number;
+  /**
+   * What lives for a moment.
+   */
+  temporary: number;
+  /**
+   * Not told.
+   */
+  unknown: number;
+  /**
+   * What libraries keep.
+   */
+  workspace: number;
+}
+/**
+ * Free memory of the allocator at a failure.
+ */
+export interface Gaps {
+  /**
+   * Free in segments of other streams or of the pool for small requests.
+   */
+  elsewhere_bytes: number;
+  /**
+   * The largest piece.
+   */
+  largest_bytes: number;
+  /**
+   * Pieces that this is in.
+   */
+  pieces: number;
+  /**
+   * Free in private pools.
+   */
+  private_bytes: number;
+  /**
+   * Such segments with something free.
+   */
+  segments: number;
+  /**
+   * Free in segments that the request could have been served from.
+   */
+  usable_bytes: number;
+}
+/**
+ * The fewest live blocks that stood in the way of a request.
+ */
+export interface Pinning {
+  /**
+   * Their bytes.
+   */
+  bytes: number;
+  /**
+   * By call site, the largest first.
+   */
+  call_sites: PinningSite[];
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * Whether the request would have taken their place; else memory would have gone back to the driver.
+   */
+  in_place: boolean;
+  /**
+   * Whether certainly no fewer do.
+   */
+  is_smallest: boolean;
+}
+/**
+ * A call site of such blocks.
+ */
+export interface PinningSite {
+  /**
+   * The node of autograd's graph, of a stack that runs one: `frames` are then those of its forward operator, if known.
+   */
+  autograd_node?: string;
+  /**
+   * How many blocks.
+   */
+  count: number;
+  /**
+   * The stack, the site first.
+   */
+  frames: Frame[];
+  /**
+   * The program's own first line, where `frames` begin in a library.
+   */
+  own_frame?: Frame;
+  /**
+   * It in words, as every table shows it.
+   */
+  place: string;
+  /**
+   * Bytes as asked for.
+   */
+  requested_bytes: number;
+}
+/**
+ * A part of the device's memory.
+ */
+export interface Share {
+  /**
+   * How much.
+   */
+  bytes: number;
+  /**
+   * `allocated`, `unallocated`, `private-pools`, `outside-pytorch`, `process`, `others`, `untold` or `free`.
+   */
+  holder: string;
+  /**
+   * The process, if it is another.
+   */
+  pid?: number;
+}
+/**
+ * The answer.
+ */
+export interface Verdict {
+  /**
+   * The memory that it speaks of.
+   */
+  capacity_bytes?: number;
+  /**
+   * The settings that it recommends.
+   */
+  conf?: string;
+  /**
+   * `impossible`, `saved`, `not-saved`, `better` or `optimal`.
+   */
+  kind: 'impossible' | 'saved' | 'not-saved' | 'better' | 'optimal';
+  /**
+   * What is live at most.
+   */
+  live_bytes: number;
+  /**
+   * Where.
+   */
+  live_entry: number | null;
+  /**
+   * What is left of that.
+   */
+  spare_bytes?: number;
+  /**
+   * The sentence.
+   */
+  text: string;
+}
+/**
+ * Something to change.
+ */
+export interface Step {
+  /**
+   * What it brings.
+   */
+  brings_bytes?: number;
+  /**
+   * The setting, code or command.
+   */
+  change?: string;
+  /**
+   * The allocator settings, where these are all that is changed: to ask the simulator about.
+   */
+  conf?: string;
+  /**
+   * The numbers that it rests on.
+   */
+  detail: string;
+  /**
+   * Whether that alone would have let the request through.
+   */
+  enough?: boolean;
+  /**
+   * A stable word for its kind.
+   */
+  id: string;
+  /**
+   * What to do.
+   */
+  title: string;
+}
+/**
+ * What a step needs that ran out of memory in the middle.
+ */
+export interface WholeStep {
+  /**
+   * At its peak, allocated bytes (requested bytes where blocks' sizes are estimates).
+   */
+  at_least_bytes: number;
+  /**
+   * Absent where nothing tells.
+   */
+  at_most_bytes?: number;
+  /**
+   * `earlier-step`, `layers`, `phase` or `request`: on what it rests.
+   */
+  basis: string;
+  /**
+   * The fewest and the most that there may be.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  layers?: [number, number];
+  /**
+   * Layers that were done, where a layer failed.
+   */
+  layers_done?: number;
+  /**
+   * `forward`, `backward` or `optimizer`: what was under way.
+   */
+  phase?: string;
+  /**
+   * The answer, as a sentence.
+   */
+  text: string;
+}
+/**
+ * Messages that say the same, of one process.
+ */
+export interface Message {
+  /**
+   * "is allocated by PyTorch", "already allocated".
+   */
+  allocated_bytes?: number;
+  /**
+   * `CUDA`, `HIP`, `XPU`, `MPS`.
+   */
+  backend?: string;
+  /**
+   * "total capacity".
+   */
+  capacity_bytes?: number;
+  /**
+   * A word for the cause.
+   */
+  cause: string;
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * The text ends before the message does.
+   */
+  cut: boolean;
+  /**
+   * The device's ordinal.
+   */
+  device?: number;
+  /**
+   * "expandable-segment reserve of".
+   */
+  expandable_reserve_bytes?: number;
+  /**
+   * "is free".
+   */
+  free_bytes?: number;
+  /**
+   * "allowed".
+   */
+  limit_bytes?: number;
+  /**
+   * The line of the first, from 1 on.
+   */
+  line: number;
+  /**
+   * MPS: "other allocations".
+   */
+  other_allocations_bytes?: number;
+  /**
+   * "Process PID has".
+   */
+  other_processes: Process[];
+  /**
+   * "allocated in private pools".
+   */
+  private_pools_bytes?: number;
+  /**
+   * "this process has".
+   */
+  process_bytes?: number;
+  /**
+   * The process in the job.
+   */
+  rank?: number;
+  /**
+   * "reserved in total", "cached".
+   */
+  reserved_bytes?: number;
+  /**
+   * "is reserved by PyTorch but unallocated".
+   */
+  reserved_unallocated_bytes?: number;
+  /**
+   * The releases that write such a message.
+   */
+  torch?: string;
+  /**
+   * "Tried to allocate".
+   */
+  tried_bytes?: number;
+}
+/**
+ * Another process on the device.
+ */
+export interface Process {
+  /**
+   * Its memory.
+   */
+  bytes: number;
+  /**
+   * Its id.
+   */
+  pid: number;
+}
+/**
+ * A warning of the reader or the analysis.
+ */
+export interface Warning {
+  /**
+   * Offset of the first case in the decompressed input.
+   */
+  byte?: number;
+  /**
+   * How often.
+   */
+  count: number;
+  /**
+   * Device of the first case.
+   */
+  device?: number;
+  /**
+   * Entry of the first case.
+   */
+  entry?: number;
+  /**
+   * A stable word for its kind.
+   */
+  id: string;
+  /**
+   * What it is.
+   */
+  message: string;
+}

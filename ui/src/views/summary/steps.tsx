@@ -1,0 +1,81 @@
+/** What to change after an out-of-memory error, in the order of what each change frees. */
+
+import {copyText} from '../../kit/copy';
+import type {Step} from '../../kit/explanation';
+import {asSentence, capitalised, Prose} from '../../kit/prose';
+import {asInMessages} from '../../model/units';
+import {canAskWhatIf, goTo} from './go';
+
+/** `isShort` leaves the numbers behind each step to a click: for the panel, which is narrow. */
+export function Steps({steps, isShort = false}: {steps: readonly Step[]; isShort?: boolean}) {
+  return (
+    <ol class="steps">
+      {steps.map(step => (
+        <li key={step.id + step.title}>
+          {isShort ? (
+            <details>
+              <summary>
+                <Title step={step} />
+              </summary>
+              <Detail step={step} />
+            </details>
+          ) : (
+            <>
+              <Title step={step} />
+              <Detail step={step} />
+            </>
+          )}
+          {step.change && <Change change={step.change} conf={step.conf} />}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Title({step}: {step: Step}) {
+  const words = savingWords(step);
+  return (
+    <>
+      <b>
+        <Prose text={capitalised(step.title)} />
+      </b>
+      {words && <span class="chip">{words}</span>}
+    </>
+  );
+}
+
+function Detail({step}: {step: Step}) {
+  return (
+    <p>
+      <Prose text={asSentence(step.detail)} />
+    </p>
+  );
+}
+
+function Change({change, conf}: {change: string; conf: string | undefined}) {
+  return (
+    <div class="change">
+      <code>{change}</code>
+      <button type="button" class="plain" title="Copy it" onClick={() => copyText(change)}>
+        copy
+      </button>
+      {conf !== undefined && canAskWhatIf() && (
+        <button
+          type="button"
+          class="plain"
+          title="Simulate these settings"
+          onClick={() => goTo({words: '', view: 'what-if', conf})}
+        >
+          try it
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** `frees 4.33 GiB: enough`. */
+export function savingWords({brings_bytes: bytes, enough}: Step): string | undefined {
+  if (bytes === undefined) return undefined;
+  if (enough === undefined) return `frees up to ${asInMessages(bytes)}`;
+  return `frees ${asInMessages(bytes)}: ${enough ? 'enough' : 'not enough alone'}`;
+}
