@@ -57,7 +57,8 @@ pub fn comparison<'a>(
     at: Option<&str>,
     device: Option<u32>,
 ) -> Result<Comparison<'a>, Problem> {
-    let moment = |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why));
+    let moment =
+        |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why));
     let at = at.map(moment).transpose()?;
     let device = device.map(|device| vec![device]);
     Comparison::new(names, analyses, diff::Asked { at, device, ..diff::Asked::default() })
@@ -104,8 +105,9 @@ pub struct WhatIf {
 /// # Errors
 /// If the snapshot has nothing to run again, or settings, capacities, cards or the version are not known.
 pub fn simulate_view<'a>(analysis: &Analysis<'a>, name: &str, asked: &WhatIf) -> Result<SimulateView<'a>, Problem> {
-    let capacity =
-        |text: &String| parse_size(text).map_err(|why| Problem::new(format!("`{text}` is not a capacity")).because(why));
+    let capacity = |text: &String| {
+        parse_size(text).map_err(|why| Problem::new(format!("`{text}` is not a capacity")).because(why))
+    };
     let version = |text: &String| {
         text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is not a version")).because(why))
     };

@@ -39,7 +39,7 @@ export function segments(document: EstimateDocument, end: number): Segment[] {
     const hint = isWorkspace ? 'communication buckets and workspaces of cuBLAS' : '';
     return [category, categoryWords(category), hint, breakdown[category] + (isWorkspace ? workspaces : 0)];
   });
-  parts.push(['unused', 'reserved beyond', 'rounding, and free blocks in the allocator's cache', unused]);
+  parts.push(['unused', 'reserved beyond', 'rounding, and cached free blocks', unused]);
   parts.push(['context', 'CUDA context', 'context and kernels, outside PyTorch', document.context_bytes]);
   let sum = 0;
   return parts
