@@ -1,7 +1,7 @@
 //! The environment: the allocator's settings, and other variables that change how GPU memory is used.
 //!
 //! # Source
-//! `spec/caching-allocator.md` section 17: which variable wins, and what a string says.
+//! `spec/caching-allocator.md` section 17: the variable that wins, and the meaning of a string.
 
 use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::{Backend, Settings};
@@ -26,7 +26,7 @@ const OTHERS: [&str; 7] = [
 /// Below this threshold the garbage collection of blocks runs all the time.
 const EAGER_THRESHOLD: f64 = 0.5;
 
-/// Reads the variables and says what is wrong with them.
+/// Reads the variables and reports their problems.
 pub(crate) fn read(
     version: Option<TorchVersion>,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -54,7 +54,7 @@ pub(crate) fn read(
     strings.chain(others).collect()
 }
 
-/// What the settings string says, and whether its parts go together.
+/// The meaning of the settings string, and conflicts between its parts.
 fn examine(used: Option<&(&'static str, String)>, version: Option<TorchVersion>, findings: &mut Vec<Finding>) {
     let newest = TorchVersion::all().next_back().expect("there are versions");
     let mut settings = Settings::new(version.unwrap_or(newest));

@@ -11,7 +11,7 @@ const MUCH_PERCENT: u64 = 10;
 /// The first driver that tells everything that is asked here.
 const OLDEST_DRIVER: u32 = 510;
 
-/// Says what is wrong with the GPUs, and who else is on them.
+/// Reports problems of the GPUs, and the other processes on them.
 pub(crate) fn examine(sample: &Sample, visible: Option<&str>, findings: &mut Vec<Finding>) {
     let version = sample.driver.version.as_deref();
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());

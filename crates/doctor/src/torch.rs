@@ -10,7 +10,7 @@ use highwater_output::printable::printable;
 use highwater_problem::Problem;
 
 /// Finds torch's folder and reads `version.py` in it, which takes milliseconds where an import takes seconds and may touch the
-/// GPU. What the file says is data: its lines are read, not run.
+/// GPU. The file is data: its lines are read, not run.
 const QUESTION: &str = r#"
 import importlib.util, json, os, re, sys
 found = importlib.util.find_spec("torch")

@@ -64,14 +64,14 @@ pub struct RuleView {
     pub reason: Option<String>,
 }
 
-/// A rule with what it was applied to.
+/// A rule with its subject.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// CUDA ordinal.
     pub device: u32,
-    /// The limit is what the baseline needed.
+    /// The limit is the baseline's value.
     pub is_baseline: bool,
-    /// What came of it.
+    /// The result.
     pub checked: Checked,
 }
 

@@ -1,4 +1,4 @@
-//! `highwater-doctor`: the set-up at a glance, and what to change.
+//! `highwater-doctor`: the GPU memory setup of this machine, with suggested fixes.
 
 use highwater_monitor::Sample;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ impl Finding {
         Self { id, severity, title: title.into(), change: None }
     }
 
-    /// With what to change.
+    /// With advice.
     #[must_use]
     pub fn change(self, change: impl Into<String>) -> Self {
         Self { change: Some(change.into()), ..self }

@@ -1,4 +1,4 @@
-//! `highwater-dryrun`: what a script would have taken on a card that is imagined.
+//! `highwater-dryrun`: the memory that a script would use on an imitated GPU.
 
 use std::time::Duration;
 

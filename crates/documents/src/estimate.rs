@@ -1,4 +1,4 @@
-//! `highwater-estimate`: what a model needs, worked out from its configuration.
+//! `highwater-estimate`: the memory that a model needs, computed from its configuration.
 
 use highwater_driver::{CARDS, Card};
 use highwater_estimate::{
@@ -178,7 +178,7 @@ impl EstimateView {
         })
     }
 
-    /// With what to change to stay within a limit.
+    /// With changes to stay within a limit.
     #[must_use]
     pub fn fitted(self, architecture: &Architecture, setup: &Setup, limit_bytes: u64) -> Self {
         let fit = FitView {

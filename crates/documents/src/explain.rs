@@ -1,4 +1,4 @@
-//! `highwater-explain`: why memory ran out, and what to change.
+//! `highwater-explain`: why memory ran out, and how to fix it.
 
 use highwater_allocator::Memory;
 use highwater_analysis::Analysis;
@@ -326,7 +326,7 @@ pub struct GapsView {
 }
 
 impl ExplainView<'_> {
-    /// What a log says; the first message is explained.
+    /// The messages of a log; the first one is explained.
     pub fn of_log(found: &Found) -> Self {
         let situation = |group: &Group| Situation::of_message(&group.message, found.surroundings);
         let messages: Vec<MessageView> =
@@ -356,7 +356,7 @@ impl ExplainView<'_> {
 }
 
 impl<'a> ExplainView<'a> {
-    /// What a snapshot says: the first failure, then each of them.
+    /// The failures of a snapshot: the first one explained, then each of them.
     pub fn of_failures(analysis: &Analysis<'a>, failures: &[Failure], found: &Found) -> Self {
         let mut view = Self { ..Self::of_log(found) };
         view.failures = failures.iter().map(|failure| FailureExplainedView::new(analysis, failure)).collect();

@@ -85,7 +85,7 @@ pub(crate) fn of_error(entry: u32) -> Vec<ViewerPlaceView> {
     vec![place("in the timeline", "timeline").at(entry), place("state at the error", "state").at(entry)]
 }
 
-/// The places of what iterations leave behind: those that count, with the first call site searched for.
+/// The places of memory that iterations leave behind: those that count, with a search for the first call site.
 pub(crate) fn of_growth(
     first: Option<&GrowthView<'_>>,
     counted: Option<[usize; 2]>,

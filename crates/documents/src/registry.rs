@@ -25,9 +25,9 @@ pub struct Kind {
     pub format: &'static str,
     /// [`Document::VERSION`]
     pub version: u32,
-    /// What makes it, as it is typed.
+    /// The command that makes it.
     pub made_by: &'static str,
-    /// What it says, in one line.
+    /// Its contents in one line.
     pub about: &'static str,
     /// Makes its JSON Schema.
     #[cfg(feature = "schema")]
@@ -43,7 +43,7 @@ pub struct Change {
     pub format: &'static str,
     /// Its version since then.
     pub version: u32,
-    /// What changed.
+    /// The change.
     pub what: &'static str,
 }
 

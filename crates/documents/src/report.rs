@@ -121,7 +121,7 @@ pub struct WarningView {
     pub entry: Option<u32>,
 }
 
-/// What was odd in the file, and then what does not fit together in it, each in order of first appearance.
+/// Warnings about the file, then about contradictions in it, each in order of first appearance.
 pub fn warnings(analysis: &Analysis<'_>) -> Vec<WarningView> {
     WarningView::all(&analysis.snapshot.warnings).chain(WarningView::all(&analysis.warnings)).collect()
 }
@@ -299,7 +299,7 @@ impl EnvelopeView {
     }
 }
 
-/// Parts of the envelope where nobody asks for another number: a line of text has room for them.
+/// The default number of parts of the envelope, which fit into a line of text.
 const ENVELOPE_COLUMNS: usize = 86;
 
 /// How much of the run the trace holds.
@@ -795,7 +795,7 @@ fn device_view<'a>(
     view
 }
 
-/// Why at least a twentieth of what is live is not told.
+/// Why at least a twentieth of live memory has no category.
 fn unknown_because(device: &DeviceAnalysis<'_>, categories: &CategoriesView) -> Option<&'static str> {
     let all = categories.named().iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
     if categories.unknown <= all / 20 {

@@ -95,7 +95,7 @@ struct BlockView<'a> {
     frames: StackFrames<'a>,
 }
 
-/// Bytes of a segment by what holds them.
+/// Bytes of a segment by the state of their blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// In blocks that tensors own.

@@ -1,4 +1,4 @@
-//! `highwater-simulate`: what would have been.
+//! `highwater-simulate`: the recorded program with other settings.
 
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::callsite::SiteTotal;
@@ -435,7 +435,7 @@ impl<'a> PinningView<'a> {
 }
 
 impl BoundView {
-    /// What no setting can go below, with what a placement needs.
+    /// The lower bound for all settings, with the memory that a placement needs.
     pub fn new(study: &Study, packing: Option<&Packing>) -> Self {
         let packed_bytes = packing.map_or(0, |packing| packing.packed_bytes);
         Self {

@@ -1,4 +1,4 @@
-//! `highwater-stats`: what `torch.cuda.memory_stats()` would have said.
+//! `highwater-stats`: the values of `torch.cuda.memory_stats()`.
 
 use std::collections::BTreeMap;
 

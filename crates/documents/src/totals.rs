@@ -1,4 +1,4 @@
-//! `highwater-totals`: what the recorder of the Python package leaves where an allocator keeps no history.
+//! `highwater-totals`: written by the recorder of the Python package for an allocator that keeps no history.
 
 use serde::{Deserialize, Serialize};
 

@@ -74,7 +74,7 @@ struct EntryView<'a> {
     frames: StackFrames<'a>,
 }
 
-/// What PyTorch writes for an entry that no compiled region caused.
+/// PyTorch's value for an entry outside compiled regions.
 fn is_outside_compiled_code(context: &str) -> bool {
     matches!(context, "" | "N/A")
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{Document, Format, Version};
 
-/// How well an allocator of our own predicts what was recorded.
+/// How well our own allocator predicts the recording.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyView<'a> {
@@ -132,7 +132,7 @@ impl<'a> DeviceView<'a> {
 }
 
 impl<'a> FidelityView<'a> {
-    /// How well the rules explain what was recorded of a device.
+    /// How well the rules explain the recording of a device.
     pub fn new(snapshot: &'a Snapshot, device: &DeviceAnalysis<'a>, fidelity: &Fidelity) -> Self {
         let Fidelity { entries, equal, ref first_difference } = *fidelity;
         // Of a device without entries there is nothing to differ from.

@@ -1,4 +1,4 @@
-//! What to change so that a run fits a card, and the well-known simple formula for comparison.
+//! Changes that make a run fit on a GPU, and the well-known simple formula for comparison.
 
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub fn changes_to_fit(architecture: &Architecture, setup: &Setup, limit_bytes: u
     changes.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Changes in the order of what they cost otherwise.
+/// Changes in the order of their other costs.
 fn candidates(setup: &Setup) -> Vec<(String, &'static str, Setup)> {
     let mut all: Vec<(String, &'static str, Setup)> = Vec::new();
     let mut add = |change: &str, cost, tried: Setup| all.push((change.to_owned(), cost, tried));
@@ -166,7 +166,7 @@ pub fn simple(parameters: u64, setup: &Setup) -> Simple {
     }
 }
 
-/// What holding the loss only would save; 0 if nothing.
+/// The saving of keeping only the loss; 0 if none.
 pub fn saved_by_holding_the_loss_only(architecture: &Architecture, setup: &Setup, own: &Estimate) -> u64 {
     if setup.mode != Mode::Train || setup.keep == Keep::Loss {
         return 0;

@@ -1,4 +1,4 @@
-//! The answer: peaks by phase, what is there at the peak, and how sure that is.
+//! The answer: peaks by phase, the parts of the peak, and the error band.
 
 use std::collections::HashMap;
 
@@ -150,7 +150,7 @@ pub struct ErrorBand {
     pub evidence: &'static str,
 }
 
-/// No machine has as much memory: what needs more is a mistake, and sums may have saturated.
+/// No machine has as much memory: a larger need is a mistake, and sums may have saturated.
 pub const MOST_BYTES: u64 = 1 << 60;
 
 /// Estimates a model in a set-up.
@@ -162,7 +162,7 @@ pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     }
 }
 
-/// The peak of what is requested, without anything else: for searches.
+/// The peak of requested memory alone, for searches.
 pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
     let own = stage(architecture, setup.parallel.pipeline);
     match run(&own, setup) {
@@ -326,7 +326,7 @@ fn name(moment: Moment) -> &'static str {
     }
 }
 
-/// What is there at the peak, by category and in detail.
+/// The memory at the peak, by category and in detail.
 fn at_peak(run: &Run, walk: &Walk) -> (Breakdown, Vec<Term>) {
     let books = &run.books;
     let mut live = vec![false; books.allocations.len()];

@@ -1,4 +1,4 @@
-//! The answer first: one sentence, then what holds the most.
+//! The answer first: one sentence, then the largest call site.
 
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::Site;
@@ -108,7 +108,7 @@ pub fn capitalised(fragment: &str) -> String {
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
-/// A sentence on what holds the most, where something is known of it.
+/// A sentence on the largest call site, if it is known.
 fn largest_site(
     analysis: &Analysis<'_>,
     device: &DeviceAnalysis<'_>,

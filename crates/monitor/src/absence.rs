@@ -1,4 +1,4 @@
-//! Why nothing can be said of any GPU, in a sentence and with what to do about it.
+//! Why no GPU can be read, in a sentence with a hint.
 
 use highwater_problem::Explained;
 use nvml_wrapper::error::NvmlError;
@@ -10,15 +10,15 @@ pub enum Absence {
     /// The driver's library is not there.
     #[error("no NVIDIA driver is installed here: `{library}` cannot be loaded")]
     NoLibrary {
-        /// What was looked for.
+        /// The library that was tried.
         library: String,
-        /// What the loader said.
+        /// The loader's message.
         cause: String,
     },
     /// The library is there, the driver does not answer.
     #[error("the NVIDIA driver does not answer: {cause}")]
     NoDriver {
-        /// What the library said.
+        /// The library's message.
         cause: String,
     },
     /// The library is that of another driver than the one that is loaded.
@@ -58,7 +58,7 @@ impl Explained for Absence {
 }
 
 impl Absence {
-    /// What NVML's error at the start means.
+    /// The meaning of NVML's error at the start.
     pub(crate) fn of(library: &str, error: &NvmlError) -> Self {
         match error {
             NvmlError::LibloadingError(cause) => {

@@ -1,4 +1,4 @@
-//! One GPU's sample: every question that NVML is asked, and what it means if there is no answer.
+//! One GPU's sample: all NVML queries, and the meaning of a missing answer.
 
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor};
@@ -8,7 +8,7 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 
 use crate::sample::{Bar1, Ecc, GpuSample, Memory, Power, ProcessKind, ProcessSample, Utilization};
 
-/// What changes from look to look: memory and processes, and how busy it is.
+/// The values that change between samples: memory, processes and utilization.
 pub(crate) fn quick(device: &Device<'_>, sample: &mut GpuSample) {
     sample.memory = told(sample, "memory", device.memory_info().map(|now| memory(&now)));
     let compute = told(sample, "processes", device.running_compute_processes()).unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn note(sample: &mut GpuSample, what: &str, error: &NvmlError) {
     }
 }
 
-/// What an error means for those who watch.
+/// The meaning of an error for the user.
 fn sentence(what: &str, error: &NvmlError, is_part: bool) -> String {
     match error {
         NvmlError::GpuLost => "the GPU has fallen off the bus: the kernel log (`dmesg`) has an Xid error with the \

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Sample;
 
-/// What the file says it is.
+/// The format in the file's first line.
 pub const FORMAT: &str = "highwater-log";
 
 /// The layout's version. 1 is the first.
 pub const VERSION: u32 = 1;
 
-/// Bytes of a line at most: a thousand processes are 300 KiB. What is longer is no sample.
+/// Bytes of a line at most: a thousand processes are 300 KiB. A longer line is not a sample.
 pub const LINE_BYTES: u64 = 4 << 20;
 
 /// The first line.
@@ -39,7 +39,7 @@ pub enum LogError {
     Io {
         /// Counted from 1.
         line: u64,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// The first line is something else.
@@ -59,7 +59,7 @@ pub enum LogError {
     NoSample {
         /// Counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         cause: serde_json::Error,
     },
 }

@@ -30,7 +30,7 @@ pub enum AskError {
         /// The process.
         pid: u32,
     },
-    /// The directory or the socket is somebody else's.
+    /// The directory or the socket belongs to another user.
     #[error("`{path}` belongs to another user, or other users can open it")]
     NotOwn {
         /// Which.
@@ -41,7 +41,7 @@ pub enum AskError {
     Io {
         /// The process.
         pid: u32,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// It answers something else.
@@ -65,7 +65,7 @@ pub enum AskError {
 #[cfg(unix)]
 pub use unix::{directory, has_socket, memory, snapshot};
 
-/// What a process answers, to any question.
+/// The answer of a process to any request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Answer {
     /// How it uses the memory of each device, if that was asked.

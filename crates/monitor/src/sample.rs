@@ -1,4 +1,4 @@
-//! What was seen at a moment. What is `None` could not be told; [`GpuSample::notes`] say why.
+//! A sample of all GPUs. `None` is an unknown value; [`GpuSample::notes`] give the reason.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub struct GpuSample {
     pub processes: Vec<ProcessSample>,
     /// Used bytes that belong to no process that is told: those of other containers, or the driver's own.
     pub unseen_bytes: Option<u64>,
-    /// Whether it has fallen off the bus, or wants a reset.
+    /// Whether it has fallen off the bus, or needs a reset.
     #[serde(default)]
     pub is_lost: bool,
     /// Missing numbers with the reason, and notes on the others: a sentence each, without a full stop.
@@ -185,7 +185,7 @@ impl ProcessKind {
     }
 }
 
-/// What a process says of one of its devices.
+/// A process's own figures for one of its devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -198,11 +198,11 @@ pub struct TorchDevice {
     pub allocated_bytes: u64,
     /// Held from the driver.
     pub reserved_bytes: u64,
-    /// The most that was handed out at once since it was last asked, exactly.
+    /// The exact peak of allocated memory since the last request.
     pub peak_allocated_bytes: u64,
     /// The most that was held at once since it was last asked, exactly.
     pub peak_reserved_bytes: u64,
-    /// What the process held beside PyTorch's memory as soon as it had a context, if that was seen.
+    /// The memory of the process outside PyTorch as soon as it had a context, if that was measured.
     pub context_bytes: Option<u64>,
     /// Whether it is one of several ranks: NCCL holds memory then, else not.
     pub is_distributed: bool,

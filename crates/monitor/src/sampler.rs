@@ -70,7 +70,7 @@ impl Sampler {
         &self.driver
     }
 
-    /// What there is now; `time_us` is noted as the moment, in microseconds since the Unix epoch.
+    /// A new sample; `time_us` is its time, in microseconds since the Unix epoch.
     ///
     /// # Errors
     /// The driver does not answer any more, or has no GPU.

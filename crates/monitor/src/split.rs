@@ -1,4 +1,4 @@
-//! How PyTorch uses what the driver says that a process holds.
+//! How PyTorch uses the memory that the driver reports for a process.
 //!
 //! ```text
 //! the driver's figure = allocated + cached    what PyTorch's allocator reserved
@@ -16,7 +16,7 @@ struct Library {
     /// How its file's name begins.
     file: &'static str,
     name: &'static str,
-    /// What it takes at most.
+    /// Its upper limit.
     most_bytes: u64,
     /// It is loaded with torch, and takes memory only where there are several ranks.
     is_for_ranks: bool,
@@ -26,7 +26,7 @@ const fn library(file: &'static str, name: &'static str, most_mib: u64) -> Libra
     Library { file, name, most_bytes: most_mib << 20, is_for_ranks: false }
 }
 
-/// What takes memory beside PyTorch's allocator, and how much at most.
+/// Libraries with memory outside PyTorch's allocator, with their upper limit.
 ///
 /// # Source
 /// Measured on an H200 with torch 2.11 (CUDA 13.0), `docs/top-gpu.md`, and doubled, for several streams: cuBLAS 66 MiB,

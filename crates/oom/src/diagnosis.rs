@@ -7,7 +7,7 @@ use highwater_units::{counted, percent, size};
 use super::message::Kind;
 use super::situation::{Limit, Situation};
 
-/// Less than this is nobody's cause.
+/// Less than this is never the cause.
 const WORTH_A_WORD_BYTES: u64 = 64 << 20;
 
 /// Why a request failed.
@@ -17,13 +17,13 @@ pub enum Cause {
     TooBig,
     /// Enough is reserved and not in use, but in pieces.
     Fragmentation,
-    /// Other processes have what is missing.
+    /// Other processes use the missing memory.
     OtherProcess,
     /// An earlier run in the same notebook has it.
     Leftover,
     /// Memory that PyTorch's allocator does not know of.
     OutsidePyTorch,
-    /// A limit that somebody set.
+    /// A configured limit.
     Limit,
     /// The request is larger than all there is.
     NeverFits,
@@ -35,7 +35,7 @@ pub enum Cause {
     CustomAllocator,
     /// The driver said no though it had enough.
     Refused,
-    /// The numbers do not tell.
+    /// The numbers do not show it.
     Unknown,
 }
 
@@ -80,13 +80,13 @@ impl Cause {
 /// The cause, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// What, if it had been otherwise, would have let the request through.
+    /// The condition without which the request would have succeeded.
     pub cause: Cause,
     /// Other causes that contribute.
     pub also: Vec<Cause>,
     /// The sentence, for a person.
     pub text: String,
-    /// What else is worth knowing for reading the numbers.
+    /// Notes on reading the numbers.
     pub notes: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ pub fn diagnosis(situation: &Situation) -> Diagnosis {
     Diagnosis { cause, text: text(situation, cause), also: causes, notes: notes(situation, cause) }
 }
 
-/// Whether what is reserved and unallocated would do, were it in one piece, and is more than the crumbs of any program.
+/// Whether the reserved but unallocated memory would be enough in one piece, and is more than any program's small rest.
 pub(super) fn is_fragmented(situation: &Situation) -> bool {
     let (Some(unallocated), Some(shortage)) = (situation.unallocated_bytes, situation.shortage_bytes()) else {
         return false;
@@ -107,12 +107,12 @@ pub(super) fn is_fragmented(situation: &Situation) -> bool {
     shortage > 0 && unallocated >= shortage.max(WORTH_A_WORD_BYTES).max(crumbs)
 }
 
-/// What this process has beside PyTorch, more than a context.
+/// The memory of this process outside PyTorch, beyond a context.
 pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
     situation.outside_bytes().unwrap_or(0).saturating_sub(context::AT_MOST_BYTES)
 }
 
-/// Nobody's memory, more than a context and what drivers keep for themselves.
+/// Unaccounted memory, beyond a context and the driver's own.
 pub(super) fn untold_beyond_context(situation: &Situation) -> u64 {
     let kept = situation.capacity_bytes.unwrap_or(0) / 50 + context::AT_MOST_BYTES;
     situation.untold_bytes().unwrap_or(0).saturating_sub(kept)
@@ -175,7 +175,7 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     causes
 }
 
-/// What fails in a run that was asked for, in a sentence.
+/// The failure of a requested simulation, in a sentence.
 fn supposed(situation: &Situation, cause: Cause, memory: Memory) -> String {
     let amount = |bytes: Option<u64>| size(bytes.unwrap_or(0));
     let tried = situation.tried().unwrap_or_else(|| size(0));

@@ -1,4 +1,4 @@
-//! What to change, in the order of what it brings.
+//! Advice, the largest saving first.
 
 use highwater_driver::context;
 use highwater_units::{counted, size};
@@ -15,20 +15,20 @@ const NAMED: usize = 4;
 pub struct Step {
     /// A stable word for its kind.
     pub id: &'static str,
-    /// What to do, in one line.
+    /// The advice in one line.
     pub title: String,
     /// The numbers that it rests on.
     pub detail: String,
     /// The setting, line of code or command, where there is one.
     pub change: Option<String>,
-    /// What it brings, where that is known.
+    /// The saving, if it is known.
     pub brings_bytes: Option<u64>,
     /// Whether that alone would have let the request through.
     pub is_enough: Option<bool>,
 }
 
 impl Step {
-    /// A step of which it is not known what it brings.
+    /// A step with an unknown saving.
     pub fn new(id: &'static str, title: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { id, title: title.into(), detail: detail.into(), change: None, brings_bytes: None, is_enough: None }
     }
@@ -38,14 +38,14 @@ impl Step {
         Self { change: Some(change.into()), ..self }
     }
 
-    /// With what it brings, and what is needed.
+    /// With its saving, and the needed bytes.
     #[must_use]
     pub fn brings(self, bytes: u64, needed: Option<u64>) -> Self {
         Self { brings_bytes: Some(bytes), is_enough: needed.map(|needed| bytes >= needed), ..self }
     }
 }
 
-/// What could be changed about a situation, by what it brings.
+/// Advice for a situation, by its saving.
 pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     let rules = [limit, reserve, processes, fragmentation, private_pools, outside, notebook, custom_allocator, request];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
@@ -57,7 +57,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     steps
 }
 
-/// What is enough for the request that failed is not yet enough for the step that it is part of.
+/// A saving that is enough for the failed request may not be enough for its whole step.
 pub(super) fn judge(step: &mut Step, situation: &Situation) {
     if let (Some(true), Some(brings), Some((least, most))) =
         (step.is_enough, step.brings_bytes, situation.step_lacks_bytes())
@@ -70,7 +70,7 @@ pub(super) fn judge(step: &mut Step, situation: &Situation) {
     }
 }
 
-/// What is enough first, then what brings more.
+/// Sufficient steps first, then by saving.
 pub fn sort(steps: &mut [Step]) {
     steps.sort_by_key(|step| std::cmp::Reverse((step.is_enough == Some(true), step.brings_bytes)));
 }
@@ -286,7 +286,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     ))
 }
 
-/// What always helps, and how much of it.
+/// The advice that always helps, with its amount.
 fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if !matches!(situation.kind, Kind::Exhausted | Kind::Asynchronous | Kind::Rejected)
         || matches!(diagnosis.cause, Cause::NeverFits | Cause::Reserve | Cause::Refused)
@@ -301,7 +301,7 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     ))
 }
 
-/// How much less would have done.
+/// How much less memory would have been enough.
 pub fn missing(situation: &Situation) -> String {
     if let (Some(whole), Some((least, _)), Some(available)) =
         (&situation.whole_step, situation.step_lacks_bytes(), situation.available_bytes())
@@ -338,7 +338,7 @@ pub fn missing(situation: &Situation) -> String {
     }
 }
 
-/// How to learn more than a message says.
+/// The step that leads beyond a message.
 pub fn record_a_snapshot(situation: &Situation) -> Step {
     /// Records, and writes the snapshot at the error.
     const RUN: &str = "highwater run train.py; then `highwater explain` with the file that it writes";

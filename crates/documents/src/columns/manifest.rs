@@ -1,4 +1,4 @@
-//! The manifest: what there is to draw, all that is no column.
+//! The manifest: everything to draw that is not a column.
 
 use crate::{Document, Format, Version};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl Document for Manifest {
 }
 
 impl Manifest {
-    /// What it says of a section: of the file, or of a device, whose number and a slash then come first.
+    /// The description of a section: of the file, or of a device, with its number and a slash before the name.
     pub fn info_mut(&mut self, name: &str) -> Option<&mut SectionInfo> {
         let Some((device, name)) = name.split_once('/') else { return self.sections.get_mut(name) };
         let device: u32 = device.parse().ok()?;
@@ -240,7 +240,7 @@ const MAX_MARKS: usize = 10_000;
 /// More scopes than that: the outermost are kept.
 const MAX_SCOPES: usize = 100_000;
 
-/// What there is to know of a device without its columns.
+/// The facts of a device without its columns.
 pub(super) fn device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> DeviceManifest {
     let snapshot = analysis.snapshot;
     let measure = measure(device);

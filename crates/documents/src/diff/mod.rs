@@ -1,4 +1,4 @@
-//! `highwater-diff`: what changed from one recording to another.
+//! `highwater-diff`: the changes from one recording to another.
 
 mod batch;
 
@@ -138,14 +138,14 @@ pub struct SettingDiffView<'a> {
 pub struct Compared<'a> {
     /// When.
     pub at: Moment,
-    /// What came of it.
+    /// The result.
     pub diff: DeviceDiff<'a>,
     /// The peak by the batch, or why there is no line.
     pub batch: Result<BatchFit, NoFit>,
 }
 
 impl<'a> DiffView<'a> {
-    /// The document of recordings that are called `files`; `capacity_bytes` is what the largest batch is to fit.
+    /// The document of recordings with the names `files`; the largest batch must fit `capacity_bytes`.
     pub fn new(
         files: Vec<String>,
         analyses: &'a [Analysis<'a>],

@@ -6,10 +6,10 @@ use highwater_oom::{Situation, Step, missing};
 use highwater_snapshot::{EntryId, Snapshot};
 use highwater_units::{percent, size};
 
-/// What is less than this part of all is not what to begin with.
+/// Parts smaller than this share of the total get no advice.
 const WORTH_ADVICE: u64 = 10;
 
-/// How what no rule tells is named.
+/// The name of memory that no rule matches.
 const UNTOLD: &str = "no known category";
 
 /// Bytes that were live, in the total that the report goes by.
