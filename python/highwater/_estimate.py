@@ -46,7 +46,7 @@ class Estimate:
     document : dict
         The whole document of ``highwater estimate --format json``.
     text : str
-        What ``highwater estimate`` prints; ``print`` and notebooks show it.
+        The output of ``highwater estimate``; ``print`` and notebooks show it.
     """
 
     parameters: int

@@ -1,4 +1,4 @@
-"""HTML for notebooks, which bring styles of their own and strip much of untrusted HTML.
+"""HTML for notebooks, which bring styles of their own and remove much that they do not trust.
 
 JupyterLab breaks and joins the lines of a ``<pre>``, and nbconvert sets it in a proportional font; in a notebook that is not trusted
 JupyterLab removes ``<style>``, ``<svg>`` and the source of an ``<iframe>``. Inline styles, tables, and pictures as data survive all of
@@ -19,7 +19,7 @@ CELL = f"{FONT}; font-size: 12px; white-space: nowrap; padding: 2px 8px; text-al
 
 
 def preformatted(text: str) -> str:
-    """Text in a fixed font, with its own line breaks; wider text scrolls."""
+    """Text in a fixed font, with its own lines; a line that is wider than the cell scrolls."""
     return f'<pre style="{PREFORMATTED}">{html.escape(text)}</pre>'
 
 

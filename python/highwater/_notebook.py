@@ -1,4 +1,4 @@
-"""The view of a snapshot in a notebook: its report, a timeline, and the viewer."""
+"""A snapshot in a notebook: its report, a timeline, and the viewer."""
 
 from __future__ import annotations
 

@@ -82,3 +82,32 @@ describe('the panel', () => {
     await viewer.page.close();
   });
 });
+
+describe('the summary', () => {
+  it('tells of the error once, with the steps of `highwater explain`', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.keyboard.press('5');
+    await viewer.page.waitForSelector('.verdict .steps');
+    const text = (await viewer.page.innerText('.summary')).replace(/\s+/g, ' ');
+    expect(text.split('a limit set on purpose').length - 1).toBeLessThanOrEqual(1);
+    const titles = await viewer.page.locator('.verdict .steps > li > b').allInnerTexts();
+    expect(titles.length).toBe(JSON.parse(run('explain', OOM, '--format', 'json')).steps.length);
+    for (const cell of await viewer.page.locator('.summary td.number').allInnerTexts()) expect(cell).not.toBe('0 B');
+    await viewer.page.close();
+  });
+
+  it('fills in What if from the finding, where the winning setting can be copied', async () => {
+    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    await viewer.page.keyboard.press('5');
+    await viewer.page.click('text=try these settings');
+    await viewer.page.waitForSelector('.what-if .conf input');
+    expect(await viewer.page.inputValue('.what-if .conf input')).toBe('expandable_segments:True');
+    await viewer.page.waitForSelector('.what-if .verdict .change');
+    expect(await viewer.page.innerText('.what-if .verdict .change code')).toBe(
+      'export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True',
+    );
+    await viewer.page.waitForSelector('text=8 GB RTX 4060');
+    expect(viewer.errors).toEqual([]);
+    await viewer.page.close();
+  });
+});

@@ -108,6 +108,7 @@ export async function serveMadeUp(entries: number): Promise<MadeUp> {
         unit_bytes: 512,
         measure: 'active_bytes',
         knowledge: 'exact',
+        headline: 'made up',
         recorded: {from_start: true, truncated: false},
         peak: {bytes: peakBytes, entry: 0},
         end_bytes: 0,

@@ -39,10 +39,10 @@ describe('the legend', () => {
     const viewer = await Viewer.open(browser, `${annotated.address}#colour=category&at=100`);
     await viewer.page.waitForFunction(() => document.querySelector('.moment h2')?.textContent?.includes('entry 100'));
     const rows = viewer.page.locator('.legend tr');
-    const names = await rows.evaluateAll(all => all.map(row => row.lastElementChild!.textContent));
+    const names = await rows.evaluateAll(all => all.map(row => row.querySelector('.label')!.textContent));
     const faint = await viewer.page
       .locator('.legend tr.faint')
-      .evaluateAll(all => all.map(row => row.lastElementChild!.textContent));
+      .evaluateAll(all => all.map(row => row.querySelector('.label')!.textContent));
     expect(names).toEqual(expect.arrayContaining(['activation', 'gradient', 'parameter']));
     expect(new Set(names).size).toBe(names.length);
     expect(names.length - faint.length).toBe(new Set(live(file, 100).map(({category}) => category)).size);
@@ -56,7 +56,8 @@ describe('the legend', () => {
       expect(painted.get(swatches[names.indexOf(name)]), name).toBeGreaterThan(100);
 
     // What is read there can be searched.
-    await viewer.page.click('.legend button:has-text("optimizer state")');
+    await viewer.page.hover('.legend tr:has-text("optimizer state")');
+    await viewer.page.click('.legend tr:has-text("optimizer state") .find');
     await viewer.page.waitForFunction(() =>
       /^[1-9][\d,]* found/.test(document.querySelector('.hits')?.textContent ?? ''),
     );

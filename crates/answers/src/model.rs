@@ -22,9 +22,10 @@ pub fn find(model: &str) -> Result<Model, Problem> {
     let described = match () {
         () if path.is_dir() => of_directory(path)?,
         () if path.is_file() => of_file(path)?,
-        () if named(model).is_some() => return Ok(Model::Named(model.to_owned())),
         () => match in_hub_cache(model) {
+            // The model's own file says more than the catalogue.
             Some(directory) => of_directory(&directory)?,
+            None if named(model).is_some() => return Ok(Model::Named(model.to_owned())),
             None => return Err(not_found(model)),
         },
     };

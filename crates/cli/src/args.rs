@@ -2,68 +2,179 @@
 //!
 //! The options of a command stand in the command's own file.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
-    check, completions, diff, doctor, dryrun, estimate, explain, export, live, man, report, run, segments, simulate,
-    stats, trace, view,
+    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, report, run, segments,
+    simulate, stats, trace, view,
 };
+use crate::style::{DIM, STRONG};
+use crate::table::{broken, prose_width, terminal_width};
 
 /// Shows and explains the GPU memory use of PyTorch programs.
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// When to use colours: `auto` means on a terminal, unless `NO_COLOR` is set
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    #[arg(display_order = 1000, help = "Use colours: auto, always or never")]
+    pub(crate) color: Color,
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    /// Also in files and pipes
+    Always,
+    /// Nowhere
+    Never,
+}
+
+impl Color {
+    /// The choice of a line that is no command line, or asks for help.
+    pub(crate) fn of_words(words: &[std::ffi::OsString]) -> Self {
+        let mut words = words.iter().filter_map(|word| word.to_str());
+        let choice = words.by_ref().find_map(|word| match word {
+            "--color" => Some(None),
+            _ => word.strip_prefix("--color=").map(Some),
+        });
+        let choice = choice.and_then(|choice| choice.or_else(|| words.next()));
+        choice.and_then(|choice| Self::from_str(choice, true).ok()).unwrap_or_default()
+    }
+
+    /// Has everything that is printed from now on follow the choice.
+    pub(crate) fn set(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
 }
 
 /// One subcommand each.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say what filled the GPU, and when
+    /// Show the use of GPU memory over time, its largest call sites, and findings
     Report(report::Args),
-    /// Say why memory ran out and what to change, from the error's text, a log or a snapshot
+    /// Explain why memory ran out and how to fix it: from the error's text, a log or a snapshot
     Explain(explain::Args),
-    /// List what was allocated at a moment, by call site or block by block
+    /// List the memory allocated at a moment, by call site or block by block
     Live(live::Args),
-    /// Print what `torch.cuda.memory_summary()` would have printed at the dump
+    /// Print the output of `torch.cuda.memory_summary()` at the dump
     Stats(stats::Args),
     /// List the entries of the trace, filtered
     Trace(trace::Args),
     /// Draw the segments and the blocks in them, as they were at the dump
     Segments(segments::Args),
-    /// Run PyTorch's allocator on what a program asked for: under other settings, with less memory
+    /// Replay a recording under other settings, with less memory, on another card
     Simulate(simulate::Args),
-    /// Work out what a model needs, for training or inference, from its configuration
+    /// Compute the GPU memory of a model, for training or inference, from its configuration
     Estimate(Box<estimate::Args>),
-    /// Say what changed from one recording to another
+    /// Show the changes from one recording to another
     Diff(diff::Args),
-    /// Hold a recording against budgets: exit status 1 if one is not kept
+    /// Check a recording against memory budgets; exits 1 if one is exceeded
     Check(check::Args),
     /// Run a Python script and record its memory
     Run(run::Args),
-    /// Run a Python script with no GPU, and say what it would have taken on one
+    /// Run a Python script without a GPU, and show the memory that it would use on one
     Dryrun(dryrun::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
     /// Watch the GPUs: memory, processes, and how PyTorch uses it
     Top(highwater_top::Args),
-    /// Say what of this machine's set-up matters for GPU memory, and what to change
+    /// Check this machine's GPU memory setup and suggest fixes
     Doctor(doctor::Args),
     /// Convert the snapshot for another program
     Export(export::Args),
+    /// Print the help of a command, or the page of a finding
+    Help(help::Args),
     /// Print the completion script of a shell
     Completions(completions::Args),
     /// Print the manual page, or write one page for each command
     Man(man::Args),
 }
 
+/// The commands as the help shows them, in groups.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Something failed", &["explain", "report", "view"]),
+    ("Before you run", &["estimate", "dryrun", "simulate"]),
+    ("Compare and guard", &["diff", "check"]),
+    ("Watch", &["run", "top", "doctor"]),
+    ("Details", &["live", "trace", "segments", "stats", "export"]),
+    ("About highwater", &["help", "completions", "man"]),
+];
+
+/// Where to begin.
+const FIRST: [(&str, &str); 3] = [
+    ("highwater explain train.log", "why memory ran out, and how to fix it"),
+    ("highwater run.pickle", "the use of GPU memory over time"),
+    ("highwater estimate llama3.1-8b --fit 24GiB", "the memory of a model, before you run it"),
+];
+
+/// The command line, with its commands in groups.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let width = prose_width(terminal_width());
+    let mut text = format!("{{about}}\n\n{STRONG}Begin with{STRONG:#}\n");
+    for (example, says) in FIRST {
+        // Both stand in one line where there is room.
+        let gap = if width < 90 { "\n      ".to_owned() } else { " ".repeat(46 - example.len()) };
+        text += &format!("  {example}{gap}{DIM}{says}{DIM:#}\n");
+    }
+    for (group, names) in GROUPS {
+        text += &format!("\n{STRONG}{group}{STRONG:#}\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            for (number, line) in broken(&about, width.saturating_sub(15)).iter().enumerate() {
+                text += &format!("  {:11}  {line}\n", if number == 0 { *name } else { "" });
+            }
+        }
+    }
+    text += &format!(
+        "\n{STRONG}Usage{STRONG:#}\n  highwater COMMAND [OPTIONS]\n  highwater FILE\n\n{STRONG}Options{STRONG:#}\n{{options}}"
+    );
+    command.help_template(text)
+}
+
+/// Whether there is a command of this name.
+pub(crate) fn is_command(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
+}
+
+/// The names of the commands.
+pub(crate) fn commands() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().flat_map(|(_, names)| names.iter().copied())
+}
+
+/// The words that somebody may have meant, the most likely first.
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Vec<&'a str> {
+    /// Below this two words have little in common.
+    const ALIKE: f64 = 0.8;
+    let word = word.to_ascii_lowercase();
+    let alike = |known: &str| {
+        let is_part = word.split('-').any(|part| part.len() > 3 && known.split('-').any(|other| other == part));
+        if is_part { 1.0 } else { strsim::jaro_winkler(&word, known) }
+    };
+    let mut near: Vec<_> =
+        known.iter().map(|&known| (alike(known), known)).filter(|(alike, _)| *alike > ALIKE).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(3).map(|(_, known)| known).collect()
+}
+
 /// Which lines stand for allocations.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SitesArgs {
-    /// Which line to show for an allocation: a library's, the program's own, or both
+    /// Line to show for an allocation: a library's, the program's own, or both
     #[arg(long = "sites", value_name = "LINES", value_enum, default_value_t)]
     lines: ShownLines,
 }
@@ -109,5 +220,41 @@ impl Format {
             (Some(limit), _) => limit,
             (None, Self::Text) => as_text,
         }
+    }
+}
+
+/// For people, for programs, or for an issue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatToPaste {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: has a version, stays compatible
+    Json,
+    /// For pasting into an issue
+    Markdown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_command_in_one_group() {
+        let mut grouped: Vec<_> = commands().collect();
+        let cli = Cli::command();
+        let mut known: Vec<_> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(grouped, known);
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_word_that_is_nearly_known_is_found() {
+        let known = ["growth", "garbage-collector", "report"];
+        assert_eq!(nearest("leak-growth", &known), ["growth"]);
+        assert_eq!(nearest("reprot", &known), ["report"]);
+        assert!(nearest("xyz", &known).is_empty());
     }
 }

@@ -9,18 +9,14 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
 pub use highwater_problem::Problem;
 use highwater_snapshot::ErrorKind;
 
 use crate::printable::printable;
+use crate::style::{BAD, HINT};
 
 /// Bad usage or bad input.
 pub(crate) const BAD_INPUT: u8 = 2;
-
-pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
-pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
 /// A text whose bytes, under any compression, could not be read; `name` is how the user knows it.
 pub(crate) fn unpacked(name: &str, error: io::Error) -> Problem {
@@ -52,7 +48,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn print(error: &anyhow::Error) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
-    writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&error.to_string()))?;
+    writeln!(err, "{BAD}error:{BAD:#} {}", printable(&error.to_string()))?;
     let problem = error.downcast_ref::<Problem>();
     let causes = error.chain().skip(1).map(ToString::to_string);
     for cause in problem.map_or_else(Vec::new, |problem| problem.causes().to_vec()).into_iter().chain(causes) {

@@ -12,7 +12,7 @@ use crate::error::Problem;
 /// How much a compressed file may become.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct SizeArgs {
-    /// Unpack a compressed file however large it becomes: more than 64 MiB and 200 times its size is refused otherwise
+    /// Unpack a compressed file of any size; by default, more than 64 MiB and 200 times the file's size is refused
     #[arg(long)]
     allow_any_size: bool,
 }
@@ -90,7 +90,26 @@ impl InputArgs {
 /// If nothing of one can be read.
 pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Problem> {
     let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));
-    read.map_err(|error| error.problem(&name(file)))
+    read.map_err(|error| unreadable(file, &error))
+}
+
+/// That a file could not be read; of a directory, which command takes it.
+pub(crate) fn unreadable(file: &Path, error: &highwater_snapshot::Error) -> Problem {
+    directory(file).unwrap_or_else(|| error.problem(&name(file)))
+}
+
+/// That a file is needed, where there is a directory.
+pub(crate) fn directory(path: &Path) -> Option<Problem> {
+    if !path.is_dir() {
+        return None;
+    }
+    let shown = path.display();
+    let hint = if path.join("config.json").is_file() {
+        format!("`highwater estimate {shown}` works out what the model in it needs")
+    } else {
+        format!("`highwater view {shown}` shows every snapshot in it; other commands take the files one by one")
+    };
+    Some(Problem::new(format!("`{shown}` is a directory")).hint(hint))
 }
 
 /// How a message calls a file; `-` is standard input.

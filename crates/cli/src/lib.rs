@@ -10,6 +10,7 @@ mod args;
 mod browser;
 mod commands;
 mod error;
+mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
@@ -24,10 +25,10 @@ mod warnings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 pub use error::Problem;
-use highwater_output::{markdown, printable, table};
+use highwater_output::{document, printable, style, table};
 
 /// Does what a command line asks, the program's name being its first word, and gives the exit status.
 pub fn run<I>(arguments: I) -> ExitCode
@@ -35,14 +36,25 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let cli = match args::Cli::try_parse_from(arguments) {
+    let words: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let words = match front::with_command(words) {
+        Ok(words) => words,
+        Err(problem) => return error::report(&problem.into()),
+    };
+    let matches = args::command().try_get_matches_from(&words);
+    let cli = match matches.and_then(|matches| args::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(usage) => {
+            if let Some(problem) = front::several(&words).filter(|_| usage.use_stderr()) {
+                return error::report(&problem.into());
+            }
+            args::Color::of_words(&words).set();
             // Nobody is left to tell if the output is closed.
             let _ = usage.print();
             return if usage.use_stderr() { ExitCode::from(error::BAD_INPUT) } else { ExitCode::SUCCESS };
         }
     };
+    cli.color.set();
     match commands::run(cli.command) {
         Ok(code) => code,
         Err(error) => error::report(&error),

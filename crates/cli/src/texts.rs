@@ -53,6 +53,6 @@ pub fn explain_text(analysis: &Analysis<'_>, message: Option<&str>, name: &str) 
 fn text(write: impl FnOnce(&mut Lines<&mut Vec<u8>>) -> std::io::Result<()>) -> String {
     let mut out = Vec::new();
     // Writing to memory does not fail, and commands write text.
-    write(&mut Lines(&mut out)).expect("memory takes it");
+    write(&mut Lines::plain(&mut out)).expect("memory takes it");
     String::from_utf8_lossy(&out).into_owned()
 }

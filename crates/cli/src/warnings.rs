@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 use highwater_analysis::Analysis;
 use highwater_snapshot::Warnings;
 
-use crate::error::WARNING;
 use crate::printable::printable;
+use crate::style::WARNING;
 
 /// Prints each warning to standard error.
 ///

@@ -30,6 +30,10 @@ pub fn examined(
     }
     let version = torch.as_ref().and_then(torch::version);
     let settings = environment::read(version, variable, &mut findings);
+    if looked.is_err() && torch.is_none() {
+        // Settings are set where programs run.
+        findings.retain(|finding| finding.id != "no-expandable-segments");
+    }
     DoctorView::new(looked.cloned().map_err(ToString::to_string), torch, settings, findings)
 }
 
@@ -53,6 +57,12 @@ mod tests {
             ids(&[("PYTORCH_CUDA_ALLOC_CONF", ""), ("PYTORCH_ALLOC_CONF", "expandable_segments:True")])[..1],
             ["hidden-settings"]
         );
+    }
+
+    #[test]
+    fn a_machine_without_gpu_and_torch_needs_no_settings() {
+        let document = examined(Err(&highwater_monitor::Absence::NoGpu), None, &|_| None);
+        assert!(document.findings.is_empty());
     }
 
     #[test]

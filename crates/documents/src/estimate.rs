@@ -56,6 +56,9 @@ pub struct SetupView {
     pub seq: u64,
     /// The type of the weights.
     pub dtype: String,
+    /// The type that the model's configuration names, if it names one: the default of `dtype`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configured_dtype: Option<String>,
     /// The type that the forward pass runs in, if it is another.
     pub autocast: Option<String>,
     /// Whether blocks are computed again in the backward pass.
@@ -165,6 +168,7 @@ impl EstimateView {
                 batch: setup.batch,
                 seq: setup.seq,
                 dtype: setup.dtype.to_string(),
+                configured_dtype: architecture.dtype.map(|dtype| dtype.to_string()),
                 autocast: setup.autocast.map(|dtype| dtype.to_string()),
                 checkpointing: setup.checkpointing,
             },

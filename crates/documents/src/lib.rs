@@ -4,6 +4,7 @@
 //! documents, so that none of them can know more than the JSON. Bytes are integers named `*_bytes`, entries are indexes into a device's
 //! trace. Names may be added to a document; a name that is there stays, and keeps its meaning.
 
+mod colours;
 mod header;
 
 #[cfg(feature = "recording")]
@@ -57,6 +58,7 @@ pub mod verify;
 
 #[cfg(feature = "recording")]
 pub use ceiling::CeilingView;
+pub use colours::{CATEGORY_COLOURS, category_colour};
 #[cfg(feature = "recording")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,

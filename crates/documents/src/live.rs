@@ -39,6 +39,8 @@ pub struct LiveDeviceView<'a> {
     pub after_entry: Option<u32>,
     /// Requested bytes.
     pub requested_bytes: u64,
+    /// Bytes that tensors own: the report's `allocated`.
+    pub allocated_bytes: u64,
     /// Bytes of the active blocks.
     pub active_bytes: u64,
     /// Active blocks.
@@ -104,6 +106,7 @@ fn device_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>, after: 
         entries: device.entries.len(),
         after_entry: after.map(EntryId::get),
         requested_bytes: sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add),
+        allocated_bytes: device.totals(after).allocated_bytes,
         active_bytes: device.totals(after).active_bytes,
         block_count: device.live(after).count(),
         call_sites: sites.iter().map(|site| call_site_view(analysis, site)).collect(),

@@ -88,9 +88,14 @@ pub const ALL: &[Kind] = &[
         "The memory that a model needs, computed from its \
      configuration.",
     ),
+    kind::<EstimateView>(
+        "highwater estimate --format json",
+        "The memory that a model needs, computed from its \
+     configuration.",
+    ),
     kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and how to fix it."),
     kind::<LiveView<'_>>("highwater live --format json", "The live blocks at a moment."),
-    kind::<LogLine>("highwater top --record FILE", "The GPUs over time: a line of JSON for each moment."),
+    kind::<LogLine>("highwater top -o FILE", "The GPUs over time: a line of JSON for each moment."),
     kind::<ReportView<'_>>(
         "highwater report --format json",
         "The memory of a recording: peaks, call sites, \
@@ -141,16 +146,15 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-simulate",
         1,
-        "`requests` is new. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are \
-         new, `predicted` is null rather than absent where a replay could not continue, and has no address for an \
-         `oom`.",
+        "`requests` is new, and `short_name` of a card. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
+         null rather than absent where a replay could not go on, and has no address for an `oom`.",
     ),
     change(
         NEXT,
         "highwater-report",
         1,
         "`has_history`, `envelope`, `growth_counted` and `growth_places` of a device, `places` of a finding and of an \
-         out-of-memory event, `ceiling` of a device, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
+         out-of-memory event, `conf` of a finding and of a place, `ceiling` of a device, `cause` and `available_bytes` of such an event, `at_peak.elapsed_us` and `source.profile_name` are new.",
     ),
     change(NEXT, "highwater-check", 1, "`call_site_bytes` of a rule is new."),
     change(
@@ -166,7 +170,8 @@ pub const CHANGES: &[Change] = &[
         1,
         "`devices` is new: totals and call sites of each device. `place`, `own_frame` and `autograd_node` of a block are new.",
     ),
-    change(NEXT, "highwater-view", 1, "`ceiling` of a device is new."),
+    change(NEXT, "highwater-explain", 1, "`conf` of a step is new."),
+    change(NEXT, "highwater-view", 1, "`ceiling` and `headline` of a device are new, and the section `explain`."),
     change(FIRST, "highwater-check", 1, "New."),
     change(FIRST, "highwater-diff", 1, "New."),
     change(FIRST, "highwater-diff-events", 1, "New."),

@@ -80,6 +80,8 @@ pub struct Breakdown {
     pub optimizer_state: u64,
     /// Kept for the backward pass.
     pub activation: u64,
+    /// In inference, the keys and values that are kept from token to token.
+    pub cache: u64,
     /// Data that the program feeds in.
     pub input: u64,
     /// Short-lived memory.
@@ -97,6 +99,7 @@ impl Breakdown {
             Category::Gradient => &mut self.gradient,
             Category::OptimizerState => &mut self.optimizer_state,
             Category::Activation => &mut self.activation,
+            Category::Cache => &mut self.cache,
             Category::Input => &mut self.input,
             Category::Temporary => &mut self.temporary,
             Category::Workspace => &mut self.workspace,
@@ -105,12 +108,13 @@ impl Breakdown {
     }
 
     /// Each category with its bytes.
-    pub fn by_category(&self) -> [(Category, u64); 7] {
+    pub fn by_category(&self) -> [(Category, u64); 8] {
         [
             (Category::Parameter, self.parameter),
             (Category::Gradient, self.gradient),
             (Category::OptimizerState, self.optimizer_state),
             (Category::Activation, self.activation),
+            (Category::Cache, self.cache),
             (Category::Input, self.input),
             (Category::Temporary, self.temporary),
             (Category::Workspace, self.workspace),
@@ -346,6 +350,9 @@ fn at_peak(run: &Run, walk: &Walk) -> (Breakdown, Vec<Term>) {
         let category = match allocation.what.category {
             // It waits to be added to another, and goes.
             Category::Gradient if kept[id] => Category::Temporary,
+            Category::Activation if !run.is_training && allocation.what.name.ends_with("in the cache") => {
+                Category::Cache
+            }
             Category::Activation if !is_activation(run, allocation, kept[id], fresh[id]) => Category::Temporary,
             category => category,
         };
@@ -402,14 +409,9 @@ fn fates(run: &Run, last_forward: usize) -> (Vec<bool>, Vec<bool>) {
     (kept, fresh)
 }
 
-/// Kept for the backward pass, also where the program holds it longer; in inference the KV cache. Other outputs that the program holds
-/// are none.
+/// Kept for the backward pass, also where the program holds it longer. Other outputs that the program holds are none.
 fn is_activation(run: &Run, allocation: &Allocation, kept: bool, fresh: bool) -> bool {
-    if run.is_training {
-        allocation.is_saved || (kept && fresh)
-    } else {
-        allocation.what.name.ends_with("in the cache")
-    }
+    run.is_training && (allocation.is_saved || (kept && fresh))
 }
 
 fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {

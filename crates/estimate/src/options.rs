@@ -160,8 +160,8 @@ options! {
     "batch" batch: u64 = 1, field(Group::Size, "batch").slider(1, 4096);
     /// Tokens of a sequence, of the prompt with `--mode generate` [default: 512, or the model's limit]
     "seq" seq: Option<u64> = None, field(Group::Size, "sequence").slider(16, 131_072);
-    /// Type of the weights
-    "dtype" dtype: DType = DType::first(), field(Group::Numbers, "weights");
+    /// Type of the weights [default: the configuration's; float32 where it has none, and with `--autocast`]
+    "dtype" dtype: Option<DType> = None, field(Group::Numbers, "weights").or("as configured");
     /// Run the forward pass in `torch.autocast` with this type
     "autocast" autocast: Option<DType> = None, field(Group::Numbers, "autocast").or("off");
     /// The optimizer

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::architecture::Architecture;
+use crate::choices::Choice as _;
 use crate::dtype::DType;
 use crate::options::{OPTIONS, Opt, Request};
 use crate::setup::{Lora, Mode, Parallel, Platform, Quantisation, Setup, Sharding, TorchRelease};
@@ -99,6 +100,15 @@ impl Request {
         Ok(())
     }
 
+    /// The type of the weights: as said, else as the model's publisher has it. Under autocast they are float32, or there would be
+    /// nothing to cast.
+    fn dtype_of(&self, architecture: &Architecture) -> DType {
+        let configured = architecture
+            .dtype
+            .filter(|dtype| self.autocast.is_none() && DType::ALL.iter().any(|(_, one, _)| one == dtype));
+        self.dtype.or(configured).unwrap_or(DType::Float32)
+    }
+
     /// The set-up of a model.
     ///
     /// # Errors
@@ -115,7 +125,7 @@ impl Request {
         Ok(Setup {
             batch: self.batch,
             seq,
-            dtype: self.dtype,
+            dtype: self.dtype_of(architecture),
             autocast: self.autocast.filter(|lower| lower.is_half()),
             optimizer: self.optimizer,
             attention: self.attention,

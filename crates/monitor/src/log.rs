@@ -1,4 +1,4 @@
-//! Samples in a file: `highwater top --record out.hwlog`.
+//! Samples in a file: `highwater top -o out.hwlog`.
 //!
 //! A line of JSON each: first [`Header`], then a [`Sample`] as often as was looked. A file that ends within a line is one
 //! whose program was ended: what is whole counts.
@@ -46,7 +46,7 @@ pub enum LogError {
     #[error("line 1: expected `{{\"format\":\"{FORMAT}\",…}}`")]
     NoLog,
     /// A later program wrote it.
-    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log log")]
+    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log log log")]
     Newer(u32),
     /// A line that is too long.
     #[error("line {line}: more than {LINE_BYTES} bytes, too long for a sample")]

@@ -28,7 +28,7 @@ impl Error {
 #[non_exhaustive]
 pub enum Kind {
     /// No PyTorch is installed there.
-    #[error("PyTorch is not installed")]
+    #[error("PyTorch is not installed there")]
     NoTorch,
     /// The interpreter cannot be started.
     #[error("cannot be started: {0}")]
@@ -85,9 +85,11 @@ impl Explained for Error {
 
     fn hint(&self) -> Option<String> {
         let hint = match self.kind {
-            Kind::NoTorch | Kind::NotStarted(_) | Kind::NoPython { .. } => {
-                "give the interpreter that has PyTorch with `--python`"
+            Kind::NoTorch => {
+                "install PyTorch there, in a build for CUDA, which needs no GPU (`pip install torch`, on Linux on x86-64), or name \
+                 the interpreter that has it with `--python`"
             }
+            Kind::NotStarted(_) | Kind::NoPython { .. } => "give the interpreter that has PyTorch with `--python`",
             Kind::OtherSystem { .. } => {
                 "a dry run needs PyTorch for CUDA, which exists for Linux on x86-64: use a container or a machine \
                  of that kind"

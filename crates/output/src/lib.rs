@@ -6,8 +6,10 @@
 //! - Knows nothing of GPU memory.
 
 pub mod csv;
+pub mod document;
 pub mod markdown;
 pub mod printable;
 pub mod sink;
+pub mod style;
 pub mod table;
 pub mod whole_file;

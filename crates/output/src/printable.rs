@@ -5,6 +5,10 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::ops::Deref;
 
+use anstyle::Style;
+
+use crate::style::{Ink, on_stdout};
+
 /// A line of text without control characters, however it was made: they are written as escapes (`\n`, `\u{1b}`).
 ///
 /// A snapshot, a log and a command line are untrusted: a function's name could otherwise move the cursor, retitle the
@@ -126,8 +130,46 @@ fn is_unsafe(c: char) -> bool {
 }
 
 /// Writes lines for people: whatever reaches it, only line ends stay of the control characters.
+///
+/// The styles of [`Ink`] are its own: they are written where the terminal shows them, around text that is escaped.
 #[derive(Debug)]
-pub struct Lines<W>(pub W);
+pub struct Lines<W> {
+    inner: W,
+    has_styles: bool,
+}
+
+impl<W> Lines<W> {
+    /// Lines without styles: for files, pipes and texts.
+    pub fn plain(inner: W) -> Self {
+        Self { inner, has_styles: false }
+    }
+
+    /// Lines for standard output, with styles [if it shows them](on_stdout).
+    pub fn for_stdout(inner: W) -> Self {
+        Self { inner, has_styles: on_stdout() }
+    }
+
+    /// Lines with styles.
+    pub fn with_styles(inner: W) -> Self {
+        Self { inner, has_styles: true }
+    }
+
+    /// What was written to.
+    pub fn into_inner(self) -> W {
+        self.inner
+    }
+}
+
+impl<W: Write> Ink for Lines<W> {
+    fn ink(&mut self, style: Style, text: &str) -> io::Result<()> {
+        if !self.has_styles || style.is_plain() || text.is_empty() {
+            return self.write_all(text.as_bytes());
+        }
+        write!(self.inner, "{style}")?;
+        self.write_all(text.as_bytes())?;
+        write!(self.inner, "{style:#}")
+    }
+}
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -139,12 +181,12 @@ impl<W: Write> Write for Lines<W> {
             }
             Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
         };
-        self.0.write_all(escaped(text, |c| c != '\n' && is_unsafe(c)).as_bytes())?;
+        self.inner.write_all(escaped(text, |c| c != '\n' && is_unsafe(c)).as_bytes())?;
         Ok(text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.inner.flush()
     }
 }
 
@@ -180,8 +222,19 @@ mod tests {
 
     #[test]
     fn lines_keep_their_ends_and_no_other_control_character() {
-        let mut out = Lines(Vec::new());
+        let mut out = Lines::plain(Vec::new());
         out.write_all("größe \u{9b}\n\x1b[31m\r\u{202e}\n".as_bytes()).unwrap();
-        assert_eq!(String::from_utf8(out.0).unwrap(), "größe \\u{9b}\n\\u{1b}[31m\\r\\u{202e}\n");
+        assert_eq!(String::from_utf8(out.inner).unwrap(), "größe \\u{9b}\n\\u{1b}[31m\\r\\u{202e}\n");
+    }
+
+    #[test]
+    fn styles_are_written_around_text_whose_own_escapes_are_not() {
+        let mut out = Lines::with_styles(Vec::new());
+        out.ink(crate::style::STRONG, "a\x1b[31mb").unwrap();
+        out.ink(crate::style::PLAIN, "c").unwrap();
+        assert_eq!(String::from_utf8(out.inner).unwrap(), "\u{1b}[1ma\\u{1b}[31mb\u{1b}[0mc");
+        let mut out = Lines::plain(Vec::new());
+        out.ink(crate::style::BAD, "a").unwrap();
+        assert_eq!(out.into_inner(), b"a");
     }
 }

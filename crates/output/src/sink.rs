@@ -100,7 +100,7 @@ pub fn to_stdout(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Res
 /// # Errors
 /// As [`to_stdout`].
 pub fn text_to_stdout(write: impl FnOnce(&mut Lines<&mut Sink>) -> io::Result<()>) -> anyhow::Result<()> {
-    to_stdout(|out| write(&mut Lines(out)))
+    to_stdout(|out| write(&mut Lines::for_stdout(out)))
 }
 
 /// Says something that is not data.

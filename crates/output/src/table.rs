@@ -12,26 +12,61 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::markdown::{Place, markdown};
 use crate::printable::Printable;
+use crate::style::{DIM, Ink, PLAIN, Style};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
 
-/// No column is cut below this many cells.
+/// A last column of sentences with less room than this stands below its row.
 const MIN_WIDTH: usize = 16;
+
+/// So does one that would be cut, such as a place in a program.
+const MIN_CUT_WIDTH: usize = 28;
+
+/// Blanks before a cell that stands below its row.
+const BELOW: usize = 4;
 
 /// How the cells of a column stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// For text.
     Left,
-    /// For numbers.
+    /// For numbers, which are never cut.
     Right,
+}
+
+/// What a column shows in a row.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    text: Printable,
+    style: Style,
+}
+
+impl Cell {
+    /// A text in a style.
+    pub fn new(text: impl Into<Printable>, style: Style) -> Self {
+        Self { text: text.into(), style }
+    }
+
+    pub(crate) fn text(&self) -> &Printable {
+        &self.text
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+}
+
+impl<T: Into<Printable>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, PLAIN)
+    }
 }
 
 /// The cells of a row, and whole lines that stand below it.
 #[derive(Debug, Default)]
 struct Row {
-    cells: Vec<Printable>,
+    cells: Vec<Cell>,
     below: Vec<Printable>,
 }
 
@@ -43,6 +78,17 @@ pub struct Table {
     indent: usize,
     has_header: bool,
     is_wrapped: bool,
+    optional: Vec<usize>,
+}
+
+/// Which columns are shown, and how wide.
+struct Layout {
+    /// The columns that stand beside each other, with the cells of each.
+    columns: Vec<(usize, usize)>,
+    /// Cells of the last column, where it stands below the others.
+    below: Option<usize>,
+    /// The first column stands above the others.
+    is_headed: bool,
 }
 
 impl Table {
@@ -54,6 +100,7 @@ impl Table {
             rows: Vec::new(),
             indent: 0,
             is_wrapped: false,
+            optional: Vec::new(),
         }
     }
 
@@ -69,10 +116,21 @@ impl Table {
         Self { is_wrapped: true, ..self }
     }
 
+    /// Columns that a narrow terminal may lack, by number; the first is left out first.
+    #[must_use]
+    pub fn optional(self, columns: &[usize]) -> Self {
+        Self { optional: columns.into(), ..self }
+    }
+
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [impl Into<Printable>; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [impl Into<Cell>; N]) {
         assert_eq!(N, self.columns.len(), "a cell for each column");
         self.rows.push(Row { cells: cells.map(Into::into).into(), below: Vec::new() });
+    }
+
+    /// Adds a line above the next row, outside the columns, half as far to the right.
+    pub fn heading(&mut self, line: impl Into<Printable>) {
+        self.rows.push(Row { cells: Vec::new(), below: vec![line.into()] });
     }
 
     /// Adds a line below the last row, outside the columns.
@@ -81,20 +139,34 @@ impl Table {
         row.below.push(line.into());
     }
 
-    /// Writes the table; if a line would be longer than `width`, the last column's cells are cut in the middle.
+    /// Writes the table in lines of at most `width` cells, where there is one.
+    ///
+    /// Columns that may be left out go first. Then the last column's texts are cut in the middle, or broken if the table is
+    /// [wrapped](Self::wrapped), and stand below their rows where hardly any room is left. Numbers are never cut: where they leave
+    /// no room, the names before them stand above.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
-        let widths = self.widths(width);
+    pub fn write(&self, out: &mut impl Ink, width: Option<usize>) -> io::Result<()> {
+        let layout = self.layout(width);
         if self.has_header {
-            let titles: Vec<&str> = self.columns.iter().map(|(title, _)| &**title).collect();
-            self.write_row(out, &titles, &widths)?;
+            let titles: Vec<Cell> = self.columns.iter().map(|(title, _)| Cell::new(title.clone(), DIM)).collect();
+            self.write_row(out, &titles, &layout)?;
         }
         for row in &self.rows {
-            let cells: Vec<&str> = row.cells.iter().map(|cell| &**cell).collect();
-            self.write_lines(out, &cells, &widths)?;
-            row.below.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", "", indent = self.indent))?;
+            if row.cells.is_empty() {
+                row.below
+                    .iter()
+                    .try_for_each(|line| writeln!(out, "{:indent$}{line}", "", indent = self.indent / 2))?;
+                continue;
+            }
+            self.write_lines(out, &row.cells, &layout)?;
+            for line in &row.below {
+                let room = width.map_or(usize::MAX, |width| width.saturating_sub(self.indent));
+                for part in broken(line, room) {
+                    writeln!(out, "{:indent$}{part}", "", indent = self.indent)?;
+                }
+            }
         }
         Ok(())
     }
@@ -108,8 +180,8 @@ impl Table {
         writeln!(out, "{}", line(self.columns.iter().map(|(title, _)| markdown(title, Place::Cell)).collect()))?;
         let rule = |align: &Align| if *align == Align::Right { "---:" } else { "---" }.to_owned();
         writeln!(out, "{}", line(self.columns.iter().map(|(_, align)| rule(align)).collect()))?;
-        for row in &self.rows {
-            writeln!(out, "{}", line(row.cells.iter().map(|cell| markdown(cell, Place::Cell)).collect()))?;
+        for row in self.rows.iter().filter(|row| !row.cells.is_empty()) {
+            writeln!(out, "{}", line(row.cells.iter().map(|cell| markdown(&cell.text, Place::Cell)).collect()))?;
         }
         writeln!(out)?;
         for below in self.rows.iter().flat_map(|row| &row.below) {
@@ -118,60 +190,133 @@ impl Table {
         Ok(())
     }
 
-    fn widths(&self, limit: Option<usize>) -> Vec<usize> {
-        let widest = |column: usize| self.rows.iter().map(|row| row.cells[column].width()).max().unwrap_or(0);
-        let mut widths: Vec<_> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(column, (title, _))| widest(column).max(if self.has_header { title.width() } else { 0 }))
-            .collect();
-        if let (Some(limit), Some((last, others))) = (limit, widths.split_last_mut()) {
-            let taken = self.indent + others.iter().map(|width| width + GAP).sum::<usize>();
-            *last = (*last).min(limit.saturating_sub(taken).max(MIN_WIDTH));
+    fn layout(&self, limit: Option<usize>) -> Layout {
+        let widest = |column: usize| {
+            self.rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.text.width()).max().unwrap_or(0)
+        };
+        let title = |column: usize| if self.has_header { self.columns[column].0.width() } else { 0 };
+        let mut columns: Vec<_> =
+            (0..self.columns.len()).map(|column| (column, widest(column).max(title(column)))).collect();
+        let Some(limit) = limit else { return Layout { columns, below: None, is_headed: false } };
+        let taken =
+            |columns: &[(usize, usize)]| self.indent + columns.iter().map(|(_, width)| width + GAP).sum::<usize>();
+        let is_text = self.columns.last().is_some_and(|&(_, align)| align == Align::Left);
+        let enough = if self.is_wrapped { MIN_WIDTH } else { MIN_CUT_WIDTH };
+        let mut optional = self.optional.iter();
+        loop {
+            let Some((&(_, last), others)) = columns.split_last() else { break };
+            let least = if is_text { last.min(enough) } else { last };
+            if taken(others) + least <= limit {
+                break;
+            }
+            let Some(dropped) = optional.next() else { break };
+            columns.retain(|(column, _)| column != dropped);
         }
-        widths
+        let mut below = None;
+        if let Some(&(_, last)) = columns.last().filter(|_| is_text) {
+            let room = limit.saturating_sub(taken(&columns[..columns.len() - 1]));
+            if last > room && room < enough && columns.len() > 1 {
+                columns.pop();
+                below = Some(limit.saturating_sub(self.indent + BELOW).max(MIN_WIDTH));
+            } else if let Some((_, width)) = columns.last_mut() {
+                *width = last.min(room.max(enough));
+            }
+        }
+        // Numbers only: a name before them goes above.
+        let is_named = self.columns.first().is_some_and(|&(_, align)| align == Align::Left);
+        let is_headed = !is_text && is_named && columns.len() > 2 && taken(&columns) - GAP > limit;
+        if is_headed {
+            columns.remove(0);
+        }
+        Layout { columns, below, is_headed }
     }
 
-    /// Writes a row, over several lines if the table is wrapped and the last cell is too wide.
-    fn write_lines(&self, out: &mut impl Write, cells: &[&str], widths: &[usize]) -> io::Result<()> {
-        let (Some((last, others)), Some(&width), true) = (cells.split_last(), widths.last(), self.is_wrapped) else {
-            return self.write_row(out, cells, widths);
+    /// Writes a row, over several lines if the last cell does not fit in one.
+    fn write_lines(&self, out: &mut impl Ink, cells: &[Cell], layout: &Layout) -> io::Result<()> {
+        let Some((last, others)) = cells.split_last() else { return Ok(()) };
+        if layout.is_headed && !cells[0].text.is_empty() {
+            write!(out, "{:indent$}", "", indent = self.indent)?;
+            out.ink(cells[0].style, &cells[0].text)?;
+            writeln!(out)?;
+        }
+        if let Some(width) = layout.below {
+            self.write_row(out, cells, layout)?;
+            let lines = if self.is_wrapped { broken(&last.text, width) } else { vec![last.text.to_string()] };
+            for line in lines.iter().filter(|line| !line.is_empty()) {
+                write!(out, "{:indent$}", "", indent = self.indent + BELOW)?;
+                out.ink(last.style, &shorten(line, width))?;
+                writeln!(out)?;
+            }
+            return Ok(());
+        }
+        let Some(&(_, width)) = layout.columns.last().filter(|_| self.is_wrapped) else {
+            return self.write_row(out, cells, layout);
         };
         let mut others = others.to_vec();
-        for line in broken(last, width) {
-            self.write_row(out, &[&others[..], &[line.as_str()]].concat(), widths)?;
-            others.fill("");
+        for line in broken(&last.text, width) {
+            others.push(Cell::new(line, last.style));
+            self.write_row(out, &others, layout)?;
+            others.pop();
+            others.fill(Cell::default());
         }
         Ok(())
     }
 
-    fn write_row(&self, out: &mut impl Write, cells: &[&str], widths: &[usize]) -> io::Result<()> {
-        let mut line = " ".repeat(self.indent);
-        for ((cell, &width), &(_, align)) in cells.iter().zip(widths).zip(&self.columns) {
-            let cell = shorten(cell, width);
-            let padding = " ".repeat(width - cell.width());
-            let [before, after] = if align == Align::Right { [padding.as_str(), ""] } else { ["", padding.as_str()] };
-            line.extend([before, &cell, after, &" ".repeat(GAP)]);
+    /// Writes the cells that stand beside each other.
+    fn write_row(&self, out: &mut impl Ink, cells: &[Cell], layout: &Layout) -> io::Result<()> {
+        // Blanks are written before the next text only, so that none ends a line.
+        let mut blanks = self.indent + if layout.is_headed { GAP } else { 0 };
+        for &(column, width) in &layout.columns {
+            let Cell { text, style } = &cells[column];
+            let is_number = self.columns[column].1 == Align::Right;
+            let text = if is_number { text.to_string() } else { shorten(text, width) };
+            let text = text.trim_end();
+            let padding = width.saturating_sub(text.width());
+            if !text.is_empty() {
+                let before = if is_number { padding } else { 0 };
+                write!(out, "{:blanks$}", "", blanks = blanks + before)?;
+                out.ink(*style, text)?;
+                blanks = padding - before + GAP;
+            } else {
+                blanks += width + GAP;
+            }
         }
-        writeln!(out, "{}", line.trim_end())
+        writeln!(out)
     }
 }
 
 /// The text broken at blanks into lines of at most `width` terminal cells; a longer word has a line of its own.
+///
+/// A number stays beside its unit: `1.50 GiB`, `33 %`.
 pub fn broken(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("it begins with one");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.width() + 1 + word.width() <= width {
-            line.extend([" ", word]);
-        } else {
-            lines.push(word.to_owned());
+    let mut lines: Vec<String> = Vec::new();
+    for words in kept_together(text) {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + words.width() <= width => line.extend([" ", words]),
+            _ => lines.push(words.to_owned()),
         }
     }
     lines
+}
+
+/// The words of a text, a number and its unit being one.
+fn kept_together(text: &str) -> impl Iterator<Item = &str> {
+    const UNITS: [&str; 12] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "GB", "MB", "%", "ms", "s"];
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut end = text.find(' ').unwrap_or(text.len());
+        if text[..end].ends_with(|c: char| c.is_ascii_digit()) {
+            let after = text.get(end + 1..).unwrap_or_default();
+            let next = &after[..after.find(' ').unwrap_or(after.len())];
+            let unit = next.trim_end_matches([',', '.', ';', ':', ')', ']']);
+            if UNITS.contains(&unit) {
+                end += 1 + next.len();
+            }
+        }
+        rest = text.get(end + 1..);
+        Some(&text[..end])
+    })
 }
 
 /// The text in at most `width` terminal cells, its middle replaced by `…` if it is longer.
@@ -200,9 +345,19 @@ fn prefix_bytes(chars: impl Iterator<Item = char>, width: usize) -> usize {
         .sum()
 }
 
-/// Cells of a line on the terminal; `None` where the output is no terminal and need not be cut.
+/// Cells that a line of prose has at most: longer ones are hard to read.
+const PROSE: usize = 100;
+
+/// Cells of a line: of the terminal, or elsewhere as many as `COLUMNS` says; `None` where nothing does and nothing need be cut.
 pub fn terminal_width() -> Option<usize> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+    let of_terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    let asked = || std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|&columns| columns > 0);
+    of_terminal.or_else(asked)
+}
+
+/// Cells of a line of prose where lines have `width`: 100 at most, also where nothing says a width.
+pub fn prose_width(width: Option<usize>) -> usize {
+    width.unwrap_or(PROSE).min(PROSE)
 }
 
 #[cfg(test)]
@@ -236,6 +391,51 @@ mod tests {
         let text = text(&sample(), Some(40));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("512 B  /home/me/…tion.py:88 forward"), "{text}");
+    }
+
+    #[test]
+    fn a_last_column_without_room_stands_below_its_row() {
+        insta::assert_snapshot!(text(&sample(), Some(36)), @r"
+            size
+        1.50 GiB
+            train.py:12 step
+           512 B
+            /home/me/p…/attention.py:88 forward
+        ");
+    }
+
+    #[test]
+    fn optional_columns_go_before_anything_is_cut_and_numbers_stay_whole() {
+        let mut table = Table::new([("a", Align::Right), ("b", Align::Right), ("c", Align::Right)]).optional(&[1]);
+        table.row(["14.90 GiB", "1.02x", "+14.90 GiB  +52.0 %"]);
+        insta::assert_snapshot!(text(&table, Some(37)), @r"
+                a      b                    c
+        14.90 GiB  1.02x  +14.90 GiB  +52.0 %
+        ");
+        insta::assert_snapshot!(text(&table, Some(36)), @r"
+                a                    c
+        14.90 GiB  +14.90 GiB  +52.0 %
+        ");
+        assert!(text(&table, Some(10)).contains("+14.90 GiB  +52.0 %"));
+    }
+
+    #[test]
+    fn names_stand_above_numbers_that_leave_no_room() {
+        let mut table = Table::new([("", Align::Left), ("A", Align::Right), ("change", Align::Right)]).indented(2);
+        table.row(["peak reserved", "14.90 GiB", "+14.90 GiB"]);
+        insta::assert_snapshot!(text(&table, Some(30)), @r"
+                    A      change
+          peak reserved
+            14.90 GiB  +14.90 GiB
+        ");
+    }
+
+    #[test]
+    fn a_number_stays_beside_its_unit() {
+        assert_eq!(broken("it needs 1.50 GiB, 33 % of all", 13), ["it needs", "1.50 GiB,", "33 % of all"]);
+        assert_eq!(broken("", 10), [""]);
+        // All blanks but those at the ends of lines stay.
+        assert_eq!(broken("  a  b ", 3), ["  a", " b "]);
     }
 
     #[test]

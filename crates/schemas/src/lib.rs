@@ -1,8 +1,9 @@
-//! The JSON Schemas of highwater's documents, and the page that lists their keys: both from the structures of `highwater-documents` and
-//! the comments on their fields.
+//! The JSON Schemas of highwater's documents, the page that lists their keys, and the page's colours of categories: all from
+//! `highwater-documents`.
 //!
 //! `make schemas` writes them; a test says where they differ from what is in the repository.
 
+mod colours;
 mod page;
 mod schema;
 
@@ -16,5 +17,6 @@ pub fn files() -> Vec<(String, String)> {
         text.push('\n');
         (format!("schemas/{}", file_name(kind.format)), text)
     });
-    schemas.chain([("docs/formats.md".to_owned(), page())]).collect()
+    let others = [("docs/formats.md", page()), ("ui/src/data/generated/colours.ts", colours::table())];
+    schemas.chain(others.map(|(path, text)| (path.to_owned(), text))).collect()
 }

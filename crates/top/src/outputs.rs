@@ -26,7 +26,7 @@ impl Outputs {
     /// The file is there already or cannot be written, or the port is taken.
     pub(super) fn open(args: &Args) -> Result<Self, Problem> {
         let interval_us = u64::try_from(args.interval.as_micros()).unwrap_or(u64::MAX);
-        let log = args.record.as_deref().map(|path| create(path, args.force, interval_us)).transpose()?;
+        let log = args.output.as_deref().map(|path| create(path, args.force, interval_us)).transpose()?;
         let served = args.prometheus.map(prometheus::serve).transpose()?;
         Ok(Self { log, served })
     }

@@ -136,8 +136,9 @@ impl Source {
     /// That there was not one look.
     pub(super) fn nothing(&self) -> Problem {
         match &self.from {
-            From::Log(log) => Problem::new(format!("`{}` has no samples", log.path.display()))
-                .hint("the program ended before the first sample: record again with `highwater top --record`"),
+            From::Log(log) => Problem::new(format!("`{}` has no samples", log.path.display())).hint(
+                "the program that wrote it ended before the first one: record again with `highwater top -o FILE`",
+            ),
             From::Machine(_) => {
                 Problem::new(self.why_ended.clone().unwrap_or_else(|| "no samples were taken".to_owned()))
             }
@@ -167,7 +168,7 @@ impl Log {
         let file = File::open(path).map_err(|error| {
             Problem::new(format!("`{}` cannot be read", path.display()))
                 .because(error)
-                .hint("`highwater top --record FILE` writes such a log")
+                .hint("`highwater top -o FILE` writes such a log")
         })?;
         let reader = Reader::new(BufReader::new(file)).map_err(|error| damaged(path, &error))?;
         Ok(Self { path: path.to_owned(), reader, last_us: None, next: None })
@@ -201,7 +202,7 @@ fn damaged(path: &Path, error: &LogError) -> Problem {
         Problem::new(format!("`{}` is not a log of `highwater top`, or is damaged", path.display())).because(error);
     match error {
         LogError::NoLog => {
-            problem.hint("`highwater top --record FILE` writes such a log; snapshots are for `highwater report`")
+            problem.hint("`highwater top -o FILE` writes such a log; snapshots are for `highwater report`")
         }
         _ => problem,
     }

@@ -1,9 +1,10 @@
 //! `--once`: the GPUs, their processes, and how PyTorch uses their memory, as tables.
 
-use std::io::{self, Write};
+use std::io;
 
 use highwater_monitor::{GpuSample, ProcessSample, Sample, TorchSplit};
 use highwater_output::printable::Printable;
+use highwater_output::style::Ink;
 use highwater_output::table::{Align, Table};
 use highwater_units::size;
 
@@ -14,7 +15,7 @@ pub(super) const UNKNOWN: &str = "-";
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, sample: &Sample, width: Option<usize>) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, sample: &Sample, width: Option<usize>) -> io::Result<()> {
     writeln!(out, "{}\n", driver(sample))?;
     gpus(sample).write(out, width)?;
     if sample.gpus.iter().any(|gpu| !gpu.processes.is_empty()) {

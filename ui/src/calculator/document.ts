@@ -9,6 +9,7 @@ export const CATEGORIES = [
   'gradient',
   'optimizer_state',
   'activation',
+  'cache',
   'input',
   'temporary',
   'workspace',

@@ -1,6 +1,6 @@
 /** Colours: distinct for those who see them and for those who do not, on light and on dark. */
 
-import type {Term} from '../data/generated/estimate';
+import {CATEGORY_COLOURS} from '../data/generated/colours';
 import {hashOf} from '../model/hash';
 import type {Abgr} from './paint';
 
@@ -41,19 +41,6 @@ export function hexOf(pixel: Abgr): string {
   return `#${rgb.toString(16).padStart(6, '0')}`;
 }
 
-/** Of what is memory: the hues are those of PyTorch's memory profiler, where it has the category. */
-const CATEGORY_COLOURS: Record<Term['category'] | 'cache' | 'unknown', string> = {
-  parameter: '#44aa77',
-  gradient: '#4477aa',
-  optimizer_state: '#ddbb44',
-  activation: '#e0695e',
-  cache: '#228877',
-  input: '#bb8855',
-  temporary: '#aa66bb',
-  workspace: '#77bbdd',
-  unknown: '#98a1ac',
-};
-
 /** The colour of a category, the same in every file and on every page. */
 export function categoryColour(category: string): string {
   return CATEGORY_COLOURS[category as keyof typeof CATEGORY_COLOURS] ?? CATEGORY_COLOURS.unknown;
@@ -64,10 +51,10 @@ export function colourInOrder(group: number, label: string): Abgr {
   return group < LEADING.length ? pixelOf(LEADING[group]) : colourOfHash(hashOf(label));
 }
 
-/** The colour of a class of sizes: the larger, the stronger. */
+/** The colour of a class of sizes: the larger, the stronger, from pale yellow over orange to purple. */
 export function sizeColour(group: number, count: number): Abgr {
   const share = count > 1 ? group / (count - 1) : 1;
-  return fromOklch(0.84 - 0.34 * share, 0.04 + 0.11 * share, 250 - 215 * share);
+  return fromOklch(0.89 - 0.41 * share, 0.06 + 0.1 * share, 95 - 115 * share);
 }
 
 /** Colours that are told apart at a glance: twelve hues, dark and light. */

@@ -17,7 +17,7 @@ export interface Viewport {
 }
 
 /** The smallest stretch that can be shown: ten entries over the whole width. */
-const SPAN_MIN = {entry: 10, time: 10};
+export const SPAN_MIN = {entry: 10, time: 10};
 
 export function cssOfPosition(viewport: Viewport, position: number): number {
   return ((position - viewport.x.from) / (viewport.x.to - viewport.x.from)) * viewport.widthCss;

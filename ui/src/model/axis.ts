@@ -57,6 +57,16 @@ export function timeAxis(times: Column): Axis {
   };
 }
 
+/** The stretch of another axis with the same entries; `null` if that is all of it. */
+export function translated({from, to}: AxisRange, old: Axis, axis: Axis): AxisRange | null {
+  const first = old.kind === 'entry' ? Math.floor(from) : old.entryAt(from);
+  const last = old.kind === 'entry' ? Math.ceil(to) : old.entryAt(to);
+  const low = axis.positionOf(first);
+  // Entries of one moment take no time: the stretch has a length all the same.
+  const range = within({from: low, to: Math.max(axis.positionOf(last), low + 1)}, axis.range);
+  return range.from <= axis.range.from && range.to >= axis.range.to ? null : range;
+}
+
 function firstAtOrAfter(column: Column, value: number): number {
   let low = 0;
   let high = column.length;

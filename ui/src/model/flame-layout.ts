@@ -14,6 +14,13 @@ export interface FlameLayout {
   readonly self: Float64Array;
   readonly totalCount: Float64Array;
   readonly selfCount: Float64Array;
+  /** What boxes weigh, where that is not how wide they are. */
+  readonly weight?: Float64Array;
+}
+
+/** What a box weighs. */
+export function weightOf({weight, total}: FlameLayout, box: number): number {
+  return (weight ?? total)[box];
 }
 
 /** Lays a tree out. */
@@ -113,10 +120,10 @@ export function shareOf(layout: FlameLayout, isWanted: (key: number) => boolean)
     if (inside[layout.parent[box]]) inside[box] = 1;
     else if (isWanted(layout.key[box])) {
       inside[box] = 1;
-      sum += layout.total[box];
+      sum += weightOf(layout, box);
     }
   }
-  return layout.total[0] > 0 ? sum / layout.total[0] : 0;
+  return weightOf(layout, 0) > 0 ? sum / weightOf(layout, 0) : 0;
 }
 
 /** The last place from `from` up to and without `to` with a value of at most `value`; before `from` if there is none. */

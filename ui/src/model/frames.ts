@@ -40,3 +40,8 @@ export function frameLabel({name, file, line}: FrameParts): string {
   const place = placeOf(withoutDirectories(file), line);
   return place === '' ? name : `${name} (${place})`;
 }
+
+/** `model.py:12` of `model.py:12 forward`, all of what has no place: searches know places, and names, but not both in one. */
+export function placeOfWords(words: string): string {
+  return /^\S.*?:\d+(?= )/.exec(words)?.[0] ?? words;
+}

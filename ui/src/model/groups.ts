@@ -25,7 +25,7 @@ export interface Groups {
 /** Sums of a group. */
 export interface GroupTotal {
   readonly group: Group;
-  readonly label: string;
+  label: string;
   bytes: number;
   count: number;
 }

@@ -122,29 +122,44 @@ export class Stacks {
     );
   }
 
-  /** For each frame, whether its name or its file contains a text, whatever its case. */
-  framesWith(text: string): Uint8Array {
+  /** For each frame, then each label, whether a text is in it, whatever its case. */
+  sitesWith(text: string): Uint8Array {
     const wanted = text.toLowerCase();
-    const {strings, name, file, line} = this.frames;
+    const {strings, name, file, labels} = this.frames;
     const holds = strings.map(string => string.toLowerCase().includes(wanted));
-    return Uint8Array.from(name, (string, row) => {
-      if (holds[string] || holds[file[row]]) return 1;
-      return `${strings[file[row]]}:${line[row]}`.toLowerCase().includes(wanted) ? 1 : 0;
+    const found = new Uint8Array(this.siteCount);
+    for (let row = 0; row < name.length; row++) {
+      const isFound = holds[name[row]] || holds[file[row]] || this.placeAt(row).toLowerCase().includes(wanted);
+      found[row] = isFound ? 1 : 0;
+    }
+    labels.forEach((label, i) => {
+      found[name.length + i] = label.toLowerCase().includes(wanted) ? 1 : 0;
     });
+    return found;
   }
 
-  /** For each stack, whether one of its frames, or its label, contains a text. */
-  stacksWith(text: string): Uint8Array {
-    const frames = this.framesWith(text);
+  /** For each frame its name and its place, a line each; then each label. */
+  siteTexts(): string[] {
+    const {strings, name, labels} = this.frames;
+    return [...name.map((string, row) => `${strings[string]}\n${this.placeAt(row)}`), ...labels];
+  }
+
+  private placeAt(row: number): string {
+    const {strings, file, line} = this.frames;
+    return `${strings[file[row]]}:${line[row]}`;
+  }
+
+  /** For each stack, whether one of its frames, or its label, is among some sites: one byte a site. */
+  stacksThrough(sites: Uint8Array): Uint8Array {
     const nodes = new Uint8Array(this.parent.length);
     // Parents come first.
     for (let node = 0; node < nodes.length; node++) {
-      nodes[node] = frames[this.frame[node]] | (this.parent[node] === node ? 0 : nodes[this.parent[node]]);
+      nodes[node] = sites[this.frame[node]] | (this.parent[node] === node ? 0 : nodes[this.parent[node]]);
     }
-    const wanted = text.toLowerCase();
     return Uint8Array.from(this.node, (node, stack) => {
       if (node < nodes.length && nodes[node]) return 1;
-      return this.labelOf(this.sites[stack])?.toLowerCase().includes(wanted) ? 1 : 0;
+      const site = this.sites[stack];
+      return site >= this.frameCount ? sites[site] : 0;
     });
   }
 }

@@ -3,8 +3,11 @@
 import {useEffect} from 'preact/hooks';
 import {notice} from '../kit/copy';
 import {DropPage} from '../kit/files';
+import {EditorDialog} from '../kit/frame-menu';
 import {addCommands, type CommandGroup} from '../kit/keys';
+import {ContextMenu} from '../kit/menu';
 import {ProblemCard} from '../kit/problem';
+import {asSentence} from '../kit/prose';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
@@ -14,8 +17,9 @@ import {StateView} from '../views/state/view';
 import {SummaryView} from '../views/summary/view';
 import {TimelineView} from '../views/timeline/view';
 import {WhatIfView} from '../views/what-if/view';
-import {Header, stepMatch} from './header';
+import {Header} from './header';
 import {HelpCard, isHelpOpen} from './help';
+import {stepMatch} from './search-box';
 import {Sidebar} from './sidebar';
 import {VerdictBar} from './verdict-bar';
 
@@ -61,6 +65,8 @@ export function App() {
         !problem.value && <Reading />
       )}
       <HelpCard />
+      <ContextMenu />
+      <EditorDialog />
       <div class="notice" role="status">
         {notice.value}
       </div>
@@ -98,7 +104,7 @@ function Banners() {
     <>
       {lines.map(line => (
         <p key={line} class="banner" role="note">
-          {line}
+          {asSentence(line)}
         </p>
       ))}
     </>
@@ -119,8 +125,8 @@ function general(): CommandGroup {
       ...views,
       {keys: ['q'], help: 'hide or show the panel', run: toggleSidebar},
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
-      {keys: ['n'], help: 'next that was found', run: () => void stepMatch(1)},
-      {keys: ['N'], help: 'the one before', run: () => void stepMatch(-1)},
+      {keys: ['n'], help: 'next match', run: () => void stepMatch(1)},
+      {keys: ['N'], help: 'previous match', run: () => void stepMatch(-1)},
       {keys: ['Escape'], help: 'let go: pin, selection, cursor, search', run: letGo},
       {
         keys: ['?'],

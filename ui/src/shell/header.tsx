@@ -1,12 +1,12 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
-import {batch} from '@preact/signals';
 import {ThemeButton} from '../kit/theme-button';
-import {binary, count} from '../model/units';
-import {dataSource, engine, forgetPlace, found, opened, reveal, searchProblem, shownEntry} from '../state/session';
+import {count} from '../model/units';
+import {dataSource, forgetPlace, opened} from '../state/session';
 import * as store from '../state/store';
 import {FileTabs} from './file-tabs';
 import {isHelpOpen} from './help';
+import {SearchBox} from './search-box';
 
 export function Header() {
   return (
@@ -16,7 +16,7 @@ export function Header() {
       <DeviceChoice />
       <ViewTabs />
       <span class="spring" />
-      <Search />
+      <SearchBox />
       {dataSource().isServed && (
         <a
           class="tab"
@@ -84,52 +84,5 @@ function ViewTabs() {
         </button>
       ))}
     </div>
-  );
-}
-
-/** Pins the next lifetime that the search found. */
-export async function stepMatch(step: 1 | -1): Promise<void> {
-  const row = await engine().nextMatch(store.pinned.value ?? undefined, shownEntry.value, step);
-  if (row === undefined) return;
-  const details = await engine().describe(row, shownEntry.value);
-  batch(() => {
-    store.pinned.value = row;
-    reveal(details.at.entry);
-  });
-}
-
-function Search() {
-  const hits = found.value;
-  const problem = searchProblem.value;
-  return (
-    <search>
-      <input
-        type="search"
-        id="search"
-        placeholder="Search: stack, 0x…, size>1MiB  ( / )"
-        aria-label="Search stacks, addresses and sizes"
-        title={'text of a stack, 0x7f… for an address, size:512, size>1MiB, size:1KiB..1MiB, at:ENTRY, unfreed, before'}
-        value={store.query.value}
-        onInput={event => (store.query.value = event.currentTarget.value)}
-        onKeyDown={event => {
-          if (event.key === 'Enter') void stepMatch(event.shiftKey ? -1 : 1);
-          if (event.key === 'Escape') {
-            event.stopPropagation();
-            store.query.value = '';
-            event.currentTarget.blur();
-          }
-        }}
-      />
-      {problem && (
-        <span class="hits problem" role="status" title={problem.hint}>
-          {problem.message}
-        </span>
-      )}
-      {hits && (
-        <span class="hits" role="status">
-          {count(hits.count)} found, {binary(hits.bytes)} in all
-        </span>
-      )}
-    </search>
   );
 }

@@ -3,6 +3,7 @@
 import {signal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {commandGroups, keyName} from '../kit/keys';
+import {EXAMPLES} from '../model/search-query';
 
 export const isHelpOpen = signal(false);
 
@@ -22,29 +23,20 @@ export function HelpCard() {
       </form>
       <div class="columns">
         <section>
-          <h2>Pointer</h2>
-          <dl>
-            <Line keys="wheel" help="zoom at the pointer" />
-            <Line keys="Shift wheel" help="move left and right" />
-            <Line keys="Ctrl wheel" help="zoom the bytes" />
-            <Line keys="drag" help="move" />
-            <Line keys="Shift drag" help="select a stretch and see its totals" />
-            <Line keys="click" help="pin an allocation" />
-            <Line keys="double click" help="fit its life" />
-          </dl>
           <h2>Search</h2>
           <dl>
-            <Line keys="text" help="a function or file of its stack" />
-            <Line keys="0x7f…" help="what held an address" />
-            <Line keys="size:512" help="of a size; also size&gt;1MiB, size:1KiB..1MiB" />
-            <Line keys="at:1234" help="active after an entry" />
-            <Line keys="unfreed" help="active at the dump" />
+            {EXAMPLES.map(({words, help}) => (
+              <Line key={words} keys={words} help={help} />
+            ))}
           </dl>
         </section>
-        {commandGroups().map(({title, commands}) => (
+        {commandGroups().map(({title, commands, gestures = []}) => (
           <section key={title}>
             <h2>{title}</h2>
             <dl>
+              {gestures.map(({hands, help}) => (
+                <Line key={hands} keys={hands} help={help} />
+              ))}
               {commands.map(({keys, help}) => (
                 <Line key={help} keys={keys.map(keyName).join(' ')} help={help} />
               ))}

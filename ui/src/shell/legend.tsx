@@ -3,6 +3,9 @@
 import {useSignal} from '@preact/signals';
 import {useEffect} from 'preact/hooks';
 import {hexOf} from '../draw/palette';
+import {legendItems} from '../kit/allocation-menu';
+import {menuAt} from '../kit/menu';
+import {placeOfWords} from '../model/frames';
 import {binary, count, percent} from '../model/units';
 import {hidden, hover, only, showAllGroups, toggleHidden, toggleOnly} from '../state/legend';
 import * as store from '../state/store';
@@ -63,6 +66,8 @@ function LegendRow({line, all, isolated}: {line: LegendLine; all: number; isolat
     <tr
       class={`${isFaint ? 'faint' : ''}${isHidden ? ' off' : ''}${isOnly ? ' only' : ''}`}
       title={`${label}: ${count(bytes)} bytes in ${count(line.count)} (${percent(bytes / Math.max(1, all))})`}
+      data-menu
+      onContextMenu={event => menuAt(event, label, legendItems(store.colourBy.value, label))}
       onPointerEnter={() => hover(key)}
     >
       <td>
@@ -87,7 +92,7 @@ function LegendRow({line, all, isolated}: {line: LegendLine; all: number; isolat
             class="plain find"
             title="Search for it"
             aria-label={`Search for ${label}`}
-            onClick={() => (store.query.value = `"${searchWords(label)}"`)}
+            onClick={() => (store.query.value = `"${placeOfWords(label)}"`)}
           >
             find
           </button>
@@ -99,9 +104,4 @@ function LegendRow({line, all, isolated}: {line: LegendLine; all: number; isolat
 
 function canBeSearched(): boolean {
   return store.colourBy.value === 'site' || store.colourBy.value === 'category';
-}
-
-/** `model.py:12` of `model.py:12 forward`: the search knows places, and names, but not both in one. */
-function searchWords(label: string): string {
-  return /^\S.*?:\d+(?= )/.exec(label)?.[0] ?? label;
 }

@@ -2,9 +2,8 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useRef} from 'preact/hooks';
-import {useAnswer} from '../kit/answer';
 import {copyText} from '../kit/copy';
-import {explanationOf, type FailureExplained, failureAt} from '../kit/explanation';
+import {type FailureExplained, failureAt, useExplanation} from '../kit/explanation';
 import {FactList} from '../kit/fact-list';
 import {ProblemCard} from '../kit/problem';
 import {asSentence, capitalised, Prose} from '../kit/prose';
@@ -28,8 +27,7 @@ export function OutOfMemory({device}: {device: Opened}) {
 
 function Section({device, entry, label}: {device: Opened; entry: number; label: string}) {
   const host = useRef<HTMLElement>(null);
-  const answer = useAnswer(device, () => explanationOf(device));
-  const {value, problem} = answer.value;
+  const {value, problem, ask} = useExplanation(device);
   const errors = errorsOf(device);
   // Who steps to an error reads of it, however far down the panel is.
   useSignalEffect(() => {
@@ -57,8 +55,14 @@ function Section({device, entry, label}: {device: Opened; entry: number; label: 
         <Explained failure={failure} />
       ) : (
         <p class="faint">
-          {label}
-          {!value && !problem && ': working out the cause and the changes that help …'}
+          {capitalised(label)}.{' '}
+          {ask ? (
+            <button type="button" onClick={ask}>
+              Work out what to change
+            </button>
+          ) : (
+            !value && !problem && 'Working out the cause and the changes that help …'
+          )}
         </p>
       )}
     </section>

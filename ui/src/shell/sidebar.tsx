@@ -4,13 +4,15 @@ import {useSignal, useSignalEffect} from '@preact/signals';
 import {interesting, lifeOf, rankOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
 import {FactList} from '../kit/fact-list';
+import {FrameLink} from '../kit/frame-menu';
 import {Splitter, usePanelWidth} from '../kit/splitter';
-import {fullFrame, fullPlace, shortFrame} from '../model/frames';
-import {address, binary, count, counted, duration, exact} from '../model/units';
+import {fullFrame} from '../model/frames';
+import {address, binary, count, counted, exact} from '../model/units';
 import {engine, type Opened, opened, shownEntry} from '../state/session';
 import * as store from '../state/store';
 import {SegmentLegend} from '../views/segments/legend';
-import type {MomentTotals, RangeTotals, RowDetails} from '../worker/details';
+import {MeasuredStretch} from '../views/stacked/measured';
+import type {MomentTotals, RowDetails} from '../worker/details';
 import type {Legend, LegendLine} from '../worker/grouping';
 import {LegendTable} from './legend';
 import {OutOfMemory} from './out-of-memory';
@@ -22,7 +24,7 @@ export function Sidebar({device}: {device: Opened}) {
       <Splitter panel={panel} side="right" label="Width of the panel" />
       <aside aria-label="Details" style={{'--width': `${panel.width.value}px`}}>
         <Pinned device={device} />
-        <Range device={device} />
+        <MeasuredStretch device={device} />
         <OutOfMemory device={device} />
         {store.view.value === 'segments' ? <SegmentLegend device={device} /> : <Moment device={device} />}
       </aside>
@@ -137,8 +139,8 @@ function Frames({details}: {details: RowDetails}) {
     <>
       <ol class="frames">
         {shown.map((frame, i) => (
-          <li key={i} class={frame.owner === 'user' ? '' : 'faint'} title={fullPlace(frame)}>
-            {shortFrame(frame)}
+          <li key={i} class={frame.owner === 'user' ? '' : 'faint'}>
+            <FrameLink frame={frame} stack={details.frames} />
           </li>
         ))}
         {shown.length === 0 && <li class="faint">{details.site}</li>}
@@ -156,68 +158,6 @@ function textOf(details: RowDetails): string {
   const facts = factsOf(details).map(([name, value]) => `${name}: ${value}`);
   const frames = details.frames.map(frame => `  ${fullFrame(frame)}`);
   return [...facts, 'stack, innermost first:', ...frames].join('\n');
-}
-
-function Range({device}: {device: Opened}) {
-  const answer = useAnswer(device, () => {
-    const range = store.selection.value;
-    if (!range || range.from >= device.entries) return null;
-    return engine().rangeTotals(range.from, Math.min(range.to, device.entries));
-  });
-  const totals = answer.value;
-  if (!totals || !store.selection.value) return null;
-  return (
-    <section class="range">
-      <h2>
-        Selected entries
-        <span class="spring" />
-        <button type="button" class="plain" title="Copy as text" onClick={() => copyText(rangeText(totals))}>
-          copy
-        </button>
-        <button
-          type="button"
-          class="plain"
-          title="Clear (Esc)"
-          aria-label="Clear"
-          onClick={() => (store.selection.value = null)}
-        >
-          ×
-        </button>
-      </h2>
-      <FactList facts={rangeFacts(totals)} />
-      <div class="actions">
-        <button
-          type="button"
-          onClick={() => {
-            store.setViewOption('stacks.of', 'allocated');
-            store.view.value = 'stacks';
-          }}
-        >
-          stacks of this stretch
-        </button>
-      </div>
-    </section>
-  );
-}
-
-function rangeFacts(totals: RangeTotals): [string, string][] {
-  const facts: [string, string][] = [
-    ['entries', `${count(totals.from)} to ${count(totals.to - 1)} (${count(totals.to - totals.from)})`],
-    ['allocated', `${exact(totals.allocatedBytes)} in ${counted(totals.allocations, 'allocation')}`],
-    ['freed', `${exact(totals.freedBytes)} in ${counted(totals.frees, 'free')}`],
-    ['kept', `${exact(totals.keptBytes)} in ${counted(totals.kept, 'allocation')} still active after it`],
-    ['change', `${totals.endBytes >= totals.startBytes ? '+' : ''}${exact(totals.endBytes - totals.startBytes)}`],
-    ['highest', `${exact(totals.peak.bytes)} after entry ${count(totals.peak.entry)}`],
-  ];
-  if (totals.reservedBytes > 0) facts.push(['reserved', `${exact(totals.reservedBytes)} at most`]);
-  if (totals.durationUs !== undefined) facts.push(['time', duration(totals.durationUs)]);
-  return facts;
-}
-
-function rangeText(totals: RangeTotals): string {
-  return rangeFacts(totals)
-    .map(([name, value]) => `${name}: ${value}`)
-    .join('\n');
 }
 
 function Moment({device}: {device: Opened}) {

@@ -2,7 +2,7 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import type {Mark} from '../data/manifest';
-import {explanationOf} from '../kit/explanation';
+import {explanationOf, isQuick} from '../kit/explanation';
 import {capitalised} from '../kit/prose';
 import {count} from '../model/units';
 import type {Opened} from '../state/session';
@@ -52,7 +52,7 @@ export function VerdictBar({device}: {device: Opened}) {
 /** Where the answer is explained, seen, and mended. */
 function Links({device, error}: {device: Opened; error: Mark | undefined}) {
   const fix = async () => {
-    const failures = error && (await explanationOf(device)?.catch(() => undefined))?.failures;
+    const failures = error && isQuick(device) ? (await explanationOf(device)?.catch(() => undefined))?.failures : [];
     const conf = failures?.[0]?.steps.find(step => step.conf !== undefined)?.conf;
     goTo({words: '', view: 'what-if', ...(conf === undefined ? {} : {conf})});
   };

@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest';
-import {addressOfState, stateOfAddress} from './address';
+import {addressOfState, Steps, stateOfAddress} from './address';
 import * as store from './store';
 
 describe('the address', () => {
@@ -55,5 +55,53 @@ describe('the address', () => {
   it('keeps an option only as one of those that are allowed', () => {
     store.setViewOption('frames', 'javascript:alert(1)');
     expect(store.viewOption('frames', ['own', 'all'])).toBe('own');
+  });
+});
+
+describe('a step back', () => {
+  beforeEach(() => stateOfAddress(''));
+
+  const zoom = (from: number) => {
+    store.xRange.value = {from, to: from + 10};
+  };
+
+  it('leads from each place, and from each zoom', () => {
+    const steps = new Steps();
+    zoom(1);
+    expect(steps.next(0)).toBe('pushState');
+    store.view.value = 'stacks';
+    expect(steps.next(100)).toBe('pushState');
+    zoom(2);
+    expect(steps.next(5000)).toBe('pushState');
+  });
+
+  it('leads from gestures that follow each other at once', () => {
+    const steps = new Steps();
+    zoom(1);
+    expect(steps.next(0)).toBe('pushState');
+    zoom(2);
+    expect(steps.next(1000)).toBe('replaceState');
+    zoom(3);
+    expect(steps.next(2400)).toBe('replaceState');
+    zoom(4);
+    expect(steps.next(9000)).toBe('pushState');
+  });
+
+  it('does not lead from words in the search, the cursor or the theme', () => {
+    const steps = new Steps();
+    store.query.value = 'adam';
+    expect(steps.next(0)).toBe('replaceState');
+    store.cursor.value = 5;
+    expect(steps.next(9000)).toBe('replaceState');
+  });
+
+  it('begins anew after the history was gone through', () => {
+    const steps = new Steps();
+    zoom(1);
+    expect(steps.next(0)).toBe('pushState');
+    zoom(2);
+    steps.take();
+    zoom(3);
+    expect(steps.next(100)).toBe('pushState');
   });
 });

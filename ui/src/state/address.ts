@@ -62,18 +62,44 @@ export function stateOfAddress(hash: string): void {
   });
 }
 
+/** Gestures that follow each other within this are one step for Back. */
+const GESTURE_MS = 1500;
+
+/** Tells which changes of the state the browser's Back goes back from. */
+export class Steps {
+  private place = placeOfState();
+  private stretch = stretchOfState();
+  private zoomedAt = Number.NEGATIVE_INFINITY;
+
+  /** How the present state is written into the history; `now` is in milliseconds. */
+  next(now: number): 'pushState' | 'replaceState' {
+    const isElsewhere = placeOfState() !== this.place;
+    const isZoomed = stretchOfState() !== this.stretch;
+    const isGoingOn = now - this.zoomedAt < GESTURE_MS;
+    this.take();
+    if (isElsewhere) return 'pushState';
+    if (!isZoomed) return 'replaceState';
+    this.zoomedAt = now;
+    return isGoingOn ? 'replaceState' : 'pushState';
+  }
+
+  /** The state was set from the history: what comes next is a step of its own. */
+  take(): void {
+    this.place = placeOfState();
+    this.stretch = stretchOfState();
+    this.zoomedAt = Number.NEGATIVE_INFINITY;
+  }
+}
+
 /** Keeps the address and the state the same, from now on. Gives what ends it. */
 export function followAddress(): () => void {
   stateOfAddress(location.hash);
-  let place = placeOfState();
+  const steps = new Steps();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const write = () => {
     const hash = `#${addressOfState()}`;
     if (hash === location.hash || (hash === '#' && location.hash === '')) return;
-    // A new place can be gone back from; another zoom of the same place cannot.
-    const next = placeOfState();
-    history[next === place ? 'replaceState' : 'pushState'](null, '', hash);
-    place = next;
+    history[steps.next(performance.now())](null, '', hash);
   };
   const stop = effect(() => {
     addressOfState();
@@ -83,7 +109,7 @@ export function followAddress(): () => void {
   });
   const onPop = () => {
     stateOfAddress(location.hash);
-    place = placeOfState();
+    steps.take();
   };
   addEventListener('popstate', onPop);
   return () => {
@@ -93,8 +119,14 @@ export function followAddress(): () => void {
   };
 }
 
+/** What a person calls another place. */
 function placeOfState(): string {
   return [store.view.value, store.file.value, store.device.value, store.pinned.value].join(' ');
+}
+
+/** What is visible of a place. */
+function stretchOfState(): string {
+  return JSON.stringify([store.axis.value, store.xRange.value, store.yRange.value, store.options.value['stacks.zoom']]);
 }
 
 function short(value: number): string {

@@ -11,11 +11,14 @@ import {
 } from '../data/manifest';
 import {type Remote, remote} from '../data/rpc';
 import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
-import {type Axis, entryAxis, moved, within} from '../model/axis';
+import {type Axis, type AxisKind, entryAxis, moved, timeAxis, translated, within} from '../model/axis';
 import {Newest} from '../model/newest';
+import {regexesOf} from '../model/search-query';
 import type {WorkerMethods} from '../worker/main';
 import type {Found} from '../worker/search';
+import {matchingWithin} from './matching';
 import * as store from './store';
+import {workerAddress} from './worker-address';
 
 /** A device that the worker has opened. */
 export interface Opened {
@@ -71,6 +74,35 @@ export const shownEntry = computed(() => {
 /** Where an entry lies on the axis that is shown: set by the view that shows it. */
 export const shownAxis = signal<Axis | null>(null);
 
+const axes = new WeakMap<Opened, Map<AxisKind, Promise<Axis>>>();
+
+/** An axis of a device; of entries where their times are not known. */
+export function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
+  const made = axes.get(device) ?? new Map<AxisKind, Promise<Axis>>();
+  axes.set(device, made);
+  let axis = made.get(kind);
+  if (!axis) {
+    const isTimed = kind === 'time' && device.device.time_us;
+    axis = isTimed ? worker.times().then(timeAxis) : Promise.resolve(entryAxis(device.entries));
+    axis.catch(() => made.delete(kind));
+    made.set(kind, axis);
+  }
+  return axis;
+}
+
+/** Changes the x axis; the same entries stay visible. */
+export async function switchAxis(device: Opened): Promise<void> {
+  if (!device.device.time_us) return;
+  const kind = store.axis.value === 'entry' ? 'time' : 'entry';
+  const [old, next] = await Promise.all([axisOf(device, store.axis.value), axisOf(device, kind)]);
+  if (opened.value !== device || store.axis.value === kind) return;
+  const x = store.xRange.value;
+  batch(() => {
+    store.xRange.value = x && translated(within(x, old.range), old, next);
+    store.axis.value = kind;
+  });
+}
+
 /** Puts the cursor after an entry, and moves the visible stretch where it would be out of sight. */
 export function reveal(entry: number): void {
   store.cursor.value = entry;
@@ -85,8 +117,7 @@ export function reveal(entry: number): void {
 /** Starts the worker and opens what the address says. Gives what ends it. */
 export function startSession(): () => void {
   source = sourceOfPage();
-  const url = (globalThis as {__highwaterWorkerUrl?: string}).__highwaterWorkerUrl ?? 'worker.js';
-  worker = remote<WorkerMethods>(new Worker(new URL(url, document.baseURI)));
+  worker = remote<WorkerMethods>(new Worker(workerAddress()));
   const stopOpening = effect(() => {
     void open(store.file.value, store.device.value);
   });
@@ -133,7 +164,7 @@ export function forgetPlace(): void {
     store.selection.value = null;
     store.cursor.value = null;
     // Frames are numbered by file.
-    const {'stacks.zoom': _, 'stacks.frame': __, ...others} = store.options.value;
+    const {'stacks.zoom': _, 'stacks.frame': __, 'stacks.without': ___, ...others} = store.options.value;
     store.options.value = others;
   });
 }
@@ -207,7 +238,13 @@ const searches = new Newest();
 async function runSearch(query: string): Promise<void> {
   const isNewest = searches.begin();
   try {
-    const result = await worker.search(query);
+    const sources = regexesOf(query);
+    // They are the same texts for each, and it ends what an older search had begun.
+    const texts = sources.length > 0 ? await worker.searchTexts() : [];
+    const matched: Uint8Array[] = [];
+    for (const source of sources) matched.push(await matchingWithin(source, texts));
+    if (!isNewest()) return;
+    const result = await worker.search(query, matched);
     if (!isNewest()) return;
     batch(() => {
       found.value = result;
@@ -216,6 +253,8 @@ async function runSearch(query: string): Promise<void> {
     });
   } catch (error) {
     if (!isNewest()) return;
+    // What cannot be looked for fades nothing.
+    worker.search('', []).catch(() => {});
     batch(() => {
       found.value = undefined;
       searchProblem.value = Problem.from(error);

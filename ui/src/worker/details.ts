@@ -2,6 +2,7 @@
 
 import {categoryWords} from '../model/categories';
 import type {Frame} from '../model/stacks';
+import {type SiteTotals, siteTotalsIn} from '../model/stretch-totals';
 import type {Session} from './session';
 
 /** One lifetime, as it is shown. */
@@ -121,7 +122,14 @@ export interface RangeTotals {
   readonly endBytes: number;
   readonly reservedBytes: number;
   readonly durationUs?: number;
+  /** The call sites that allocated most, or freed most of what was allocated before. */
+  readonly sites: readonly (SiteTotals & {readonly label: string})[];
+  /** How many more call sites there are. */
+  readonly otherSites: number;
 }
+
+/** So many call sites are told of. */
+const SITES_MAX = 8;
 
 /** Sums up the entries from `from` up to and without `to`. */
 export async function rangeTotals(session: Session, from: number, to: number): Promise<RangeTotals> {
@@ -148,6 +156,8 @@ export async function rangeTotals(session: Session, from: number, to: number): P
   const peak = session.index.highestIn(from, to);
   const isTimed = session.device.time_us !== undefined && session.device.time_us !== null;
   const durationUs = isTimed ? (await session.cell('time', to - 1)) - (await session.cell('time', from)) : undefined;
+  const stacks = await session.stacks();
+  const sites = siteTotalsIn(session.lifetimes, session.stack, stacks.sites, stacks.siteCount, {from, to});
   return {
     from,
     to,
@@ -162,5 +172,7 @@ export async function rangeTotals(session: Session, from: number, to: number): P
     endBytes: session.index.totalAfter(to - 1) * unitBytes,
     reservedBytes: (await session.pieces()).index.highestIn(from, to).total * unitBytes,
     ...(durationUs !== undefined ? {durationUs} : {}),
+    sites: sites.slice(0, SITES_MAX).map(one => ({...one, label: stacks.describeSite(one.site)})),
+    otherSites: Math.max(0, sites.length - SITES_MAX),
   };
 }

@@ -31,6 +31,8 @@ export interface FlameRequest {
   /** Leaves out a frame that is already among its callers. */
   readonly collapses: boolean;
   readonly isInverted: boolean;
+  /** Keys: stacks that pass through one of them are left out. */
+  readonly without: readonly number[];
 }
 
 /** What sums are in. */
@@ -143,20 +145,37 @@ function treeOf(session: Session, request: FlameRequest): Promise<Treed> {
   return made;
 }
 
-async function makeTree(session: Session, request: FlameRequest): Promise<Treed> {
-  const {fold, collapses} = request;
+/** The tree of all stacks, as a request shows it. */
+export async function shapeOf(session: Session, {fold, collapses}: FlameRequest): Promise<StackShape> {
   const stacks = await session.stacks();
-  const shape = await session.once(`shape-${fold}-${collapses}`, async () => stackShape(stacks, fold, collapses));
+  return session.once(`shape-${fold}-${collapses}`, async () => stackShape(stacks, fold, collapses));
+}
+
+async function makeTree(session: Session, request: FlameRequest): Promise<Treed> {
+  const stacks = await session.stacks();
+  const shape = await shapeOf(session, request);
   const {weights, ...weighedAs} = await weigh(session, request, stacks.count);
   const nodes = shape.shape.parent.length;
   const self = new Float64Array(nodes);
   const selfCount = new Float64Array(nodes);
   const scale = session.lifetimes.unitBytes / (weighedAs.unit === 'byte-seconds' ? 1e6 : 1);
+  const isOut = nodesThrough(shape, new Set(request.without));
   for (let stack = 0; stack < stacks.count; stack++) {
+    if (isOut[shape.nodeOf[stack]]) continue;
     self[shape.nodeOf[stack]] += weights.weight[stack] * scale;
     selfCount[shape.nodeOf[stack]] += weights.count[stack];
   }
   return {tree: weighedTree(shape.shape, self, selfCount), stacks, shape, weighed: weighedAs};
+}
+
+/** For each node, whether it or what called it has one of some keys. */
+export function nodesThrough({shape: {parent, key}}: StackShape, keys: ReadonlySet<number>): Uint8Array {
+  const through = new Uint8Array(parent.length);
+  if (keys.size === 0) return through;
+  // Parents come first.
+  for (let node = 1; node < parent.length; node++)
+    through[node] = through[parent[node]] || (keys.has(key[node]) ? 1 : 0);
+  return through;
 }
 
 async function weigh(
@@ -188,7 +207,7 @@ async function weigh(
   }
 }
 
-async function stretchOf(session: Session, {selected, visible, axis: kind}: FlameRequest): Promise<Stretch> {
+export async function stretchOf(session: Session, {selected, visible, axis: kind}: FlameRequest): Promise<Stretch> {
   const {entries} = session.lifetimes;
   if (selected && selected.from < entries) return {from: selected.from, to: Math.min(selected.to, entries)};
   if (!visible) return {from: 0, to: entries};
@@ -198,7 +217,7 @@ async function stretchOf(session: Session, {selected, visible, axis: kind}: Flam
 }
 
 /** The words for keys; a key that comes twice has them once. */
-function wordsOf(stacks: Stacks, shape: StackShape, keys: Uint32Array): KeyWords {
+export function wordsOf(stacks: Stacks, shape: StackShape, keys: Uint32Array): KeyWords {
   const key = Uint32Array.from(new Set(keys)).filter(one => one <= shape.foldedKey);
   const frames = Array.from(key, one => (one < stacks.frameCount ? stacks.frameAt(one) : undefined));
   const nameOf = (one: number) => (one === shape.foldedKey ? FOLDED_WORDS : (stacks.labelOf(one) ?? ''));
@@ -211,6 +230,6 @@ function wordsOf(stacks: Stacks, shape: StackShape, keys: Uint32Array): KeyWords
   };
 }
 
-function buffersOf(layout: FlameLayout): ArrayBuffer[] {
+export function buffersOf(layout: FlameLayout): ArrayBuffer[] {
   return Object.values(layout).map((column: Uint32Array | Float64Array) => column.buffer as ArrayBuffer);
 }

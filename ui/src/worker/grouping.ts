@@ -3,6 +3,7 @@
 import {type Abgr, faded, type RowColours} from '../draw/paint';
 import {categoryColour, colourInOrder, colourOfHash, pixelOf, sizeColour, slotsOfLargest} from '../draw/palette';
 import {categoryWords} from '../model/categories';
+import {shortFrame} from '../model/frames';
 import {
   type Group,
   type Grouping,
@@ -14,6 +15,7 @@ import {
   totalsByGroup,
 } from '../model/groups';
 import {hashOf} from '../model/hash';
+import type {Stacks} from '../model/stacks';
 import {binary} from '../model/units';
 import type {Session} from './session';
 
@@ -159,10 +161,35 @@ export async function legend(session: Session, by: Grouping, entry: number): Pro
   const idle = all.filter(group => !isActive.has(group));
   const shown = idle.slice(0, MAX_IDLE_GROUPS);
   const totals = [...active, ...shown.map(group => ({group, label: groups.label(group), bytes: 0, count: 0}))];
+  if (by === 'stack') tellApart(totals, await session.stacks());
   return {
     lines: totals.map(total => ({...total, colour: colours[total.group], key: keyOf(total.group)})),
     leftOut: idle.length - shown.length,
   };
+}
+
+/** Stacks that are told apart in a legend; those below them have the words of their call site. */
+const TOLD_APART = 100;
+
+/** Many stacks have one call site: the first ones get the words of a frame that differs, further in or further out. */
+function tellApart(totals: GroupTotal[], stacks: Stacks): void {
+  const taken = new Map<string, number>();
+  for (const total of totals.slice(0, TOLD_APART)) {
+    const label = withFrame(stacks, total.group, total.label);
+    const times = (taken.get(label) ?? 0) + 1;
+    taken.set(label, times);
+    total.label = times === 1 ? label : `${label} (${times})`;
+  }
+}
+
+/** `adam.py:178 _init_group, from capture.py:362 step`: the innermost frame, then the call site, or the next caller if it is that. */
+export function withFrame(stacks: Pick<Stacks, 'framesOf'>, stack: number, label: string): string {
+  const python = stacks.framesOf(stack).filter(({file}) => file.endsWith('.py'));
+  const words = python.map(shortFrame);
+  const [innermost] = words;
+  if (innermost === undefined) return label;
+  const outer = innermost === label ? words.find(one => one !== label) : label;
+  return outer === undefined ? label : `${innermost}, from ${outer}`;
 }
 
 async function listed(by: Grouping, session: Session, column: string, labels: string[]): Promise<Groups> {

@@ -8,10 +8,12 @@ import {Newest} from '../model/newest';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
+import {type ChartRequest, chartOfStacks} from './flame-chart';
 import {legend} from './grouping';
 import {histograms} from './histograms';
+import {MATCHING} from './matching';
 import {curve, type StackedRequest} from './pictures';
-import {type Found, nextMatch, search, summarise} from './search';
+import {type Found, hits, matchNumber, nextMatch, search, searchTexts} from './search';
 import {describeSegment, segments, segmentTotals} from './segments';
 import {type OpenRequest, Session} from './session';
 import {type StateRequest, state} from './state';
@@ -59,22 +61,31 @@ const methods = {
   legend: (by: Grouping, entry: number) => legend(session(), by, entry),
 
   flameGraph: (request: FlameRequest) => flameGraph(session(), request),
+  chartOfStacks: (request: ChartRequest) => chartOfStacks(session(), request),
   frameTable: (request: FlameRequest) => frameTable(session(), request),
   aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
   foldedLines: (request: FlameRequest) => foldedLines(session(), request),
   histograms: () => histograms(session()),
   totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
 
-  /** Sets what is looked for; `undefined` if the query is empty. */
-  async search(query: string): Promise<Found | undefined> {
+  /** What regular expressions are matched with. */
+  searchTexts: () => searchTexts(session()),
+  /**
+   * Sets what is looked for; `undefined` if the query is empty, or a newer one came meanwhile. `matched` says of each regular
+   * expression of the query which of `searchTexts` it matches.
+   */
+  async search(query: string, matched: readonly Uint8Array[]): Promise<Found | undefined> {
     const isNewest = searches.begin();
-    const searched = session();
-    const found = await search(searched, query);
-    if (isNewest()) matches = found;
-    return found && summarise(searched, found);
+    const made = await search(session(), query, matched, isNewest);
+    if (isNewest()) matches = made?.matches;
+    return made?.found;
   },
   nextMatch: (row: number | undefined, entry: number, step: 1 | -1) =>
     matches && nextMatch(session().lifetimes, matches, row, entry, step),
+  matchNumber: (row: number) => matches && matchNumber(matches, row),
+  hits: (skipped: number, count: number) => (matches ? hits(session(), matches, skipped, count) : []),
+
+  ...MATCHING,
 };
 
 export type WorkerMethods = typeof methods;

@@ -1,9 +1,8 @@
 //! `highwater completions SHELL`.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use crate::args;
 use crate::output;
 
 /// Options of `highwater completions`.
@@ -21,6 +20,6 @@ pub(crate) struct Args {
 /// Those of standard output.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "highwater", &mut script);
+    clap_complete::generate(args.shell, &mut args::command(), "highwater", &mut script);
     output::to_stdout(|out| std::io::Write::write_all(out, &script))
 }

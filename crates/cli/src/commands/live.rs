@@ -11,6 +11,7 @@ use highwater_snapshot::EntryId;
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::style::{Ink, STRONG};
 use crate::table::{Align, Table, terminal_width};
 use crate::units::percent;
 use crate::units::{count, counted, size};
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -73,7 +74,7 @@ fn moment(args: &Args, device: &DeviceAnalysis<'_>) -> Option<EntryId> {
     }
 }
 
-fn write(out: &mut impl std::io::Write, view: &LiveView<'_>, args: &Args) -> std::io::Result<()> {
+fn write(out: &mut impl Ink, view: &LiveView<'_>, args: &Args) -> std::io::Result<()> {
     if view.devices.is_empty() {
         writeln!(out, "{NOTHING_RECORDED}")?;
     }
@@ -93,20 +94,24 @@ fn write(out: &mut impl std::io::Write, view: &LiveView<'_>, args: &Args) -> std
     Ok(())
 }
 
-fn write_totals(out: &mut impl std::io::Write, device: &LiveDeviceView<'_>) -> std::io::Result<()> {
+fn write_totals(out: &mut impl Ink, device: &LiveDeviceView<'_>) -> std::io::Result<()> {
     let at = match device.after_entry {
         Some(entry) => format!("after entry {}", count(entry)),
         None if device.entries == 0 => "at the dump".to_owned(),
         None => "before the first entry".to_owned(),
     };
-    writeln!(
-        out,
-        "Device {}, {at}: {} requested, {} active in {}",
-        device.device,
+    // Where a block waits for another stream, more is active than tensors own.
+    let waits = device.active_bytes != device.allocated_bytes;
+    let active = if waits { format!(", {} active", size(device.active_bytes)) } else { String::new() };
+    let totals = format!(
+        "{} allocated, {} requested{active} in {}",
+        size(device.allocated_bytes),
         size(device.requested_bytes),
-        size(device.active_bytes),
         counted(device.block_count, "block", "blocks")
-    )
+    );
+    write!(out, "Device {}, {at}: ", device.device)?;
+    out.ink(STRONG, &totals)?;
+    writeln!(out)
 }
 
 fn site_table(device: &LiveDeviceView<'_>, top: usize) -> Table {

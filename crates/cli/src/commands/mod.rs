@@ -8,6 +8,7 @@ pub(crate) mod dryrun;
 pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod help;
 pub(crate) mod live;
 pub(crate) mod man;
 pub(crate) mod report;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Top(args) => highwater_top::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Help(args) => return help::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

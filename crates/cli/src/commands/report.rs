@@ -6,24 +6,13 @@ use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::{self, TimingsView};
 use highwater_findings::IDS;
 
-use crate::args::SitesArgs;
+use crate::args::{FormatToPaste, SitesArgs};
 use crate::input::InputArgs;
 use crate::output::{OutputArgs, write_json};
+use crate::printable::Lines;
 use crate::report::{self, Options};
 use crate::table::terminal_width;
 use crate::units::parse_size;
-
-/// For people, for programs, or for an issue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// For programs: has a version, stays compatible
-    Json,
-    /// For pasting into an issue
-    Markdown,
-}
 
 /// The options of `highwater report`.
 #[derive(Debug, clap::Args)]
@@ -35,9 +24,9 @@ pub(crate) struct Args {
     sites: SitesArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: FormatToPaste,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -47,7 +36,7 @@ pub(crate) struct Args {
     /// Leave out the findings of this kind, such as `freed-late`; may be repeated
     #[arg(long, value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(IDS))]
     ignore: Vec<String>,
-    /// Say how long reading and analysing took
+    /// Print how long reading and analysing took
     #[arg(long)]
     timings: bool,
 }
@@ -63,8 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::with(snapshot, args.sites.lines())))?;
     let mut analysis = analyse_with(&snapshot, classes);
     analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
-    let is_for_people = args.format != Format::Json;
-    let width = if is_for_people && args.output.is_terminal() { terminal_width() } else { None };
+    let width = if args.format == FormatToPaste::Text && args.output.is_stdout() { terminal_width() } else { None };
     let mut report = highwater_documents::report_but(
         &analysis,
         |id| args.ignore.iter().any(|ignored| ignored == id),
@@ -74,11 +62,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
     let options = Options { top: args.top.max(1), capacity_bytes: args.capacity, width };
     args.output.write(|out| match args.format {
-        Format::Json => write_json(out, &report),
-        Format::Text => report::document(&report, &args.input.short_name(), options).write_text(out, width),
-        Format::Markdown => report::document(&report, &args.input.short_name(), options).write_markdown(out),
+        FormatToPaste::Json => write_json(out, &report),
+        FormatToPaste::Text => {
+            let document = report::document(&report, &args.input.short_name(), options);
+            let mut lines = if args.output.is_stdout() { Lines::for_stdout(out) } else { Lines::plain(out) };
+            document.write_text(&mut lines, width)
+        }
+        FormatToPaste::Markdown => report::document(&report, &args.input.short_name(), options).write_markdown(out),
     })?;
-    if let Some(timings) = report.timings.filter(|_| args.format != Format::Json) {
+    if let Some(timings) = report.timings.filter(|_| args.format != FormatToPaste::Json) {
         // Timing that nobody can be told of is no failure.
         let _ = crate::output::note(&format!(
             "read in {:.3} s, analysed in {:.3} s",

@@ -5,28 +5,28 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::error::Problem;
-use crate::python::interpreter;
+use crate::python::{check_script, interpreter};
 
 /// Options of `highwater run`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater run train.py --epochs 3
-  highwater run --record runs/today.pickle -m my.training
+  highwater run -o runs/today.pickle -m my.training
   torchrun --nproc-per-node 2 -m highwater.autorecord --record ranks/ train.py")]
 pub(crate) struct Args {
     /// The file to write, or a directory [default: highwater.pickle]
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// How much history is kept [default: 300000 entries]
+    #[arg(short, long, alias = "record", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Number of entries to keep [default: 300000]
     #[arg(long, value_name = "N")]
     max_entries: Option<u32>,
-    /// Which frames are recorded [default: python]
+    /// Frames to record [default: python]
     #[arg(long, value_name = "WHICH", value_parser = ["python", "all", "none"])]
     stacks: Option<String>,
     /// The interpreter that has torch and the package [default: the active environment's, else `python3`]
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// The script, or `-m` and a module, and what is the script's
+    /// The script, or `-m` and a module, and its own arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCRIPT|-m MODULE")]
     script: Vec<OsString>,
 }
@@ -36,12 +36,13 @@ pub(crate) struct Args {
 /// # Errors
 /// If there is no interpreter, or it does not have the package.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    check_script(&args.script, "run")?;
     let python = args.python.clone().unwrap_or_else(interpreter);
     check(&python)?;
     let mut command = Command::new(&python);
     command.args(["-m", "highwater.autorecord"]);
-    if let Some(record) = &args.record {
-        command.arg("--record").arg(record);
+    if let Some(output) = &args.output {
+        command.arg("--record").arg(output);
     }
     if let Some(entries) = args.max_entries {
         command.arg("--max-entries").arg(entries.to_string());
@@ -63,14 +64,17 @@ fn check(python: &PathBuf) -> Result<(), Problem> {
     if tried.success() {
         return Ok(());
     }
-    Err(Problem::new(format!("`{}` does not have the package `highwater`", python.display()))
-        .hint("install it there with `pip install`, or name another interpreter with `--python`"))
+    let python = python.display();
+    Err(Problem::new(format!("`{python}` does not have the Python package `highwater`")).hint(format!(
+        "install it there with `{python} -m pip install highwater` (from a checkout of its source: `{python} -m pip install .`), \
+         or name the interpreter that has it with `--python`"
+    )))
 }
 
 fn not_started(python: &std::path::Path, error: &std::io::Error) -> Problem {
     Problem::new(format!("`{}` cannot be started", python.display()))
         .because(error)
-        .hint("name the interpreter that has torch with `--python`")
+        .hint("give the interpreter that has PyTorch with `--python`")
 }
 
 /// Python takes this process's place: signals and the exit status are its own.

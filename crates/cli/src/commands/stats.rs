@@ -1,6 +1,6 @@
 //! `highwater stats`: the table of `torch.cuda.memory_summary()`, from a file.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 
 use anyhow::Context as _;
 use highwater_analysis::stats::stats;
@@ -12,6 +12,8 @@ use highwater_whatif::alloc_retries;
 use crate::args::Format;
 use crate::input::InputArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::style::Ink;
+use crate::table::{Align, Table, terminal_width};
 
 /// The options of `highwater stats`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +24,7 @@ pub(crate) struct Args {
     /// Leave out the rows of the large and the small pool
     #[arg(long)]
     abbreviated: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -48,15 +50,69 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 if view.devices.is_empty() {
                     writeln!(out, "{NOTHING_RECORDED}")?;
                 }
-                view.devices.iter().try_for_each(|device| summary(out, device, args.abbreviated))
+                let is_narrow = terminal_width().is_some_and(|width| width < WIDTH);
+                view.devices.iter().try_for_each(|device| match is_narrow {
+                    true => narrow_summary(out, device, args.abbreviated),
+                    false => summary(out, device, args.abbreviated),
+                })
             })?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")
         }
     }
 }
 
+/// Cells of a line of PyTorch's table.
+const WIDTH: usize = 77;
+
+/// The rows of the table: the name, the metric, its unit.
+const ROWS: [(&str, &str, Unit); 9] = [
+    ("Allocated memory", "allocated_bytes", Unit::Bytes),
+    ("Active memory", "active_bytes", Unit::Bytes),
+    ("Requested memory", "requested_bytes", Unit::Bytes),
+    ("GPU reserved memory", "reserved_bytes", Unit::Bytes),
+    ("Non-releasable memory", "inactive_split_bytes", Unit::Bytes),
+    ("Allocations", "allocation", Unit::Count),
+    ("Active allocs", "active", Unit::Count),
+    ("GPU reserved segments", "segment", Unit::Count),
+    ("Non-releasable allocs", "inactive_split", Unit::Count),
+];
+
+/// The rows of what is too large for any pool.
+const OVERSIZE: [(&str, &str); 2] =
+    [("Oversize allocations", "oversize_allocations"), ("Oversize GPU segments", "oversize_segments")];
+
+/// The columns, and how PyTorch calls them.
+const COLUMNS: [(&str, &str); 4] =
+    [("Cur Usage", "current"), ("Peak Usage", "peak"), ("Tot Alloc", "allocated"), ("Tot Freed", "freed")];
+
+/// Writes the same numbers where the table is too wide: each name above its numbers.
+fn narrow_summary(out: &mut impl Ink, view: &DeviceStatsView, abbreviated: bool) -> io::Result<()> {
+    let number = |key: &str| view.get(key).map_or_else(|| "-".to_owned(), |value| value.to_string());
+    writeln!(out, "PyTorch CUDA memory summary, device ID {}", view.device)?;
+    writeln!(out, "CUDA OOMs: {}, cudaMalloc retries: {}", number("num_ooms"), number("num_alloc_retries"))?;
+    let mut table = Table::new(COLUMNS.map(|(title, _)| (title, Align::Right))).indented(4);
+    let mut add = |name: &str, (metric, all): (&str, &str), unit: Unit| {
+        table.heading(name);
+        let cell = |column: &str| {
+            let (value, scale) = (view.get(&format!("{metric}.{column}")), view.get(&format!("{all}.{column}")));
+            unit.show(value, scale).trim().to_owned()
+        };
+        table.row(COLUMNS.map(|(_, column)| cell(column)));
+    };
+    for (name, metric, unit) in ROWS {
+        let all = format!("{metric}.all");
+        add(name, (&all, &all), unit);
+        if !abbreviated {
+            add("  from large pool", (&format!("{metric}.large_pool"), &all), unit);
+            add("  from small pool", (&format!("{metric}.small_pool"), &all), unit);
+        }
+    }
+    OVERSIZE.iter().for_each(|(name, metric)| add(name, (metric, metric), Unit::Count));
+    table.write(out, None)
+}
+
 /// How a column's numbers are shortened.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Unit {
     Bytes,
     Count,
@@ -96,7 +152,7 @@ impl Unit {
 }
 
 /// Writes the table as PyTorch does, with `-` where the snapshot cannot tell.
-fn summary(out: &mut impl Write, view: &DeviceStatsView, abbreviated: bool) -> io::Result<()> {
+fn summary(out: &mut impl Ink, view: &DeviceStatsView, abbreviated: bool) -> io::Result<()> {
     let number = |key: &str| view.get(key).map_or_else(|| "-".to_owned(), |value| value.to_string());
     let (double, single) = ("=".repeat(75), "-".repeat(75));
     let device = view.device;
@@ -107,17 +163,7 @@ fn summary(out: &mut impl Write, view: &DeviceStatsView, abbreviated: bool) -> i
     writeln!(out, "|{:12}CUDA OOMs: {ooms:<12} |{:8}cudaMalloc retries: {retries:<8}  |", "", "")?;
     writeln!(out, "|{double}|")?;
     writeln!(out, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |")?;
-    for (name, metric, unit) in [
-        ("Allocated memory", "allocated_bytes", Unit::Bytes),
-        ("Active memory", "active_bytes", Unit::Bytes),
-        ("Requested memory", "requested_bytes", Unit::Bytes),
-        ("GPU reserved memory", "reserved_bytes", Unit::Bytes),
-        ("Non-releasable memory", "inactive_split_bytes", Unit::Bytes),
-        ("Allocations", "allocation", Unit::Count),
-        ("Active allocs", "active", Unit::Count),
-        ("GPU reserved segments", "segment", Unit::Count),
-        ("Non-releasable allocs", "inactive_split", Unit::Count),
-    ] {
+    for (name, metric, unit) in ROWS {
         writeln!(out, "|{single}|")?;
         let all = format!("{metric}.all");
         row(out, view, name, (&all, &all), unit)?;
@@ -126,9 +172,7 @@ fn summary(out: &mut impl Write, view: &DeviceStatsView, abbreviated: bool) -> i
             row(out, view, "      from small pool", (&format!("{metric}.small_pool"), &all), unit)?;
         }
     }
-    for (name, metric) in
-        [("Oversize allocations", "oversize_allocations"), ("Oversize GPU segments", "oversize_segments")]
-    {
+    for (name, metric) in OVERSIZE {
         writeln!(out, "|{single}|")?;
         row(out, view, name, (metric, metric), Unit::Count)?;
     }
@@ -137,14 +181,14 @@ fn summary(out: &mut impl Write, view: &DeviceStatsView, abbreviated: bool) -> i
 
 /// A row of the numbers under a key, in the units of those under another.
 fn row(
-    out: &mut impl Write,
+    out: &mut impl Ink,
     view: &DeviceStatsView,
     name: &str,
     (metric, all): (&str, &str),
     unit: Unit,
 ) -> io::Result<()> {
     write!(out, "| {name:<21} |")?;
-    for column in ["current", "peak", "allocated", "freed"] {
+    for (_, column) in COLUMNS {
         let (value, scale) = (view.get(&format!("{metric}.{column}")), view.get(&format!("{all}.{column}")));
         write!(out, " {} |", unit.show(value, scale))?;
     }

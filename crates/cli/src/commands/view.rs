@@ -21,12 +21,12 @@ use crate::units::counted;
   highwater view run.pickle
   highwater view ranks/                         every snapshot in a directory, as tabs with linked axes
   highwater view run.pickle --no-open --port 8123
-      over SSH: forward the port with `ssh -L 8123:127.0.0.1:8123 HOST` and open the printed address")]
+      over SSH the browser stays closed, and the command that forwards the port is printed")]
 pub(crate) struct Args {
     /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The port to listen on [default: one that is free]
+    /// The port to listen on [default: a free one]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
     /// Only print the address, as over SSH
@@ -71,8 +71,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         [file] => printable(&input::short_name(file)).into_owned(),
         _ => counted(files.len(), "snapshot", "snapshots"),
     };
-    text_to_stdout(|out| writeln!(out, "Viewing {what} at {address}\nCtrl-C ends it"))?;
-    serve(viewer, &address, args.no_open)
+    text_to_stdout(|out| {
+        writeln!(out, "Viewing {what} at {address}")?;
+        if let Some(forward) = forwarding(&address) {
+            writeln!(
+                out,
+                "This is another machine than yours: run `{forward}` there, then open the address in its browser"
+            )?;
+        }
+        writeln!(out, "Ctrl-C ends it")
+    })?;
+    serve(viewer, &address, args.no_open || is_remote())
+}
+
+/// Whether somebody sits at another machine, whose browser cannot be opened from here.
+fn is_remote() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    // A desktop that is forwarded, or an editor that opens addresses at the other end, can.
+    is_set("SSH_CONNECTION") && !["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"].into_iter().any(is_set)
+}
+
+/// The command that makes the address reachable over SSH, where it takes one.
+fn forwarding(address: &str) -> Option<String> {
+    let port = address.split(':').nth(2)?.split('/').next()?.to_owned();
+    // The server's own address is the third of the four: the client's, its port, the server's, its port.
+    let connection = std::env::var("SSH_CONNECTION").ok().filter(|_| is_remote())?;
+    let host = connection.split(' ').nth(2).filter(|host| host.parse::<std::net::IpAddr>().is_ok()).unwrap_or("HOST");
+    Some(format!("ssh -L {port}:127.0.0.1:{port} {host}"))
 }
 
 /// Opens the browser at an address, and serves until Ctrl-C.
@@ -83,7 +108,7 @@ pub(crate) fn serve(viewer: Viewer, address: &str, no_open: bool) -> anyhow::Res
     // It lies there until the server ends, for the browser may be slow to start.
     let doorway = if no_open { None } else { Some(Doorway::to(address).and_then(Doorway::opened)) };
     if let Some(Err(error)) = &doorway {
-        note(&format!("no browser could be opened ({error}): open the address yourself"))?;
+        note(&format!("cannot open a browser ({error}): open the address yourself"))?;
     }
     viewer
         .serve(|problem| {
@@ -137,8 +162,10 @@ fn snapshots_in(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
     };
     let mut found = ENDINGS.iter().map(|endings| with(endings)).find(|found| !found.is_empty()).unwrap_or_default();
     if found.is_empty() {
-        return Err(Problem::new(format!("`{}` holds no snapshot", directory.display()))
-            .hint("files of these names are looked for: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst"));
+        return Err(Problem::new(format!("`{}` contains no snapshot", directory.display())).hint(
+            "highwater looks for files with these names: *.pickle, *.pkl, *.json, *.html, and these with .gz \
+             or .zst",
+        ));
     }
     found.sort_by(|(a, _), (b, _)| natural(a, b));
     Ok(found.into_iter().map(|(_, path)| path).collect())

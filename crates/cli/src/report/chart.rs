@@ -1,5 +1,7 @@
 //! A small timeline for the terminal: allocated bytes as bars, reserved bytes above, the capacity as a line.
 
+use crate::document::Text;
+use crate::style::{BAD, DIM, PLAIN, STRONG, WARNING};
 use crate::units;
 
 /// Rows of the picture.
@@ -94,6 +96,29 @@ impl Chart<'_> {
         let between = self.columns.len().saturating_sub(last.len() + 1).max(1);
         format!("{:LABEL$}0{:between$}{last}", "", "")
     }
+}
+
+/// A line of the picture or its legend, with the styles of its marks.
+pub(crate) fn styled(line: &str) -> Text {
+    let style_of = |c: char| match c {
+        '✗' => BAD,
+        '▲' => STRONG,
+        '─' => WARNING,
+        '·' | '│' | '┤' | '└' => DIM,
+        _ => PLAIN,
+    };
+    // The axis is drawn as the capacity is, and is no such line.
+    let of = |c: char| if line.contains('└') && c == '─' { DIM } else { style_of(c) };
+    let mut text = Text::default();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let style = of(first);
+        let end = rest.find(|c| of(c) != style).unwrap_or(rest.len());
+        let (now, later) = rest.split_at(end);
+        text = text.and(now, style);
+        rest = later;
+    }
+    text
 }
 
 /// The legend below a picture, on as many lines as a terminal of `width` cells needs.

@@ -2,9 +2,8 @@
 //! that to text or Markdown.
 
 mod chart;
-mod document;
 mod sections;
 mod timeline;
 
-pub(crate) use chart::columns;
-pub(crate) use sections::{Options, document};
+pub(crate) use chart::{bar, columns};
+pub(crate) use sections::{Options, category_style, document};

@@ -4,12 +4,14 @@ use highwater_analysis::category::Category;
 use highwater_analysis::timeline::Total;
 use highwater_answers::frames;
 use highwater_documents::{DeviceView, FrameView, IterationView, PhaseView, ReportView, SettingView};
+use highwater_findings::Severity;
 use highwater_findings::verdict::capitalised;
 use highwater_snapshot::Setting;
 
-use super::document::{Document, Section};
 use super::{chart, timeline};
-use crate::table::{Align, Table};
+use crate::document::{Document, Section, Text};
+use crate::style::{self, BAD, DIM, HINT, PLAIN, STRONG};
+use crate::table::{Align, Cell, Table};
 use crate::units::{count, counted, size, size_with_requested};
 use crate::units::{duration_us, percent};
 
@@ -37,9 +39,16 @@ pub(crate) fn document(report: &ReportView<'_>, name: &str, options: Options) ->
             report.source.profile_name.map_or_else(|| format!("torch {}", report.torch.version), str::to_owned)
         )
         .into(),
-        lead: report.verdict.as_str().into(),
+        lead: vec![verdict(report)],
         sections: Vec::new(),
     };
+    if report.devices.iter().any(|device| !device.oom.is_empty()) {
+        document.lead.push(
+            Text::from("→ ")
+                .and(format!("`highwater explain {name}`"), HINT)
+                .and(" shows why, and how to fix it", PLAIN),
+        );
+    }
     document.sections.extend(findings(report));
     for device in &report.devices {
         document.sections.extend(device_sections(device, report.source.profile.is_some(), options));
@@ -50,23 +59,37 @@ pub(crate) fn document(report: &ReportView<'_>, name: &str, options: Options) ->
     document
 }
 
+/// The verdict: its first sentence is the answer.
+fn verdict(report: &ReportView<'_>) -> Text {
+    let failed = report.devices.iter().any(|device| !device.oom.is_empty());
+    let end = report.verdict.find(". ").map_or(report.verdict.len(), |end| end + 1);
+    let (answer, rest) = report.verdict.split_at(end);
+    Text::styled(answer, if failed { BAD } else { STRONG }).and(rest, PLAIN)
+}
+
 fn findings(report: &ReportView<'_>) -> Option<Section> {
-    let mut section = Section::new("What to look at");
+    let mut section = Section::new("Findings");
     for device in &report.devices {
         // The lead says the out-of-memory event already.
         for finding in device.findings.iter().filter(|finding| finding.id != "oom") {
-            let severity = format!("{:?}", finding.severity).to_lowercase();
+            let (severity, weight) = match finding.severity {
+                Severity::Error => ("error", BAD),
+                Severity::Warning => ("warning", style::WARNING),
+                Severity::Info => ("info", STRONG),
+            };
             let about = if finding.estimated { "about " } else { "" };
             let saving =
                 finding.saving_bytes.map_or_else(String::new, |bytes| format!(" [saves {about}{}]", size(bytes)));
-            let title = format!("{severity}, device {}{saving}: {}", device.device, finding.title);
-            let detail = format!("{}.", capitalised(&finding.detail));
-            let change = finding.change.as_ref().map(|change| format!("→ {change}"));
-            let paragraphs = [Some(detail), change].into_iter().flatten();
-            section.point(title, paragraphs);
+            let title = Text::styled(severity, weight)
+                .and(format!(", device {}{saving}: ", device.device), PLAIN)
+                .and(finding.title.as_str(), STRONG);
+            let detail = Text::from(format!("{}.", capitalised(&finding.detail)));
+            let change = finding.change.as_ref().map(|change| Text::from("→ ").and(change.as_str(), style::GOOD));
+            let more = Text::styled(format!("({}: `highwater help {0}`)", finding.id), DIM);
+            section.point(title, [Some(detail), change, Some(more)].into_iter().flatten());
         }
     }
-    (!section.items.is_empty()).then_some(section)
+    (!section.is_empty()).then_some(section)
 }
 
 fn device_sections(device: &DeviceView<'_>, is_profile: bool, options: Options) -> Vec<Section> {
@@ -109,7 +132,7 @@ fn totals(device: &DeviceView<'_>, is_profile: bool, options: Options) -> Sectio
         row("allocated at the end", device.end.allocated_bytes, exact(device.end.allocated_bytes));
         section.table(table);
         section.line("");
-        section.picture(timeline::picture(device, is_profile, options));
+        section.picture(timeline::picture(device, is_profile, options).iter().map(|line| chart::styled(line)));
         return section;
     }
     row("allocated at the dump", device.end.allocated_bytes, exact(device.end.allocated_bytes));
@@ -124,7 +147,7 @@ fn totals(device: &DeviceView<'_>, is_profile: bool, options: Options) -> Sectio
     }
     if device.has_history {
         section.line("");
-        section.picture(timeline::picture(device, is_profile, options));
+        section.picture(timeline::picture(device, is_profile, options).iter().map(|line| chart::styled(line)));
     }
     section
 }
@@ -157,19 +180,25 @@ fn categories(device: &DeviceView<'_>) -> Option<Section> {
         return None;
     }
     let moment = if device.has_history { "peak" } else { "dump" };
-    let mut section = Section::new(format!("Device {}: live at the {moment}, by what it is for", device.device));
+    let mut section = Section::new(format!("Device {}: live at the {moment}, by category", device.device));
     let columns =
-        [(by(device).word(), Align::Right), ("share", Align::Right), ("what", Align::Left), ("", Align::Left)];
-    let mut table = Table::new(columns).indented(2);
+        [(by(device).word(), Align::Right), ("share", Align::Right), ("category", Align::Left), ("", Align::Left)];
+    let mut table = Table::new(columns).indented(2).optional(&[3]);
     let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
     for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
-        table.row([size(bytes), share(bytes, all), name.replace('_', " "), chart::bar(bytes, all)]);
+        let bar = Cell::new(chart::bar(bytes, all), category_style(name));
+        table.row([size(bytes).into(), share(bytes, all).into(), Cell::from(name.replace('_', " ")), bar]);
     }
     section.table(table);
     if let Some(why) = device.at_peak.unknown_because {
         section.line(format!("Unknown: {why}."));
     }
     Some(section)
+}
+
+/// The colour of a category, the same as in the page.
+pub(crate) fn category_style(name: &str) -> style::Style {
+    style::colour(highwater_documents::category_colour(name))
 }
 
 fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Option<Section> {
@@ -283,7 +312,8 @@ fn phases(iteration: &IterationView, by: Total) -> String {
 
 fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let first = device.growth.first()?;
-    let mut section = Section::new(format!("Device {}: what iterations leave behind, by call site", device.device));
+    let mut section =
+        Section::new(format!("Device {}: memory that iterations leave behind, by call site", device.device));
     let mut table = Table::new([
         ("an iteration", Align::Right),
         ("in all", Align::Right),
@@ -291,7 +321,8 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         ("iterations", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for growth in device.growth.iter().take(options.top) {
         table.row([
             size(growth.bytes_per_iteration),
@@ -303,7 +334,7 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     }
     section.table(table);
     section.line(format!(
-        "Counted: allocations made in {} that are still there after the last one.",
+        "Counted: allocations of {} that are still alive after the last one.",
         counted(first.counted, "iteration", "iterations")
     ));
     Some(section)
@@ -319,13 +350,13 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
     let mut row = |bytes: u64, meaning: String| table.row([size(bytes), meaning]);
     if device.has_history {
         row(measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned());
-        row(measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned());
+        row(measured.rounding_at_peak_bytes, "active beyond the requested bytes, at the peak".to_owned());
     }
     let part = |share: Option<f64>| share.map_or_else(String::new, |share| format!(" ({})", percent(share)));
     row(measured.free_bytes, format!("free at the dump: reserved and in no active block{}", part(measured.free_share)));
     row(
         measured.releasable_bytes,
-        "of these, in segments with nothing active: `empty_cache()` gives them back".to_owned(),
+        "of these, in segments with nothing active: `empty_cache()` releases them".to_owned(),
     );
     row(
         measured.inactive_split_bytes,
@@ -334,11 +365,11 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
     let outside =
         measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
     row(measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default()));
-    row(measured.rounding_bytes, "active beyond what was requested, at the dump: the allocator's rounding".to_owned());
+    row(measured.rounding_bytes, "active beyond the requested bytes, at the dump: the allocator's rounding".to_owned());
     if measured.private_pool_free_bytes > 0 {
         row(
             measured.private_pool_free_bytes,
-            "of the free bytes, in private pools: other requests cannot have them".to_owned(),
+            "of the free bytes, in private pools: other requests cannot use them".to_owned(),
         );
     }
     if measured.other_streams_free_bytes > 0 {
@@ -368,7 +399,8 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
         ("device free", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for oom in device.oom.iter().take(options.top) {
         table.row([
             count(oom.entry),
@@ -400,12 +432,28 @@ fn host(report: &ReportView<'_>) -> Option<Section> {
     let host = report.host.as_ref()?;
     let mut section = Section::new("Pinned host memory");
     section.line(format!(
-        "{} in use of {} held at the dump, {}",
+        "{} in use of {} reserved at the dump, {}",
         size(host.allocated_bytes),
         size(host.reserved_bytes),
         counted(host.entries, "trace entry", "trace entries")
     ));
     Some(section)
+}
+
+/// Whether a setting is as PyTorch has it where nobody sets anything.
+///
+/// # Source
+/// PyTorch v2.11, `c10/core/AllocatorConfig.h` and `c10/cuda/CUDAAllocatorConfig.h`.
+fn is_default(key: &str, value: &Setting) -> bool {
+    match value {
+        Setting::Text(conf) => conf.is_empty(),
+        Setting::Bool(is_on) => !is_on,
+        Setting::Float(share) => share.total_cmp(&0.0).is_eq(),
+        // Threads that register pinned memory, of which there is one.
+        Setting::Int(number) => *number == if key == "pinned_num_register_threads" { 1 } else { -1 },
+        // Tables whose values are all 0 are off.
+        Setting::Table(table) => table.iter().all(|(_, value)| *value == Setting::Int(0)),
+    }
 }
 
 fn settings(report: &ReportView<'_>) -> Option<Section> {
@@ -414,19 +462,15 @@ fn settings(report: &ReportView<'_>) -> Option<Section> {
         return None;
     }
     let mut section = Section::new("Allocator settings");
-    for (key, value) in entries {
-        match value {
-            Setting::Text(conf) if key == "PYTORCH_CUDA_ALLOC_CONF" && conf.is_empty() => {
-                section.line("PYTORCH_CUDA_ALLOC_CONF is not set");
-            }
-            // Tables whose values are all 0 are off.
-            Setting::Table(table) if table.iter().all(|(_, value)| *value == Setting::Int(0)) => {}
-            Setting::Int(-1) => section.line(format!("{key} = unlimited")),
-            _ => {
-                let value = serde_json::to_string(&SettingView(value)).unwrap_or_default();
-                section.line(format!("{key} = {value}"));
-            }
-        }
+    let changed: Vec<_> = entries.iter().filter(|(key, value)| !is_default(key, value)).collect();
+    for (key, value) in &changed {
+        let value = serde_json::to_string(&SettingView(value)).unwrap_or_default();
+        section.line(format!("{key} = {value}"));
+    }
+    if changed.is_empty() {
+        section.line("all at their defaults");
+    } else if changed.len() < entries.len() {
+        section.line(Text::styled("the others at their defaults", DIM));
     }
     Some(section)
 }

@@ -4,7 +4,8 @@
 //!   them. A line `…` stands for any number of lines. `INSTA_UPDATE=always` writes the output anew, around the `…`.
 //! - Where a GPU or a network is needed, the line before the block says when and where it was recorded:
 //!   `Recorded on 2026-11-22, NVIDIA H200:`. It is not run.
-//! - Everywhere else a line that begins with `highwater` is an example: the program must know its options.
+//! - Any other line of code that begins with `highwater` is an example: it runs on the files of [`FILES`], and must not be refused. What
+//!   needs a GPU, serves a page or runs a script is only asked for its help, which knows the options. So is a command within a sentence.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -19,6 +20,28 @@ const ELISION: &str = "…";
 
 /// How the line before a transcript begins that cannot be made again here.
 const RECORDED: &str = "Recorded on ";
+
+/// Files that examples name, and the ones of `testdata` that stand for them.
+const FILES: [(&str, &str); 12] = [
+    ("run.pickle", "recordings/resnet50_expandable.pickle.gz"),
+    ("last-release.pickle", "recordings/resnet50_expandable.pickle.gz"),
+    ("oom.pickle", "recordings/oom_gpt2_8gib.pickle.gz"),
+    ("before.pickle", "batches/resnet18_b8.pickle.gz"),
+    ("after.pickle", "batches/resnet18_b32.pickle.gz"),
+    ("first.pickle", "recordings/linear_forward.pickle.gz"),
+    ("second.pickle", "recordings/linear_forward.pickle.gz"),
+    ("batch8.pickle", "batches/resnet18_b8.pickle.gz"),
+    ("batch16.pickle", "batches/resnet18_b32.pickle.gz"),
+    ("batch32.pickle", "batches/resnet18_b96.pickle.gz"),
+    ("train.log", "messages/slurm_label.log"),
+    ("program.csv", "allocator/programs/classes12_fraction.csv.gz"),
+];
+
+/// Commands that need a GPU, serve a page or run a script.
+const NOT_RUN: [&str; 5] = ["doctor", "dryrun", "run", "top", "view"];
+
+/// The exit status for an input or an option that is refused.
+const REFUSED: i32 = 2;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -95,8 +118,8 @@ fn transcript<'p>(lines: &[&'p str]) -> Vec<Said<'p>> {
     said
 }
 
-/// What a line of the shell prints in a directory, on both streams.
-fn printed(command: &str, directory: &Path) -> Vec<String> {
+/// What a line of the shell prints in a directory, on both streams, and its exit status.
+fn printed(command: &str, directory: &Path) -> (Vec<String>, Option<i32>) {
     let program = Path::new(env!("CARGO_BIN_EXE_highwater")).parent().unwrap();
     let mut path = OsString::from(program);
     path.push(":");
@@ -112,7 +135,7 @@ fn printed(command: &str, directory: &Path) -> Vec<String> {
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
-    lines
+    (lines, output.status.code())
 }
 
 /// Whether lines are what a page shows, which may leave some out.
@@ -132,14 +155,28 @@ fn again(shown: &[&str], printed: &[String]) -> Vec<String> {
     [&printed[..first], &[ELISION.to_owned()], &printed[from..]].concat()
 }
 
-/// An example without what is said beside it: it would print help.
-fn asking_for_help(line: &str) -> Option<String> {
+/// An example without the words beside it.
+fn example(line: &str) -> Option<&str> {
     let line = line.trim_start().trim_start_matches("$ ");
     let example = line.split("   ").next().unwrap_or(line).split(" # ").next().unwrap_or(line).trim_end();
+    example.starts_with("highwater ").then_some(example)
+}
+
+/// Whether an example ends by itself, here.
+fn ends_here(example: &str) -> bool {
+    let command = example.split(' ').nth(1).unwrap_or_default();
+    !NOT_RUN.contains(&command) && (!example.contains(" --web") || example.contains(" -o "))
+}
+
+/// Commands within the sentences of a line, without those that stand for several.
+fn mentioned(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.filter(|quoted| quoted.starts_with("highwater ") && !quoted.contains(['|', '<', '(', '$', '…', '"', '\'']))
+}
+
+/// An example that would print its help.
+fn asking_for_help(example: &str) -> String {
     let mut words: Vec<&str> = example.split(' ').collect();
-    if words.first() != Some(&"highwater") {
-        return None;
-    }
     // What follows a script is the script's.
     let is_script = |word: &&str| word.ends_with(".py") || *word == "-m";
     let at = match words.get(1) {
@@ -147,7 +184,7 @@ fn asking_for_help(line: &str) -> Option<String> {
         _ => words.iter().position(|word| matches!(*word, "|" | ">" | "&&")).unwrap_or(words.len()),
     };
     words.insert(at, "--help");
-    Some(words.join(" "))
+    words.join(" ")
 }
 
 /// Runs every command of a page; gives how many were compared, how many are known as examples, and how many were recorded elsewhere.
@@ -156,6 +193,13 @@ fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
     let page: Vec<&str> = text.lines().collect();
     let name = path.strip_prefix(root()).unwrap().display();
     let (mut counts, mut changed) = ([0; 3], page.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+    let known = |command: &str, line: usize, wrong: &mut String| {
+        let (said, status) = printed(command, directory);
+        if status == Some(REFUSED) {
+            writeln!(wrong, "{name}:{line}: {command}\n{}\n", said.join("\n")).unwrap();
+        }
+    };
+    let mut code = Vec::new();
     // From the end, so that what is written anew moves no lines that are still to come.
     for block in blocks(&page).into_iter().rev() {
         let lines = &page[block.lines.clone()];
@@ -168,7 +212,7 @@ fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
         } else if block.language == "console" {
             let mut anew = Vec::new();
             for said in transcript(lines) {
-                let printed = printed(said.command, directory);
+                let (printed, _) = printed(said.command, directory);
                 counts[0] += 1;
                 if !matches(&said.output, &printed) {
                     writeln!(wrong, "{name}:{}: $ {}\n{}\n", block.lines.start, said.command, printed.join("\n"))
@@ -183,15 +227,20 @@ fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
                 );
                 anew.extend(again(&said.output, &printed));
             }
-            changed.splice(block.lines, anew);
+            changed.splice(block.lines.clone(), anew);
         } else if matches!(block.language.as_str(), "" | "sh" | "text") {
-            for (i, command) in lines.iter().enumerate().filter_map(|(i, line)| Some((i, asking_for_help(line)?))) {
-                let said = printed(&command, directory);
+            for (i, example) in lines.iter().enumerate().filter_map(|(i, line)| Some((i, example(line)?))) {
+                let command = if ends_here(example) { example.to_owned() } else { asking_for_help(example) };
+                known(&command, block.lines.start + i + 1, wrong);
                 counts[1] += 1;
-                if said.first().is_some_and(|line| line.starts_with("error")) {
-                    writeln!(wrong, "{name}:{}: {command}\n{}\n", block.lines.start + i + 1, said.join("\n")).unwrap();
-                }
             }
+        }
+        code.push(block.lines);
+    }
+    for (i, line) in page.iter().enumerate().filter(|(i, _)| !code.iter().any(|lines| lines.contains(i))) {
+        for example in mentioned(line) {
+            known(&asking_for_help(example), i + 1, wrong);
+            counts[1] += 1;
         }
     }
     if std::env::var_os("INSTA_UPDATE").is_some_and(|how| how == "always") {
@@ -206,6 +255,9 @@ fn the_commands_of_the_pages_do_what_these_say() {
     let scratch = TempDir::new().unwrap();
     std::os::unix::fs::symlink(root().join("testdata").canonicalize().unwrap(), scratch.path().join("testdata"))
         .unwrap();
+    for (name, file) in FILES {
+        std::os::unix::fs::symlink(scratch.path().join("testdata").join(file), scratch.path().join(name)).unwrap();
+    }
     let mut wrong = String::new();
     let mut counts = [0; 3];
     for page in pages() {
@@ -216,7 +268,7 @@ fn the_commands_of_the_pages_do_what_these_say() {
     let [compared, known, recorded] = counts;
     println!("{compared} commands were run and compared, {known} are known, {recorded} were recorded elsewhere");
     assert!(wrong.is_empty(), "other than the pages say; `INSTA_UPDATE=always` writes them anew:\n\n{wrong}");
-    assert!(compared >= 8 && known >= 20 && recorded >= 5, "{counts:?}: blocks of the pages are not found");
+    assert!(compared >= 8 && known >= 100 && recorded >= 8, "{counts:?}: blocks of the pages are not found");
 }
 
 #[test]
@@ -235,12 +287,17 @@ fn lines_that_are_left_out_may_be_any() {
 
 #[test]
 fn an_example_is_known_by_its_help() {
-    let help = |line| asking_for_help(line).unwrap_or_default();
+    let help = |line| example(line).map(asking_for_help).unwrap_or_default();
     assert_eq!(help("    highwater top --once          a table"), "highwater top --once --help");
     assert_eq!(
         help("$ highwater dryrun --gpu h100 train.py --batch 2"),
         "highwater dryrun --gpu h100 --help train.py --batch 2"
     );
     assert_eq!(help("highwater explain - | head"), "highwater explain - --help | head");
-    assert_eq!(asking_for_help("python3 train.py"), None);
+    assert_eq!(example("python3 train.py"), None);
+    assert_eq!(
+        mentioned("see `highwater top` and `highwater view FILE…` or `top`").collect::<Vec<_>>(),
+        ["highwater top"]
+    );
+    assert!(ends_here("highwater estimate gpt2 --web -o page.html") && !ends_here("highwater estimate --web"));
 }

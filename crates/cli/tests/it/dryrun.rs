@@ -68,7 +68,7 @@ fn a_python_without_torch_or_with_one_for_processors_is_said() {
         err
     };
     let err = answers("null");
-    assert!(err.contains("PyTorch is not installed") && err.contains("--python"), "{err}");
+    assert!(err.contains("PyTorch is not installed there") && err.contains("pip install torch"), "{err}");
     let err = answers(&format!(r#""{}""#, root.join("site/torch").display()));
     assert!(err.contains("torch 2.9.0+cpu is built without CUDA") && err.contains("pip install torch"), "{err}");
 }

@@ -11,6 +11,7 @@ mod estimate;
 mod explain;
 mod export;
 mod formats;
+mod front;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod load;
@@ -23,6 +24,7 @@ mod report;
 mod run;
 mod segments;
 mod simulate;
+mod terminal;
 #[cfg(target_os = "linux")]
 mod top;
 mod trace;

@@ -21,6 +21,10 @@ pub(crate) fn recordings() -> PathBuf {
 pub(crate) fn command() -> assert_cmd::Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("highwater");
     command.current_dir(recordings());
+    // What the terminal of whoever runs the tests says of itself is not part of them.
+    for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(variable);
+    }
     command
 }
 

@@ -170,7 +170,7 @@ fn what_was_recorded_is_replayed() {
     insta::assert_snapshot!(replay(&["--once"]).stderr, @r#"
     error: `a.hwlog` is no log of `highwater top`, or is damaged
       caused by: line 1: expected `{"format":"highwater-log",…}`
-    hint: `highwater top --record FILE` writes such a log; snapshots are for `highwater report`
+    hint: `highwater top -o FILE` writes such a log; snapshots are for `highwater report`
     "#);
     let empty = text.iter().position(|&byte| byte == b'\n').unwrap();
     fs::write(machine.path("a.hwlog"), &text[..=empty]).unwrap();

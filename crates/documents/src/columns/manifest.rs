@@ -300,7 +300,8 @@ fn marks(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> (Vec<Mark>, usize)
     let errors = device.oom.iter().map(|event| Mark {
         entry: event.entry.get(),
         kind: "oom",
-        label: format!("out of memory: {} requested", size(event.requested_bytes)),
+        // The number of PyTorch's own message.
+        label: format!("out of memory: {} requested", size(event.segment_bytes)),
         bytes: Some(event.requested_bytes),
     });
     let mut marks: Vec<Mark> = errors.take(MAX_MARKS).collect();

@@ -4,19 +4,71 @@ use serde_json::{Value, json};
 
 use super::config::from_config_value;
 use crate::architecture::Architecture;
+use crate::dtype::DType;
 
 /// The names of the catalogue, in its order.
 pub fn catalogue_names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|(name, _)| *name)
 }
 
-/// A model of the catalogue; letters may be of either case, and a publisher before the name is ignored.
+/// A model of the catalogue, by its name there or on the hub: `llama3.1-8b`, `meta-llama/Llama-3.1-8B-Instruct`.
+///
+/// Letters may be of either case; the publisher, dashes and what a model was tuned for make no difference to its size.
 pub fn named(name: &str) -> Option<Architecture> {
-    let short = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-    let (name, config) = MODELS.iter().find(|(name, _)| *name == short)?;
+    let (name, config) = catalogued(name)?;
     let mut architecture = from_config_value(&config()).ok()?;
-    (*name).clone_into(&mut architecture.name);
+    name.clone_into(&mut architecture.name);
+    architecture.dtype = published(name);
     Some(architecture)
+}
+
+fn catalogued(name: &str) -> Option<(&'static str, Config)> {
+    /// Ends of names on the hub that say how a model was trained further.
+    const TUNED: [&str; 8] = ["-instruct", "-chat", "-hf", "-it", "-pt", "-base", "-deduped", "-uncased"];
+    let short = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let mut short = short.strip_prefix("meta-").unwrap_or(&short);
+    loop {
+        let known = HUB.iter().find(|(hub, _)| *hub == short).map_or(short, |(_, name)| name);
+        if let Some(&(name, config)) = MODELS.iter().find(|(name, _)| joined(name) == joined(known)) {
+            return Some((name, config));
+        }
+        short = TUNED.iter().find_map(|end| short.strip_suffix(end))?;
+    }
+}
+
+/// A name without its dashes.
+fn joined(name: &str) -> String {
+    name.replace(['-', '_'], "")
+}
+
+/// Names on the hub that differ from those of the catalogue in more than dashes. Other versions have other sizes.
+const HUB: &[(&str, &str)] = &[
+    ("tinyllama-1.1b-chat-v1.0", "tinyllama-1.1b"),
+    ("mistral-7b-v0.3", "mistral-7b"),
+    ("mistral-7b-instruct-v0.3", "mistral-7b"),
+    ("mistral-nemo-base-2407", "mistral-nemo-12b"),
+    ("mistral-nemo-instruct-2407", "mistral-nemo-12b"),
+    ("mixtral-8x7b-v0.1", "mixtral-8x7b"),
+    ("mixtral-8x7b-instruct-v0.1", "mixtral-8x7b"),
+    ("phi-3-mini-4k-instruct", "phi-3-mini"),
+    ("olmo-2-1124-7b", "olmo2-7b"),
+    ("deepseek-v3-0324", "deepseek-v3"),
+    ("deepseek-r1", "deepseek-v3"),
+    ("vit-base-patch16-224", "vit-base"),
+    ("vit-large-patch16-224", "vit-large"),
+];
+
+/// The type of the weights in the publisher's `config.json`; nothing for float32.
+fn published(name: &str) -> Option<DType> {
+    const BFLOAT16: [&str; 9] =
+        ["qwen", "llama3", "tinyllama", "smollm2", "mistral", "mixtral", "gemma", "phi-3", "deepseek"];
+    const FLOAT16: [&str; 4] = ["llama-2", "phi-2", "pythia", "whisper-large"];
+    let begins = |with: &[&str]| with.iter().any(|family| name.starts_with(family));
+    match () {
+        () if begins(&BFLOAT16) => Some(DType::BFloat16),
+        () if begins(&FLOAT16) => Some(DType::Float16),
+        () => None,
+    }
 }
 
 type Config = fn() -> Value;
@@ -203,4 +255,36 @@ fn whisper(hidden: u64, layers: u64, heads: u64, width: u64, mel: u64, vocab: u6
     json!({"model_type": "whisper", "d_model": hidden, "encoder_layers": layers, "decoder_layers": layers, "encoder_attention_heads": heads,
         "decoder_attention_heads": heads, "encoder_ffn_dim": width, "decoder_ffn_dim": width, "num_mel_bins": mel, "vocab_size": vocab,
         "max_source_positions": 1500, "max_target_positions": 448})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_found_by_their_names_on_the_hub() {
+        for (hub, name, dtype) in [
+            ("meta-llama/Llama-3.1-8B", "llama3.1-8b", Some(DType::BFloat16)),
+            ("meta-llama/Meta-Llama-3-8B-Instruct", "llama3-8b", Some(DType::BFloat16)),
+            ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b", Some(DType::Float16)),
+            ("Qwen/Qwen2.5-1.5B-Instruct", "qwen2.5-1.5b", Some(DType::BFloat16)),
+            ("google/gemma-2-2b-it", "gemma2-2b", Some(DType::BFloat16)),
+            ("google/gemma-2b", "gemma-2b", Some(DType::BFloat16)),
+            ("openai-community/gpt2", "gpt2", None),
+            ("google-bert/bert-base-uncased", "bert-base", None),
+            ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b", Some(DType::BFloat16)),
+            ("deepseek-ai/DeepSeek-V2-Lite-Chat", "deepseek-v2-lite", Some(DType::BFloat16)),
+            ("openai/whisper-base", "whisper-base", None),
+        ] {
+            let found = named(hub).unwrap_or_else(|| panic!("{hub}"));
+            assert_eq!((found.name.as_str(), found.dtype), (name, dtype), "{hub}");
+        }
+        // Another vocabulary, another window, another model.
+        for unknown in ["mistralai/Mistral-7B-v0.1", "bert-base-cased", "nomodel", "", "-instruct"] {
+            assert!(named(unknown).is_none(), "{unknown}");
+        }
+        for (hub, name) in HUB {
+            assert_eq!(named(hub).map(|found| found.name).as_deref(), Some(*name));
+        }
+    }
 }

@@ -30,8 +30,10 @@ pub enum Category {
     Gradient,
     /// What the optimizer keeps from step to step.
     OptimizerState,
-    /// Kept for the backward pass, casts of weights included; in inference the KV cache.
+    /// Kept for the backward pass, casts of weights included.
     Activation,
+    /// In inference, the keys and values that are kept from token to token.
+    Cache,
     /// Batches and labels.
     Input,
     /// What lives for a moment, and outputs that the program holds.
@@ -42,11 +44,12 @@ pub enum Category {
 
 impl Category {
     /// All of them, in the order of the report.
-    pub const ALL: [Category; 7] = [
+    pub const ALL: [Category; 8] = [
         Category::Parameter,
         Category::Gradient,
         Category::OptimizerState,
         Category::Activation,
+        Category::Cache,
         Category::Input,
         Category::Temporary,
         Category::Workspace,
@@ -59,6 +62,7 @@ impl Category {
             Category::Gradient => "gradient",
             Category::OptimizerState => "optimizer_state",
             Category::Activation => "activation",
+            Category::Cache => "cache",
             Category::Input => "input",
             Category::Temporary => "temporary",
             Category::Workspace => "workspace",

@@ -179,7 +179,7 @@ pub const IDS: [&str; RULES.len()] = {
     ids
 };
 
-/// The findings of one device: the gravest first, and of those what brings most.
+/// The findings of one device: the gravest first, of those unbounded growth, then the largest saving.
 pub fn findings(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Finding> {
     findings_but(analysis, device, |_| false)
 }
@@ -226,7 +226,8 @@ pub fn findings_beside<T>(
             findings.retain(|finding| finding.id != said);
         }
     }
-    findings.sort_by_key(|finding| (finding.severity, std::cmp::Reverse(finding.saving_bytes)));
+    // What grows without bound fails in the end, however little it is at the peak that was recorded.
+    findings.sort_by_key(|finding| (finding.severity, finding.id != "growth", std::cmp::Reverse(finding.saving_bytes)));
     (findings, done)
 }
 

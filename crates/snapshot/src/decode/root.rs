@@ -118,10 +118,17 @@ impl Store {
                 _ => others.push((key, value)),
             }
         }
-        if parts.segments.is_none() && parts.device_traces.is_none() {
+        // Other programs count their segments under the same name.
+        let is_list = |value: Option<Value>| value.is_some_and(|value| value.as_node().is_some());
+        let is_other = !others.is_empty() && !is_list(parts.segments) && !is_list(parts.device_traces);
+        if is_other || (parts.segments.is_none() && parts.device_traces.is_none()) {
             let names: Vec<_> = others.iter().take(4).map(|&(key, _)| format!("`{}`", self.key_name(key))).collect();
             let with = if names.is_empty() { "no key".to_owned() } else { format!("the keys {}", names.join(", ")) };
-            return Err(ErrorKind::OtherData(format!("a dict with {with} and neither `segments` nor `device_traces`")));
+            let has_one = parts.segments.is_some() || parts.device_traces.is_some();
+            let form = if has_one { " as lists" } else { "" };
+            return Err(ErrorKind::OtherData(format!(
+                "a dict with {with} and neither `segments` nor `device_traces`{form}"
+            )));
         }
         let mut room = usize::try_from(MAX_TEXT_BYTES).expect("some megabytes");
         for (key, value) in others {

@@ -53,8 +53,7 @@ export function SegmentLegend({device}: {device: Opened}) {
               <td>
                 {label}
                 <div class="faint">
-                  {counted(segments, 'segment')}, {binary(mappedBytes - usedBytes)} free (
-                  {percent((mappedBytes - usedBytes) / Math.max(1, mappedBytes))})
+                  {counted(segments, 'segment')}, {freeWords(mappedBytes, usedBytes)}
                 </div>
               </td>
             </tr>
@@ -64,4 +63,10 @@ export function SegmentLegend({device}: {device: Opened}) {
       <p class="faint">Pale: free in the segment. Strong: in active blocks.</p>
     </section>
   );
+}
+
+/** `25.9 MiB free (18 %)`: the share stays in one piece. */
+function freeWords(mappedBytes: number, usedBytes: number): string {
+  const free = mappedBytes - usedBytes;
+  return `${binary(free)} free (${percent(free / Math.max(1, mappedBytes)).replace(' ', '\u00a0')})`;
 }

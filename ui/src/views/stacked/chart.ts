@@ -21,6 +21,7 @@ import {highestShown, type Opened, opened, problem} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedPicture, StackedRequest} from '../../worker/pictures';
 import {drawLanes, LANE_CSS, laneCount} from './lanes';
+import {mark} from './mark';
 import {drawMinimap, MINIMAP_CSS} from './minimap';
 import {PictureSlot, type Wanted} from './picture-slot';
 
@@ -100,7 +101,7 @@ export class StackedChart {
         if (store.xRange.value !== this.lastX) this.movedAt = performance.now();
         this.lastX = store.xRange.value;
         void [store.yRange.value, store.selection.value, store.cursor.value, store.shade.value];
-        void [source.key(), source.outlined()];
+        void [source.key(), source.outlined(), mark.value];
         this.schedule();
       }),
     );
@@ -122,6 +123,12 @@ export class StackedChart {
     this.hovered = hit?.row;
     this.pointer = hit?.position;
     this.schedule();
+  }
+
+  /** The entry under the pointer. */
+  get entryAtPointer(): number | undefined {
+    if (this.pointer === undefined) return undefined;
+    return Math.min(this.axis.entryAt(this.pointer), this.device.entries - 1);
   }
 
   /** Space above the plot, in CSS pixels. */
@@ -234,6 +241,8 @@ export class StackedChart {
 
   private draw(): void {
     if (opened.value !== this.device || this.canvas.width === 0 || this.canvas.height === 0) return;
+    // The visible stretch is the other axis' already, whose chart comes next.
+    if (this.device.device.time_us && store.axis.value !== this.axis.kind) return;
     const viewport = this.viewport;
     const isMoving = performance.now() - this.movedAt < MOVING_MS;
     const wanted = this.wanted(viewport, this.canvas);
@@ -327,6 +336,7 @@ export class StackedChart {
     drawMarks(pen, viewport, ink, device.marks, positionOf);
     const selected = store.selection.value;
     if (selected) drawStretch(pen, viewport, ink, positionOf(selected.from), positionOf(selected.to));
+    if (mark.value !== null) drawRuler(pen, viewport, ink.text, positionOf(mark.value));
     if (store.cursor.value !== null) drawRuler(pen, viewport, ink.accent, positionOf(store.cursor.value));
     if (this.pointer !== undefined) drawRuler(pen, viewport, ink.faint, this.pointer);
     pen.restore();

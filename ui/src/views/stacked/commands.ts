@@ -1,18 +1,35 @@
 /** What the keyboard does on a stacked picture. */
 
 import {positionOfCss} from '../../draw/viewport';
+import {tell} from '../../kit/copy';
 import {addCommands} from '../../kit/keys';
-import {type Opened, reveal, shownEntry} from '../../state/session';
+import {reveal, shownEntry, switchAxis} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedChart} from './chart';
-import {panBy, showEntries, zoomAbout, zoomBytes} from './gestures';
+import {GESTURES, panBy, showEntries, zoomAbout, zoomBytes} from './gestures';
+import {mark, markAt} from './mark';
 
-/** Adds the commands of a chart. `fit` shows what is pinned. Gives what takes them away. */
-export function addChartCommands(title: string, chart: StackedChart, fit: () => void): () => void {
+/** Adds the commands of a chart. `fit` shows what is pinned, `menu` says what can be done with it. Gives what takes them away. */
+export function addChartCommands(
+  title: string,
+  chart: StackedChart,
+  {fit, menu}: {fit: () => void; menu: () => void},
+): () => void {
   const span = () => chart.viewport.x.to - chart.viewport.x.from;
   const middle = () => positionOfCss(chart.viewport, chart.viewport.widthCss / 2);
   const zoom = (factor: number) => () => zoomAbout(chart, middle(), factor);
   const zoomUp = (factor: number) => () => zoomBytes(chart, chart.viewport.lowBytes, factor);
+  const measure = () => {
+    markAt(chart.entryAtPointer ?? shownEntry.value);
+    if (mark.value !== null) tell('m again, at the other end, measures the stretch');
+  };
+  const unmark = {
+    keys: ['Escape'],
+    help: 'take the mark away',
+    run: () => {
+      mark.value = null;
+    },
+  };
   const commands = [
     {keys: ['w', 'ArrowUp', '+'], help: 'zoom in', run: zoom(0.7)},
     {keys: ['s', 'ArrowDown', '-'], help: 'zoom out', run: zoom(1 / 0.7)},
@@ -22,26 +39,29 @@ export function addChartCommands(title: string, chart: StackedChart, fit: () => 
     {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
     {keys: ['f'], help: 'fit what is pinned, or the selection', run: fit},
     {keys: ['0'], help: 'show everything', run: showAll},
+    {keys: ['ContextMenu'], help: 'menu of what is pinned', run: menu},
     {keys: ['p'], help: 'go to the peak', run: () => reveal(chart.device.peakEntry)},
     {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
     {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},
     {keys: ['['], help: 'previous iteration, phase or scope', run: () => goToBoundary(chart, -1)},
+    {keys: ['m'], help: 'mark one end of a stretch, then the other, to measure it', run: measure},
     {keys: ['r'], help: 'select what is visible', run: () => selectVisible(chart)},
-    {keys: ['t'], help: 'x axis by entry or by time', run: () => switchAxis(chart.device)},
+    {keys: ['t'], help: 'entries or time on the x axis', run: () => void switchAxis(chart.device)},
   ];
-  return addCommands(() => ({title, commands}));
+  const end = addCommands(() => ({
+    title,
+    gestures: GESTURES,
+    commands: mark.value === null ? commands : [unmark, ...commands],
+  }));
+  return () => {
+    mark.value = null;
+    end();
+  };
 }
 
 function showAll(): void {
   store.xRange.value = null;
   store.yRange.value = null;
-}
-
-/** Changes the x axis; the visible stretch is of the other axis, so all is shown. */
-export function switchAxis(device: Opened): void {
-  if (!device.device.time_us) return;
-  store.xRange.value = null;
-  store.axis.value = store.axis.value === 'entry' ? 'time' : 'entry';
 }
 
 /** Shows the selected stretch. */

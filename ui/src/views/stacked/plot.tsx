@@ -7,9 +7,9 @@ import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
 import {registerPicture} from '../../kit/save';
-import {type Axis, type AxisKind, entryAxis, timeAxis} from '../../model/axis';
+import type {Axis} from '../../model/axis';
 import {count} from '../../model/units';
-import {engine, type Opened, opened, problem, shownAxis} from '../../state/session';
+import {axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedRequest} from '../../worker/pictures';
 import {type ChartSource, type Hit, StackedChart} from './chart';
@@ -29,6 +29,10 @@ export interface PlotProps<D> {
   /** What the pointer is over, in words. */
   words(details: D, hit: Hit): ComponentChildren;
   onPin(hit: Hit | undefined, chart: StackedChart): void;
+  /** Opens the menu of a row; right clicks are the browser's without it. */
+  onMenu?(hit: Hit & {row: number}, place: {x: number; y: number}): void;
+  /** The row that the key for a menu is about, and where it is looked at. */
+  readonly chosen?: () => Hit | undefined;
   /** Shows a row, or what is pinned. */
   onFit(row: number | undefined, chart: StackedChart): void;
 }
@@ -69,8 +73,19 @@ export function StackedPlot<D>(props: PlotProps<D>) {
         onHover: (hit, event) => asker.look(hit, event),
         onClick: hit => props.onPin(hit, chart),
         onDoubleClick: hit => props.onFit(hit?.row, chart),
+        onMenu: (hit, event) => {
+          if (!props.onMenu) return;
+          event.preventDefault();
+          showMenu(props, hit, {x: event.clientX, y: event.clientY});
+        },
       }),
-      addChartCommands(title, chart, () => props.onFit(undefined, chart)),
+      addChartCommands(title, chart, {
+        fit: () => props.onFit(undefined, chart),
+        menu: () => {
+          const box = host.current!.getBoundingClientRect();
+          showMenu(props, props.chosen?.(), {x: box.left + box.width / 2, y: box.top + box.height / 3});
+        },
+      }),
       registerPicture(() => ({canvas: chart.toCanvas(), name: title.toLowerCase()})),
       effect(() => {
         void store.xRange.value;
@@ -103,14 +118,13 @@ export function StackedPlot<D>(props: PlotProps<D>) {
   );
 }
 
+function showMenu<D>({onMenu}: PlotProps<D>, hit: Hit | undefined, place: {x: number; y: number}): void {
+  if (hit?.row !== undefined) onMenu?.({...hit, row: hit.row}, place);
+}
+
 /** A request that gives the spare memory in it away. */
 export function handingOver<R extends StackedRequest>(request: R): Transferred<R> {
   return new Transferred(request, request.spare ? [request.spare.buffer] : []);
-}
-
-async function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
-  if (kind === 'entry' || !device.device.time_us) return entryAxis(device.entries);
-  return timeAxis(await engine().times());
 }
 
 /** Asks about what the pointer is over, one question at a time. */

@@ -2,7 +2,7 @@
 
 import {SvgPen} from '../../draw/svg-pen';
 import {boxAt, childrenOf, type FlameLayout, levelOf} from '../../model/flame-layout';
-import {type BoxLooks, drawFlame, type FlameInk, type FlameWindow, levelAt, ROW_CSS} from './flame-draw';
+import {type BoxLooks, drawFlame, type FlameInk, type FlameWindow, levelAt, ROW_CSS, topOf} from './flame-draw';
 
 /** What is drawn. */
 export interface FlameScene {
@@ -64,6 +64,16 @@ export class FlameCanvas {
     return true;
   }
 
+  /** Where the left end of a box is in the window. */
+  placeOf(box: number): {x: number; y: number} {
+    const {left, top, width} = this.host.getBoundingClientRect();
+    if (!this.scene || box < 0) return {x: left, y: top};
+    const window = this.window(this.scene);
+    const along = (this.scene.layout.left[box] - window.from) / (window.to - window.from);
+    const level = levelOf(this.scene.layout, box);
+    return {x: left + Math.min(Math.max(along, 0), 0.9) * width, y: top + topOf(window, level) + ROW_CSS};
+  }
+
   /** Scrolls until a box can be seen. */
   reveal(box: number): void {
     if (!this.scene || box < 0) return;
@@ -93,6 +103,8 @@ export class FlameCanvas {
       to: layout.left[zoomed] + Math.max(layout.total[zoomed], Number.MIN_VALUE),
       scrollCss: this.scrollCss,
       grows,
+      // Over time, narrow boxes show a rhythm; else they are the small rest beside what matters.
+      smallCss: layout.weight ? 1.5 : 3,
     };
   }
 

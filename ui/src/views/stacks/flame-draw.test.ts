@@ -48,7 +48,7 @@ function noting() {
 }
 
 function windowOf(from: number, to: number, more: Partial<FlameWindow> = {}): FlameWindow {
-  return {widthCss: 800, heightCss: 200, from, to, scrollCss: 0, grows: 'down', ...more};
+  return {widthCss: 800, heightCss: 200, from, to, scrollCss: 0, grows: 'down', smallCss: 3, ...more};
 }
 
 describe('a drawn flame graph', () => {
@@ -73,6 +73,30 @@ describe('a drawn flame graph', () => {
     const {pen, calls} = noting();
     drawFlame(pen, layout, LOOKS, windowOf(0, layout.total[0]), INK, -1);
     expect(calls.length).toBeLessThan(2 * 2 * 800 * 1.02);
+  });
+
+  it('draws neighbours that are too narrow as one, and says how many they are', () => {
+    const {pen, calls} = noting();
+    const small = Array.from({length: 60}, () => 2);
+    drawFlame(pen, layoutOf([880, ...small]), LOOKS, windowOf(0, 1000), INK, -1);
+    const row = calls.filter(({at}) => at[1] >= ROW_CSS && at[1] < 2 * ROW_CSS);
+    expect(row.filter(({call}) => call === 'box').map(({at}) => at)).toEqual([
+      [0, 19, 703, 18],
+      [704, 19, 95, 18],
+    ]);
+    expect(row.map(({text}) => text)).toContain('… 60 smaller');
+    // So are those below them, each of another caller.
+    expect(calls.filter(({at}) => at[1] === 2 * ROW_CSS).length).toBe(2);
+  });
+
+  it('draws no box where there is none: narrow ones with a gap between them are several', () => {
+    const {pen, calls} = noting();
+    const layout = layoutOf([500, ...Array.from({length: 20}, () => 2), 200, ...Array.from({length: 20}, () => 1)]);
+    // Over time, boxes need not touch: the wide one between is no call.
+    const left = layout.left.map((at, box) => (box > 2 && box < layout.levelFrom[2] ? at + 100 : at));
+    drawFlame(pen, {...layout, left}, LOOKS, windowOf(0, 1000), INK, -1);
+    const row = calls.filter(({at, call}) => call === 'box' && at[1] === ROW_CSS);
+    expect(row.map(({at}) => at[0])).toEqual([0, 400, 640]);
   });
 
   it('draws only what is between the edges once zoomed', () => {

@@ -6,11 +6,12 @@
 
 import type {BoxPen} from '../../draw/svg-pen';
 import type {FlameLayout} from '../../model/flame-layout';
+import {count} from '../../model/units';
 
 /** The height of a level, in CSS pixels. */
 export const ROW_CSS = 19;
 const FONT = '11px system-ui, sans-serif';
-/** Narrower boxes are drawn as one. */
+/** So narrow a box cannot be seen: it is not even looked at. */
 const MERGED_CSS = 0.5;
 /** Narrower boxes have no words. */
 const WORDS_CSS = 24;
@@ -26,6 +27,8 @@ export interface FlameWindow {
   readonly scrollCss: number;
   /** `down`: the root is on top. */
   readonly grows: 'down' | 'up';
+  /** Neighbours of one caller that are narrower are drawn as one. */
+  readonly smallCss: number;
 }
 
 /** What a box looks like and says, by its key. */
@@ -94,17 +97,53 @@ function drawLevel(
   while (box < end && left[box] < window.to) {
     const x = Math.max(0, (left[box] - window.from) * scale);
     const right = Math.min(window.widthCss, (left[box] + total[box] - window.from) * scale);
-    if (right - x < MERGED_CSS) {
-      const until = window.from + (x + MERGED_CSS) / scale;
-      const next = Math.max(box + 1, firstEndingAfter(layout, until, box, end));
-      pen.fillStyle = ink.merged;
-      pen.fillRect(x, top, MERGED_CSS, ROW_CSS - 1);
-      box = next;
-      continue;
+    if (right - x < window.smallCss) {
+      const next = endOfSmall(layout, window, scale, box, end);
+      if (next > box + 1 || right - x < MERGED_CSS) {
+        const last = left[next - 1] + total[next - 1];
+        const until = Math.min(window.widthCss, (last - window.from) * scale);
+        drawSmall(pen, ink, next - box, {x, top, width: Math.max(MERGED_CSS, until - x)});
+        box = next;
+        continue;
+      }
     }
     drawBox(pen, layout, looks, window, ink, box, {x, top, width: right - x}, box === chosen);
     box++;
   }
+}
+
+/** The first box after some that are narrow and have one caller, or narrow callers; `box` is the first of them. */
+function endOfSmall(layout: FlameLayout, window: FlameWindow, scale: number, box: number, end: number): number {
+  const {left, total, parent} = layout;
+  const isSmall = (one: number) => total[one] * scale < window.smallCss;
+  const isApart = (one: number) => (left[one] - left[one - 1] - total[one - 1]) * scale > window.smallCss;
+  const isBelowSmall = isSmall(parent[box]);
+  const siblingsEnd = (one: number) => (isBelowSmall ? end : firstWithParent(layout, parent[one] + 1, one, end));
+  let next = box + 1;
+  while (next < end && left[next] < window.to && isSmall(next) && !isApart(next)) {
+    if (parent[next] !== parent[box] && !(isBelowSmall && isSmall(parent[next]))) break;
+    // Of those that cannot be seen there may be millions: on to the next half pixel.
+    const until = left[next] + MERGED_CSS / scale;
+    if (total[next] * scale >= MERGED_CSS) next++;
+    else next = Math.max(next + 1, firstEndingAfter(layout, until, next, siblingsEnd(next)));
+  }
+  return next;
+}
+
+function drawSmall(
+  pen: BoxPen,
+  ink: FlameInk,
+  boxes: number,
+  {x, top, width}: {x: number; top: number; width: number},
+): void {
+  pen.fillStyle = ink.merged;
+  pen.fillRect(x, top, width > 3 ? width - 1 : width, ROW_CSS - 1);
+  if (width < WORDS_CSS) return;
+  const words = `… ${count(boxes)} smaller`;
+  const wide = pen.measureText(words).width;
+  pen.fillStyle = ink.faint;
+  pen.textAlign = 'left';
+  pen.fillText(wide <= width - 9 ? words : cut(pen, words, wide, width - 9), x + 4, top + ROW_CSS / 2);
 }
 
 function drawBox(
@@ -153,6 +192,18 @@ function cut(pen: BoxPen, text: string, wide: number, room: number): string {
   // Letters differ in width: the guess can be too long by some.
   while (length > 0 && pen.measureText(shown).width > room) shown = `${text.slice(0, --length)}…`;
   return shown;
+}
+
+/** The first box whose parent is at least some box; `end` if there is none. */
+function firstWithParent({parent}: FlameLayout, wanted: number, from: number, end: number): number {
+  let low = from;
+  let high = end;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (parent[middle] < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** The first box of a level that ends after a position; `end` if there is none. */

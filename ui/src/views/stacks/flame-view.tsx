@@ -2,24 +2,29 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
-import {FRAME_KINDS, type FrameKind} from '../../draw/frame-colours';
 import {useAnswer} from '../../kit/answer';
-import {copyText} from '../../kit/copy';
-import {addCommands} from '../../kit/keys';
+import {openMenu} from '../../kit/menu';
 import {ProblemCard} from '../../kit/problem';
 import {registerPicture} from '../../kit/save';
 import {boxOfPath, pathTo, shareOf} from '../../model/flame-layout';
-import {count, percent} from '../../model/units';
-import {engine, type Opened} from '../../state/session';
+import {counted, percent} from '../../model/units';
+import {engine, found, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {Flame as FlameAnswer} from '../../worker/flame';
-import {Flame, type FlameProps, flameKey, shareAt} from './flame';
+import {ChartView} from './chart-view';
+import {Flame, type FlameProps} from './flame';
 import type {FlameCanvas} from './flame-canvas';
-import {clearOption, flameRequest, numbersOption} from './request';
+import {boxItems, ChosenBox, HiddenStacks, kindsOf, useFlameKeys} from './flame-parts';
+import {clearOption, flameRequest, numbersOption, ORDERS} from './request';
 import {KindLegend} from './toolbar';
-import {amountOf, exactAmount, pathWords, subjectOf, Words} from './words';
+import {amountOf, exactAmount, matcherOf, subjectOf, Words} from './words';
 
 export function FlameView({device}: {device: Opened}) {
+  if (store.viewOption('stacks.order', ORDERS) === 'time') return <ChartView device={device} />;
+  return <WeighedFlame device={device} />;
+}
+
+function WeighedFlame({device}: {device: Opened}) {
   const answer = useAnswer(device, () => engine().flameGraph(flameRequest()));
   const {value, problem} = answer.value;
   if (problem) return <ProblemCard problem={problem} />;
@@ -54,23 +59,26 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     chosen: Math.min(chosen.value, layout.parent.length - 1),
     onChoose: box => (chosen.value = box),
     onZoom: zoom,
+    onMenu: (box, place) =>
+      openMenu(place, words.of(layout.key[box])?.label ?? 'all', boxItems(flame, words, box, zoom)),
     onReady: made => {
       canvas.current = made;
     },
   };
-  useFlameKeys(props);
+  useFlameKeys(props, box => canvas.current?.placeOf(box));
   useEffect(
     () => registerPicture(() => ({canvas: canvas.current!.canvas, name: 'flame', svg: canvas.current!.toSvg()})),
     [],
   );
-  const matches = words.matcher(store.query.value);
-  const share = useMemo(() => (matches ? shareOf(layout, matches) : undefined), [layout, words, store.query.value]);
+  const matches = matcherOf(found.value);
+  const share = useMemo(() => (matches ? shareOf(layout, matches) : undefined), [layout, found.value]);
   const kinds = useMemo(() => kindsOf(flame, words), [flame]);
   return (
     <>
       <div class="subject">
         <b title={exactAmount(layout.total[0], unit)}>{amountOf(layout.total[0], unit)}</b> {subject}
-        <span class="faint"> in {count(layout.totalCount[0])}</span>
+        <span class="faint"> in {counted(layout.totalCount[0], 'allocation')}</span>
+        <HiddenStacks />
         {share !== undefined && <span class="chip match">matched {percent(share)}</span>}
         <span class="spring" />
         <KindLegend kinds={kinds} />
@@ -86,43 +94,6 @@ function keysTo({layout}: FlameAnswer, box: number): number[] {
   return pathTo(layout, box)
     .slice(1)
     .map(one => layout.key[one]);
-}
-
-function kindsOf(flame: FlameAnswer, words: Words): FrameKind[] {
-  const present = new Set(Array.from(flame.words.key, key => words.of(key)?.kind));
-  return (Object.keys(FRAME_KINDS) as FrameKind[]).filter(kind => present.has(kind));
-}
-
-function useFlameKeys(props: FlameProps): void {
-  const newest = useRef(props);
-  newest.current = props;
-  useEffect(
-    () =>
-      addCommands(() => {
-        const press = (key: string) => () => void flameKey(newest.current, key);
-        const isZoomed = newest.current.zoomed !== 0;
-        return {
-          title: 'Flame graph',
-          commands: [
-            {keys: ['ArrowUp'], help: 'to the caller', run: press('ArrowUp')},
-            {keys: ['ArrowDown'], help: 'to the heaviest callee', run: press('ArrowDown')},
-            {keys: ['ArrowLeft'], help: 'to the box at the left', run: press('ArrowLeft')},
-            {keys: ['ArrowRight'], help: 'to the box at the right', run: press('ArrowRight')},
-            {keys: ['Enter'], help: 'zoom into the box', run: press('Enter')},
-            {keys: isZoomed ? ['0', 'Escape'] : ['0'], help: 'show everything', run: press('0')},
-            {
-              keys: ['i'],
-              help: 'inverted, or not',
-              run: () => {
-                const isInverted = store.viewOption('stacks.order', ['callers', 'inverted']) === 'inverted';
-                store.setViewOption('stacks.order', isInverted ? 'callers' : 'inverted');
-              },
-            },
-          ],
-        };
-      }),
-    [],
-  );
 }
 
 /** Callers shown before the rest is left out. */
@@ -148,53 +119,5 @@ function Breadcrumbs({layout, words, zoomed, onZoom}: FlameProps & {isInverted: 
         reset zoom
       </button>
     </nav>
-  );
-}
-
-/** What is known of the chosen box, as text, and what can be done with it. */
-function ChosenBox(props: FlameProps) {
-  const {layout, words, unit, chosen, zoomed} = props;
-  const box = chosen >= 0 ? chosen : zoomed;
-  const line = words.of(layout.key[box]);
-  return (
-    <div class="chosen-box" role="status">
-      <span class="site" title={line?.file ? `${line.file}:${line.line}` : ''}>
-        <b>{line?.label ?? 'all'}</b>
-      </span>
-      <span class="faint">
-        {amountOf(layout.total[box], unit)}, {percent(shareAt(layout, box))}, in {count(layout.totalCount[box])}
-      </span>
-      <span class="spring" />
-      {line && (
-        <>
-          {line.file && (
-            <button
-              type="button"
-              title="Highlight in every view what passes through this line"
-              onClick={() => (store.query.value = `"${line.file}:${line.line}"`)}
-            >
-              show these allocations
-            </button>
-          )}
-          <button
-            type="button"
-            onClick={() => {
-              store.setViewOption('stacks.frame', String(layout.key[box]));
-              store.setViewOption('stacks.show', 'table');
-            }}
-          >
-            callers and callees
-          </button>
-          <button
-            type="button"
-            title="Copy this stack"
-            onClick={() => copyText(pathWords(layout, box, words).join('\n'))}
-          >
-            copy stack
-          </button>
-        </>
-      )}
-      {!line && <span class="faint">click a box to zoom, ? for keys</span>}
-    </div>
   );
 }

@@ -3,13 +3,15 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {FloatingCard} from '../../kit/floating';
-import type {FlameLayout} from '../../model/flame-layout';
+import {type FlameLayout, weightOf} from '../../model/flame-layout';
 import {ROOT_KEY} from '../../model/flame-tree';
-import {count, percent} from '../../model/units';
+import {counted, percent} from '../../model/units';
+import {found} from '../../state/session';
 import * as store from '../../state/store';
 import type {WeightUnit} from '../../worker/flame';
+import {pinchFactor} from '../stacked/gestures';
 import {FlameCanvas, neighbour} from './flame-canvas';
-import {amountOf, exactAmount, type Words} from './words';
+import {amountOf, exactAmount, matcherOf, type Words} from './words';
 
 /** A box, and what was done with it. */
 export interface FlameProps {
@@ -28,6 +30,9 @@ export interface FlameProps {
   readonly chosen: number;
   onChoose(box: number): void;
   onZoom(box: number): void;
+  /** The wheel with Ctrl, or a pinch, at a part of the width. */
+  onPinch?(factor: number, part: number): void;
+  onMenu?(box: number, place: {x: number; y: number}): void;
   /** The canvas, for those who save it or give it keys. */
   onReady?(canvas: FlameCanvas | null): void;
 }
@@ -38,7 +43,7 @@ export function Flame(props: FlameProps) {
   const canvas = useRef<FlameCanvas | null>(null);
   const hover = useSignal<{box: number; x: number; y: number} | null>(null);
   const shade = store.shade.value;
-  const query = store.query.value;
+  const searched = found.value;
 
   useEffect(() => {
     if (!host.current) return;
@@ -62,11 +67,11 @@ export function Flame(props: FlameProps) {
       looks: {
         label: key => words.of(key)?.label ?? rootLabel,
         colour: key => colours(key === ROOT_KEY && rootKey !== undefined ? rootKey : key),
-        matches: props.highlights ? words.matcher(query) : undefined,
-        amount: box => `${amountOf(layout.total[box], unit)}  ${percent(shareAt(layout, box))}`,
+        matches: props.highlights ? matcherOf(searched) : undefined,
+        amount: box => `${amountOf(weightOf(layout, box), unit)}  ${percent(shareAt(layout, box))}`,
       },
     });
-  }, [layout, words, unit, grows, rootLabel, zoomed, chosen, shade, query]);
+  }, [layout, words, unit, grows, rootLabel, zoomed, chosen, shade, searched]);
 
   useEffect(() => canvas.current?.reveal(chosen), [chosen]);
   useEffect(() => {
@@ -98,8 +103,19 @@ export function Flame(props: FlameProps) {
           props.onZoom(box);
         }}
         onDblClick={() => props.onZoom(0)}
+        onContextMenu={event => {
+          const box = at(event);
+          if (box < 0 || !props.onMenu) return;
+          event.preventDefault();
+          hover.value = null;
+          props.onMenu(box, {x: event.clientX, y: event.clientY});
+        }}
         onWheel={event => {
-          if (canvas.current?.scrollBy(grows === 'down' ? event.deltaY : -event.deltaY)) event.preventDefault();
+          if (props.onPinch && (event.ctrlKey || event.metaKey)) {
+            event.preventDefault();
+            const {left, width} = host.current!.getBoundingClientRect();
+            props.onPinch(pinchFactor(event.deltaY), (event.clientX - left) / width);
+          } else if (canvas.current?.scrollBy(grows === 'down' ? event.deltaY : -event.deltaY)) event.preventDefault();
         }}
         onKeyDown={event => {
           if (flameKey(props, event.key)) {
@@ -125,7 +141,7 @@ export function flameKey(props: FlameProps, key: string): boolean {
 }
 
 export function shareAt(layout: FlameLayout, box: number): number {
-  return layout.total[0] > 0 ? layout.total[box] / layout.total[0] : 0;
+  return weightOf(layout, 0) > 0 ? weightOf(layout, box) / weightOf(layout, 0) : 0;
 }
 
 function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {box: number; x: number; y: number}) {
@@ -149,14 +165,14 @@ function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {b
         </div>
       )}
       <div>
-        {amountOf(layout.total[box], unit)} <span class="faint">({exactAmount(layout.total[box], unit)})</span>
+        {amountOf(weightOf(layout, box), unit)} <span class="faint">({exactAmount(weightOf(layout, box), unit)})</span>
       </div>
       <div class="faint">
         {percent(shareAt(layout, box))} of all
         {box !== 0 &&
           above !== 0 &&
-          `, ${percent(layout.total[box] / Math.max(layout.total[above], 1e-300))} of its caller`}
-        , in {count(layout.totalCount[box])}
+          `, ${percent(weightOf(layout, box) / Math.max(weightOf(layout, above), 1e-300))} of its caller`}
+        , in {counted(layout.totalCount[box], 'allocation')}
       </div>
       {layout.self[box] > 0 && layout.self[box] < layout.total[box] && (
         <div class="faint">{amountOf(layout.self[box], unit)} here, without what it calls</div>

@@ -5,6 +5,7 @@ import {WEIGHINGS, type Weighing} from '../../model/weighing';
 import {type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {FlameRequest} from '../../worker/flame';
+import type {ChartRequest} from '../../worker/flame-chart';
 
 /** What each weighing is called. */
 export function weighingWords(device: Opened): Record<Weighing, string> {
@@ -14,6 +15,34 @@ export function weighingWords(device: Opened): Record<Weighing, string> {
     allocated: 'allocated',
     kept: 'allocated and kept',
     'byte-time': device.device.time_us ? 'bytes × seconds' : 'bytes × entries',
+  };
+}
+
+/** In which order the boxes lie. */
+export const ORDERS = ['callers', 'inverted', 'time'] as const;
+
+/** One of `ORDERS`. */
+export type Order = (typeof ORDERS)[number];
+
+/** What can be shown over time. */
+export const CHART_WEIGHINGS = ['allocated', 'kept'] as const satisfies readonly Weighing[];
+
+/** What is shown over time: of the other weighings there is no order. */
+export function chartWeighing(): Weighing {
+  return store.viewOption('stacks.of', WEIGHINGS) === 'kept' ? 'kept' : 'allocated';
+}
+
+/** The present choices of a chart over time. */
+export function chartRequest(device: Opened): ChartRequest {
+  const isTimed = device.device.time_us !== undefined && device.device.time_us !== null;
+  return {
+    ...flameRequest(),
+    of: chartWeighing(),
+    entry: 0,
+    selected: store.selection.value,
+    visible: null,
+    over: isTimed ? store.axis.value : 'entry',
+    window: store.xRange.value,
   };
 }
 
@@ -30,7 +59,8 @@ export function flameRequest(): FlameRequest {
     axis: isOfMoment || selected ? 'entry' : store.axis.value,
     fold: store.viewOption('stacks.frames', FOLDS),
     collapses: store.viewOption('stacks.recursion', ['shown', 'collapsed']) === 'collapsed',
-    isInverted: store.viewOption('stacks.order', ['callers', 'inverted']) === 'inverted',
+    isInverted: store.viewOption('stacks.order', ORDERS) === 'inverted',
+    without: numbersOption('stacks.without'),
   };
 }
 

@@ -7,8 +7,8 @@ import {copyText} from '../../kit/copy';
 import {ProblemCard} from '../../kit/problem';
 import {registerPicture} from '../../kit/save';
 import type {FlameLayout} from '../../model/flame-layout';
-import {count, percent} from '../../model/units';
-import {engine, type Opened} from '../../state/session';
+import {count, counted, percent} from '../../model/units';
+import {engine, found, type Opened} from '../../state/session';
 import * as store from '../../state/store';
 import type {AroundFrame, FrameTableRows} from '../../worker/flame';
 import {Flame} from './flame';
@@ -16,7 +16,7 @@ import type {FlameCanvas} from './flame-canvas';
 import {FrameTable} from './frame-table';
 import {flameRequest, numberOption} from './request';
 import {SORTS, sortedRows} from './sort';
-import {amountOf, exactAmount, subjectOf, Words} from './words';
+import {amountOf, exactAmount, matcherOf, subjectOf, Words} from './words';
 
 export function SandwichView({device}: {device: Opened}) {
   const table = useAnswer(device, () => engine().frameTable({...flameRequest(), isInverted: false}));
@@ -34,10 +34,10 @@ function Sandwich(props: {device: Opened; table: FrameTableRows; around: AroundF
   const words = useMemo(() => new Words(table.words), [table]);
   const by = store.viewOption('stacks.sort', SORTS);
   const isReversed = store.viewOption('stacks.reversed', ['no', 'yes']) === 'yes';
-  const query = store.query.value;
+  const searched = found.value;
   const rows = useMemo(
-    () => sortedRows(table.totals, by, isReversed, key => words.of(key)?.label ?? '', words.matcher(query)),
-    [table, words, by, isReversed, query],
+    () => sortedRows(table.totals, by, isReversed, key => words.of(key)?.label ?? '', matcherOf(searched)),
+    [table, words, by, isReversed, searched],
   );
   const chosen = numberOption('stacks.frame');
   const choose = (key: number) => store.setViewOption('stacks.frame', String(key));
@@ -48,7 +48,7 @@ function Sandwich(props: {device: Opened; table: FrameTableRows; around: AroundF
         {subjectOf(table, flameRequest().of, device.peakEntry)}
         <span class="faint">
           {' '}
-          in {count(table.all.count)}, {count(rows.length)} of {count(table.totals.key.length)} frames
+          in {counted(table.all.count, 'allocation')}, {count(rows.length)} of {count(table.totals.key.length)} frames
         </span>
         <span class="spring" />
         <button type="button" class="plain" onClick={() => copyText(tableText(table, words, rows))}>

@@ -7,11 +7,17 @@ import {FOLDS, type Fold} from '../../model/stack-shape';
 import {WEIGHINGS} from '../../model/weighing';
 import {engine, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {flameRequest, weighingWords} from './request';
+import {CHART_WEIGHINGS, chartWeighing, flameRequest, ORDERS, type Order, weighingWords} from './request';
+
+const ORDER_WORDS: Record<Order, {words: string; hint: string}> = {
+  callers: {words: 'left heavy', hint: 'The heaviest calls first'},
+  inverted: {words: 'inverted', hint: 'What allocates on top, its callers below (i)'},
+  time: {words: 'over time', hint: 'What was allocated, from left to right in the order of the recording'},
+};
 
 const FOLD_WORDS: Record<Fold, string> = {
-  own: 'your code only',
-  folded: 'PyTorch folded',
+  own: 'hide PyTorch',
+  folded: 'fold PyTorch',
   all: 'all frames',
 };
 
@@ -19,7 +25,9 @@ export function StacksToolbar({device}: {device: Opened}) {
   const of = store.viewOption('stacks.of', WEIGHINGS);
   const words = weighingWords(device);
   const fold = store.viewOption('stacks.frames', FOLDS);
+  const order = store.viewOption('stacks.order', ORDERS);
   const isTable = store.viewOption('stacks.show', ['flame', 'table']) === 'table';
+  const isChart = !isTable && order === 'time';
   return (
     <div class="toolbar">
       <fieldset class="switch" aria-label="Show">
@@ -28,8 +36,11 @@ export function StacksToolbar({device}: {device: Opened}) {
       </fieldset>
       <label>
         <span class="hidden">What is weighed</span>
-        <select value={of} onChange={event => store.setViewOption('stacks.of', event.currentTarget.value)}>
-          {WEIGHINGS.map(one => (
+        <select
+          value={isChart ? chartWeighing() : of}
+          onChange={event => store.setViewOption('stacks.of', event.currentTarget.value)}
+        >
+          {(isChart ? CHART_WEIGHINGS : WEIGHINGS).map(one => (
             <option key={one} value={one}>
               {words[one]}
             </option>
@@ -46,7 +57,13 @@ export function StacksToolbar({device}: {device: Opened}) {
           ))}
         </select>
       </label>
-      {!isTable && <Check name="stacks.order" off="callers" on="inverted" words="inverted" hint="Callers below (i)" />}
+      {!isTable && (
+        <fieldset class="switch" aria-label="Order">
+          {ORDERS.map(one => (
+            <Switch key={one} name="stacks.order" value={one} isOn={order === one} {...ORDER_WORDS[one]} />
+          ))}
+        </fieldset>
+      )}
       <Check
         name="stacks.recursion"
         off="shown"
@@ -67,9 +84,23 @@ export function StacksToolbar({device}: {device: Opened}) {
   );
 }
 
-function Switch({name, value, isOn, words}: {name: string; value: string; isOn: boolean; words: string}) {
+interface SwitchProps {
+  name: string;
+  value: string;
+  isOn: boolean;
+  words: string;
+  hint?: string;
+}
+
+function Switch({name, value, isOn, words, hint}: SwitchProps) {
   return (
-    <button type="button" class={isOn ? 'on' : ''} aria-pressed={isOn} onClick={() => store.setViewOption(name, value)}>
+    <button
+      type="button"
+      title={hint}
+      class={isOn ? 'on' : ''}
+      aria-pressed={isOn}
+      onClick={() => store.setViewOption(name, value)}
+    >
       {words}
     </button>
   );

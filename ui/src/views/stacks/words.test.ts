@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 import type {KeyWords} from '../../worker/flame';
-import {amountOf, subjectOf, Words} from './words';
+import {amountOf, matcherOf, subjectOf, Words} from './words';
 
 const KEYS: KeyWords = {
   key: Uint32Array.of(4, 7, 9),
@@ -26,19 +26,17 @@ describe('the words of boxes', () => {
   it('say whose code it is', () => {
     expect([4, 7, 9].map(key => words.of(key)?.kind)).toEqual(['library', 'none', 'own']);
   });
+});
 
-  it('match a search by name, by file and by place, whatever the case', () => {
-    const found = (query: string) => [4, 7, 9].filter(key => words.matcher(query)?.(key));
-    expect(found('FORWARD')).toEqual([4]);
-    expect(found('"transformers/model.py:12"')).toEqual([4]);
-    expect(found('"no stack"')).toEqual([7]);
-    expect(found('.py')).toEqual([4, 9]);
+describe('what a search is about', () => {
+  it('are the frames and labels that it found', () => {
+    const found = matcherOf({count: 1, bytes: 1, sites: Uint8Array.of(0, 0, 1)})!;
+    expect([0, 1, 2, 3].filter(found)).toEqual([2]);
   });
 
-  it('match nothing where the search is of sizes, or not understood', () => {
-    expect(words.matcher('size>1MiB')).toBeUndefined();
-    expect(words.matcher('size:much')).toBeUndefined();
-    expect(words.matcher('')).toBeUndefined();
+  it('is nothing where the search is of sizes, or not understood', () => {
+    expect(matcherOf({count: 1, bytes: 1})).toBeUndefined();
+    expect(matcherOf(undefined)).toBeUndefined();
   });
 });
 

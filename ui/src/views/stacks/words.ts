@@ -4,9 +4,9 @@ import {type FrameKind, frameColour, kindOf} from '../../draw/frame-colours';
 import type {Shade} from '../../draw/palette';
 import type {FlameLayout} from '../../model/flame-layout';
 import {frameLabel} from '../../model/frames';
-import {parseQuery} from '../../model/search-query';
 import {binary, count} from '../../model/units';
 import type {KeyWords, Weighed, WeightUnit} from '../../worker/flame';
+import type {Found} from '../../worker/search';
 
 /** What is known of one key. */
 export interface KeyLine {
@@ -48,41 +48,17 @@ export class Words {
       return colour;
     };
   }
+}
 
-  /** Which keys a search is about; undefined where it says nothing of stacks. */
-  matcher(query: string): ((key: number) => boolean) | undefined {
-    const texts = textsOf(query);
-    if (texts.length === 0) return undefined;
-    const known = new Map<number, boolean>();
-    return key => {
-      let matches = known.get(key);
-      if (matches === undefined) {
-        const line = this.of(key);
-        const place = line ? `${line.file}:${line.line}`.toLowerCase() : '';
-        const name = line?.name.toLowerCase() ?? '';
-        matches = line !== undefined && texts.some(text => name.includes(text) || place.includes(text));
-        known.set(key, matches);
-      }
-      return matches;
-    };
-  }
+/** Which keys a search is about; undefined where it says nothing of stacks. */
+export function matcherOf(found: Found | undefined): ((key: number) => boolean) | undefined {
+  const sites = found?.sites;
+  return sites && (key => sites[key] === 1);
 }
 
 /** Without signs that turn the direction of what follows, or break the line. */
 function legible(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\ufffd');
-}
-
-/** The terms of a query that are text of a stack, in lower case. */
-function textsOf(query: string): string[] {
-  try {
-    return parseQuery(query).flatMap(term =>
-      term.kind === 'text' && term.text !== '' ? [term.text.toLowerCase()] : [],
-    );
-  } catch {
-    // What is wrong with it is said beside the search box.
-    return [];
-  }
 }
 
 /** An amount as it is shown. */

@@ -61,7 +61,7 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
   });
 
   return (
-    <div class="entries" style={{'--width': `${panel.width.value}px`}}>
+    <div class="entries" style={{'--width': `${panel.width.value}px`, '--number': `${count(device.entries).length}ch`}}>
       <div ref={host} class="lines" role="listbox" aria-label="Entries" tabIndex={-1}>
         {lines.value.map(line => (
           <Line key={line.entry} line={line} isChosen={line.entry === shownEntry.value} />

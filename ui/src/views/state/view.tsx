@@ -3,6 +3,7 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {AllocationLines} from '../../kit/allocation';
+import {openAllocationMenu} from '../../kit/allocation-menu';
 import {FloatingCard} from '../../kit/floating';
 import {addCommands, type CommandGroup} from '../../kit/keys';
 import {registerPicture, SaveMenu} from '../../kit/save';
@@ -39,7 +40,7 @@ export function StateView({device}: {device: Opened}) {
   const map = useRef<StateMap | null>(null);
   const totals = useSignal<StateTotals | null>(null);
   const hover = useSignal<Hover | null>(null);
-  const list = usePanelWidth('entries', 330, 180);
+  const list = usePanelWidth('entries', 400, 180);
 
   useEffect(() => {
     if (!host.current) return;
@@ -85,6 +86,20 @@ export function StateView({device}: {device: Opened}) {
     store.pinned.value = hit?.kind === 'block' ? hit.row : null;
   };
 
+  const onContextMenu = (event: MouseEvent) => {
+    event.preventDefault();
+    const box = host.current!.getBoundingClientRect();
+    const hit = map.current?.hit(event.clientX - box.left, event.clientY - box.top);
+    if (hit?.kind !== 'block') return;
+    onLeave();
+    const isPinned = hit.row === store.pinned.value;
+    const pin = () => {
+      store.pinned.value = hit.row;
+    };
+    const place = {x: event.clientX, y: event.clientY};
+    void openAllocationMenu(hit.row, shownEntry.value, place, isPinned ? undefined : pin);
+  };
+
   const shown = hover.value;
   return (
     <section class="view state" aria-label="Allocator state">
@@ -106,6 +121,7 @@ export function StateView({device}: {device: Opened}) {
           onPointerMove={event => void onMove(event)}
           onPointerLeave={onLeave}
           onClick={onClick}
+          onContextMenu={onContextMenu}
         />
       </div>
       {shown && (
@@ -154,6 +170,12 @@ function commands(device: Opened, map: StateMap): CommandGroup {
   };
   return {
     title: 'State',
+    gestures: [
+      {hands: 'wheel', help: 'move up and down'},
+      {hands: 'Ctrl wheel', help: 'enlarge'},
+      {hands: 'click', help: 'pin a block'},
+      {hands: 'right click', help: 'copy, search, stacks of it'},
+    ],
     commands: [
       {keys: ['ArrowDown', 'ArrowRight', 'd'], help: 'next entry', run: step(1)},
       {keys: ['ArrowUp', 'ArrowLeft', 'a'], help: 'previous entry', run: step(-1)},

@@ -33,7 +33,7 @@ export function frameWords({name, filename, line}: ReportFrame): string {
 
 /** A call site as the program's tables say it: `activations.py:66 forward, from train.py:35 step`. */
 export function placeWords({place, label, frames}: {place?: string; label?: string; frames: ReportFrame[]}): string {
-  return place || label || (frames[0] ? frameWords(frames[0]) : '?');
+  return place || label || (frames[0] ? frameWords(frames[0]) : '(no stack recorded)');
 }
 
 /** A setting's value, short: a table of one value is that value. */

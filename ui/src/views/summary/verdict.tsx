@@ -1,9 +1,8 @@
 /** The verdict; of an out-of-memory error with where it was, and what to change. */
 
 import {useMemo} from 'preact/hooks';
-import {useAnswer} from '../../kit/answer';
 import {copyText} from '../../kit/copy';
-import {explanationOf, failureAt} from '../../kit/explanation';
+import {failureAt, useExplanation} from '../../kit/explanation';
 import {ProblemCard} from '../../kit/problem';
 import {asSentence, Prose} from '../../kit/prose';
 import {fullPlace} from '../../model/frames';
@@ -36,14 +35,18 @@ export function Verdict({device, report, own}: {device: Opened; report: Report; 
 const ERRORS_MAX = 5;
 
 function Errors({device, own: {oom: errors}}: {device: Opened; own: DeviceReport}) {
-  const answer = useAnswer(device, () => explanationOf(device));
-  const {value, problem, isBusy} = answer.value;
+  const {value, problem, isBusy, ask} = useExplanation(device);
   const [first, ...others] = errors;
   const failure = value ? failureAt(value, device.device.device, first.entry) : undefined;
   return (
     <>
       <Where error={first} />
       {problem && <ProblemCard problem={problem} />}
+      {ask && (
+        <button type="button" onClick={ask}>
+          Work out what to change
+        </button>
+      )}
       {isBusy && !value && <p class="faint">Working out the changes that help …</p>}
       {failure && failure.steps.length > 0 && (
         <>

@@ -3,9 +3,8 @@
 import {SaveMenu} from '../../kit/save';
 import {GROUPINGS, type Grouping} from '../../model/groups';
 import {binary, count} from '../../model/units';
-import type {Opened} from '../../state/session';
+import {type Opened, switchAxis} from '../../state/session';
 import * as store from '../../state/store';
-import {switchAxis} from '../stacked/commands';
 
 /** What each grouping is called. */
 const GROUPING_WORDS: Record<Grouping, string> = {
@@ -39,7 +38,7 @@ export function TimelineToolbar({device}: {device: Opened}) {
       </label>
       <label>
         x axis{' '}
-        <select value={store.axis.value} disabled={!times} onChange={() => switchAxis(device)}>
+        <select value={store.axis.value} disabled={!times} onChange={() => void switchAxis(device)}>
           <option value="entry">entries</option>
           <option value="time">time</option>
         </select>

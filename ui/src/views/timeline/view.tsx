@@ -1,6 +1,7 @@
 /** The timeline: active memory over the entries or over time, one band an allocation. */
 
 import {AllocationLines} from '../../kit/allocation';
+import {openAllocationMenu} from '../../kit/allocation-menu';
 import {binary, count} from '../../model/units';
 import {emphasis} from '../../state/legend';
 import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
@@ -37,6 +38,11 @@ export function TimelineView({device}: {device: Opened}) {
         source={SOURCE}
         describe={(row, entry) => engine().describe(row, entry)}
         words={details => <AllocationLines details={details} />}
+        onMenu={(hit, place) => {
+          const isPinned = hit.row === store.pinned.value;
+          void openAllocationMenu(hit.row, hit.entry, place, isPinned ? undefined : () => pin(hit));
+        }}
+        chosen={pinnedHit}
         onPin={pin}
         onFit={(row, chart) => void fitLife(row ?? store.pinned.value, chart)}
       />
@@ -48,6 +54,11 @@ export function TimelineView({device}: {device: Opened}) {
 export function pin(hit: Hit | undefined): void {
   store.pinned.value = hit?.row ?? null;
   if (hit) store.cursor.value = hit.entry;
+}
+
+function pinnedHit(): Hit | undefined {
+  const row = store.pinned.value;
+  return row === null ? undefined : {row, isShared: false, isIdle: false, entry: shownEntry.value};
 }
 
 /** A band of this part of the whole height can be seen as it is. */

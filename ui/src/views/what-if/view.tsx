@@ -3,6 +3,7 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import {copyText} from '../../kit/copy';
+import {UNASKED_ENTRIES} from '../../kit/explanation';
 import {ProblemCard} from '../../kit/problem';
 import {asSentence, Prose} from '../../kit/prose';
 import {count} from '../../model/units';
@@ -16,9 +17,6 @@ import {type Line, lineId, linesOf} from './lines';
 import {RunsTable} from './runs-table';
 import {exportLine} from './settings';
 import type {Simulation} from './simulation';
-
-/** A recording with more entries is studied only when asked: it takes more than some seconds. */
-const UNASKED_ENTRIES = 200_000;
 
 export function WhatIfView({device}: {device: Opened}) {
   const {manifest} = device;

@@ -5,21 +5,39 @@ use std::io::{self, Write};
 
 use highwater_documents::check::{CheckView, RuleView};
 
+use crate::document::{Document, Section, Text};
 use crate::printable::Printable;
+use crate::style::{BAD, GOOD, Ink};
+use crate::table::{Align, Cell, Table, terminal_width};
 use crate::units::percent;
 use crate::units::{count, size};
 
-/// One line a rule.
-pub(crate) fn text(out: &mut impl Write, view: &CheckView) -> io::Result<()> {
+/// The answer in a line, and below it a line a rule.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn text(out: &mut impl Ink, view: &CheckView) -> io::Result<()> {
+    document(view).write_text(out, terminal_width())
+}
+
+/// The answer, and a row for each rule.
+pub(super) fn document(view: &CheckView) -> Document {
     let several = view.rules.iter().map(|rule| rule.device).collect::<BTreeSet<_>>().len() > 1;
-    let width = view.rules.iter().map(|rule| name(rule).len()).max().unwrap_or(0);
+    let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Left)]).wrapped();
     for rule in &view.rules {
-        let mark = if rule.passed { "ok  " } else { "FAIL" };
+        let mark = if rule.passed { Cell::new("ok", GOOD) } else { Cell::new("FAIL", BAD) };
         let device = if several { format!("device {}: ", rule.device) } else { String::new() };
-        writeln!(out, "{mark}  {:width$}  {device}{}", name(rule), sentence(rule))?;
+        table.row([mark, name(rule).into(), format!("{device}{}", sentence(rule)).into()]);
     }
     let failed = view.rules.iter().filter(|rule| !rule.passed).count();
-    writeln!(out, "{} passed, {failed} failed", view.rules.len() - failed)
+    let answer = format!("{} passed, {failed} failed", view.rules.len() - failed);
+    let mut section = Section::without_heading();
+    section.table(table);
+    Document {
+        title: Text::styled(answer, if failed == 0 { GOOD } else { BAD }),
+        lead: Vec::new(),
+        sections: vec![section],
+    }
 }
 
 /// An error of the workflow for each rule that fails; the others as text.
@@ -56,7 +74,7 @@ fn sentence(rule: &RuleView) -> Printable {
         return format!("cannot be measured: {reason} ({limit} allowed)").into();
     }
     let over = match (rule.measured_bytes, rule.limit_bytes) {
-        (Some(bytes), Some(limit)) if bytes > limit => format!(", {} too much", size(bytes - limit)),
+        (Some(bytes), Some(limit)) if bytes > limit => format!(", {} over the limit", size(bytes - limit)),
         _ => String::new(),
     };
     let after = rule.entry.map_or_else(String::new, |entry| format!(", after entry {}", count(entry)));

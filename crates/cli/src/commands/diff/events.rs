@@ -8,7 +8,7 @@ use highwater_findings::events::compare;
 use highwater_snapshot::Snapshot;
 
 use super::Args;
-use crate::args::Format;
+use crate::args::FormatToPaste;
 use crate::input;
 use crate::output::{to_stdout, write_json};
 use crate::units::{count, counted, size};
@@ -37,8 +37,10 @@ pub(super) fn run(args: &Args, snapshots: &[Snapshot]) -> anyhow::Result<()> {
     let name = input::short_name(&args.files[0]);
     let view = EventsDiffView::new(&name, sides);
     to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &view),
-        Format::Text => view.comparisons.iter().try_for_each(|comparison| write(out, &name, comparison)),
+        FormatToPaste::Json => write_json(out, &view),
+        FormatToPaste::Text | FormatToPaste::Markdown => {
+            view.comparisons.iter().try_for_each(|comparison| write(out, &name, comparison))
+        }
     })
 }
 
@@ -52,7 +54,7 @@ fn write(out: &mut impl Write, name: &str, comparison: &ComparisonView) -> io::R
         return Ok(());
     }
     write_difference(out, events, files)?;
-    writeln!(out, "Without segments, what the program asked for: {}", verdict(requests, files, "request", "requests"))?;
+    writeln!(out, "Without segments, the program's requests: {}", verdict(requests, files, "request", "requests"))?;
     if events.continued { Ok(()) } else { write_difference(out, requests, files) }
 }
 
@@ -69,7 +71,7 @@ fn verdict(diff: &StreamDiffView, files: [&str; 2], one: &str, many: &str) -> St
     match &diff.first_difference {
         Some([None, _]) => {
             format!(
-                "{} are the same{behind}; {} goes on for {} more",
+                "{} are the same{behind}; {} continues for {} more",
                 counted(diff.equal_count, one, many),
                 files[1],
                 count(rest(1))
@@ -77,7 +79,7 @@ fn verdict(diff: &StreamDiffView, files: [&str; 2], one: &str, many: &str) -> St
         }
         Some([_, None]) => {
             format!(
-                "{} are the same{behind}; {} goes on for {} more",
+                "{} are the same{behind}; {} continues for {} more",
                 counted(diff.equal_count, one, many),
                 files[0],
                 count(rest(0))

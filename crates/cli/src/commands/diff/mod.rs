@@ -4,7 +4,7 @@ mod batch;
 mod events;
 mod text;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -14,10 +14,10 @@ use highwater_documents::diff::DiffView;
 use highwater_findings::diff::Moment;
 use highwater_snapshot::Snapshot;
 
-use crate::args::{Format, SitesArgs};
-use crate::input;
-use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::args::{FormatToPaste, SitesArgs};
+use crate::style::Ink;
 use crate::units::parse_size;
+use crate::{input, output};
 
 /// Nobody's batch has more.
 const MAX_ROWS: u64 = 1 << 40;
@@ -35,17 +35,17 @@ pub(crate) struct Args {
     /// The snapshots: each is compared with the first
     #[arg(num_args = 2.., required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// When to compare: `peak`, `end`, or `iteration:N` for the peak of one [default: end for two dumps of one process,
+    /// Moment to compare: `peak`, `end`, or `iteration:N` for the peak of one [default: end for two dumps of one process,
     /// else peak]
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     at: Option<Moment>,
-    /// Rows in the batch of each file, such as `8,16` [default: by the inputs, in batches of the first file]
+    /// Rows in the batch of each file, such as `8,16` [default: from the inputs, in batches of the first file]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_ROWS))]
     rows: Option<Vec<u64>>,
-    /// Say the largest batch whose peak is within so much memory, such as `24GiB`
+    /// Print the largest batch whose peak fits in this much memory, such as `24GiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
-    /// Compare entry by entry, action, size and stream: whether a program did the very same in two runs
+    /// Compare action, size and stream, entry by entry: whether two runs did exactly the same
     #[arg(long, conflicts_with_all = ["at", "rows", "capacity"])]
     events: bool,
     /// Only this device; or the device of each file, such as `0,1` [default: every device that all files have, or the
@@ -59,16 +59,16 @@ pub(crate) struct Args {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: FormatToPaste,
 }
 
 /// The comparison, with this many rows in each table.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut impl Write, view: &DiffView<'_>, top: usize) -> io::Result<()> {
+pub(crate) fn text(out: &mut impl Ink, view: &DiffView<'_>, top: usize) -> io::Result<()> {
     text::write(out, view, text::Options { top, asks_for_batch: false })
 }
 
@@ -90,13 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let asked =
         Asked { at: args.at, device: args.device.clone(), rows: args.rows.clone(), capacity_bytes: args.capacity };
     let comparison = Comparison::new(names, &analyses, asked)?;
-    match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &comparison.view()))?,
-        Format::Text => {
-            let options =
-                text::Options { top: args.top, asks_for_batch: args.rows.is_some() || args.capacity.is_some() };
-            text_to_stdout(|out| text::write(out, &comparison.view(), options))?;
-        }
-    }
+    let options = text::Options { top: args.top, asks_for_batch: args.rows.is_some() || args.capacity.is_some() };
+    let view = comparison.view();
+    output::print(args.format, &view, |_| text::document(&view, options))?;
     analyses.iter().try_for_each(crate::warnings::print_all).context("cannot write to standard error")
 }

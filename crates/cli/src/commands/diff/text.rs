@@ -1,6 +1,6 @@
 //! What `highwater diff` says, for a person.
 
-use std::io::{self, Write};
+use std::io;
 
 use highwater_analysis::category::Category;
 use highwater_answers::frames;
@@ -8,8 +8,10 @@ use highwater_documents::SettingView;
 use highwater_documents::diff::{DeviceDiffView, DiffView, SideView, SiteDiffView};
 
 use super::batch;
-use crate::printable::printable;
-use crate::table::{Align, Table, terminal_width};
+use crate::document::{Document, Section, Text};
+use crate::report::category_style;
+use crate::style::{BAD, GOOD, Ink, PLAIN, STRONG, Style};
+use crate::table::{Align, Cell, Table, terminal_width};
 use crate::units::{count, size};
 
 /// How a file is called in the tables: A, B, C, …
@@ -33,25 +35,32 @@ pub(super) struct Options {
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, view: &DiffView<'_>, options: Options) -> io::Result<()> {
-    for (i, file) in view.files.iter().enumerate() {
-        writeln!(out, "{}  {file}", letter(i))?;
-    }
+pub(super) fn write(out: &mut impl Ink, view: &DiffView<'_>, options: Options) -> io::Result<()> {
+    document(view, options).write_text(out, terminal_width())
+}
+
+/// The comparison.
+pub(super) fn document(view: &DiffView<'_>, options: Options) -> Document {
+    let files = || view.files.iter().enumerate();
+    let mut document = Document::default();
+    document.lead.extend(files().map(|(i, file)| Text::styled(letter(i), STRONG).and(format!("  {file}"), PLAIN)));
     for device in &view.devices {
-        writeln!(out, "\n{}, {}", named(&device.devices), when(device, view.is_profile))?;
-        totals_table(device, view.is_profile).write(out, terminal_width())?;
-        write_categories(out, device)?;
-        sites_table(options.top, device, out)?;
-        batch::write(out, device, options.asks_for_batch)?;
+        let mut section = Section::new(format!("{}, {}", named(&device.devices), when(device, view.is_profile)));
+        section.table(totals_table(device, view.is_profile));
+        document.sections.push(section);
+        document.sections.extend(categories(device));
+        document.sections.push(sites(options.top, device));
+        document.sections.extend(batch::section(device, options.asks_for_batch));
     }
     if !view.settings.is_empty() {
-        writeln!(out, "\nSettings that differ")?;
+        let mut section = Section::new("Settings that differ");
         for setting in &view.settings {
             let values: Vec<String> = setting.values.iter().map(|value| shown(value.as_ref())).collect();
-            writeln!(out, "  {}: {}", printable(setting.key), values.join(" → "))?;
+            section.line(format!("{}: {}", setting.key, values.join(" → ")));
         }
+        document.sections.push(section);
     }
-    Ok(())
+    document
 }
 
 /// `Device 0`, or where they differ `Devices 0 and 1`.
@@ -88,7 +97,7 @@ fn totals_table(device: &DeviceDiffView<'_>, is_profile: bool) -> Table {
     let (first, last) = (&device.sides[0], &device.sides[device.sides.len() - 1]);
     let mut row = |what: &str, of: fn(&SideView) -> u64| {
         let (a, b) = (of(first), of(last));
-        table.row([what.to_owned(), size(a), size(b), change(a, b)]);
+        table.row([what.into(), size(a).into(), size(b).into(), Cell::new(change(a, b), change_style(a, b))]);
     };
     if !is_profile {
         row("peak requested", |side| side.peak_requested_bytes);
@@ -112,12 +121,12 @@ fn totals_table(device: &DeviceDiffView<'_>, is_profile: bool) -> Table {
 }
 
 /// By what it is for; nothing where that is not told of any.
-fn write_categories(out: &mut impl Write, diff: &DeviceDiffView<'_>) -> io::Result<()> {
+fn categories(diff: &DeviceDiffView<'_>) -> Option<Section> {
     if diff.categories.iter().all(|category| category.name == Category::Unknown.name()) {
-        return Ok(());
+        return None;
     }
     let mut table = Table::new([
-        ("what", Align::Left),
+        ("category", Align::Left),
         ("A", Align::Right),
         (if diff.sides.len() == 2 { "B" } else { "last" }, Align::Right),
         ("change", Align::Right),
@@ -125,16 +134,24 @@ fn write_categories(out: &mut impl Write, diff: &DeviceDiffView<'_>) -> io::Resu
     .indented(2);
     for category in &diff.categories {
         let (a, b) = (category.bytes[0], category.bytes[category.bytes.len() - 1]);
-        table.row([category.name.replace('_', " "), size(a), size(b), change(a, b)]);
+        table.row([
+            Cell::new(category.name.replace('_', " "), category_style(category.name)),
+            size(a).into(),
+            size(b).into(),
+            Cell::new(change(a, b), change_style(a, b)),
+        ]);
     }
-    writeln!(out)?;
-    table.write(out, terminal_width())
+    let mut section = Section::new("By category");
+    section.table(table);
+    Some(section)
 }
 
-fn sites_table(top: usize, diff: &DeviceDiffView<'_>, out: &mut impl Write) -> io::Result<()> {
+fn sites(top: usize, diff: &DeviceDiffView<'_>) -> Section {
     let changed: Vec<&SiteDiffView<'_>> = diff.call_sites.iter().filter(|site| site.change_bytes != 0).collect();
+    let mut section = Section::new("By call site");
     if changed.is_empty() {
-        return writeln!(out, "  no call site changed");
+        section.line("no call site changed");
+        return section;
     }
     let mut table = Table::new([
         ("change", Align::Right),
@@ -143,24 +160,33 @@ fn sites_table(top: usize, diff: &DeviceDiffView<'_>, out: &mut impl Write) -> i
         ("count", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for site in changed.iter().take(top) {
         let last = site.bytes.len() - 1;
         table.row([
-            signed(site.change_bytes),
-            size(site.bytes[0]),
-            size(site.bytes[last]),
-            format!("{} → {}", count(site.count[0]), count(site.count[last])),
-            frames::place_of(&site.at),
+            Cell::new(signed(site.change_bytes), change_style(site.bytes[0], site.bytes[last])),
+            size(site.bytes[0]).into(),
+            size(site.bytes[last]).into(),
+            format!("{} → {}", count(site.count[0]), count(site.count[last])).into(),
+            frames::place_of(&site.at).into(),
         ]);
     }
-    writeln!(out)?;
-    table.write(out, terminal_width())?;
+    section.table(table);
     if changed.len() > top {
         let rest = changed.len() - top;
-        writeln!(out, "  … and {} call sites more; `--top {}` shows all", count(rest), changed.len())?;
+        section.line(format!("… and {} more call sites; `--top {}` shows all", count(rest), changed.len()));
     }
-    Ok(())
+    section
+}
+
+/// More than before, or less.
+fn change_style(a: u64, b: u64) -> Style {
+    match b.cmp(&a) {
+        std::cmp::Ordering::Greater => BAD,
+        std::cmp::Ordering::Less => GOOD,
+        std::cmp::Ordering::Equal => PLAIN,
+    }
 }
 
 /// What is less than this is nothing on a device; percentages of it say nothing.
@@ -188,5 +214,5 @@ fn signed(bytes: i128) -> String {
 
 fn shown(value: Option<&SettingView<'_>>) -> String {
     let json = value.map(|value| serde_json::to_string(value).unwrap_or_default());
-    json.map_or_else(|| "not recorded".to_owned(), |json| printable(&json).into_owned())
+    json.unwrap_or_else(|| "not recorded".to_owned())
 }

@@ -26,10 +26,10 @@ Examples:
   highwater doctor --python .venv/bin/python --format json"
 )]
 pub(crate) struct Args {
-    /// The interpreter that has torch; it is asked for its version, torch is not imported
+    /// The interpreter that has torch, to read its version; torch is not imported
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document = examined(looked.as_ref(), torch, &|name| std::env::var(name).ok());
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &document),
-        Format::Text => text::write(&mut Lines(out), &document, terminal_width()),
+        Format::Text => text::write(&mut Lines::for_stdout(out), &document, terminal_width()),
     })?;
     if let Err(absence) = looked {
         return Err(crate::error::Problem::from(absence).into());

@@ -1,11 +1,12 @@
 //! The set-up as text.
 
-use std::io::{self, Write};
+use std::io;
 
 use highwater_documents::doctor::{DoctorView, Severity};
 use highwater_top::driver_line;
 
 use crate::printable::printable;
+use crate::style::{BAD, DIM, GOOD, Ink, STRONG};
 use crate::table::{Align, Table};
 use crate::units::{counted, size};
 
@@ -13,21 +14,25 @@ use crate::units::{counted, size};
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(out: &mut impl Write, document: &DoctorView, width: Option<usize>) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, document: &DoctorView, width: Option<usize>) -> io::Result<()> {
     setup(document).write(out, width)?;
+    if document.findings.is_empty() && document.absence.is_some() {
+        return Ok(());
+    }
     writeln!(out)?;
     if document.findings.is_empty() {
         return writeln!(out, "Nothing to change.");
     }
     for finding in &document.findings {
-        let word = match finding.severity {
-            Severity::Problem => "problem",
-            Severity::Advice => "advice",
-            Severity::Note => "note",
+        let (word, style) = match finding.severity {
+            Severity::Problem => ("problem", BAD),
+            Severity::Advice => ("advice", STRONG),
+            Severity::Note => ("note", DIM),
         };
-        writeln!(out, "{word}: {}", printable(&finding.title))?;
+        out.ink(style, word)?;
+        writeln!(out, ": {}", printable(&finding.title))?;
         if let Some(change) = &finding.change {
-            writeln!(out, "    {}", printable(change))?;
+            out.ink(GOOD, &format!("    {}\n", printable(change)))?;
         }
     }
     Ok(())
@@ -36,12 +41,12 @@ pub(super) fn write(out: &mut impl Write, document: &DoctorView, width: Option<u
 fn setup(document: &DoctorView) -> Table {
     let mut table = Table::new([("", Align::Left), ("", Align::Left)]).wrapped();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    match (&document.gpus, &document.absence) {
-        (Some(sample), _) => {
+    match &document.gpus {
+        Some(sample) => {
             row("driver", driver_line(sample).to_string());
             for gpu in &sample.gpus {
                 let memory = gpu.memory.map_or_else(
-                    || "memory not told".to_owned(),
+                    || "memory unknown".to_owned(),
                     |memory| {
                         format!(
                             "{} free of {}, {} used by {}",
@@ -55,7 +60,8 @@ fn setup(document: &DoctorView) -> Table {
                 row(&format!("GPU {}", gpu.label()), format!("{}: {memory}", gpu.name));
             }
         }
-        (None, absence) => row("GPUs", absence.clone().unwrap_or_default()),
+        // Why is said by the error at the end.
+        None => row("GPUs", "none".to_owned()),
     }
     if let Some(torch) = &document.torch {
         let version = torch.torch.as_deref().unwrap_or("none");

@@ -6,7 +6,6 @@ mod sandbox;
 mod signals;
 mod text;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,7 +36,7 @@ use highwater_output::whole_file::move_file;
 /// The script cannot be run at all; one that fails is answered, with exit status 1 or 2.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let card = card(&args.gpu)?;
-    check_script(&args.script)?;
+    python::check_script(&args.script, "dryrun")?;
     check_output(args)?;
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
     let interpreter = Interpreter::new(&asked).map_err(Problem::from)?;
@@ -97,29 +96,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     to_stdout(|out| match args.format {
         Format::Json => write_json(out, &view),
-        Format::Text => text::write(&mut Lines(out), &view, &name, args.output.is_some()),
+        Format::Text => text::write(&mut Lines::for_stdout(out), &view, &name, args.output.is_some()),
     })?;
     Ok(status)
 }
 
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
-        Problem::new(format!("`--gpu {name}` is no card that is known"))
-            .hint(format!("known: {}; `--memory` gives one another size", Card::names()))
+        Problem::new(format!("unknown GPU `{name}`"))
+            .hint(format!("known: {}; `--memory` changes the size of one", Card::names()))
     })
-}
-
-/// Says early what Python would say late.
-fn check_script(script: &[OsString]) -> Result<(), Problem> {
-    match script {
-        [option] if option == "-m" => Err(Problem::new("`-m` wants the name of a module")),
-        [option, ..] if option == "-m" || option == "-c" => Ok(()),
-        [path, ..] if !Path::new(path).exists() => {
-            Err(Problem::new(format!("there is no script `{}`", Path::new(path).display()))
-                .hint("options of `highwater dryrun` stand before the script, those of the script behind it"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn check_output(args: &Args) -> Result<(), Problem> {
@@ -144,23 +130,22 @@ fn status(outcome: &Outcome) -> ExitCode {
 fn nothing_recorded(outcome: &Outcome, args: &Args, folder: &Path) -> Problem {
     let script = Path::new(&args.script[usize::from(args.script.len() > 1 && args.script[0] == "-m")]).display();
     if let Some(why) = &outcome.unwritten {
-        return Problem::new(format!("the recording of `{script}` cannot be written: {}", printable(why)))
-            .hint(format!("it goes to a folder in `{}`: `TMPDIR` names another place", parent(folder).display()));
+        return Problem::new(format!("cannot write the recording of `{script}`: {}", printable(why)))
+            .hint(format!("it goes to a folder in `{}`: set `TMPDIR` to another directory", parent(folder).display()));
     }
     if outcome.asked_to_end {
-        return Problem::new(format!("`{script}` was ended by a signal, and left no recording"));
+        return Problem::new(format!("a signal ended `{script}`, and it left no recording"));
     }
     if outcome.timed_out {
-        return Problem::new(format!("`{script}` took too long, and had not used CUDA by then"))
+        return Problem::new(format!("`{script}` took too long, without using CUDA"))
             .hint("give it more time with `--timeout`");
     }
     if outcome.status.success() {
-        return Problem::new(format!("`{script}` has allocated nothing on a GPU")).hint(
-            "it may choose the CPU: see what it makes of `torch.cuda.is_available()`, which is true in a dry run",
-        );
+        return Problem::new(format!("`{script}` has allocated nothing on a GPU"))
+            .hint("it may choose the CPU: check its use of `torch.cuda.is_available()`, which is true in a dry run");
     }
     Problem::new(format!("`{script}` failed before it allocated anything on the GPU ({})", outcome.status))
-        .hint("what it said itself stands above")
+        .hint("its own messages are above")
 }
 
 fn parent(path: &Path) -> &Path {

@@ -1,6 +1,6 @@
 //! What a script wrote in its sandbox, for people.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use highwater_nullgpu::enforcement::Enforcement;
@@ -9,17 +9,18 @@ use highwater_nullgpu::sandbox::{Writes, Written};
 
 use super::text::{item, paragraph};
 use crate::printable::printable;
+use crate::style::Ink;
 use crate::units::{counted, size};
 
 /// Directories that are listed.
 const LISTED: usize = 5;
 
-pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, writes: &Writes) -> io::Result<()> {
     let total = &writes.total;
     if *total == Written::default() {
         paragraph(out, "In its sandbox the script wrote no file.")?;
     } else {
-        paragraph(out, &format!("In its sandbox the script wrote {}. That was thrown away:", told(total)))?;
+        paragraph(out, &format!("In its sandbox the script wrote {}. These were deleted:", told(total)))?;
         write_directories(out, writes)?;
     }
     write_outside(out, &writes.outside)?;
@@ -27,7 +28,7 @@ pub(super) fn write(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
 }
 
 /// The directories with most in them.
-fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
+fn write_directories(out: &mut impl Ink, writes: &Writes) -> io::Result<()> {
     let mut directories: Vec<(&Path, &Written)> =
         writes.directories.iter().map(|(path, written)| (path.as_path(), written)).collect();
     directories.sort_by_key(|(_, written)| std::cmp::Reverse((written.bytes, written.files)));
@@ -41,11 +42,11 @@ fn write_directories(out: &mut impl Write, writes: &Writes) -> io::Result<()> {
 }
 
 /// Writes what a look at the files outside of the sandbox has found: the sandbox's own promise is no evidence.
-fn write_outside(out: &mut impl Write, outside: &Outside) -> io::Result<()> {
+fn write_outside(out: &mut impl Ink, outside: &Outside) -> io::Result<()> {
     let looked_at = counted(count(outside.looked_at), "file or directory", "files and directories");
     let places = "in its working directory and where it wrote";
     if outside.changed.is_empty() {
-        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} looked at, {places}."));
+        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} checked, {places}."));
     }
     let changed = outside.changed.len();
     paragraph(
@@ -67,13 +68,13 @@ fn write_outside(out: &mut impl Write, outside: &Outside) -> io::Result<()> {
 fn enforced(kernel: &Enforcement) -> String {
     match kernel {
         Enforcement::Enforced { landlock, truncation } => format!(
-            "Enforced by the kernel (Landlock {landlock}): none of its processes could write, make, rename or remove a file \
-             elsewhere. Not enforced: {}files' modes, owners and times",
-            if *truncation { "" } else { "that none is cut short (Linux 6.2 does that), " }
+            "Enforced by the kernel (Landlock {landlock}): none of its processes could write, create, rename or \
+             remove a file elsewhere. Not enforced: {}files' modes, owners and times",
+            if *truncation { "" } else { "truncation (enforced from Linux 6.2), " }
         ),
         Enforcement::NotEnforced { reason } => format!(
-            "Not enforced by the kernel ({}): a program that is linked statically, or that calls the kernel itself, may have \
-             written elsewhere",
+            "Not enforced by the kernel ({}): a statically linked program, or one that calls the kernel itself, may \
+             have written elsewhere",
             printable(reason)
         ),
     }
@@ -88,7 +89,7 @@ fn told(written: &Written) -> String {
     let files = counted(count(written.files), "file", "files");
     let replaced = match written.replaced {
         0 => String::new(),
-        replaced => format!(", of which {replaced} would have replaced one that is there"),
+        replaced => format!(", of which {replaced} would have replaced an existing one"),
     };
     let removed = match written.removed {
         0 => String::new(),

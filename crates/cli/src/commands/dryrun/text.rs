@@ -1,6 +1,6 @@
 //! What a dry run found, for people: how it went, what could not be known, the report, and which cards it fits.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use highwater_documents::dryrun::DryrunView;
@@ -11,6 +11,7 @@ use crate::commands::explain;
 use crate::commands::simulate::what_if_text;
 use crate::printable::printable;
 use crate::report::{self, Options};
+use crate::style::Ink;
 use crate::table::{Align, Table, broken, terminal_width};
 use crate::units::{counted, size};
 
@@ -24,7 +25,7 @@ const DISK_FULL: &str = "No space left on device";
 const LISTED: usize = 8;
 
 /// Writes it; `name` is the recording's, and whether that is kept is for the last line.
-pub(super) fn write(out: &mut impl Write, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
     let Some(main) = view.processes.first() else { return Ok(()) };
     paragraph(out, &headline(view, main))?;
     write_end(out, view, main)?;
@@ -51,7 +52,7 @@ pub(super) fn write(out: &mut impl Write, view: &DryrunView<'_>, name: &str, is_
     writeln!(out, "\nNothing was kept: `-o FILE` keeps the recording, for `highwater view` and the rest.")
 }
 
-pub(super) fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn paragraph(out: &mut impl Ink, text: &str) -> io::Result<()> {
     broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
@@ -60,7 +61,7 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
     let script = main.arguments.first().map_or("?", |path| path.as_str());
     let script = Path::new(script).file_name().map_or_else(|| script.into(), |name| name.to_string_lossy());
     format!(
-        "{} on {cards}{} of {}, imagined: {}, {} in {:.1} s, with torch {} and {} of host memory",
+        "{} on {cards}{} of {}, imitated: {}, {} in {:.1} s, with torch {} and {} of host memory",
         printable(&script),
         view.card.name,
         size(view.card.memory_bytes),
@@ -75,7 +76,7 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
 fn ended(process: &Process) -> &'static str {
     match process.how {
         Ending::Exit => "ran to its end",
-        Ending::Steps => "ended after the steps that were asked for",
+        Ending::Steps => "ended after the requested steps",
         Ending::Oom => "ran out of memory",
         Ending::Error => "failed",
         Ending::Timeout => "took too long and was ended",
@@ -85,16 +86,17 @@ fn ended(process: &Process) -> &'static str {
 }
 
 /// What the script died of, where it is not told by itself.
-fn write_end(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
-        paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
+        paragraph(out, &format!("It ended by {}. This is the recording so far.", printable(&main.error)))?;
     }
     if main.error.contains(DISK_FULL) && view.sandbox.is_some() {
         let folder = std::env::temp_dir();
         paragraph(
             out,
             &format!(
-                "The sandbox may be why: all that the script writes goes to a folder in `{}`, and `TMPDIR` names another place.",
+                "The sandbox may be the cause: the script's writes go to a folder in `{}`; set `TMPDIR` to use \
+                 another directory.",
                 printable(&folder.to_string_lossy())
             ),
         )?;
@@ -107,7 +109,7 @@ fn write_end(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io:
         Some(failed) if main.how != Ending::Oom => paragraph(
             out,
             &format!(
-                "It ran out of memory on the way ({}), first when it asked for {}, and went on.",
+                "It ran out of memory on the way ({}), first for a request of {}, and continued.",
                 counted(usize::try_from(failed.count).unwrap_or(usize::MAX), "time", "times"),
                 size(failed.requested_bytes)
             ),
@@ -117,7 +119,7 @@ fn write_end(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io:
 }
 
 /// The other ranks and processes beside the one that is explained.
-fn write_ranks(out: &mut impl Write, view: &DryrunView<'_>) -> io::Result<()> {
+fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     if view.processes.len() < 2 {
         return Ok(());
     }
@@ -147,32 +149,33 @@ fn write_ranks(out: &mut impl Write, view: &DryrunView<'_>) -> io::Result<()> {
 }
 
 /// What a run without a GPU cannot know, as far as this one came upon it.
-fn write_caveats(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     let mut caveats = Vec::new();
     if !view.card.proven {
         caveats.push(format!(
-            "Dry runs were compared with a real H100 and H200 only: kernels that are chosen for a {} may take other scratch memory",
+            "Dry runs were only compared with a real H100 and H200: the kernels for a {} may use other scratch memory",
             view.card.name
         ));
     }
     if main.compiled {
         caveats.push(
-            "`torch.compile` chooses among kernels by timing them, and nothing takes time here: operands are padded where \
-             an H200 found that faster, and the first of other kernels is taken; values are not followed in what it compiles"
+            "`torch.compile` chooses among kernels by timing them, which is meaningless here: operands are padded \
+             where an H200 found that faster, and otherwise the first kernel is chosen; values are not followed in \
+             compiled code"
                 .to_owned(),
         );
     }
     if main.benchmarked {
         caveats.push(
-            "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and asks for what the largest wants. \
-             That was learned from an H200 with enough memory for all of them; the engine that cuDNN puts first is taken to be \
-             the fastest"
+            "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and requests the largest \
+             workspace. These sizes were learned from an H200 with enough memory for all of them; cuDNN's first \
+             engine counts as the fastest"
                 .to_owned(),
         );
     }
     if !view.guessed_sizes.is_empty() {
         caveats.push(format!(
-            "Scratch memory of these calls is not known and taken as none: {}",
+            "The scratch memory of these calls is unknown and counts as 0: {}",
             listed(view.guessed_sizes)
         ));
     }
@@ -180,22 +183,22 @@ fn write_caveats(out: &mut impl Write, view: &DryrunView<'_>, main: &Process) ->
     if !harmless.is_empty() {
         let count: u64 = harmless.iter().map(|read| read.count).sum();
         caveats.push(format!(
-            "The script read {} that only a GPU would have computed, losses and the like; they were 0",
+            "The script read {} that only a GPU could compute, such as losses; they were 0",
             counted(usize::try_from(count).unwrap_or(usize::MAX), "value", "values")
         ));
     }
     if caveats.is_empty() && mattering.is_empty() && main.assumed.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nWhat a run without a GPU cannot know")?;
+    writeln!(out, "\nUnknown without a GPU")?;
     for caveat in &caveats {
         item(out, caveat)?;
     }
-    write_reads(out, "Reads that may decide what is allocated; they were told 0 or nothing", &mattering)?;
+    write_reads(out, "Reads that may decide the size of allocations; they got 0 or nothing", &mattering)?;
     write_reads(out, "Assumed", &main.assumed.iter().collect::<Vec<_>>())
 }
 
-pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
+pub(super) fn item(out: &mut impl Ink, text: &str) -> io::Result<()> {
     let width = terminal_width().unwrap_or(WIDTH).saturating_sub(4);
     for (index, line) in broken(text, width).iter().enumerate() {
         writeln!(out, "  {} {line}", if index == 0 { "-" } else { " " })?;
@@ -203,7 +206,7 @@ pub(super) fn item(out: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn write_reads(out: &mut impl Write, title: &str, reads: &[&Read]) -> io::Result<()> {
+fn write_reads(out: &mut impl Ink, title: &str, reads: &[&Read]) -> io::Result<()> {
     if reads.is_empty() {
         return Ok(());
     }

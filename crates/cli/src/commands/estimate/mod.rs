@@ -5,7 +5,7 @@ mod text;
 mod web;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 pub(crate) use args::Args;
@@ -14,11 +14,10 @@ use highwater_answers::model;
 use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use highwater_estimate::{Architecture, Setup, estimate, simple};
 
-use crate::args::Format;
 use crate::error::Problem;
 use crate::input::SizeArgs;
-use crate::output::{to_stdout, write_json};
-use crate::printable::Lines;
+use crate::output::{self, to_stdout};
+use crate::style::Ink;
 
 /// The most values of a sweep.
 const MOST_VALUES: usize = 64;
@@ -27,7 +26,7 @@ const MOST_VALUES: usize = 64;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
+pub(crate) fn text(out: &mut impl Ink, view: &EstimateView) -> io::Result<()> {
     text::write(out, view, args::TERMS)
 }
 
@@ -55,10 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(recording) = &args.against {
         view.against = Some(against(recording, args.size, &view)?);
     }
-    to_stdout(|out| match args.format {
-        Format::Json => write_json(out, &view),
-        Format::Text => text::write(&mut Lines(out), &view, args.terms),
-    })
+    output::print(args.format, &view, |_| text::document(&view, args.top))
 }
 
 /// The model and its set-up.
@@ -71,7 +67,7 @@ fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
 /// Estimates over `batch=1..64` or `seq=128,256`.
 fn sweep(architecture: &Architecture, setup: &Setup, range: &str) -> Result<SweepView, Problem> {
     let wrong = || {
-        Problem::new(format!("`--sweep {range}` is no range"))
+        Problem::new(format!("`--sweep {range}` is not a range"))
             .hint("give `batch=1..64` or `seq=128..8192`, which doubles, or a list as in `batch=1,2,4`")
     };
     let (name, values) = range.split_once('=').ok_or_else(wrong)?;

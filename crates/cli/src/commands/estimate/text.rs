@@ -1,79 +1,100 @@
 //! The answer of `highwater estimate` for people.
 
-use std::io::{self, Write};
+use std::io;
 
 use highwater_documents::estimate::{AgainstView, EstimateView, FitView, SweepView};
 
-use crate::printable::printable;
-use crate::table::{Align, Table, terminal_width};
-use crate::units::{count, size};
+use crate::document::{Document, Section, Text};
+use crate::report::category_style;
+use crate::style::{BAD, DIM, GOOD, Ink, PLAIN, STRONG};
+use crate::table::{Align, Cell, Table, terminal_width};
+use crate::units::{count, counted, percent, size};
 
 /// Cells of the bar.
-const BAR: u64 = 60;
+const BAR: u64 = 54;
 
 /// Letters of the bar, one for each category in the order of the breakdown.
-const LETTERS: [char; 7] = ['P', 'G', 'O', 'A', 'I', 't', 'w'];
+const LETTERS: [char; 8] = ['P', 'G', 'O', 'A', 'C', 'I', 't', 'w'];
 
-pub(super) fn write(out: &mut impl Write, view: &EstimateView, terms: usize) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Ink, view: &EstimateView, terms: usize) -> io::Result<()> {
+    document(view, terms).write_text(out, terminal_width())
+}
+
+/// The answer, with so many terms; 0 for all.
+pub(super) fn document(view: &EstimateView, terms: usize) -> Document {
     let estimate = &view.estimate;
+    let mut document = Document {
+        title: Text::styled(format!("{} needs {} on the GPU", estimate.model, size(estimate.total_bytes)), STRONG)
+            .and(format!(": {}.", setup(view)), PLAIN),
+        lead: vec![cards(view)],
+        sections: Vec::new(),
+    };
+    if let Some(fit) = &view.fit {
+        document.lead.insert(0, fit_in_words(fit));
+    }
+    document.lead.push(parameters(view).into());
+    document.sections.push(totals(view));
+    document.sections.push(by_category(view));
+    document.sections.push(phases(view));
+    document.sections.push(largest_terms(view, terms));
+    document.sections.extend(simple(view));
+    document.sections.extend(view.fit.as_ref().map(changes));
+    document.sections.extend(view.sweep.as_ref().map(sweep));
+    document.sections.extend(view.against.as_ref().map(|recording| against(view, recording)));
+    let mut assumed = Section::new("Assumed");
+    estimate.assumptions.iter().for_each(|assumption| assumed.point(assumption.as_str(), None::<Text>));
+    document.sections.push(assumed);
+    document
+}
+
+fn setup(view: &EstimateView) -> String {
     let setup = &view.setup;
+    let autocast = setup.autocast.as_ref().map_or_else(String::new, |dtype| format!(", autocast to {dtype}"));
+    let checkpointing = if setup.checkpointing { ", checkpointing" } else { "" };
+    let dtype = match &setup.configured_dtype {
+        Some(configured) if *configured == setup.dtype => format!("{} as configured", setup.dtype),
+        Some(configured) => format!("{} (configured: {configured})", setup.dtype),
+        None => setup.dtype.clone(),
+    };
+    format!("batch {}, {} tokens, {dtype}{autocast}{checkpointing}", count(setup.batch), count(setup.seq))
+}
+
+fn parameters(view: &EstimateView) -> String {
+    let estimate = &view.estimate;
     let trained = if estimate.trainable_parameters == estimate.parameters {
         String::new()
     } else {
-        format!(", {} of them or of adapters trained", count(estimate.trainable_parameters))
+        format!(", {} of them (or of adapters) trained", count(estimate.trainable_parameters))
     };
-    writeln!(out, "{}: {} parameters{trained}", printable(&estimate.model), count(estimate.parameters))?;
-    if let Some(counted) = view.counted_parameters.filter(|counted| *counted != estimate.parameters) {
-        writeln!(out, "the file of weights lists {} numbers", count(counted))?;
-    }
-    let autocast = setup.autocast.as_ref().map_or_else(String::new, |dtype| format!(", autocast to {dtype}"));
-    let checkpointing = if setup.checkpointing { ", checkpointing" } else { "" };
-    writeln!(
-        out,
-        "batch {}, {} tokens, {}{autocast}{checkpointing}\n",
-        count(setup.batch),
-        count(setup.seq),
-        setup.dtype
-    )?;
-    write_totals(out, view)?;
-    write_bar(out, view)?;
-    write_phases(out, view)?;
-    write_terms(out, view, terms)?;
-    write_cards(out, view)?;
-    if let Some(simple) = &view.simple {
-        writeln!(out, "\nThe simple formula (`--method simple`), for comparison:")?;
-        writeln!(
-            out,
-            "  derived: model + state + max(gradients + intermediates, activations)   {}",
-            size(simple.derived_bytes)
-        )?;
-        writeln!(
-            out,
-            "  summary: model + state + max(gradients, intermediates, activations)    {}",
-            size(simple.summary_bytes)
-        )?;
-        writeln!(out, "  with {} activations per token", count(simple.activations_per_token))?;
-    }
-    if let Some(fit) = &view.fit {
-        write_fit(out, fit)?;
-    }
-    if let Some(sweep) = &view.sweep {
-        write_sweep(out, sweep)?;
-    }
-    if let Some(against) = &view.against {
-        write_against(out, view, against)?;
-    }
-    writeln!(out, "\nAssumed:")?;
-    for assumption in &estimate.assumptions {
-        writeln!(out, "- {}", printable(assumption))?;
-    }
-    Ok(())
+    let listed = view.counted_parameters.filter(|counted| *counted != estimate.parameters);
+    let listed =
+        listed.map_or_else(String::new, |listed| format!("; the file of weights lists {} elements", count(listed)));
+    format!("{} parameters{trained}{listed}.", count(estimate.parameters))
 }
 
-fn write_totals(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
+/// The cards that it fits, the smallest first.
+fn cards(view: &EstimateView) -> Text {
+    let mut fitting: Vec<_> = view.cards.iter().filter(|card| card.fits).collect();
+    fitting.sort_by_key(|card| card.memory_bytes);
+    let Some((smallest, larger)) = fitting.split_first() else {
+        let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
+        let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
+        return Text::styled("It fits on no single known GPU", BAD)
+            .and(format!("; the largest is {} too small.", size(missing)), PLAIN);
+    };
+    let text = Text::styled(format!("It fits {}", smallest.name), GOOD)
+        .and(format!(" ({} to spare)", size(smallest.spare_bytes.unsigned_abs())), PLAIN);
+    if larger.is_empty() {
+        return text.and(".", PLAIN);
+    }
+    let names: Vec<&str> = larger.iter().map(|card| card.name).collect();
+    text.and(format!(" and {}: {}.", counted(names.len(), "larger card", "larger cards"), names.join(", ")), PLAIN)
+}
+
+fn totals(view: &EstimateView) -> Section {
     let estimate = &view.estimate;
     let band = &estimate.error_band;
-    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     let requested =
         format!("± {} %: {} to {}; {}", band.percent, size(band.low_bytes), size(band.high_bytes), band.evidence);
     table.row(["peak requested".to_owned(), size(estimate.peak_requested_bytes), requested]);
@@ -85,117 +106,138 @@ fn write_totals(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
     let workspaces = format!("with {} of library workspaces", size(estimate.workspace_bytes));
     table.row(["peak reserved".to_owned(), size(estimate.peak_reserved_bytes), workspaces]);
     let context = format!("with {} of CUDA context", size(estimate.context_bytes));
-    table.row(["on the card".to_owned(), size(estimate.total_bytes), context]);
-    table.write(out, None)?;
-    writeln!(out, "\nThe peak is in: {}.", estimate.peak_phase)?;
+    table.row(["on the GPU".to_owned(), size(estimate.total_bytes), context]);
+    let mut section = Section::new("Peak");
+    section.table(table);
+    section.line(format!("The peak is in: {}.", estimate.peak_phase));
     if view.held_outputs_bytes > 0 {
-        writeln!(out, "A script that holds the loss only needs {} less.", size(view.held_outputs_bytes))?;
+        section.line(format!("Keeping only the loss, not the outputs, saves {}.", size(view.held_outputs_bytes)));
     }
-    writeln!(
-        out,
-        "For one token: {} bytes kept for the backward pass; {} values in the outputs of all modules.\n",
+    section.line(format!(
+        "For one token: {} bytes kept for the backward pass; {} elements in the outputs of all modules.",
         count(estimate.saved_bytes_per_token),
         count(estimate.activations_per_token)
-    )
+    ));
+    section
 }
 
-fn write_bar(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
+fn by_category(view: &EstimateView) -> Section {
     let estimate = &view.estimate;
     let categories = estimate.breakdown.by_category();
     let peak = u128::from(estimate.peak_requested_bytes.max(1));
-    let (mut bar, mut sum, mut drawn) = (String::new(), 0_u128, 0_u64);
-    for (index, (_, bytes)) in categories.iter().enumerate() {
+    let (mut bar, mut sum, mut drawn) = (Text::from("|"), 0_u128, 0_u64);
+    for ((category, bytes), letter) in categories.iter().zip(LETTERS) {
         sum += u128::from(*bytes);
         let end = u64::try_from((sum * u128::from(BAR) + peak / 2) / peak).unwrap_or(BAR).min(BAR);
-        bar.extend(std::iter::repeat_n(LETTERS[index], usize::try_from(end.saturating_sub(drawn)).unwrap_or(0)));
+        let cells = usize::try_from(end.saturating_sub(drawn)).unwrap_or(0);
+        bar = bar.and(letter.to_string().repeat(cells), category_style(category.name()));
         drawn = end.max(drawn);
     }
-    writeln!(out, "  |{bar}|")?;
-    let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Right)]).indented(2);
-    for (index, (category, bytes)) in categories.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
-        table.row([LETTERS[index].to_string(), category.name().replace('_', " "), size(*bytes)]);
+    let mut table =
+        Table::new([("", Align::Left), ("", Align::Left), ("", Align::Right), ("", Align::Right)]).indented(2);
+    for ((category, bytes), letter) in categories.iter().zip(LETTERS).filter(|((_, bytes), _)| *bytes > 0) {
+        let style = category_style(category.name());
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
+        let share = percent(*bytes as f64 / peak as f64);
+        let name = category.name().replace('_', " ");
+        table.row([Cell::new(letter.to_string(), style), name.into(), size(*bytes).into(), Cell::new(share, DIM)]);
     }
-    table.write(out, None)
+    let mut section = Section::new("At the peak, by category");
+    section.picture([bar.and("|", PLAIN)]);
+    section.table(table);
+    section
 }
 
-fn write_phases(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
-    writeln!(out, "\nPhases:")?;
+fn phases(view: &EstimateView) -> Section {
     let mut table = Table::new([("", Align::Left), ("", Align::Right)]).indented(2);
+    let most = view.estimate.phases.iter().map(|phase| phase.peak_requested_bytes).max();
     for phase in &view.estimate.phases {
-        table.row([phase.phase.to_owned(), size(phase.peak_requested_bytes)]);
+        let style = if Some(phase.peak_requested_bytes) == most { STRONG } else { PLAIN };
+        table.row([Cell::new(phase.phase, style), Cell::new(size(phase.peak_requested_bytes), style)]);
     }
-    table.write(out, None)
+    let mut section = Section::new("Phases");
+    section.table(table);
+    section
 }
 
-fn write_terms(out: &mut impl Write, view: &EstimateView, limit: usize) -> io::Result<()> {
+fn largest_terms(view: &EstimateView, limit: usize) -> Section {
     let all = &view.estimate.terms;
     let shown = if limit == 0 { all.len() } else { limit.min(all.len()) };
-    writeln!(out, "\nThe largest terms at the peak:")?;
     let mut table = Table::new([
         ("size", Align::Right),
         ("category", Align::Left),
         ("part", Align::Left),
-        ("what", Align::Left),
+        ("allocation", Align::Left),
         ("formula", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .optional(&[2]);
     for term in &all[..shown] {
-        let category = term.category.name().replace('_', " ");
-        table.row([size(term.bytes), category, term.part.to_owned(), term.name.to_owned(), term.formula.clone()]);
+        let category = Cell::new(term.category.name().replace('_', " "), category_style(term.category.name()));
+        table.row([
+            size(term.bytes).into(),
+            category,
+            term.part.into(),
+            term.name.into(),
+            term.formula.as_str().into(),
+        ]);
     }
-    table.write(out, terminal_width())?;
+    let mut section = Section::new("The largest terms at the peak");
+    section.table(table);
     if shown < all.len() {
         let rest: u64 = all[shown..].iter().fold(0, |sum, term| sum.saturating_add(term.bytes));
-        writeln!(out, "  and {} more with {}: `--terms 0` shows all", all.len() - shown, size(rest))?;
+        section.line(format!("… and {} more with {}; `--top 0` shows all", all.len() - shown, size(rest)));
     }
-    Ok(())
+    section
 }
 
-fn write_cards(out: &mut impl Write, view: &EstimateView) -> io::Result<()> {
-    let fitting: Vec<String> = view
-        .cards
-        .iter()
-        .filter(|card| card.fits)
-        .map(|card| format!("{} ({} to spare)", card.name, size(card.spare_bytes.unsigned_abs())))
-        .collect();
-    match fitting.as_slice() {
-        [] => {
-            let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
-            let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
-            writeln!(out, "\nIt fits none of the cards that are known; the largest lacks {}.", size(missing))
-        }
-        [..] => writeln!(out, "\nIt fits: {}.", fitting.join(", ")),
-    }
+fn simple(view: &EstimateView) -> Option<Section> {
+    let simple = view.simple.as_ref()?;
+    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
+    let derived = "derived: model + state + max(gradients + intermediates, activations)";
+    let summary = "summary: model + state + max(gradients, intermediates, activations)";
+    table.row([size(simple.derived_bytes), derived.to_owned()]);
+    table.row([size(simple.summary_bytes), summary.to_owned()]);
+    let mut section = Section::new("The simple formula (`--method simple`), for comparison");
+    section.table(table);
+    section.line(format!("with {} activations per token", count(simple.activations_per_token)));
+    Some(section)
 }
 
-fn write_fit(out: &mut impl Write, fit: &FitView) -> io::Result<()> {
+/// Whether it fits the card that was asked about, and which batch does.
+fn fit_in_words(fit: &FitView) -> Text {
     let batch = fit.largest_batch.map_or_else(
         || "not even batch 1 fits".to_owned(),
         |batch| format!("the largest batch that fits is {}", count(batch)),
     );
-    let verdict = if fit.fits { "it fits as it is" } else { "it does not fit as it is" };
-    writeln!(out, "\nTo fit {}: {verdict}; {batch}.", size(fit.limit_bytes))?;
-    let mut table =
-        Table::new([("", Align::Left), ("on the card", Align::Right), ("change", Align::Left), ("costs", Align::Left)])
-            .indented(2);
-    for change in &fit.changes {
-        let mark = if change.fits { "fits" } else { "no" };
-        table.row([mark.to_owned(), size(change.total_bytes), change.change.clone(), change.cost.to_owned()]);
-    }
-    table.write(out, terminal_width())
+    let (verdict, style) = if fit.fits { ("It fits", GOOD) } else { ("It does not fit", BAD) };
+    Text::styled(format!("{verdict} {}", size(fit.limit_bytes)), style).and(format!("; {batch}."), PLAIN)
 }
 
-fn write_sweep(out: &mut impl Write, sweep: &SweepView) -> io::Result<()> {
-    writeln!(out)?;
+fn changes(fit: &FitView) -> Section {
+    let mut section = Section::new(format!("To fit {}", size(fit.limit_bytes)));
+    let mut table =
+        Table::new([("", Align::Left), ("on the GPU", Align::Right), ("change", Align::Left)]).indented(2).wrapped();
+    for change in &fit.changes {
+        let mark = if change.fits { Cell::new("fits", GOOD) } else { "no".into() };
+        let cost = if change.cost == "nothing" { String::new() } else { format!("; {}", change.cost) };
+        table.row([mark, size(change.total_bytes).into(), format!("{}{cost}", change.change).into()]);
+    }
+    section.table(table);
+    section
+}
+
+fn sweep(sweep: &SweepView) -> Section {
     let most = sweep.rows.iter().map(|row| row.total_bytes).max().unwrap_or(1).max(1);
     let mut table = Table::new([
         (sweep.name, Align::Right),
         ("peak requested", Align::Right),
-        ("on the card", Align::Right),
+        ("on the GPU", Align::Right),
         ("peak in", Align::Left),
         ("", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .optional(&[4]);
     for row in &sweep.rows {
         let cells = u128::from(row.total_bytes) * 30 / u128::from(most);
         let bar = "#".repeat(usize::try_from(cells).unwrap_or(0));
@@ -207,29 +249,29 @@ fn write_sweep(out: &mut impl Write, sweep: &SweepView) -> io::Result<()> {
             bar,
         ]);
     }
-    table.write(out, None)
+    let mut section = Section::new(format!("By {}", sweep.name));
+    section.table(table);
+    section
 }
 
-fn write_against(out: &mut impl Write, view: &EstimateView, against: &AgainstView) -> io::Result<()> {
-    writeln!(
-        out,
-        "\nBeside {} (device {}), requested bytes at the peak of each:",
-        printable(&against.snapshot),
-        against.device
-    )?;
+fn against(view: &EstimateView, against: &AgainstView) -> Section {
+    let mut section = Section::new(format!(
+        "Compared with {} (device {}), requested bytes at the peak of each",
+        against.snapshot, against.device
+    ));
     let mut table =
         Table::new([("", Align::Left), ("estimate", Align::Right), ("recording", Align::Right)]).indented(2);
     let estimate = &view.estimate;
     for row in against.categories.iter().filter(|row| row.estimated_bytes > 0 || row.recorded_bytes > 0) {
-        table.row([row.category.replace('_', " "), size(row.estimated_bytes), size(row.recorded_bytes)]);
+        let name = Cell::new(row.category.replace('_', " "), category_style(row.category));
+        table.row([name, size(row.estimated_bytes).into(), size(row.recorded_bytes).into()]);
     }
     let requested = estimate.peak_requested_bytes.saturating_add(estimate.workspace_bytes);
     table.row(["peak requested, workspaces included".to_owned(), size(requested), size(against.peak_requested_bytes)]);
     table.row(["peak reserved".to_owned(), size(estimate.peak_reserved_bytes), size(against.peak_reserved_bytes)]);
-    table.row(["peak in".to_owned(), estimate.peak_phase.clone(), against.peak_phase.unwrap_or("").to_owned()]);
-    table.write(out, None)?;
-    match against.unseen {
-        Some(unseen) => writeln!(out, "  Of the recording: {unseen}."),
-        None => Ok(()),
-    }
+    section.table(table);
+    let recorded = against.peak_phase.map_or_else(String::new, |phase| format!("; the recording's in: {phase}"));
+    section.line(format!("The estimate's peak is in: {}{recorded}.", estimate.peak_phase));
+    section.picture(against.unseen.map(|unseen| format!("The recording: {unseen}.")));
+    section
 }

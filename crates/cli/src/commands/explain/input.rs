@@ -22,7 +22,7 @@ pub(super) enum Input {
 /// # Errors
 /// If it cannot be read.
 pub(super) fn open(file: &Path, size: SizeArgs) -> Result<Input, Problem> {
-    let unreadable = |error: &highwater_snapshot::Error| error.problem(&crate::input::name(file));
+    let unreadable = |error: &highwater_snapshot::Error| crate::input::unreadable(file, error);
     let packed = crate::input::open(file).map_err(|error| unreadable(&error))?;
     let mut bytes = highwater_snapshot::decompressed(packed, size.unpacking()).map_err(|error| unreadable(&error))?;
     let mut head = Vec::with_capacity(HEAD_BYTES);

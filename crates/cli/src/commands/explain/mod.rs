@@ -3,7 +3,8 @@
 mod input;
 pub(crate) mod text;
 
-use std::path::PathBuf;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use highwater_allocator::{Memory, TorchVersion};
@@ -16,35 +17,34 @@ use highwater_snapshot::{Snapshot, Unpacking};
 use highwater_whatif::{Replayed, busiest, check_replayable, without_trace};
 use input::Input;
 
-use crate::args::{Format, SitesArgs};
+use crate::args::{FormatToPaste, SitesArgs};
 use crate::error::Problem;
 use crate::input::SizeArgs;
-use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::output;
 use crate::units::{count, counted, parse_size};
 
 /// The options of `highwater explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater explain train.log
-  srun python train.py 2>&1 | highwater explain -
+  python train.py 2>&1 | highwater explain
   highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
   highwater explain oom.pickle
   highwater explain run.pickle --capacity 16GiB
   highwater explain run.pickle --card rtx4090")]
 pub(crate) struct Args {
-    /// A log or a snapshot, gzip'd or not; `-` reads standard input to its end
-    #[arg(required_unless_present = "message")]
+    /// A log or a snapshot, gzip'd or not; `-`, or no FILE at the end of a pipe, reads standard input to its end
     file: Option<PathBuf>,
-    /// The text of the error; with a snapshot, it adds what the snapshot does not say
+    /// The text of the error; with a snapshot, it adds facts that the snapshot lacks
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Explain what would fail if PyTorch could reserve no more than this, such as `16GiB`: needs a snapshot
+    /// Explain the first failure if PyTorch could reserve only this much, such as `16GiB`: needs a snapshot
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "file", conflicts_with = "card")]
     capacity: Option<u64>,
-    /// Explain what would fail on this card, by its memory or its name: needs a snapshot
+    /// Explain the first failure on this GPU, by its memory or its name: needs a snapshot
     #[arg(long, value_name = "SIZE|NAME", requires = "file")]
     card: Option<String>,
-    /// Whose rules the simulation follows, such as `2.11` [default: those that the snapshot shows]
+    /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows]
     #[arg(long, value_name = "VERSION", requires = "file")]
     torch: Option<TorchVersion>,
     /// Only this device of a snapshot
@@ -57,9 +57,9 @@ pub(crate) struct Args {
     size: SizeArgs,
     #[command(flatten)]
     sites: SitesArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: FormatToPaste,
 }
 
 /// Reads, finds, explains, prints.
@@ -68,8 +68,11 @@ pub(crate) struct Args {
 /// If there is no message, or the input cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let of_message = args.message.as_deref().map(found_in_message).transpose()?;
-    let Some(file) = &args.file else {
-        return print(args, &ExplainView::of_log(&of_message.context("a message or a file is needed")?), "the message");
+    let file = match (&args.file, &of_message) {
+        (Some(file), _) => file.as_path(),
+        (None, Some(found)) => return print(args, &ExplainView::of_log(found), "the message"),
+        (None, None) if io::stdin().is_terminal() => return Err(nothing_given().into()),
+        (None, None) => Path::new("-"),
     };
     let name = crate::input::short_name(file);
     let memory = match &args.card {
@@ -87,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 Some(_) => "--capacity",
                 None => "--message",
             };
-            Err(Problem::new(format!("`{option}` goes with a snapshot, and {} is a log", crate::input::name(file)))
+            Err(Problem::new(format!("`{option}` goes with a snapshot, but {} is a log", crate::input::name(file)))
                 .hint("a log is explained by the messages in it")
                 .into())
         }
@@ -98,6 +101,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             explain_snapshot(args, memory, snapshot, &of_message.unwrap_or_default(), &name)
         }
     }
+}
+
+/// How to give it something.
+fn nothing_given() -> Problem {
+    Problem::new("there is nothing to explain").hint(
+        "give a log or a snapshot (`highwater explain train.log`), the error (`highwater explain --message 'CUDA out of memory. …'`), \
+         or the end of a pipe (`python train.py 2>&1 | highwater explain`)",
+    )
+}
+
+/// Whether a file is a log, by its first bytes; false for one that cannot be read.
+pub(crate) fn is_log(file: &Path) -> bool {
+    matches!(input::open(file, SizeArgs::default()), Ok(Input::Log(_)))
 }
 
 fn found_in_message(text: &str) -> Result<Found, Problem> {
@@ -127,19 +143,19 @@ fn nothing(found: &Found, name: &str) -> Problem {
     let lines = counted(found.lines, "line", "lines");
     let cause = match found.mention {
         Some(line) => format!(
-            "line {} speaks of memory that ran out, without the numbers that PyTorch's message has: the text may be cut",
+            "line {} mentions that memory ran out, but without the numbers of PyTorch's message: the text may be cut",
             count(line)
         ),
         None => format!(
-            "looked through {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also of \
-             HIP, XPU, MPS and `cudaMallocAsync`",
+            "searched {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also \
+             of HIP, XPU, MPS and `cudaMallocAsync`",
             TorchVersion::NEWEST
         ),
     };
-    Problem::new(format!("{name} holds no out-of-memory message of PyTorch")).because(cause).hint(
-        "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log of the rank \
-         that failed first; a process that the system killed (`Killed`, exit code 137) ran out of the host's memory, not the \
-         GPU's",
+    Problem::new(format!("{name} contains no out-of-memory message of PyTorch")).because(cause).hint(
+        "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
+         of the rank that failed first; a process killed by the system (`Killed`, exit code 137) ran out of host \
+         memory, not GPU memory",
     )
 }
 
@@ -160,8 +176,10 @@ fn explain_snapshot(
     let view = explained(&analysis, &asked, found, name)?;
     print(args, &view, name)?;
     match args.format {
-        Format::Json => Ok(()),
-        Format::Text => crate::warnings::print_all(&analysis).context("cannot write to standard error"),
+        FormatToPaste::Json => Ok(()),
+        FormatToPaste::Text | FormatToPaste::Markdown => {
+            crate::warnings::print_all(&analysis).context("cannot write to standard error")
+        }
     }
 }
 
@@ -187,25 +205,29 @@ fn explained<'a>(
         (None, Some(device)) => Some(device),
         _ => busiest(analysis, question.device),
     };
-    let device = device.ok_or_else(|| without_trace(&format!("`{name}`"), "it does not say what failed"))?;
+    let device = device.ok_or_else(|| without_trace(&format!("`{name}`"), "it does not show the failure"))?;
     // A limit that only the message tells says what to simulate where the recording itself went well.
     let of_message = message.and_then(|message| message.limit_bytes).filter(|_| device.oom.is_empty());
     let memory = question.memory.or(of_message.map(Memory::Limit));
     if device.oom.is_empty() && memory.is_none() && message.is_none() {
         let entries = counted(device.entries.len(), "entry", "entries");
         if let Some(profile) = &analysis.snapshot.profile {
-            return Err(Problem::new(format!("`{name}` is {}: it does not say which request failed", profile.form.name()))
-                .because("a profiler's file tells of memory that was allocated and freed, not of errors")
-                .hint(format!(
-                    "`highwater report {name}` says what filled the memory; to explain a failure give its message (`--message`), \
-                     the log, or a snapshot recorded with `torch.cuda.memory._record_memory_history()`"
-                )));
+            return Err(Problem::new(format!(
+                "`{name}` is {}: it does not show which request failed",
+                profile.form.name()
+            ))
+            .because("a profiler's file records allocations and frees, not errors")
+            .hint(format!(
+                "`highwater report {name}` shows the use of memory; to explain a failure, give its message \
+                     (`--message`), the log, or a snapshot recorded with \
+                     `torch.cuda.memory._record_memory_history()`"
+            )));
         }
-        return Err(Problem::new(format!("`{name}` holds no request that failed"))
+        return Err(Problem::new(format!("`{name}` has no failed request"))
             .because(format!("none of the {entries} of device {} is an `oom`", device.device))
             .hint(
-                "`--capacity 16GiB` or `--card rtx4090` explains what would fail with less memory; `highwater report` says \
-                 what filled it",
+                "`--capacity 16GiB` or `--card rtx4090` explains the first failure with less memory; `highwater \
+                 report` shows the use of memory",
             ));
     }
     let is_replayable = match check_replayable(analysis.snapshot, &format!("`{name}`")) {
@@ -242,8 +264,5 @@ pub(crate) fn view_of_snapshot<'a>(
 }
 
 fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {
-    match args.format {
-        Format::Json => to_stdout(|out| write_json(out, view)),
-        Format::Text => text_to_stdout(|out| text::write(out, view, name)),
-    }
+    output::print(args.format, view, |_| text::document(view, name))
 }

@@ -1,19 +1,18 @@
 //! What `highwater explain` says, for a person.
 
-use std::io::{self, Write};
+use std::io;
 
 use highwater_analysis::category::Category;
 use highwater_answers::frames;
 use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
+use highwater_findings::verdict::capitalised;
 
-use crate::printable::printable;
-use crate::table::{Align, Table, broken, terminal_width};
+use crate::document::{Document, Section, Text};
+use crate::report::{bar, category_style};
+use crate::style::{BAD, DIM, GOOD, HINT, Ink, PLAIN, STRONG};
+use crate::table::{Align, Cell, Table, terminal_width};
 use crate::units::{count, counted, size};
 
-/// Prose is broken at this width where there is no terminal, or a wider one.
-const WIDTH: usize = 100;
-/// Cells of the longest bar.
-const BAR: u128 = 40;
 /// Messages and call sites that are listed.
 const LISTED: usize = 8;
 /// Failures that are listed.
@@ -23,41 +22,44 @@ const FAILURES: usize = 10;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Ink, view: &ExplainView<'_>, name: &str) -> io::Result<()> {
+    document(view, name).write_text(out, terminal_width())
+}
+
+/// The whole answer; `name` is what it is about.
+pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
     let first = view.failures.first();
+    let mut document = Document::default();
     match heading(view, first, name) {
         Some(heading) => {
-            writeln!(out, "{heading}\n")?;
-            paragraph(out, "", &format!("{}.", capitalised(&view.diagnosis.text)))?;
+            document.title = Text::styled(heading, BAD);
+            document.lead.push(Text::styled(format!("{}.", capitalised(&view.diagnosis.text)), STRONG));
         }
-        None => paragraph(out, "", &format!("{}: {}.", printable(name), view.diagnosis.text))?,
+        None => document.title = Text::styled(format!("{name}: {}.", view.diagnosis.text), STRONG),
     }
-    for note in &view.diagnosis.notes {
-        paragraph(out, "", &format!("{}.", capitalised(note)))?;
-    }
+    document.lead.extend(view.diagnosis.notes.iter().map(|note| format!("{}.", capitalised(note)).into()));
     if !view.disagreements.is_empty() {
-        writeln!(out, "\nThe message and the snapshot do not tell of the same failure")?;
-        for difference in &view.disagreements {
-            paragraph(out, "  ", difference)?;
-        }
+        let mut section = Section::new("The message and the snapshot do not report the same failure");
+        view.disagreements.iter().for_each(|difference| section.line(difference.as_str()));
+        document.sections.push(section);
     }
-    write_shares(out, view)?;
+    document.sections.extend(shares(view));
     if let Some(failure) = first {
-        write_evidence(out, failure)?;
+        document.sections.extend(evidence(failure));
     }
-    write_steps(out, &view.steps)?;
-    write_messages(out, view)?;
-    write_failures(out, &view.failures)
+    document.sections.extend(steps(&view.steps));
+    document.sections.extend(messages(view));
+    document.sections.extend(further(&view.failures));
+    document
 }
 
 /// Where it happened; `None` where nothing was found.
 fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, name: &str) -> Option<String> {
-    let name = printable(name);
     if let Some(failure) = failure {
         let entry = failure.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry)));
         return Some(match (failure.simulated_card_bytes, failure.simulated_capacity_bytes) {
             (Some(card), _) => {
-                format!("{name}, device {}: on a card of {} it runs out of memory{entry}", failure.device, size(card))
+                format!("{name}, device {}: on a GPU with {} it runs out of memory{entry}", failure.device, size(card))
             }
             (None, Some(capacity)) => {
                 format!("{name}, device {}: with {} it runs out of memory{entry}", failure.device, size(capacity))
@@ -74,21 +76,23 @@ fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, n
 }
 
 /// What the device's memory adds up to.
-fn write_shares(out: &mut impl Write, view: &ExplainView<'_>) -> io::Result<()> {
+fn shares(view: &ExplainView<'_>) -> Option<Section> {
     if view.shares.len() < 2 {
-        return Ok(());
+        return None;
     }
     let sum = view.shares.iter().map(|share| share.bytes).fold(0, u64::saturating_add).max(1);
     let capacity = view.message.as_ref().and_then(|message| message.capacity_bytes);
-    match capacity {
-        Some(capacity) => writeln!(out, "\nWho holds the {} of the device", size(capacity))?,
-        None => writeln!(out, "\nWho holds the {} that is accounted for", size(sum))?,
-    }
-    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2);
+    let mut section = Section::new(match capacity {
+        Some(capacity) => format!("Where the {} of the GPU went", size(capacity)),
+        None => format!("Where the known {} went", size(sum)),
+    });
+    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]);
     for share in &view.shares {
-        table.row([size(share.bytes), holder(share), bar(share.bytes, sum)]);
+        let style = if share.holder == "free" { DIM } else { PLAIN };
+        table.row([size(share.bytes).into(), Cell::from(holder(share)), Cell::new(bar(share.bytes, sum), style)]);
     }
-    table.write(out, terminal_width())
+    section.table(table);
+    Some(section)
 }
 
 fn holder(share: &ShareView) -> String {
@@ -99,71 +103,71 @@ fn holder(share: &ShareView) -> String {
         ("outside-pytorch", _) => "this process: outside PyTorch (context, libraries)".to_owned(),
         ("process", Some(pid)) => format!("process {pid}"),
         ("others", _) => "others".to_owned(),
-        ("untold", _) => "not told: the driver, contexts, processes that are not listed".to_owned(),
+        ("untold", _) => "unknown: the driver, contexts, processes that are not listed".to_owned(),
         _ => "free".to_owned(),
     }
 }
 
-fn bar(bytes: u64, sum: u64) -> String {
-    let cells = (u128::from(bytes) * BAR).div_ceil(u128::from(sum)).min(BAR);
-    "█".repeat(usize::try_from(cells).unwrap_or(0))
-}
-
 /// What a snapshot shows beside the totals.
-fn write_evidence(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> io::Result<()> {
+fn evidence(failure: &FailureExplainedView<'_>) -> Vec<Section> {
+    let mut sections = Vec::new();
     if !failure.at.place.is_empty() {
-        writeln!(out, "\nAsked for at {}", frames::place_of(&failure.at))?;
+        let mut section = Section::without_heading();
+        section.line(Text::styled("Requested at ", STRONG).and(frames::place_of(&failure.at), PLAIN));
+        sections.push(section);
     }
-    write_categories(out, failure)?;
+    sections.extend(categories(failure));
     if !failure.call_sites.is_empty() {
-        writeln!(out, "\nWhat was live, by call site")?;
-        let mut table = Table::new([("", Align::Right), ("", Align::Right), ("", Align::Left)]).indented(2);
+        let mut section = Section::new("Live memory by call site");
+        let mut table = Table::new([("", Align::Right), ("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
         for site in failure.call_sites.iter().take(LISTED) {
             table.row([size(site.bytes), counted(site.count, "block", "blocks"), frames::place_of(&site.at)]);
         }
-        table.write(out, terminal_width())?;
+        section.table(table);
         let rest = failure.call_sites.len().saturating_sub(LISTED);
         if rest > 0 {
-            writeln!(out, "  … and {} more; `--format json` has them all", counted(rest, "call site", "call sites"))?;
+            section
+                .line(format!("… and {} more; `--format json` has them all", counted(rest, "call site", "call sites")));
         }
+        sections.push(section);
     }
-    let mut sentences: Vec<String> = failure.gaps.iter().filter_map(gaps).collect();
+    let mut section = Section::without_heading();
+    failure.gaps.iter().filter_map(gaps).for_each(|gaps| section.line(gaps));
     if let Some(pinning) = &failure.pinning {
         let from = pinning.call_sites.first().map_or_else(String::new, |site| {
-            let share = if pinning.call_sites.len() == 1 { "" } else { "most of it " };
-            format!(", {share}from {}", frames::place_of(&site.at))
+            let share = if pinning.call_sites.len() == 1 { "" } else { "most of it from " };
+            format!(" ({share}{})", frames::place_of(&site.at))
         });
-        let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
-        sentences.push(format!(
-            "without {} of {}{fewest} the request would have been served{from}",
-            counted(pinning.count, "live block", "live blocks"),
-            size(pinning.bytes)
-        ));
+        let fewest = if pinning.is_smallest { "" } else { "; fewer may do" };
+        let blocks = match pinning.count {
+            1 => format!("one {} block", size(pinning.bytes)),
+            blocks => format!("{} blocks of {} in all", count(blocks), size(pinning.bytes)),
+        };
+        section.line(format!("Freeing {blocks}{from} would have been enough for this request{fewest}."));
     }
     if let Some(simulation) = &failure.simulation {
-        sentences.push(format!("replayed: {}", simulation.text));
+        section.line(format!("Replayed: {}.", simulation.text));
     }
-    if sentences.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    sentences.iter().try_for_each(|sentence| paragraph(out, "", &format!("{}.", capitalised(sentence))))
+    sections.extend((!section.is_empty()).then_some(section));
+    sections
 }
 
 /// What was live, by what it is for, the largest first; nothing where that is not told of any.
-fn write_categories(out: &mut impl Write, failure: &FailureExplainedView<'_>) -> io::Result<()> {
+fn categories(failure: &FailureExplainedView<'_>) -> Option<Section> {
     let mut named = failure.categories.named();
     named.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
     if named.iter().all(|&(name, bytes)| bytes == 0 || name == Category::Unknown.name()) {
-        return Ok(());
+        return None;
     }
     let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add).max(1);
-    writeln!(out, "\nWhat was live, by what it is for")?;
-    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2);
+    let mut section = Section::new("Live memory by category");
+    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]);
     for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
-        table.row([size(bytes), name.replace('_', " "), bar(bytes, all)]);
+        let bar = Cell::new(bar(bytes, all), category_style(name));
+        table.row([size(bytes).into(), Cell::from(name.replace('_', " ")), bar]);
     }
-    table.write(out, terminal_width())
+    section.table(table);
+    Some(section)
 }
 
 fn gaps(gaps: &GapsView) -> Option<String> {
@@ -186,39 +190,36 @@ fn gaps(gaps: &GapsView) -> Option<String> {
     if gaps.private_bytes > 0 {
         parts.push(format!("{} in private pools", size(gaps.private_bytes)));
     }
-    Some(format!("reserved and free at that moment: {}", parts.join("; ")))
+    Some(format!("Reserved and free at that moment: {}.", parts.join("; ")))
 }
 
 /// The steps, numbered.
-fn write_steps(out: &mut impl Write, steps: &[StepView]) -> io::Result<()> {
-    if steps.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nWhat to change, most effective first")?;
+fn steps(steps: &[StepView]) -> Option<Section> {
+    let mut section = Section::new("What to change, largest saving first");
     for (number, step) in (1..).zip(steps) {
-        let brings = match (step.brings_bytes, step.enough) {
-            (Some(bytes), Some(true)) => format!(" [frees {}: enough]", size(bytes)),
-            (Some(bytes), Some(false)) => format!(" [frees {}: not enough alone]", size(bytes)),
-            (Some(bytes), None) => format!(" [frees up to {}]", size(bytes)),
-            (None, _) => String::new(),
+        let saving = match (step.brings_bytes, step.enough) {
+            (Some(bytes), Some(true)) => (format!(" [frees {}: enough]", size(bytes)), GOOD),
+            (Some(bytes), Some(false)) => (format!(" [frees {}: not enough alone]", size(bytes)), PLAIN),
+            (Some(bytes), None) => (format!(" [frees up to {}]", size(bytes)), PLAIN),
+            (None, _) => (String::new(), PLAIN),
         };
-        item(out, number, &format!("{}{brings}", capitalised(&step.title)))?;
-        paragraph(out, "     ", &printable(&format!("{}.", capitalised(&step.detail))))?;
-        if let Some(change) = &step.change {
-            writeln!(out, "     → {}", printable(change))?;
-        }
+        let title = Text::styled(capitalised(&step.title), STRONG).and(saving.0, saving.1);
+        let detail = Text::from(format!("{}.", capitalised(&step.detail)));
+        let change = step.change.as_ref().map(|change| Text::from("→ ").and(change.as_str(), HINT));
+        section.step(number, title, [Some(detail), change].into_iter().flatten());
     }
-    Ok(())
+    (!section.is_empty()).then_some(section)
 }
 
 /// Messages, if there are several.
-fn write_messages(out: &mut impl Write, view: &ExplainView<'_>) -> io::Result<()> {
+fn messages(view: &ExplainView<'_>) -> Option<Section> {
     if view.message_count < 2 {
-        return Ok(());
+        return None;
     }
     let different = view.messages.len() as u64 + view.messages_left_out;
-    let what = if different == 1 { "all alike".to_owned() } else { format!("{} different", count(different)) };
-    writeln!(out, "\n{} in all, {what}; the first is explained", counted(view.message_count, "message", "messages"))?;
+    let kinds = if different == 1 { "all alike".to_owned() } else { format!("{} different", count(different)) };
+    let all = counted(view.message_count, "message", "messages");
+    let mut section = Section::new(format!("{all} in all, {kinds}; the first is explained"));
     let mut table = Table::new([
         ("line", Align::Right),
         ("times", Align::Right),
@@ -233,12 +234,12 @@ fn write_messages(out: &mut impl Write, view: &ExplainView<'_>) -> io::Result<()
     for message in view.messages.iter().take(LISTED) {
         table.row(row(message));
     }
-    table.write(out, terminal_width())?;
+    section.table(table);
     let rest = different - (view.messages.len().min(LISTED) as u64);
     if rest > 0 {
-        writeln!(out, "  … and {} more; `--format json` has them", counted(rest, "kind", "kinds"))?;
+        section.line(format!("… and {} more; `--format json` has them", counted(rest, "kind", "kinds")));
     }
-    Ok(())
+    Some(section)
 }
 
 fn row(message: &MessageView) -> [String; 8] {
@@ -257,40 +258,18 @@ fn row(message: &MessageView) -> [String; 8] {
 }
 
 /// Further failures of a snapshot.
-fn write_failures(out: &mut impl Write, failures: &[FailureExplainedView<'_>]) -> io::Result<()> {
+fn further(failures: &[FailureExplainedView<'_>]) -> Option<Section> {
     if failures.len() < 2 {
-        return Ok(());
+        return None;
     }
-    writeln!(out, "\n{} more", counted(failures.len() - 1, "failure", "failures"))?;
+    let mut section = Section::new(format!("{} more", counted(failures.len() - 1, "failure", "failures")));
     for failure in failures.iter().skip(1).take(FAILURES) {
         let entry = failure.entry.map_or_else(String::new, |entry| format!(", entry {}", count(entry)));
-        let text = format!("device {}{entry}: {}", failure.device, failure.diagnosis.text);
-        paragraph(out, "  ", &text)?;
+        section.line(format!("device {}{entry}: {}", failure.device, failure.diagnosis.text));
     }
     let rest = (failures.len() - 1).saturating_sub(FAILURES);
     if rest > 0 {
-        writeln!(out, "  … and {}; `--format json` has them all", count(rest))?;
+        section.line(format!("… and {}; `--format json` has them all", count(rest)));
     }
-    Ok(())
-}
-
-fn item(out: &mut impl Write, number: usize, text: &str) -> io::Result<()> {
-    let lines = broken(&printable(text), width().saturating_sub(5));
-    lines.iter().enumerate().try_for_each(|(row, line)| match row {
-        0 => writeln!(out, "{number:3}. {line}"),
-        _ => writeln!(out, "     {line}"),
-    })
-}
-
-fn paragraph(out: &mut impl Write, indent: &str, text: &str) -> io::Result<()> {
-    broken(text, width().saturating_sub(indent.len())).iter().try_for_each(|line| writeln!(out, "{indent}{line}"))
-}
-
-fn width() -> usize {
-    terminal_width().unwrap_or(WIDTH).min(WIDTH)
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
+    Some(section)
 }

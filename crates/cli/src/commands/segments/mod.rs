@@ -4,7 +4,7 @@ mod bar;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 
 use clap::ValueEnum;
 use highwater_analysis::callsite::Sites;
@@ -15,17 +15,18 @@ use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId}
 
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
+use crate::style::Ink;
 use crate::table::{Align, Table};
 use crate::units::{counted, size};
 use crate::{output, warnings};
 
-/// Segments of a pool and stream that are shown as text unless `--limit` says otherwise.
+/// Segments of a pool and stream that are shown as text unless `--top` says otherwise.
 const DEFAULT_LIMIT: usize = 100;
 
 /// Options of `highwater segments`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: the segments with the most free memory, and the blocks that keep them
-  highwater segments run.pickle --sort free --limit 5 --blocks")]
+  highwater segments run.pickle --sort free --top 5 --blocks")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
@@ -35,8 +36,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
     /// Show at most this many segments of each pool and stream; 0 for all [default: 100 as text, all as JSON]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, alias = "limit", value_name = "N")]
+    top: Option<usize>,
     /// List the blocks of each segment, too; JSON always has them
     #[arg(long)]
     blocks: bool,
@@ -59,7 +60,7 @@ enum Sort {
 
 impl Args {
     fn limit(&self) -> usize {
-        self.format.limit(self.limit, DEFAULT_LIMIT)
+        self.format.limit(self.top, DEFAULT_LIMIT)
     }
 }
 
@@ -124,7 +125,7 @@ impl<'a> DeviceMap<'a> {
 }
 
 fn write_text(
-    out: &mut impl Write,
+    out: &mut impl Ink,
     snapshot: &Snapshot,
     maps: &[DeviceMap],
     block_sites: Option<&Sites>,
@@ -133,7 +134,7 @@ fn write_text(
         writeln!(out, "{NOTHING_RECORDED}")?;
     }
     if let Some(profile) = &snapshot.profile {
-        return writeln!(out, "this is {}: segments are not in it", profile.form.name());
+        return writeln!(out, "this is {}: it has no segments", profile.form.name());
     }
     for map in maps {
         write_totals(out, snapshot, map.device)?;
@@ -153,7 +154,7 @@ fn write_text(
     Ok(())
 }
 
-fn write_totals(out: &mut impl Write, snapshot: &Snapshot, device: u32) -> io::Result<()> {
+fn write_totals(out: &mut impl Ink, snapshot: &Snapshot, device: u32) -> io::Result<()> {
     let totals = snapshot.end_totals(device);
     let awaiting = totals.active_bytes.saturating_sub(totals.allocated_bytes);
     let free = totals.reserved_bytes.saturating_sub(totals.active_bytes);
@@ -181,12 +182,7 @@ fn pool_name((by_graph, by_user): (u64, u64)) -> String {
     }
 }
 
-fn write_group(
-    out: &mut impl Write,
-    snapshot: &Snapshot,
-    group: &Group,
-    block_sites: Option<&Sites>,
-) -> io::Result<()> {
+fn write_group(out: &mut impl Ink, snapshot: &Snapshot, group: &Group, block_sites: Option<&Sites>) -> io::Result<()> {
     let mut table = Table::new([
         ("address", Align::Left),
         ("type", Align::Left),
@@ -217,7 +213,7 @@ fn write_group(
     table.write(out, None)?;
     match group.left_out {
         0 => Ok(()),
-        more => writeln!(out, "  … {}; `--limit 0` shows all", counted(more, "more segment", "more segments")),
+        more => writeln!(out, "  … {}; `--top 0` shows all", counted(more, "more segment", "more segments")),
     }
 }
 

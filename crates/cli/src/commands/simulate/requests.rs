@@ -13,11 +13,10 @@ use highwater_whatif::parallel;
 use super::Args;
 use super::program_file::{ProgramFile, address_policy};
 use super::requests_view;
-use crate::args::Format;
+use crate::args::FormatToPaste;
 use crate::error::Problem;
 use crate::input::{name, short_name};
-use crate::output::{exists, is_stdout, to_stdout, write_json, write_to};
-use crate::printable::Lines;
+use crate::output::{self, exists, is_stdout, write_to};
 use crate::units::{count, size};
 
 /// The device's memory where none is given: as in the oracle.
@@ -57,7 +56,7 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
         write_files(args, &run)?;
     }
     // Whoever has the files has the answer; a summary beside them is for programs that ask for it.
-    if !writes || (args.format == Format::Json && !args.requests.outputs().any(|(_, path)| is_stdout(path))) {
+    if !writes || (args.format == FormatToPaste::Json && !args.requests.outputs().any(|(_, path)| is_stdout(path))) {
         let summaries = summaries(&program, &machines, policy.as_ref()).map_err(failed)?;
         if !writes {
             let ranges = summaries.iter().flatten().map(|summary| summary.unscripted_ranges);
@@ -72,17 +71,14 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
         let kind = if program.log.is_some() { "rmm-log" } else { "requests" };
         let read = ProgramView { kind, rows: program.program.ops.len() };
         let view = RequestsView::new(read, torch, addresses, runs, warnings.clone());
-        to_stdout(|out| match args.format {
-            Format::Json => write_json(out, &view),
-            Format::Text => requests_view::write(&mut Lines(out), &view, &short_name(file)),
-        })?;
+        output::print(args.format, &view, |_| requests_view::document(&view, &short_name(file)))?;
     }
     requests_view::print_warnings(&warnings).context("cannot write to standard error")
 }
 
 /// That a script of addresses did not suffice.
 fn unscripted(ranges: u64) -> Option<Warning> {
-    let message = "a range was not in the script of addresses and went elsewhere".to_owned();
+    let message = "a range was not in the script of addresses and got another address".to_owned();
     (ranges > 0).then_some(Warning { id: "unscripted", message, count: ranges, line: None })
 }
 
@@ -117,7 +113,7 @@ fn machines(args: &Args) -> Result<Vec<Options>, Problem> {
 fn check_outputs(args: &Args, runs: usize) -> Result<(), Problem> {
     for (option, path) in args.requests.outputs() {
         if runs > 1 {
-            return Err(Problem::new(format!("`{option}` writes one run, and there are {}", count(runs)))
+            return Err(Problem::new(format!("`{option}` writes one run, but there are {}", count(runs)))
                 .hint("give one `--conf` and one `--capacity` at most"));
         }
         if !args.requests.force && !is_stdout(path) && path.exists() {
@@ -132,9 +128,7 @@ fn check_settings(conf: &str, torch: TorchVersion, warnings: &mut Vec<Warning>) 
     settings.parse(conf).map_err(|error| refused(&format!("the settings `{conf}`"), torch, &error))?;
     if settings.backend == Backend::CudaMallocAsync {
         return Err(Problem::new("`backend:cudaMallocAsync` cannot be simulated")
-            .because(
-                "the driver's own pools serve the requests then: they have no blocks, and their rules are not known",
-            )
+            .because("the driver's own pools then serve the requests: they have no blocks, and their rules are unknown")
             .hint("leave the backend out, or write `backend:native`"));
     }
     for message in settings.remarks().iter().map(ToString::to_string) {
@@ -197,9 +191,9 @@ fn explain(file: &ProgramFile, path: &Path, machines: &[Options], machine: usize
         }
         RunError::Undefined { op, reason } => {
             let hint = match (machines, machine.conf.as_str()) {
-                ([_], _) => "what PyTorch does from there on is not defined, so nothing is shown".to_owned(),
-                (_, "") => format!("so it does with PyTorch's default settings on {}", size(machine.capacity_bytes)),
-                (_, conf) => format!("so it does with the settings `{conf}` on {}", size(machine.capacity_bytes)),
+                ([_], _) => "PyTorch's further behaviour is undefined, so there is no result".to_owned(),
+                (_, "") => format!("this happens with PyTorch's default settings on {}", size(machine.capacity_bytes)),
+                (_, conf) => format!("this happens with the settings `{conf}` on {}", size(machine.capacity_bytes)),
             };
             Problem::new(format!("{path}: {}: PyTorch itself would fail here", file.place(op)))
                 .because(reason)

@@ -1,12 +1,13 @@
 //! What runs of a request program led to, as tables for people.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 
 use highwater_documents::requests::{RequestsView, RunView, Warning};
 
-use crate::error::WARNING;
+use crate::document::{Document, Section};
 use crate::printable::printable;
-use crate::table::{Align, Table, terminal_width};
+use crate::style::WARNING;
+use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
 
 /// Prints each warning to standard error.
@@ -27,14 +28,12 @@ pub(super) fn print_warnings(warnings: &[Warning]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the runs of the program that is called `title`.
-///
-/// # Errors
-/// Those of `out`.
-pub(super) fn write(out: &mut impl Write, view: &RequestsView, title: &str) -> io::Result<()> {
-    let kind = if view.program.kind == "rmm-log" { " made of a log of RMM" } else { "" };
+/// The runs of the program that is called `title`.
+pub(super) fn document(view: &RequestsView, title: &str) -> Document {
+    let kind = if view.program.kind == "rmm-log" { " made from a log of RMM" } else { "" };
     let rows = counted(view.program.rows, "row", "rows");
-    writeln!(out, "{title}: {rows}{kind}, torch {}'s rules, addresses {}", view.torch.version, view.addresses)?;
+    let title = format!("{title}: {rows}{kind}, torch {}'s rules, addresses {}", view.torch.version, view.addresses);
+    let mut document = Document { title: title.into(), ..Document::default() };
     let mut table = Table::new([
         ("capacity", Align::Right),
         ("outcome", Align::Left),
@@ -57,12 +56,16 @@ pub(super) fn write(out: &mut impl Write, view: &RequestsView, title: &str) -> i
             table.below(format!("  {reason}"));
         }
     }
-    table.write(out, terminal_width())?;
+    let mut section = Section::without_heading();
+    section.table(table);
+    document.sections.push(section);
     // One message is worth its length; a table of runs says more than all of them.
     if let [RunView { oom_message: Some(message), .. }] = &view.runs[..] {
-        writeln!(out, "\n{message}")?;
+        let mut section = Section::new("PyTorch would have said");
+        section.line(message.as_str());
+        document.sections.push(section);
     }
-    Ok(())
+    document
 }
 
 fn outcome(run: &RunView) -> String {

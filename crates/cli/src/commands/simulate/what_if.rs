@@ -8,8 +8,8 @@ use highwater_answers::what_if::Asked;
 
 use super::Args;
 use super::what_if_text;
-use crate::args::Format;
-use crate::output::{text_to_stdout, to_stdout, write_json};
+use crate::args::FormatToPaste;
+use crate::output;
 use crate::progress::SimulationBar;
 
 /// Reads, replays, runs, answers.
@@ -17,7 +17,7 @@ use crate::progress::SimulationBar;
 /// # Errors
 /// If the snapshot cannot be read, or settings or a card are not what PyTorch or this program knows.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let input = args.input().context("a snapshot is needed")?;
+    let input = args.input().context("`simulate` needs a snapshot")?;
     let (snapshot, classes) = input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
     let asked = Asked {
@@ -28,12 +28,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         device: args.device,
     };
     let (_, view) = asked.answered(&analysis, &input.name(), &SimulationBar::default())?;
-    match args.format {
-        Format::Json => to_stdout(|out| write_json(out, &view))?,
-        Format::Text => {
-            text_to_stdout(|out| what_if_text::write(out, &view, &input.short_name()))?;
-            crate::warnings::print_all(&analysis)?;
-        }
+    output::print(args.format, &view, |width| what_if_text::document(&view, &input.short_name(), width))?;
+    if args.format != FormatToPaste::Json {
+        crate::warnings::print_all(&analysis)?;
     }
     Ok(ExitCode::SUCCESS)
 }

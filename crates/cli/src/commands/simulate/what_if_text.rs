@@ -1,47 +1,53 @@
 //! What `highwater simulate FILE` answers, as text.
 
-use std::io::{self, Write};
+use std::io;
 
 use highwater_answers::frames;
 use highwater_documents::{FitView, PinningView, RunView, SimulateView, SiteView};
+use highwater_findings::verdict::capitalised;
 
-use crate::printable::printable;
-use crate::table::{Align, Table, broken, terminal_width};
+use crate::document::{Document, Section, Text};
+use crate::style::{BAD, GOOD, Ink, PLAIN, STRONG, WARNING};
+use crate::table::{Align, Cell, Table, terminal_width};
 use crate::units::{count, counted, size};
 
-/// Prose is broken at this width where there is no terminal.
-const WIDTH: usize = 100;
 /// Sites and calls that are listed.
 const LISTED: usize = 5;
+/// A line must have so many cells to list every card.
+const ALL_CARDS: usize = 110;
 
 /// Writes the whole answer.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut impl Write, view: &SimulateView<'_>, name: &str) -> io::Result<()> {
-    writeln!(out, "{name}, device {}: {}", view.device, replayed(view))?;
+pub(crate) fn write(out: &mut impl Ink, view: &SimulateView<'_>, name: &str) -> io::Result<()> {
+    let width = terminal_width();
+    document(view, name, width).write_text(out, width)
+}
+
+/// The whole answer, for lines of `width` cells if they have a limit.
+pub(super) fn document(view: &SimulateView<'_>, name: &str, width: Option<usize>) -> Document {
+    let mut document =
+        Document { title: format!("{name}, device {}: {}", view.device, replayed(view)).into(), ..Document::default() };
     if let Some(premise) = &view.premise {
-        paragraph(out, &format!("Take what follows with care: {premise}."))?;
+        document
+            .lead
+            .push(Text::styled("The following may be inaccurate", WARNING).and(format!(": {premise}."), PLAIN));
     }
-    if let Some(verdict) = &view.verdict {
-        writeln!(out)?;
-        paragraph(out, &sentence(&verdict.text))?;
-    }
-    for alarm in &view.alarms {
-        let text = format!(
-            "Keep away from {}: it takes the peak from {} to {}.",
-            settings(&alarm.conf),
-            size(alarm.own_reserved_bytes),
-            size(alarm.reserved_bytes)
-        );
-        paragraph(out, &text)?;
-    }
-    write_fit(out, view)?;
-    write_bound(out, view)?;
-    write_runs(out, view)?;
-    write_waterfall(out, view)?;
-    write_sites(out, view)?;
-    write_empty_caches(out, view)
+    document.lead.extend(view.verdict.iter().map(|verdict| Text::styled(sentence(&verdict.text), STRONG)));
+    document.lead.extend(view.alarms.iter().map(|alarm| {
+        Text::styled(format!("Avoid {}", settings(&alarm.conf)), WARNING).and(
+            format!(": it raises the peak from {} to {}.", size(alarm.own_reserved_bytes), size(alarm.reserved_bytes)),
+            PLAIN,
+        )
+    }));
+    document.sections.extend(fit(view, width));
+    document.sections.push(bound(view));
+    document.sections.extend(runs(view));
+    document.sections.extend(waterfall(view));
+    document.sections.extend(sites(view));
+    document.sections.extend(empty_caches(view));
+    document
 }
 
 fn replayed(view: &SimulateView<'_>) -> String {
@@ -50,13 +56,13 @@ fn replayed(view: &SimulateView<'_>) -> String {
     let version = &view.torch.version;
     if view.fidelity.first_difference.is_none() {
         let of = &view.torch.replayed;
-        let runs = if of == version { String::new() } else { format!("; the runs are under those of torch {version}") };
+        let runs = if of == version { String::new() } else { format!("; the runs follow those of torch {version}") };
         let come = if view.fidelity.entries == 1 {
             "the one entry comes".to_owned()
         } else {
             format!("all {entries} entries come")
         };
-        format!("{requests}; under the rules of torch {of} {come} out as recorded{runs}")
+        format!("{requests}; with the rules of torch {of} {come} out as recorded{runs}")
     } else {
         format!("{requests}; the rules of torch {} explain {equal} of {entries} entries", view.torch.replayed)
     }
@@ -67,49 +73,44 @@ fn number(count_of: u64) -> String {
 }
 
 fn settings(conf: &str) -> String {
-    if conf.is_empty() { "(default)".to_owned() } else { printable(conf).into_owned() }
+    if conf.is_empty() { "(default)".to_owned() } else { conf.to_owned() }
 }
 
 fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
-}
-
-fn paragraph(out: &mut impl Write, text: &str) -> io::Result<()> {
-    broken(text, terminal_width().unwrap_or(WIDTH)).iter().try_for_each(|line| writeln!(out, "{line}"))
-}
-
-fn heading(out: &mut impl Write, text: &str) -> io::Result<()> {
-    writeln!(out, "\n{text}")
+    format!("{}.", capitalised(text))
 }
 
 /// The fit table: how little is enough, and which cards that is.
-fn write_fit(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
-    let Some(first) = view.fit.first() else { return Ok(()) };
-    heading(out, "The smallest capacity from which on nothing fails")?;
+fn fit(view: &SimulateView<'_>, width: Option<usize>) -> Option<Section> {
+    let first = view.fit.first()?;
+    let mut section = Section::new("Least memory that is enough");
+    let lists_all = width.is_none_or(|width| width >= ALL_CARDS);
     let sizes: Vec<String> = first.cards.iter().map(|card| card.gigabytes.to_string()).collect();
-    let cards = format!("fits cards, GB (of {})", sizes.join(" "));
+    let all = format!("fits cards of GB ({})", sizes.join(" "));
     let mut table = Table::new([
         ("capacity", Align::Right),
-        ("over live", Align::Right),
+        ("vs. live", Align::Right),
         ("retries", Align::Right),
-        ("unlimited", Align::Right),
+        ("without a limit", Align::Right),
+        (if lists_all { &all } else { "smallest card" }, Align::Left),
         ("settings", Align::Left),
-        (&cards, Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .optional(&[1, 4, 2]);
+    let least = view.fit.iter().map(|fit| fit.min_capacity_bytes).min();
     for fit in &view.fit {
+        let style = if Some(fit.min_capacity_bytes) == least { GOOD } else { PLAIN };
         table.row([
-            capacity(fit),
-            format!("{:.2}x", fit.over_live_ratio),
-            number(fit.num_alloc_retries),
-            size(fit.ample_reserved_bytes),
-            settings(&fit.conf),
-            fitting_cards(fit),
+            Cell::new(capacity(fit), style),
+            format!("{:.2}x", fit.over_live_ratio).into(),
+            number(fit.num_alloc_retries).into(),
+            size(fit.ample_reserved_bytes).into(),
+            fitting_cards(fit, lists_all).into(),
+            Cell::new(settings(&fit.conf), style),
         ]);
     }
-    table.write(out, terminal_width())
+    section.table(table);
+    Some(section)
 }
 
 /// One capacity, or a range where the driver's addresses decide.
@@ -118,37 +119,39 @@ fn capacity(fit: &FitView) -> String {
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-fn fitting_cards(fit: &FitView) -> String {
-    let fitting: Vec<String> =
-        fit.cards.iter().filter(|card| card.fits).map(|card| card.gigabytes.to_string()).collect();
-    if fitting.is_empty() { "none".to_owned() } else { fitting.join(" ") }
+fn fitting_cards(fit: &FitView, lists_all: bool) -> String {
+    let mut fitting = fit.cards.iter().filter(|card| card.fits).map(|card| card.gigabytes);
+    if lists_all {
+        let fitting: Vec<String> = fitting.map(|gigabytes| gigabytes.to_string()).collect();
+        return if fitting.is_empty() { "none".to_owned() } else { fitting.join(" ") };
+    }
+    fitting.next().map_or_else(|| "none".to_owned(), |gigabytes| format!("{gigabytes} GB"))
 }
 
-fn write_bound(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
+fn bound(view: &SimulateView<'_>) -> Section {
     let bound = &view.bound;
     let at = bound.live_entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry as usize)));
     let packed = if bound.proven_optimal {
-        "; blocks can be placed so that this is enough, proven by a placement".to_owned()
+        "; a layout of exactly this size exists".to_owned()
     } else if bound.packed_bytes > 0 {
-        format!("; the best placement found that knows the future needs {}", size(bound.packed_bytes))
+        format!("; the best layout found needs {}", size(bound.packed_bytes))
     } else {
         String::new()
     };
-    writeln!(out)?;
-    paragraph(
-        out,
-        &format!("The program itself holds {}{at}: no setting can do with less{packed}.", size(bound.live_bytes)),
-    )
+    let mut section = Section::without_heading();
+    section.line(format!("The program itself needs {}{at}: no setting can need less{packed}.", size(bound.live_bytes)));
+    section
 }
 
 /// The runs that were asked for.
-fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
+fn runs(view: &SimulateView<'_>) -> Vec<Section> {
     let is_only_the_recording = view.verdict.is_some();
     let shown = || view.runs.iter().filter(|run| !is_only_the_recording || run.oom.is_some());
     if shown().next().is_none() {
-        return Ok(());
+        return Vec::new();
     }
-    heading(out, if is_only_the_recording { "The failure, run again with the memory there was" } else { "Runs" })?;
+    let heading = if is_only_the_recording { "The failure, replayed with the memory there was" } else { "Runs" };
+    let mut section = Section::new(heading);
     let mut table = Table::new([
         ("capacity", Align::Right),
         ("outcome", Align::Left),
@@ -160,12 +163,12 @@ fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
     .indented(2);
     for run in shown() {
         table.row([
-            run_capacity(run),
-            outcome(run),
-            reserved(run),
-            size(run.peak_allocated_bytes),
-            number(run.num_alloc_retries),
-            settings(&run.conf),
+            run_capacity(run).into(),
+            Cell::new(outcome(run), if run.oom_entry.is_some() { BAD } else { GOOD }),
+            reserved(run).into(),
+            size(run.peak_allocated_bytes).into(),
+            number(run.num_alloc_retries).into(),
+            settings(&run.conf).into(),
         ]);
         if let Some(failure) = &run.oom {
             if !failure.at.place.is_empty() {
@@ -176,35 +179,40 @@ fn write_runs(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
             }
         }
         if let Some(reason) = run.reason.as_ref().filter(|_| view.premise.is_none() || run.oom_entry.is_none()) {
-            table.below(format!("  {}: {}", run.confidence, printable(reason)));
+            table.below(format!("  {}: {reason}", run.confidence));
         }
     }
-    table.write(out, terminal_width())?;
-    match shown().find_map(|run| run.oom.as_ref()?.message.as_ref()) {
-        Some(message) => {
-            heading(out, "PyTorch would have said, of the first that fails")?;
-            paragraph(out, message)
-        }
-        None => Ok(()),
+    section.table(table);
+    let mut sections = vec![section];
+    if let Some(message) = shown().find_map(|run| run.oom.as_ref()?.message.as_ref()) {
+        let mut section = Section::new("PyTorch's message for the first failure");
+        section.line(message.as_str());
+        sections.push(section);
     }
+    sections
 }
 
 /// What stood in the way of a request, in a sentence.
 fn in_the_way(pinning: &PinningView<'_>) -> String {
     let blocks = counted(pinning.count, "block", "blocks");
-    let way = if pinning.in_place { "in their place" } else { "as whole segments would have gone back to the driver" };
-    let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
+    let way = if pinning.in_place {
+        "in their place"
+    } else {
+        "because whole segments would have been released to \
+     the driver"
+    };
+    let fewest = if pinning.is_smallest { "" } else { " (fewer may be enough)" };
     let most = pinning.call_sites.first().map_or_else(String::new, |site| {
-        let from = if pinning.call_sites.len() == 1 { "from" } else { "most of their bytes from" };
+        let from = if pinning.call_sites.len() == 1 { "from" } else { "mostly from" };
         format!(", {from} {}", frames::place_of(&site.at))
     });
-    format!("without {blocks} of {}{fewest} it would have been served, {way}{most}", size(pinning.bytes))
+    format!("freeing {blocks} of {}{fewest} would have been enough, {way}{most}", size(pinning.bytes))
 }
 
 fn run_capacity(run: &RunView<'_>) -> String {
-    let bytes = run.capacity_bytes.map_or_else(|| "unlimited".to_owned(), size);
+    let bytes = run.capacity_bytes.map_or_else(|| "no limit".to_owned(), size);
     match &run.card {
-        Some(card) => format!("{} ({bytes})", printable(card)),
+        Some(card) => format!("{card} ({bytes})"),
         None => bytes,
     }
 }
@@ -221,25 +229,26 @@ fn reserved(run: &RunView<'_>) -> String {
     if size(least) == size(most) { size(run.peak_reserved_bytes) } else { format!("{} to {}", size(least), size(most)) }
 }
 
-fn write_waterfall(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
+fn waterfall(view: &SimulateView<'_>) -> Option<Section> {
     if view.waterfall.is_empty() {
-        return Ok(());
+        return None;
     }
     let total: i64 = view.waterfall.iter().map(|bar| bar.bytes).sum();
-    heading(out, &format!("Where the peak of {} goes, without a limit", signed(total)))?;
-    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2);
+    let mut section = Section::new(format!("Where the peak of {} goes, without a limit", signed(total)));
+    let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     for bar in view.waterfall.iter().filter(|bar| bar.bytes != 0) {
         table.row([signed(bar.bytes), explained(bar.cause).to_owned()]);
     }
-    table.write(out, terminal_width())
+    section.table(table);
+    Some(section)
 }
 
 fn explained(cause: &str) -> &str {
     match cause {
-        "requested" => "asked for by the program",
+        "requested" => "requested by the program",
         "rounding" => "rounding of requests",
-        "unsplit_slack" => "ends of blocks that are not worth splitting off",
-        "stream_isolation" => "free memory of one stream that another cannot use",
+        "unsplit_slack" => "ends of blocks that are too small to split off",
+        "stream_isolation" => "free memory of one stream that others cannot use",
         "private_pools" => "free memory of private pools that others cannot use",
         "delayed_frees" => "freed blocks that wait for another stream",
         "placement" => "free memory between blocks in use",
@@ -252,28 +261,30 @@ fn signed(bytes: i64) -> String {
     if bytes < 0 { format!("-{magnitude}") } else { magnitude }
 }
 
-fn write_sites(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
+fn sites(view: &SimulateView<'_>) -> Option<Section> {
     let worth = |site: &&SiteView<'_>| site.hoisted_saves_bytes.max(site.pooled_saves_bytes) > 0;
     if !view.sites.iter().any(|site| worth(&site)) {
-        return Ok(());
+        return None;
     }
-    heading(out, "Long-lived blocks in the way: what moving those of one call site would save")?;
+    let mut section = Section::new("Long-lived blocks that fragment memory: saved if they were");
     let mut table = Table::new([
-        ("if allocated first", Align::Right),
-        ("if in a pool of their own", Align::Right),
+        ("allocated first", Align::Right),
+        ("in their own MemPool", Align::Right),
         ("blocks", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for site in view.sites.iter().filter(worth).take(LISTED) {
         let place = frames::place_of(&site.at);
         table.row([signed(site.hoisted_saves_bytes), signed(site.pooled_saves_bytes), count(site.count), place]);
     }
-    table.write(out, terminal_width())
+    section.table(table);
+    Some(section)
 }
 
-fn write_empty_caches(out: &mut impl Write, view: &SimulateView<'_>) -> io::Result<()> {
-    let Some(all) = view.empty_caches.first() else { return Ok(()) };
+fn empty_caches(view: &SimulateView<'_>) -> Option<Section> {
+    let all = view.empty_caches.first()?;
     let effect = match all.saved_bytes {
         0 => "did not lower the peak".to_owned(),
         saved if saved > 0 => format!("lowered the peak by {}", signed(saved)),
@@ -281,12 +292,10 @@ fn write_empty_caches(out: &mut impl Write, view: &SimulateView<'_>) -> io::Resu
     };
     let calls = counted(all.calls, "call", "calls");
     let drivers = usize::try_from(all.device_allocs.max(0)).unwrap_or(usize::MAX);
-    writeln!(out)?;
-    paragraph(
-        out,
-        &format!(
-            "{calls} of `empty_cache()` {effect}, at the price of {} to the driver.",
-            counted(drivers, "more call", "more calls")
-        ),
-    )
+    let mut section = Section::without_heading();
+    section.line(format!(
+        "{calls} of `empty_cache()` {effect}, at the cost of {} to the driver.",
+        counted(drivers, "more call", "more calls")
+    ));
+    Some(section)
 }

@@ -12,7 +12,7 @@ use crate::input::InputArgs;
 use crate::{output, warnings};
 use filter::{Filter, FilterArgs};
 
-/// Entries of a device that are shown as text unless `--limit` says otherwise.
+/// Entries of a device that are shown as text unless `--top` says otherwise.
 const DEFAULT_LIMIT: usize = 1000;
 
 /// Options of `highwater trace`.
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     sites: SitesArgs,
     /// Show at most this many entries of each device, the oldest first; 0 for all [default: 1000 as text, all as JSON]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, alias = "limit", value_name = "N")]
+    top: Option<usize>,
     /// Print the whole stack below each entry
     #[arg(long)]
     stacks: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 impl Args {
     fn limit(&self) -> usize {
-        self.format.limit(self.limit, DEFAULT_LIMIT)
+        self.format.limit(self.top, DEFAULT_LIMIT)
     }
 }
 

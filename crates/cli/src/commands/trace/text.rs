@@ -58,7 +58,7 @@ fn write_device(
     match matching.count() {
         0 if shown == 0 => writeln!(out, "no entry matches"),
         0 => Ok(()),
-        more => writeln!(out, "… {}; `--limit 0` shows all", units::counted(more, "more entry", "more entries")),
+        more => writeln!(out, "… {}; `--top 0` shows all", units::counted(more, "more entry", "more entries")),
     }
 }
 
