@@ -1,7 +1,7 @@
 /** Made by `make schemas` of the comments in crates/documents: change these. */
 
 /**
- * A recording under other settings, with less memory, on other cards. Made by `highwater simulate --format json`.
+ * A recording under other settings, with less memory, on other GPUs. Made by `highwater simulate --format json`.
  */
 export interface Simulation {
   /**
@@ -9,7 +9,7 @@ export interface Simulation {
    */
   alarms: Alarm[];
   /**
-   * What no setting can go below.
+   * The lower bound for all settings.
    */
   bound: Bound;
   /**
@@ -17,7 +17,7 @@ export interface Simulation {
    */
   device: number;
   /**
-   * What each `empty_cache()` cost.
+   * The cost of each `empty_cache()`.
    */
   empty_caches: EmptyCache[];
   /**
@@ -25,7 +25,7 @@ export interface Simulation {
    */
   fidelity: Fidelity;
   /**
-   * How little memory is enough, if no memory was asked for.
+   * The least memory that is enough, if no capacity was given.
    */
   fit: Fit[];
   /**
@@ -37,7 +37,7 @@ export interface Simulation {
    */
   largest_block: Largest[];
   /**
-   * Why the program may not be what ran.
+   * Why the program may differ from the recorded one.
    */
   premise?: string;
   /**
@@ -53,7 +53,7 @@ export interface Simulation {
    */
   sites: Site[];
   /**
-   * What is held over time, if that is asked for.
+   * Reserved memory over time, if requested.
    */
   timelines?: Timeline[];
   /**
@@ -61,7 +61,7 @@ export interface Simulation {
    */
   torch: Rules;
   /**
-   * The answer, if no settings and no memory were asked for.
+   * The answer, if neither settings nor a capacity were given.
    */
   verdict?: Verdict;
   /**
@@ -95,7 +95,7 @@ export interface Alarm {
  */
 export interface Bound {
   /**
-   * What the program itself holds at most, each request rounded up to 512 bytes.
+   * The peak of live memory, each request rounded up to 512 bytes.
    */
   live_bytes: number;
   /**
@@ -103,7 +103,7 @@ export interface Bound {
    */
   live_entry: number | null;
   /**
-   * What a placement that knows the future needs.
+   * Bytes that a placement with knowledge of the future needs.
    */
   packed_bytes: number;
   /**
@@ -112,7 +112,7 @@ export interface Bound {
   proven_optimal: boolean;
 }
 /**
- * What an `empty_cache()` cost.
+ * The cost of an `empty_cache()`.
  */
 export interface EmptyCache {
   /**
@@ -166,16 +166,16 @@ export interface Difference {
    */
   note: string;
   /**
-   * What the allocator would have done there; null where the replay could not go on.
+   * The allocator's action there; null where the replay could not continue.
    */
   predicted: Entry | null;
   /**
-   * What was recorded; null where the recording ends.
+   * The recorded action; null where the recording ends.
    */
   recorded: Entry | null;
 }
 /**
- * What is compared of an entry.
+ * The compared fields of an entry.
  */
 export interface Entry {
   /**
@@ -200,7 +200,7 @@ export interface Entry {
  */
 export interface Fit {
   /**
-   * What is held with memory without end.
+   * Reserved memory without a limit.
    */
   ample_reserved_bytes: number;
   /**
@@ -224,7 +224,7 @@ export interface Fit {
    */
   num_alloc_retries: number;
   /**
-   * Over what the program itself holds.
+   * Beyond the live memory.
    */
   over_live_ratio: number;
 }
@@ -262,7 +262,7 @@ export interface Card {
  */
 export interface Largest {
   /**
-   * In all; null with memory without end.
+   * The total; null without a limit.
    */
   allocatable_bytes: number | null;
   /**
@@ -279,11 +279,11 @@ export interface Largest {
  */
 export interface Run {
   /**
-   * What the allocator could have; null is without end.
+   * The memory that the allocator may reserve; null without a limit.
    */
   capacity_bytes: number | null;
   /**
-   * The card, if one was asked for.
+   * The GPU, if one was given.
    */
   card?: string;
   /**
@@ -315,7 +315,7 @@ export interface Run {
    */
   outcome: 'fits' | 'oom';
   /**
-   * The largest amount in blocks that were handed out.
+   * The peak of allocated bytes.
    */
   peak_allocated_bytes: number;
   /**
@@ -351,7 +351,7 @@ export interface Failure {
    */
   frames: Frame[];
   /**
-   * What PyTorch would have printed.
+   * The message that PyTorch would have printed.
    */
   message: string | null;
   /**
@@ -367,7 +367,7 @@ export interface Failure {
    */
   place: string;
   /**
-   * As asked for.
+   * Requested.
    */
   requested_bytes: number;
   /**
@@ -375,7 +375,7 @@ export interface Failure {
    */
   reserved_bytes: number;
   /**
-   * What the driver was asked for.
+   * Bytes requested from the driver.
    */
   segment_bytes: number;
 }
@@ -446,7 +446,7 @@ export interface PinningSite {
    */
   place: string;
   /**
-   * Bytes as asked for.
+   * Requested bytes.
    */
   requested_bytes: number;
 }
@@ -483,7 +483,7 @@ export interface Site {
    */
   pooled_saves_bytes: number;
   /**
-   * Their bytes, as asked for.
+   * Their requested bytes.
    */
   requested_bytes: number;
 }
@@ -492,7 +492,7 @@ export interface Site {
  */
 export interface Timeline {
   /**
-   * What the allocator could have; null is without end.
+   * The memory that the allocator may reserve; null without a limit.
    */
   capacity_bytes: number | null;
   /**
@@ -508,7 +508,7 @@ export interface Timeline {
    */
   oom_entry?: number;
   /**
-   * What is held after each of them, and until the next.
+   * Reserved memory from each of them to the next.
    */
   reserved_bytes: number[];
 }
@@ -546,7 +546,7 @@ export interface Verdict {
    */
   kind: 'impossible' | 'saved' | 'not-saved' | 'better' | 'optimal';
   /**
-   * What is live at most.
+   * The peak of live memory.
    */
   live_bytes: number;
   /**
@@ -554,7 +554,7 @@ export interface Verdict {
    */
   live_entry: number | null;
   /**
-   * What is left of that.
+   * Bytes still free of that.
    */
   spare_bytes?: number;
   /**

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// List the blocks of each segment, too; JSON always has them
     #[arg(long)]
     blocks: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
