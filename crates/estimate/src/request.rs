@@ -213,6 +213,6 @@ mod tests {
         assert_eq!(said(&json!({"quantise": "nf4"})), "`--quantise` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-dropout": 0.1})), "`--lora-dropout` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-rank": 8, "lora-dropout": 2})), "`--lora-dropout 2` is not between 0 and 1");
-        assert_eq!(said(&json!({"colour": 1})), "`--colour` is no option of an estimate");
+        assert_eq!(said(&json!({"colour": 1})), "unknown option `--colour`");
     }
 }

@@ -228,12 +228,12 @@ mod tests {
         insta::assert_snapshot!(error(b"\x80\x04}."), @r#"line 1: expected `{"format":"highwater-log",…}`"#);
         insta::assert_snapshot!(
             error(b"{\"format\":\"highwater-log\",\"version\":9,\"interval_us\":1}\n"),
-            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this"
+            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this log log"
         );
         let bad = [&written(&[])[..], b"{\"time_us\":-1}\n"].concat();
         insta::assert_snapshot!(error(&bad), @"line 2: invalid value: integer `-1`, expected u64 at line 1 column 13");
         let long = [&written(&[])[..], &vec![b' '; 5 << 20]].concat();
-        insta::assert_snapshot!(error(&long), @"line 2: more than 4194304 bytes, which is no sample");
+        insta::assert_snapshot!(error(&long), @"line 2: more than 4194304 bytes, too long for a sample");
         let deep = [&written(&[])[..], &vec![b'['; 1 << 20], b"\n"].concat();
         assert!(error(&deep).starts_with("line 2: "), "nothing recurses");
     }

@@ -25,11 +25,11 @@ fn refused(arguments: &[&str]) -> String {
 #[test]
 fn what_cannot_be_run_is_said_with_what_to_do() {
     let err = refused(&["--gpu", "h300", "there.py"]);
-    assert!(err.contains("`--gpu h300` is no card that is known") && err.contains("h100"), "{err}");
+    assert!(err.contains("unknown GPU `h300`") && err.contains("h100"), "{err}");
     let err = refused(&["missing.py"]);
     assert!(err.contains("there is no script `missing.py`") && err.contains("stand before the script"), "{err}");
     let err = refused(&["-m"]);
-    assert!(err.contains("`-m` wants the name of a module"), "{err}");
+    assert!(err.contains("`-m` needs the name of a module"), "{err}");
     let err = refused(&["--python", "/nowhere/python", "there.py"]);
     assert!(
         err.contains("`/nowhere/python`") && err.contains("cannot be started") && err.contains("--python"),
@@ -294,7 +294,7 @@ snapshot = torch.cuda.memory._snapshot()
 assert len(snapshot['device_traces'][0]) == 4, 'the last ones'
 blocks = [block for segment in snapshot['segments'] for block in segment['blocks'] if block['state'] != 'inactive']
 frames = [block for block in blocks if block.get('frames')]
-assert len(blocks) == 11 and len(frames) == 10, 'what was there before has none'
+assert len(blocks) == 11 and len(frames) == 10, 'memory allocated before the recording has none'
 assert all('highwater' not in frame['filename'] for block in frames for frame in block['frames'])
 torch.cuda.memory._record_memory_history(enabled=None)
 assert torch.cuda.memory._snapshot()['device_traces'] == [[]]

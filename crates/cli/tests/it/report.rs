@@ -34,7 +34,7 @@ fn a_small_report_reads_like_this() {
 
     Device 0 peaked at 4.13 GiB allocated at entry 14 of 26, in the forward phase of iteration 1; its reserved memory peaked at 4.13 GiB. The largest part, 1.90 GiB (46 %), was allocated at capture.py:133 linear_forward.
 
-    What to look at
+    Findings
       - warning, device 0 [saves 1.12 GiB]: 1.12 GiB of the peak still belongs to the previous iteration
         Still alive while the next iteration allocates the same again: 954.00 MiB at capture.py:133 linear_forward; 190.73 MiB at capture.py:132 linear_forward; if they were freed at the end of each iteration, the peak would be 3.01 GiB.
         → `del` these results at the end of the loop body, or compute them inside a function
@@ -68,7 +68,7 @@ fn a_small_report_reads_like_this() {
                   0                                                                     entry 25
                   █ allocated   · reserved   ▲ peak   | iteration
 
-    Device 0: live at the peak, by what it is for
+    Device 0: live at the peak, by category
        allocated  share  what
         1.86 GiB   45 %  parameter  ██████████▉
         1.86 GiB   45 %  temporary  ██████████▉
@@ -89,12 +89,12 @@ fn a_small_report_reads_like_this() {
 
     Device 0: fragmentation
          3.34 MiB  free at the peak: reserved and in no active block
-         1.30 MiB  active beyond what was requested, at the peak
+         1.30 MiB  active beyond the requested bytes, at the peak
          1.12 GiB  free at the dump: reserved and in no active block (27 %)
-         1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
+         1.12 GiB  of these, in segments with nothing active: `empty_cache()` releases them
          2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
        954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
-      1000.69 KiB  active beyond what was requested, at the dump: the allocator's rounding
+      1000.69 KiB  active beyond the requested bytes, at the dump: the allocator's rounding
 
     Allocator settings
       PYTORCH_CUDA_ALLOC_CONF is not set

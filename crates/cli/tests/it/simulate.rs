@@ -148,7 +148,7 @@ fn files_are_written_for_one_run_and_never_overwritten_unasked() {
     assert_eq!(with_program(&format!("{options} --force")).code, 0);
     assert!(read_to_string(&path).unwrap().starts_with("op,action,addr,bytes,stream,pool\n"));
     insta::assert_snapshot!(refusal("--blocks - --capacity 1GiB --capacity 2GiB", PROGRAM), @"
-    error: `--blocks` writes one run, and there are 2
+    error: `--blocks` writes one run, but there are 2
     hint: give one `--conf` and one `--capacity` at most
     ");
 }
@@ -159,7 +159,7 @@ fn scripted_addresses_are_followed() {
     let path = folder.path().join("script.csv");
     write(&path, "bytes,addr\n20971520,140000000000000\n2097152,139000000000000\n").unwrap();
     let events = with_program(&format!("--torch 2.11 --events - --va script:{}", path.display()));
-    assert_eq!(events.stderr, "warning: a range was not in the script of addresses and went elsewhere\n");
+    assert_eq!(events.stderr, "warning: a range was not in the script of addresses and got another address\n");
     let segments: Vec<_> = events.stdout.lines().filter(|line| line.contains("segment")).collect();
     insta::assert_snapshot!(segments.join("\n"), @"
     0,segment_alloc,140000000000000,20971520,0,0
@@ -197,12 +197,12 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
     insta::assert_snapshot!(refusal("", freed_pool), @"
     error: standard input: row 3: PyTorch itself would fail here
       caused by: a private pool is used after its last use ended
-    hint: what PyTorch does from there on is not defined, so nothing is shown
+    hint: PyTorch's further behaviour is undefined, so there is no result
     ");
     insta::assert_snapshot!(refusal("--capacity 1GiB --capacity 2GiB", freed_pool), @"
     error: standard input: row 3: PyTorch itself would fail here
       caused by: a private pool is used after its last use ended
-    hint: so it does with PyTorch's default settings on 1.00 GiB
+    hint: this happens with PyTorch's default settings on 1.00 GiB
     ");
     insta::assert_snapshot!(refusal("--torch 2.11 --conf max_split_mb:128", PROGRAM), @"
     error: torch 2.11 refuses the settings `max_split_mb:128`
@@ -211,7 +211,7 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
     ");
     insta::assert_snapshot!(refusal("--conf backend:cudaMallocAsync", PROGRAM), @"
     error: `backend:cudaMallocAsync` cannot be simulated
-      caused by: the driver's own pools serve the requests then: they have no blocks, and their rules are not known
+      caused by: the driver's own pools then serve the requests: they have no blocks, and their rules are unknown
     hint: leave the backend out, or write `backend:native`
     ");
     insta::assert_snapshot!(refusal("--capacity 9EiB", PROGRAM), @"
@@ -261,7 +261,7 @@ fn a_log_of_rmm_is_a_program() {
     warning: a line cannot be read; it is left out (line 105)
     ");
     insta::assert_snapshot!(stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @"
-    standard input: 103 rows made of a log of RMM, torch 2.11's rules, addresses driver
+    standard input: 103 rows made from a log of RMM, torch 2.11's rules, addresses driver
        capacity  outcome                  peak allocated  peak reserved  retries  settings
       16.00 GiB  out of memory at line 3        1.95 GiB       1.95 GiB        1  (PyTorch's default)
     ");

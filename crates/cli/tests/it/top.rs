@@ -165,16 +165,16 @@ fn what_was_recorded_is_replayed() {
     fs::write(machine.path("a.hwlog"), &text[..text.len() - 20]).unwrap();
     let cut = replay(&["--format", "json"]);
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4));
-    assert_eq!(cut.stderr, "the log ends within a line: the last look is left out\n");
+    assert_eq!(cut.stderr, "the log ends in the middle of a line: its last sample is left out\n");
     fs::write(machine.path("a.hwlog"), b"\x80\x04}.").unwrap();
     insta::assert_snapshot!(replay(&["--once"]).stderr, @r#"
-    error: `a.hwlog` is no log of `highwater top`, or is damaged
+    error: `a.hwlog` is not a log of `highwater top`, or is damaged
       caused by: line 1: expected `{"format":"highwater-log",…}`
     hint: `highwater top -o FILE` writes such a log; snapshots are for `highwater report`
     "#);
     let empty = text.iter().position(|&byte| byte == b'\n').unwrap();
     fs::write(machine.path("a.hwlog"), &text[..=empty]).unwrap();
-    assert!(replay(&["--once"]).stderr.starts_with("error: `a.hwlog` holds no look"));
+    assert!(replay(&["--once"]).stderr.starts_with("error: `a.hwlog` has no samples"));
 }
 
 /// What anybody's command line, and a log that came by mail, can hold.

@@ -79,7 +79,7 @@ fn the_bars_add_up_to_the_peak() {
 fn a_failure_that_no_setting_can_mend_is_called_so() {
     let answer = stdout("simulate oom_whole_gpu.pickle.gz");
     insta::assert_snapshot!(answer.lines().take(4).collect::<Vec<_>>().join("\n"), @"
-    oom_whole_gpu.pickle.gz, device 0: 72 requests; under the rules of torch 2.11 all 143 entries come out as recorded
+    oom_whole_gpu.pickle.gz, device 0: 72 requests; with the rules of torch 2.11 all 143 entries come out as recorded
 
     No allocator setting can fix this: at entry 142 the program needs 144.00 GiB at once, and there was
     139.29 GiB; the whole step needs at least 144.00 GiB at its peak.

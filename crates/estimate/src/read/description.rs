@@ -240,12 +240,12 @@ mod tests {
     #[test]
     fn what_describes_no_model_is_said() {
         let said = |name: &str, bytes: &[u8]| described(name, bytes).unwrap_err().to_string();
-        assert_eq!(said("a.json", b"[]"), "`a.json` describes no model that can be estimated");
+        assert_eq!(said("a.json", b"[]"), "`a.json` does not describe a model that can be estimated");
         assert_eq!(said("a.safetensors", b"abc"), "`a.safetensors` is not a safetensors file that can be read");
         assert_eq!(said("a.gguf", b"GG"), "`a.gguf` is not a GGUF file that can be read");
         let index = described("model.safetensors.index.json", b"{}").unwrap_err();
         assert!(index.to_string().contains("only names"), "{index}");
         let long = describe("a.json", b"{", CONFIG_LIMIT + 1).unwrap_err();
-        assert_eq!(long.to_string(), "`a.json` is no `config.json`");
+        assert_eq!(long.to_string(), "`a.json` is not a `config.json`");
     }
 }

@@ -188,7 +188,7 @@ mod tests {
             (Category::Temporary, 1),
         ]);
         insta::assert_snapshot!(advised(&training), @"
-        need less at once, of activations first: 47 % of what was live
+        reduce the memory needed at once, activations first: 47 % of the live memory
         8.00 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32.
         4.00 GiB of optimizer state: a sharded or 8-bit optimizer, or one with less state.
         2.00 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA).
@@ -212,7 +212,7 @@ mod tests {
         let mut generating = live(&[(Category::Parameter, 14), (Category::Cache, 6)]);
         generating.purpose = Purpose::Running;
         insta::assert_snapshot!(advised(&generating), @"
-        need less at once, of parameters first: 70 % of what was live
+        reduce the memory needed at once, parameters first: 70 % of the live memory
         14.00 GiB of parameters: a smaller dtype or quantised weights.
         6.00 GiB of a KV cache: shorter contexts, fewer sequences at once, a quantised cache.
         How much less would do, the numbers do not tell
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn where_nothing_is_told_the_call_sites_are_named() {
         insta::assert_snapshot!(advised(&live(&[(Category::Unknown, 5)])), @"
-        need less at once, of what the call sites hold: 100 % of what was live is of no known category
+        reduce the memory that the call sites above hold: 100 % of the live memory has no known category
         5.00 GiB of no known category: its call sites show where it was allocated.
         How much less would do, the numbers do not tell
         ");

@@ -110,7 +110,7 @@ mod tests {
         let kernel = Enforcement::Enforced { landlock: 2, truncation: false };
         let text = text(&Writes { total: written, directories, outside, kernel });
         assert!(
-            text.contains("3 files (1.00 KiB), of which 1 would have replaced one that is there; 2 would have been"),
+            text.contains("3 files (1.00 KiB), of which 1 would have replaced an existing one; 2 would have been"),
             "{text}"
         );
         assert!(text.contains("`/home/out`: 3 files"), "{text}");
