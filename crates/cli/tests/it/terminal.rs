@@ -45,7 +45,8 @@ fn check_widths(line: &str) {
             let is_copied = written.trim_start().starts_with('→') || !written.trim().contains(' ');
             assert!(written.width() <= width || is_copied, "{line}, {width} cells: {written}\n\n{text}");
         }
-        let missing: Vec<_> = wanted.difference(&amounts(&text)).collect();
+        let shown = amounts(&text);
+        let missing: Vec<_> = wanted.difference(&shown).collect();
         assert!(missing.is_empty(), "{line}, {width} cells lack {missing:?}:\n{text}");
     }
 }
