@@ -21,9 +21,9 @@ GROUPS = {
 PROCESSES = {"published": ["published0", "published1", "published2"]}
 MEASURES = ("requested", "allocated", "reserved")
 REASONS = {
-    "base": "the library workspaces that were there before are counted in another row: the card's process had run other set-ups first",
-    "allocated": "which free block a request gets depends on what earlier set-ups left behind",
-    "reserved": "what is reserved depends on the address space that earlier set-ups of the process left behind",
+    "base": "the earlier library workspaces count in another row: the GPU's process had run other set-ups first",
+    "allocated": "the choice of a free block depends on the memory layout that earlier set-ups left behind",
+    "reserved": "reserved memory depends on the address space that earlier set-ups of the process left behind",
     "images": "the same, and which scratch memory cuDNN chooses for the convolution that cuts the image into patches",
 }
 

@@ -186,7 +186,7 @@ def budgets(results):
         row(f"against `pickle.load`, gc on, {count:,}", "20 times", f"{on:.1f} times", on >= 20)
         row(f"`report`, {count:,} entries", f"under {limit} s", seconds(wall), wall < limit)
         row(f"its peak memory, {count:,}", "under 2 times the file", f"{peak:.2f} times", peak < 2)
-    return table(["what", "budget", "measured (median)", "met"], rows)
+    return table(["measure", "budget", "measured (median)", "met"], rows)
 
 
 def cpu_model():

@@ -216,7 +216,7 @@ const text = [
   `${cpus().length}-core virtual machine, ${cpus()[0].model.trim()}, no GPU; load average before: ${before.toFixed(1)}. Commit ${commit}. ` +
     `${version.replace(/ built.*/, '')}, 1600 × 900. Times: min / median of ${ROUNDS}.`,
   '',
-  '| what | budget | measured (median) | met |',
+  '| measure | budget | measured (median) | met |',
   '| --- | ---: | ---: | ---: |',
   ...verdicts,
   '',

@@ -1,8 +1,8 @@
 """Answers ``highwater top``: how this process uses the GPU's memory, and snapshots while it runs.
 
-A thread listens on a socket in a directory of the user's own. Only the same user can reach it, and is asked for by the
-system's word (``SO_PEERCRED``) besides. One line of JSON is asked, ``{"version": 1, "ask": "memory", "watcher": "…"}``, and one
-is answered; after the line of a snapshot comes the snapshot.
+A thread listens on a socket in a directory of the user's own. Only the same user can reach it, and the kernel confirms the user
+(``SO_PEERCRED``). A request is one line of JSON, ``{"version": 1, "ask": "memory", "watcher": "…"}``, and so is the answer; a
+snapshot follows its line.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from highwater._peaks import Peaks
 VERSION = 1
 
 VARIABLE = "HIGHWATER_ANSWER"
-"""``0`` in the environment: nobody is answered."""
+"""``0`` in the environment turns the answers off."""
 
 LINE_BYTES = 4096
 
 PIECE_BYTES = 64 * 1024
 
 PATIENCE_SECS = 2.0
-"""For a watcher to say all that it wants, and for each piece of what it gets."""
+"""Seconds for a watcher to send its request, and to take each piece of the answer."""
 
 WAITING = 128
-"""Watchers that may be about to ask."""
+"""Watchers that may be connected before their request is complete."""
 
 SENT_AT_ONCE = 4
 """Snapshots that are on their way at the same time: each has a file on disk."""
 
 LOOK_SECS = 0.02
-"""From look to look for the context, which is there soon after CUDA is first used."""
+"""Seconds between checks for the context, which exists soon after CUDA is first used."""
 
 LOOKS = 3000
 """A minute. A program that does nothing with CUDA for so long begins with its context unseen."""
@@ -86,7 +86,7 @@ def begin() -> None:
 
 
 def end() -> None:
-    """Ends what :func:`begin` began."""
+    """Ends :func:`begin`."""
     global _users, _answerer
     with _lock:
         _users = max(_users - 1, 0)
@@ -99,8 +99,8 @@ def end() -> None:
 def watchable() -> Iterator[None]:
     """Lets ``highwater top`` look into this program without recording it: a context manager, or a decorator.
 
-    ``highwater top`` then shows how PyTorch uses the memory, with its true peaks, and ``highwater top --pid N --snapshot FILE`` asks
-    for a snapshot. Only the same user on the same machine can. A program that records itself answers anyway.
+    ``highwater top`` then shows how PyTorch uses the memory, with its true peaks, and ``highwater top --pid N --snapshot FILE``
+    requests a snapshot. Only the same user on the same machine can. A program that records itself answers anyway.
 
     >>> with highwater.watchable():
     ...     train()
@@ -114,7 +114,7 @@ def watchable() -> Iterator[None]:
 
 @dataclasses.dataclass(eq=False)
 class Asker:
-    """A watcher that has not said yet what it wants, or not all of it."""
+    """A watcher whose request is not complete yet."""
 
     connection: socket.socket
     until: float
@@ -145,7 +145,7 @@ class Answerer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answers nobody any more."""
+        """Stops answering."""
         self._is_open = False
         with contextlib.suppress(OSError):
             # Wakes the thread, which a mere close would not.
@@ -156,7 +156,7 @@ class Answerer:
         self._remove()
 
     def abandon(self) -> None:
-        """Lets go in a forked child: thread and file are the parent's."""
+        """Closes in a forked child: thread and file are the parent's."""
         self._is_open = False
         self._let_go()
 
@@ -190,13 +190,13 @@ class Answerer:
                     self._dismiss(asker)
 
     def _pause(self) -> float | None:
-        """Until there is something to do without being asked."""
+        """Seconds until there is something to do without a request."""
         pauses = [LOOK_SECS] if self._contexts.look() else []
         pauses += [max(asker.until - time.monotonic(), 0) for asker in self._askers]
         return min(pauses, default=None)
 
     def _take_in(self) -> None:
-        """Lets a watcher ask. Where too many are about to, the one that has not done so for longest goes."""
+        """Accepts a watcher. If too many are connected without a request, the oldest of them is closed."""
         try:
             connection, _ = self._socket.accept()
         except OSError:
@@ -215,7 +215,7 @@ class Answerer:
         self._selector.register(connection, selectors.EVENT_READ, asker)
 
     def _hear(self, asker: Asker) -> None:
-        """Takes what a watcher says, and answers where that is all."""
+        """Reads from a watcher, and answers when the request is complete."""
         try:
             piece = asker.connection.recv(LINE_BYTES - len(asker.line))
         except OSError:
@@ -238,7 +238,7 @@ class Answerer:
         self._selector.unregister(asker.connection)
 
     def _serve(self, asker: Asker, own: contextlib.ExitStack) -> None:
-        """Answers a watcher. What takes long takes ``own``, which closes the connection, along."""
+        """Answers a watcher. A long answer takes ``own``, which closes the connection, along."""
         connection = asker.connection
         try:
             asked = json.loads(asker.line.partition(b"\n")[0])
@@ -275,7 +275,7 @@ class Answerer:
         from highwater._record import _put_names
 
         if not self._sending.acquire(blocking=False):
-            say(connection, {"error": f"{SENT_AT_ONCE} snapshots are on their way already: ask again when they are there"})
+            say(connection, {"error": f"{SENT_AT_ONCE} snapshots are already on their way: try again when they are complete"})
             return
         own.callback(self._sending.release)
         snapshot = _torch.snapshot()
@@ -305,7 +305,7 @@ def say(connection: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def send(connection: socket.socket, file: IO[bytes], own: contextlib.ExitStack) -> None:
-    """Sends a snapshot after its length, and closes what ``own`` has."""
+    """Sends a snapshot after its length, and closes ``own``."""
     with contextlib.suppress(Exception), own:
         size = file.tell()
         file.seek(0)
@@ -346,13 +346,14 @@ def is_distributed() -> bool:
 
 
 def uuid_of(number: int) -> str:
-    """A device's name as the driver writes it, empty where torch does not tell."""
+    """A device's name as the driver writes it, empty if torch does not have it."""
     uuid = str(getattr(_torch.torch().cuda.get_device_properties(number), "uuid", ""))
     return uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
 
 
 class Contexts:
-    """What the process holds of each device as soon as it has a context there: seen once, before anything else is loaded."""
+    """The memory of the process on each device as soon as it has a context there: measured once, before anything else is
+    loaded."""
 
     def __init__(self) -> None:
         self.seen: dict[int, int | None] = {}
@@ -380,7 +381,7 @@ class Contexts:
         return waiting
 
     def _see(self, number: int) -> None:
-        """Takes what is beside PyTorch's memory as soon as it has settled."""
+        """Measures the memory outside PyTorch as soon as it has settled."""
         cuda = _torch.torch().cuda
         if self._looks == 1:
             # The program used it before anybody looked: libraries may be in it.

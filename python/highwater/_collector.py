@@ -1,15 +1,15 @@
-"""What happens around a run of Python's garbage collector.
+"""Observes the runs of Python's garbage collector.
 
-The collector is asked to keep its garbage (``gc.DEBUG_SAVEALL``) only when it is about to free a tensor. How that is known: before it
-runs, each tensor that it may free gets a weak reference with a callback. Those callbacks are the first that the collector calls for
-what it found unreachable, before any finalizer and before anything is taken apart, and it looks at its flags after that. So a
-collection that finds no tensor costs one look at the types of the objects, and one that finds some hands them over whole. They are
-freed by a second collection, right after the first. The weak references last for one collection only, because
+A flag makes the collector keep its garbage (``gc.DEBUG_SAVEALL``) only when it is about to free a tensor. To detect that, each
+tensor that it may free gets a weak reference with a callback before it runs. Those callbacks are the first that the collector
+calls for unreachable objects, before any finalizer and before anything is taken apart, and it reads its flags after that. So a
+collection that finds no tensor costs one check of the types of the objects, and one that finds some delivers them whole. A second
+collection, right after the first, frees them. The weak references last for one collection only, because
 ``torch.utils.swap_tensors`` refuses tensors that have any.
 
 A tensor that is older than the garbage it hangs on is in none of that: the collector looks at young objects, frees some, and the last
-reference to the tensor goes with them. So before the collector looks at the young only, the numbers of references tell whether there may
-be such a tensor, and only if there may be, what will be freed.
+reference to the tensor goes with them. So before the collector examines only the young, the reference counts show whether there
+may be such a tensor, and only then the objects to be freed are computed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from highwater._highwater import LastLook, held_by, instances, may_hold, unreach
 
 
 _ROUNDS = 3
-"""So often what is to be freed waits because new garbage was found with it, as where many threads leak."""
+"""How often garbage waits because new garbage was found with it, as when many threads leak."""
 
 
 @dataclass(frozen=True)
 class Collection:
     """A run of the collector that freed tensors.
 
-    ``garbage`` is what it found, and what went with that. ``dead`` is how many tensors it found unreachable that the watcher wants.
-    Some may have been freed by finalizers since, and are in ``garbage`` no more. ``seen`` are the ids of tensors in it that an earlier
-    run handed over and that are still to be freed. ``since`` is when a run last looked at as much or more (``time.monotonic()``), if it
-    is known.
+    ``garbage`` is the garbage with everything that it holds. ``dead`` is the number of unreachable tensors that the watcher
+    observes. Some may have been freed by finalizers since, and are no longer in ``garbage``. ``seen`` are the ids of tensors in
+    it that an earlier run delivered and that are still to be freed. ``since`` is the time of the last run of this generation or
+    an older one (``time.monotonic()``), if it is known.
     """
 
     generation: int
@@ -63,11 +63,11 @@ class Watcher(Protocol):
         """Whether it is about this tensor."""
 
     def examine(self, collection: Collection) -> Callable[[], None]:
-        """Looks at garbage that lives no longer than this call; gives what is to be done when it is gone."""
+        """Examines garbage that lives no longer than this call; returns the work to do after it is freed."""
 
 
 class _Probe(weakref.ref[Any]):
-    """A weak reference that knows who asked for it."""
+    """A weak reference that knows its watcher."""
 
     __slots__ = ("watchers",)
     watchers: tuple[Watcher, ...]
@@ -104,14 +104,14 @@ class Collector:
         self._runs = 0
 
     def add(self, watcher: Watcher) -> None:
-        """Begins to tell a watcher."""
+        """Adds a watcher."""
         with self._lock:
             self._watchers = [*self._watchers, watcher]
             if self._on_collection not in gc.callbacks:
                 gc.callbacks.extend((self._on_collection, self._last_look))
 
     def remove(self, watcher: Watcher) -> None:
-        """Frees what is kept, delivers what is due, and ends telling a watcher."""
+        """Frees kept garbage, delivers all reports, and removes a watcher."""
         self.settle()
         with self._lock:
             self._watchers = [other for other in self._watchers if other is not watcher]
@@ -120,7 +120,7 @@ class Collector:
                 self._looked.clear()
 
     def settle(self) -> None:
-        """Frees what was kept for a look, and waits until what was found is delivered."""
+        """Frees garbage kept for examination, and waits until all finds are delivered."""
         while self._pending is not None and self._free():
             pass
         self._deliver()
@@ -173,13 +173,13 @@ class Collector:
         self._last_look.expect(kinds, seen)
 
     def _wanting(self, tensor: Any) -> tuple[Watcher, ...]:
-        """Who wants to know of a tensor that was not handed over yet."""
+        """The watchers of a tensor that was not delivered yet."""
         if id(tensor) in self._seen:
             return ()
         return tuple(watcher for watcher in self._watchers if watcher.wants(tensor))
 
     def _look_ahead(self, generation: int, objects: list[Any]) -> None:
-        """Looks at garbage before it is freed: to keep it again and again could go on for ever."""
+        """Examines garbage before it is freed: keeping it again and again might never end."""
         garbage, older = _doomed(objects)
         garbage += older
         self._examine(generation, garbage, {})
@@ -188,7 +188,7 @@ class Collector:
             self._seen |= {id(tensor) for tensor in instances(garbage, self._kinds())}
 
     def _examine(self, generation: int, garbage: list[Any], dead: Mapping[int, int]) -> None:
-        """Has the watchers look at garbage; ``dead`` are the tensors that are known to have been in it."""
+        """Has the watchers examine garbage; ``dead`` are the tensors that are known to have been in it."""
         since = max((at for older, at in self._looked.items() if older >= generation), default=None)
         there = collections.Counter(id(who) for tensor in instances(garbage, self._kinds()) for who in self._wanting(tensor))
         for watcher in self._watchers:
@@ -197,7 +197,7 @@ class Collector:
                 self._outbox.append(watcher.examine(Collection(generation, garbage, count, self._seen, since)))
 
     def _kinds(self) -> list[type]:
-        """The types that any watcher asks for."""
+        """The types that any watcher observes."""
         return list({id(kind): kind for watcher in self._watchers for kind in watcher.types()}.values())
 
     def _died(self, probe: weakref.ref[Any]) -> None:
@@ -208,7 +208,7 @@ class Collector:
         self._count(probe.watchers if isinstance(probe, _Probe) else ())
 
     def _count(self, watchers: tuple[Watcher, ...]) -> None:
-        """Somebody's tensor is garbage: the collector shall keep what it found."""
+        """A watched tensor is garbage: the collector must keep its finds."""
         for watcher in watchers:
             self._dead[id(watcher)] = self._dead.get(id(watcher), 0) + 1
         self._is_due = True
@@ -218,7 +218,7 @@ class Collector:
             gc.set_debug(flags | gc.DEBUG_SAVEALL)
 
     def _end(self, generation: int) -> None:
-        """Looks at what the collector kept, or notes that nothing is left of what it kept before."""
+        """Examines the garbage that the collector kept, or records that all earlier garbage is freed."""
         now = time.monotonic()
         self._probes.clear()
         self._last_look.clear()
@@ -234,7 +234,7 @@ class Collector:
             self._thread = None
 
     def _look(self, generation: int) -> None:
-        """Looks at what the collector kept."""
+        """Examines the garbage that the collector kept."""
         garbage = gc.garbage[self._mark :]
         try:
             if generation < 2:
@@ -256,7 +256,7 @@ class Collector:
                 self._spawn(self._deliver)
 
     def _follow_soon(self) -> None:
-        """Has the second collection run at the next call or return in this thread: within a callback there can be none."""
+        """Runs the second collection at the next call or return in this thread: within a callback there can be none."""
         profile = sys.getprofile()
         if profile is None:
             sys.setprofile(self._next_event)
@@ -290,7 +290,7 @@ class Collector:
         return self._runs != runs
 
     def _spawn(self, work: Callable[[], None]) -> None:
-        """Does something in a thread of its own: whatever the interrupted program holds locked, it can wait for."""
+        """Does something in a separate thread, which can wait for any lock of the interrupted program."""
         try:
             _thread.start_new_thread(work, ())
         except RuntimeError:
@@ -313,7 +313,7 @@ class Collector:
                     threading.excepthook(threading.ExceptHookArgs((kind, value, where, threading.current_thread())))
 
     def _forked(self) -> None:
-        """The child has no other thread, and nobody waits for what the parent found."""
+        """The child has no other thread, and does not report the parent's finds."""
         pending, seen = self._pending, self._seen
         self._lock = threading.RLock()
         self._delivering = threading.RLock()
@@ -322,7 +322,7 @@ class Collector:
         self._pending, self._seen = pending, seen
 
     def _shut(self) -> None:
-        """At the end of the process modules vanish, and with them what a callback needs."""
+        """At the end of the process modules vanish, and a callback needs them."""
         self._unhook()
         self.settle()
 
@@ -341,7 +341,7 @@ def _caller(depth: int) -> FrameType | None:
 
 
 def _looked_at(generation: int) -> list[Any]:
-    """What a collection of a generation looks at, or more."""
+    """The objects that a collection of a generation examines, or more."""
     if sys.version_info >= (3, 14) and generation > 0:
         # An increment of the old generation, of which nobody says what is in it.
         return gc.get_objects()
@@ -358,14 +358,15 @@ def _looked_at(generation: int) -> list[Any]:
 
 
 def _doomed(objects: list[Any]) -> tuple[list[Any], list[Any]]:
-    """What a collection of these objects finds, and what goes with that; takes the objects out of the list, for references count."""
+    """The garbage of a collection of these objects, with everything that it holds; empties the list, because its references
+    count."""
     garbage = unreachable(objects)
     objects.clear()
     return garbage, held_by(garbage)
 
 
 def _following(generation: int) -> int:
-    """The generation that holds what a collection has kept."""
+    """The generation with the objects that a collection has kept."""
     return 2 if sys.version_info >= (3, 14) else min(generation + 1, 2)
 
 

@@ -1,4 +1,4 @@
-"""What was found in the garbage of a collection, as plain facts: a report keeps no object alive."""
+"""The finds in the garbage of a collection, as plain facts: a report keeps no object alive."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Kept:
     Attributes
     ----------
     type, dtype, device, shape
-        What it is. What a tensor class does not say is empty.
+        Its properties; empty if a tensor class lacks them.
     size_bytes
-        The size of its storage, which other tensors may share; 0 where it has none.
+        The size of its storage, which other tensors may share; 0 if it has none.
     storage
         A number that is the same for tensors that share a storage.
     path
@@ -61,7 +61,7 @@ class Kept:
 
     @property
     def text(self) -> str:
-        """What it is, in one line."""
+        """The tensor in one line."""
         words = [self.type.rpartition(".")[2], self.dtype.removeprefix("torch.")]
         words.append("×".join(map(str, self.shape)) if self.shape else "")
         words.append(f"on {self.device}" if self.device else "")
@@ -77,11 +77,11 @@ class Cycle:
     steps
         The smallest cycle that was found among them; each step refers to the next, and the last to the first.
     tensors
-        What they keep, the largest first. A tensor is with the nearest cycle that leads to it.
+        The tensors that they keep alive, the largest first. A tensor belongs to the nearest cycle that leads to it.
     size_bytes
         The storages of these tensors, each counted once.
     objects
-        How many objects keep each other; more than the steps have, where there are further cycles through the same objects.
+        The number of objects that keep each other; more than the steps, if there are further cycles through the same objects.
     """
 
     steps: tuple[Step, ...]
@@ -97,7 +97,7 @@ class Cycle:
 
     @property
     def text(self) -> str:
-        """The cycle and what it keeps, in some lines."""
+        """The cycle and its tensors, in a few lines."""
         tensors = f"{len(self.tensors):,} tensor{'s' if len(self.tensors) != 1 else ''}"
         if not self.steps:
             lines = [f"{size(self.size_bytes)} in {tensors}, kept by something that the collector cannot look into"]
@@ -126,7 +126,7 @@ class Kind:
     cycles
         At least one, the most bytes first.
     size_bytes
-        What they keep together.
+        The bytes that they keep together.
     """
 
     cycles: tuple[Cycle, ...]
@@ -154,13 +154,13 @@ class Report:
     tensors
         How many tensors.
     lost
-        How many more were freed by finalizers of the garbage before anybody could look at them, such as the local variables of a
-        generator that was suspended.
+        How many more were freed by finalizers of the garbage before they could be examined, such as the local variables of a
+        suspended generator.
     generation
-        What was collected: 2 is everything.
+        The collected generation: 2 is everything.
     waited_at_most_secs
-        The tensors can have been out of use for at most as long: then the collector looked the last time, and they were in use or not
-        there yet. ``None`` if no earlier run was seen. When the last use was is not recorded anywhere.
+        The tensors were out of use for at most this long: at the last collection before, they were in use or did not exist.
+        ``None`` if there was no earlier run. The time of the last use is not recorded anywhere.
     """
 
     cycles: tuple[Cycle, ...] = ()
@@ -251,7 +251,7 @@ class Report:
 
 
 def examine(garbage: Sequence[Any], tensors: Sequence[Any], lost: int, generation: int, waited: float | None) -> Report:
-    """Finds what keeps ``tensors`` in ``garbage``, which holds them, too."""
+    """Finds the objects that keep ``tensors`` alive in ``garbage``, which includes them."""
     storages: dict[int, int] = {}
     keys = [_storage(tensor, storages) for tensor in tensors]
     numbers = {key: number for number, key in enumerate(storages)}

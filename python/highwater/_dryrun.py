@@ -1,4 +1,4 @@
-"""A function with no GPU: what it would take on one."""
+"""The memory of a function on a GPU, measured without one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class DryRunError(RuntimeError):
     """A dry run that did not end as it should.
 
     ``ended``
-        how it did: ``oom`` if the imagined card ran out of memory, ``error``, ``timeout``, ``crash``; empty if it could not begin;
+        the reason: ``oom`` if the imitated GPU ran out of memory, ``error``, ``timeout``, ``crash``; empty if it could not start;
     ``snapshot``
-        what was recorded until then, if something was.
+        the recording until then, if there is one.
     """
 
     def __init__(self, message: str, *, ended: str = "", snapshot: Snapshot | None = None) -> None:
@@ -43,13 +43,13 @@ def dryrun(
     fake_weights: bool = False,
     assume: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Runs a function in a child process in which a GPU is imagined, and gives its recording.
+    """Runs a function in a child process with an imitated GPU, and returns its recording.
 
-    The function is found again in the child as :mod:`multiprocessing` would find it: it stands in a module, or in a script whose own
-    work is below ``if __name__ == "__main__":``. What is in a notebook needs `cloudpickle`. ``steps`` ends the run after so many steps
-    of an optimizer, ``timeout`` after so many seconds. The other options are those of ``highwater dryrun``.
+    The child looks the function up like :mod:`multiprocessing`: it must be in a module, or in a script whose own work is below
+    ``if __name__ == "__main__":``. A function in a notebook needs `cloudpickle`. ``steps`` ends the run after that many steps of
+    an optimizer, ``timeout`` after that many seconds. The other options are those of ``highwater dryrun``.
 
-    Raises :class:`DryRunError` if the card runs out of memory or the function fails.
+    Raises :class:`DryRunError` if the GPU runs out of memory or the function fails.
     """
     with tempfile.TemporaryDirectory(prefix="highwater-") as folder:
         call = Path(folder) / "call.pickle"
@@ -77,7 +77,7 @@ def dryrun(
     answer = json.loads(ran.stdout) if ran.stdout else {}
     ended = str(answer.get("ended", ""))
     if snapshot is None or ended not in ("exit", "steps"):
-        why = str(answer.get("error") or "") or "the dry run has left nothing; what it said stands on standard error"
+        why = str(answer.get("error") or "") or "the dry run made no recording; see its messages on standard error"
         raise DryRunError(why, ended=ended, snapshot=snapshot)
     return snapshot
 
@@ -107,6 +107,6 @@ def _packed_whole(call: object, cause: Exception | None) -> bytes:
     try:
         import cloudpickle  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
-        message = "the function cannot be found by another process: put it into a module, or install `cloudpickle`"
+        message = "another process cannot find the function: put it into a module, or install `cloudpickle`"
         raise DryRunError(message) from cause
     return bytes(cloudpickle.dumps(call))

@@ -1,4 +1,4 @@
-"""The exception of whatever reads snapshots."""
+"""The exception of all functions that read snapshots."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from __future__ import annotations
 class SnapshotError(ValueError):
     """Why a snapshot cannot be read, or a question about it not be answered.
 
-    The message says what is wrong and where. What is known beside it:
+    The message gives the problem and its place. Further attributes:
 
     ``hint``
-        what to do about it;
+        advice;
     ``offset``
         the byte, in the decompressed input;
     ``entry``
         the trace entry.
 
-    Where the operating system refused, ``__cause__`` is its ``OSError``.
+    After an error of the operating system, ``__cause__`` is its ``OSError``.
     """
 
     hint: str | None

@@ -1,4 +1,4 @@
-"""What a model needs, worked out from its configuration."""
+"""The memory that a model needs, computed from its configuration."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class _Config(Protocol):
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate, in bytes of one card.
+    """An estimate, in bytes of one GPU.
 
     Attributes
     ----------
     parameters : int
-        How many parameters the model has.
+        The number of parameters.
     peak_requested_bytes, peak_allocated_bytes : int
-        The peaks of what is asked of the allocator and of what it hands out, both without library workspaces.
+        The peaks of requested and of allocated memory, both without library workspaces.
     workspace_bytes : int
-        What cuBLAS works in.
+        Workspaces of cuBLAS.
     peak_reserved_bytes : int
-        What the allocator is expected to hold, workspaces included.
+        The expected reserved memory, workspaces included.
     context_bytes, total_bytes : int
-        What the CUDA context takes beside it, and both together.
+        The CUDA context, and the sum of both.
     activations_per_token : int
-        Numbers in the outputs of all modules for one token.
+        Elements in the outputs of all modules per token.
     breakdown : dict
         Bytes at the peak by category.
     peak_phase : str
-        When the peak is, in words.
+        The phase of the peak, in words.
     document : dict
         The whole document of ``highwater estimate --format json``.
     text : str
@@ -97,7 +97,7 @@ def estimate(
     gpu: str = "h200",
     torch: str = "2.11",
 ) -> Estimate:
-    """Work out what a model needs of a GPU's memory, without a GPU, PyTorch or the model.
+    """Compute the GPU memory that a model needs, without a GPU, PyTorch or the model.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ def estimate(
     attention, checkpointing
         The implementation, ``"sdpa"``, ``"eager"`` or ``"flash"``, and whether gradients are checkpointed.
     loss, keep
-        What the loss is computed from, ``"labels"`` or ``"mean-logits"``, and what the script holds until the next forward pass is
-        over, the model's ``"outputs"`` or the ``"loss"`` only.
+        The source of the loss, ``"labels"`` or ``"mean-logits"``, and the value that the script keeps until the end of the next
+        forward pass, the model's ``"outputs"`` or only the ``"loss"``.
     mode, new_tokens, cache
-        ``"train"``, ``"forward"`` or ``"generate"``; of the last, how many tokens, and which KV cache: ``"dynamic"``,
+        ``"train"``, ``"forward"`` or ``"generate"``; for the last, the number of tokens, and the KV cache: ``"dynamic"``,
         ``"static"``, or its bits ``"8"``, ``"4"``, ``"2"``.
     accumulation
         Micro-batches of a step.
@@ -126,19 +126,19 @@ def estimate(
         Adapters of this rank on ``"query-value"``, ``"attention"`` or ``"all-linear"``, the dropout before them, and the frozen
         weights in four bits, ``"nf4"`` or ``"nf4-double"``. The others need ``lora_rank``.
     zero, fsdp, world_size, tensor_parallel, pipeline_parallel
-        How the model is spread over cards: a stage of ZeRO, ``0``, ``1``, ``2`` or ``3``, or FSDP 2, over ``world_size`` ranks.
+        How the model is spread over GPUs: a stage of ZeRO, ``0``, ``1``, ``2`` or ``3``, or FSDP 2, over ``world_size`` ranks.
     gpu, torch
-        The card, such as ``"a100"``, and the release of PyTorch, ``"2.11"`` or ``"2.15"``, which decide kernels and workspaces.
+        The GPU, such as ``"a100"``, and the release of PyTorch, ``"2.11"`` or ``"2.15"``, which decide kernels and workspaces.
 
     Returns
     -------
     Estimate
-        The peak, what is there at the peak, and how far off that may be.
+        The peak, its parts, and the error band.
 
     Raises
     ------
     SnapshotError
-        If there is no such model, or an option makes no sense.
+        If there is no such model, or an option is invalid.
 
     Examples
     --------

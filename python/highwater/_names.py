@@ -23,7 +23,7 @@ class NamedTensors:
         self._inside: list[str] = []
         set_metadata = _torch.metadata_setter()
         if set_metadata is None:
-            notice("this torch does not label allocations: activations have no names (torch 2.10 and newer do)")
+            notice("this torch cannot label allocations: activations have no names (torch 2.10 and newer can)")
         else:
             self._hook_modules(set_metadata)
         _named.append(self)
@@ -37,7 +37,7 @@ class NamedTensors:
         self._hooks.clear()
 
     def tensors(self) -> Iterator[tuple[str, str, Any]]:
-        """Name, category and tensor of what the model and the optimizer hold now."""
+        """Name, category and tensor of all that the model and the optimizer hold now."""
         names: dict[Any, str] = {}
         for dotted, parameter in self._model.named_parameters():
             name = names[parameter] = self._dotted(dotted)
@@ -54,7 +54,7 @@ class NamedTensors:
                     yield f"{owner}.{key}", "optimizer_state", value
 
     def _hook_modules(self, set_metadata: Any) -> None:
-        """Has what a module allocates in its forward pass carry the module's name."""
+        """Labels the allocations of a module's forward pass with the module's name."""
 
         def enters(name: str) -> Any:
             def hook(*_: Any) -> None:
@@ -89,10 +89,10 @@ class NamedTensors:
 
 
 def name_tensors(model: Any, optimizer: Any = None, *, prefix: str = "model") -> NamedTensors:
-    """Has the recording call the model's tensors by their dotted names.
+    """Labels the model's tensors in the recording with their dotted names.
 
     At each dump parameters, buffers, gradients (``….grad``) and the optimizer's state (``….exp_avg``) are named and given their
-    category; what a module allocates in its forward pass carries the module's name. Without CUDA nothing happens.
+    category; allocations of a module's forward pass carry the module's name. Without CUDA it does nothing.
     """
     return NamedTensors(model, optimizer, prefix)
 

@@ -78,10 +78,10 @@ def _viewer(snapshot: Snapshot) -> str:
     Where a notebook removes the frame, the words in it are left.
     """
     if not _highwater.ui_is_built():
-        return "<p>This build of highwater has no viewer in it.</p>"
+        return "<p>This build of highwater has no viewer.</p>"
     page = snapshot.to_html(what_if=False) or ""
     if len(page) > MAX_PAGE_BYTES:
-        return "<p>The snapshot is too large to be kept in a notebook: <code>snapshot.view()</code> opens the viewer.</p>"
+        return "<p>The snapshot is too large for a notebook: <code>snapshot.view()</code> opens the viewer.</p>"
     return (
         "<details><summary>Open the viewer</summary>"
         f'<iframe title="highwater" sandbox="allow-scripts" loading="lazy" width="100%" height="{VIEWER_HEIGHT}" '

@@ -1,4 +1,4 @@
-"""What recording says: once, on standard error, and never as an exception."""
+"""Messages of recording: once, on standard error, and never as an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The moment when a request fails: who is told, and what is said afterwards."""
+"""The moment when a request fails: its observers, and the explanation afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def observe(failed: Callable[[], None]) -> None:
 
 
 def forget(failed: Callable[[], None]) -> None:
-    """Ends what :func:`observe` began."""
+    """Ends :func:`observe`."""
     if failed in _observed:
         _observed.remove(failed)
 
@@ -46,7 +46,7 @@ def _hook() -> None:
         return
     _is_hooked = True
     if not _torch.attach_oom_observer(_observer):
-        notice("this torch does not tell when memory runs out: the dump is written when the recording ends")
+        notice("this torch does not report when memory runs out: the dump is written when the recording ends")
     before, before_in_threads = sys.excepthook, threading.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -62,7 +62,7 @@ def _hook() -> None:
 
 
 def _observer(device: int, alloc: int, device_total: int, device_free: int) -> None:
-    """Is called by PyTorch, amid the request that fails: nothing may come out of it."""
+    """PyTorch calls it during the request that fails: it must not raise."""
     try:
         for failed in list(_observed):
             failed()
@@ -81,7 +81,7 @@ def explain_in_notebook(error: BaseException | None) -> None:
 
 
 def explain(error: BaseException | None) -> None:
-    """Says on standard error why memory ran out, if that is what ``error`` is and a recording shows it."""
+    """Explains on standard error why memory ran out, if ``error`` is such an error and a recording shows it."""
     if _dumped is None or not _torch.is_out_of_memory(error):
         return
     from highwater._snapshot import load

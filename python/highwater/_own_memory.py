@@ -1,4 +1,4 @@
-"""What the driver says that this process holds of a GPU, by NVML: asked with ctypes, for torch does not bring it along."""
+"""The memory of this process on a GPU, as the driver reports it through NVML, with ctypes because torch does not include NVML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 LIBRARY = "libnvidia-ml.so.1"
 
 NOT_AVAILABLE = 2**64 - 1
-"""Where the driver does not tell."""
+"""The driver's value for an unknown size."""
 
 MAX_PROCESSES = 1024
 
@@ -34,7 +34,7 @@ class OwnMemory:
             raise OSError("the driver does not answer")
 
     def bytes_on(self, uuid: str) -> int | None:
-        """What this process holds of the GPU of that name; ``None`` if it is not on it, or the driver does not tell."""
+        """The memory of this process on the GPU of that name; ``None`` if it is not on it, or the driver does not report it."""
         handle = ctypes.c_void_p()
         if self._library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != 0:
             return None
@@ -46,5 +46,5 @@ class OwnMemory:
         return sum(own) if own and NOT_AVAILABLE not in own else None
 
     def close(self) -> None:
-        """Lets NVML go."""
+        """Closes NVML."""
         self._library.nvmlShutdown()

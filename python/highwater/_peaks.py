@@ -1,8 +1,8 @@
-"""Peaks for several who look, of which PyTorch keeps but one.
+"""Peaks for several watchers, where PyTorch keeps only one.
 
-``highwater top`` wants the peak since it last looked, and a program wants its own since it last reset it. So PyTorch's peak is
-reset at every look, and what it was is kept for everybody else: for other watchers, and for the program, whose
-``torch.cuda.max_memory_allocated()`` stays what it would have been.
+``highwater top`` needs the peak since its last sample, and a program its own since it last reset it. So PyTorch's peak is reset
+at every sample, and the old value is kept for all others: for other watchers, and for the program, whose
+``torch.cuda.max_memory_allocated()`` returns the same as without watchers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from highwater import _torch
 
 PROGRAM = ""
-"""The program itself, among those who look."""
+"""The program itself, as one of the watchers."""
 
 MAX_WATCHERS = 16
-"""The one that looked longest ago is forgotten; its next look is its first again."""
+"""The watcher whose last sample is the oldest is forgotten; its next sample counts as its first."""
 
 READS = ("_cuda_memoryStats", "_accelerator_getDeviceStats")
 RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
@@ -53,7 +53,7 @@ def merged(stats: Stats, peaks: Stats | None) -> Stats:
 
 
 class Peaks:
-    """Who has looked at which device, and the peaks that each has not seen."""
+    """The watchers of each device, and the peaks that each has not seen."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,7 +62,8 @@ class Peaks:
         self._reset: Callable[[int], None] | None = None
 
     def look(self, watcher: str, device: int) -> Stats:
-        """The statistics of a device, with peaks since this watcher last looked; since the program began the first time."""
+        """The statistics of a device, with peaks since this watcher's last sample; at the first one, since the start of the
+        program."""
         self._install()
         assert self._read is not None and self._reset is not None
         with self._lock:
@@ -88,7 +89,7 @@ class Peaks:
             unseen[device] = kept(stats, unseen.get(device))
 
     def _install(self) -> None:
-        """Stands in for what reads and resets the statistics, from the first look on."""
+        """Replaces the functions that read and reset the statistics, from the first sample on."""
         if self._read is not None:
             return
         module = _torch.torch()._C

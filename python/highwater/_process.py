@@ -34,8 +34,8 @@ class ProcessRecorder(Recorder):
 def file_for(target: Path, is_directory: bool, rank: int | None) -> Path:
     """The file of this process.
 
-    One of several ranks writes ``rank0.pickle``, …; a child of :mod:`multiprocessing` that has no rank has its process's number
-    in the name.
+    Each of several ranks writes ``rank0.pickle``, …; for a child of :mod:`multiprocessing` without a rank, the name contains its
+    process id.
     """
     is_child = multiprocessing.parent_process() is not None
     folder, name = (target, Path(DEFAULT)) if is_directory else (target.parent, Path(target.name))

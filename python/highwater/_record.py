@@ -1,6 +1,6 @@
 """Recording: PyTorch's own history, kept within bounds and written safely.
 
-Whatever goes wrong here is said once on standard error. The program that is recorded goes on.
+Problems are reported once on standard error. The recorded program continues.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ _active: list[Recorder] = []
 class Recorder:
     """A recording: a context manager, a decorator, or an object with :meth:`start` and :meth:`stop`.
 
-    Recorders may be nested. PyTorch keeps one history, so the inner one goes by what the outer one records, and its file
-    holds that history, too.
+    Recorders may be nested. PyTorch keeps one history, so the inner one uses the outer one's, and its file includes that history.
     """
 
     def __init__(
@@ -71,10 +70,10 @@ class Recorder:
     # Start and stop.
 
     def start(self) -> Recorder:
-        """Begins to record: at once, or as soon as the program uses CUDA."""
+        """Starts recording: at once, or as soon as the program uses CUDA."""
         with _lock:
             if self._is_on():
-                raise RuntimeError("this recorder is recording already: make another one, or call `stop()` first")
+                raise RuntimeError("this recorder is already recording: make another one, or call `stop()` first")
             self._pid = os.getpid()
             self._begun = self._owns_history = False
             self._totals = self._oom_file = None
@@ -86,15 +85,15 @@ class Recorder:
         except _torch.Unavailable as why:
             notice(f"{why}: nothing is recorded")
         except Exception as error:
-            notice(f"recording cannot begin, the program goes on without: {error}")
+            notice(f"recording cannot start, the program continues without it: {error}")
         return self
 
     def stop(self) -> Path | None:
-        """Ends the recording and writes the file; says which, or ``None`` if there is nothing to write."""
+        """Ends the recording and writes the file; returns its path, or ``None`` if there is nothing to write."""
         return self._stop(None)
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> Path | None:
-        """Writes what is recorded so far, and goes on recording."""
+        """Writes the recording so far, and continues to record."""
         if not self._begun or self._is_foreign():
             return None
         return self._write(Path(path) if path is not None else self.target())
@@ -111,7 +110,7 @@ class Recorder:
             try:
                 self._begin_history()
             except Exception as error:
-                notice(f"recording cannot begin, the program goes on without: {error}")
+                notice(f"recording cannot start, the program continues without it: {error}")
             if self._begun:
                 _answer.begin()
 
@@ -214,19 +213,19 @@ class Recorder:
         except MemoryError:
             return self._write_bare(path)
         except Exception as error:
-            notice(f"`{path}` cannot be written, the program goes on: {_reason(error)}")
+            notice(f"`{path}` cannot be written, the program continues: {_reason(error)}")
             return None
         notice(f"wrote {written}")
         return written
 
     def _write_bare(self, path: Path) -> Path | None:
-        """Where the host has no memory for the history: what is allocated now."""
+        """The memory allocated now, for a host without memory for the history."""
         try:
             written = write_snapshot(path, _torch.bare_snapshot())
         except Exception as error:
-            notice(f"`{path}` cannot be written, the program goes on: {_reason(error)}")
+            notice(f"`{path}` cannot be written, the program continues: {_reason(error)}")
             return None
-        notice(f"the host has too little memory for the history: `{written}` holds only what was allocated at the end")
+        notice(f"the host has too little memory for the history: `{written}` has only the memory allocated at the end")
         return written
 
     def _write_totals(self) -> Path | None:
@@ -236,7 +235,7 @@ class Recorder:
         try:
             write_atomically(path, lambda file: _put(file, json.dumps(document).encode()))
         except OSError as error:
-            notice(f"`{path}` cannot be written, the program goes on: {_reason(error)}")
+            notice(f"`{path}` cannot be written, the program continues: {_reason(error)}")
             return None
         notice(f"wrote {path}")
         return path
@@ -244,7 +243,7 @@ class Recorder:
     # Marks.
 
     def mark(self, name: str) -> None:
-        """Notes the totals, where nothing else can be recorded."""
+        """Records the totals, where nothing else can be recorded."""
         if self._totals is not None:
             self._totals.append({"name": name, "time_us": _torch.now_us(), "devices": _torch.totals()})
 
@@ -294,13 +293,13 @@ def record(
     ...     train()
 
     ``max_entries``
-        how much history is kept; the newest entries stay.
+        how many entries are kept; the newest stay.
     ``stacks``
         ``"python"``, ``"all"`` for C++ frames as well, which is slow, or ``None`` for none.
     ``frees``
-        capture stacks where memory is freed, too. With torch 2.11 that turns an exception which Python raises within C++, as
-        gradient checkpointing and an out-of-memory error in it do, into ``SystemError: … returned NULL without setting an
-        exception``: only for programs that do neither.
+        also capture stacks at frees. With torch 2.11 that turns an exception which Python raises within C++, as in gradient
+        checkpointing and in an out-of-memory error in it, into ``SystemError: … returned NULL without setting an exception``:
+        only for programs without either.
     ``on_oom``
         also write ``run.oom.pickle`` at the moment when memory runs out, and explain the error under its traceback. If that
         error ends the block, its file becomes ``run.pickle``.
@@ -309,7 +308,7 @@ def record(
 
 
 def step() -> None:
-    """Ends an iteration: call it once in each pass of a loop. Costs next to nothing where nothing is recorded."""
+    """Ends an iteration: call it once in each pass of a loop. It costs next to nothing without a recording."""
     recorders = [recorder for recorder in _active if recorder._begun]
     if not recorders:
         return
@@ -331,7 +330,7 @@ def phase(name: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def _put_names(snapshot: Any) -> None:
-    """Names what can be named: a recording without names is better than none."""
+    """Names the tensors that it can: a recording without names is better than none."""
     try:
         _names.put_names(snapshot)
     except Exception as error:
@@ -349,7 +348,7 @@ def _put(file: Any, data: bytes) -> None:
 
 
 def _after_fork() -> None:
-    """A child cannot use the parent's CUDA: what the parent records is not the child's."""
+    """A child cannot use the parent's CUDA: the parent's recording is not the child's."""
     global _lock
     _lock = threading.RLock()
     _active.clear()

@@ -33,7 +33,7 @@ class Step:
     name
         The function that an object is or belongs to: of functions, frames, generators, tracebacks. Of a class or a module, its own.
     file, line
-        Where that function is, or where it stands.
+        The place of that function, or its current line.
     number
         The object, as a number that is its own in the report.
     """
@@ -68,7 +68,7 @@ def type_name(kind: type) -> str:
 def way(objects: Sequence[Any], numbers: Sequence[int]) -> list[Step]:
     """The steps from each object to the next; the last object has none of its own.
 
-    What Python keeps behind the scenes is left out: the dict of an object's attributes, the cells of a closure.
+    Python's internal objects are left out: the dict of an object's attributes, the cells of a closure.
     """
     links = [_link(source, target) for source, target in zip(objects, objects[1:], strict=False)]
     steps = []
@@ -91,7 +91,7 @@ def is_hidden(before: Any, obj: Any) -> bool:
 
 
 def _merged(objects: Sequence[Any], links: Sequence[str], at: int) -> tuple[str, int]:
-    """What the reference is called, and how many links it is."""
+    """The name of the reference, and its number of links."""
     link = links[at]
     rest = len(links) - at
     if link == ".__dict__" and rest > 1 and type(objects[at + 1]) is dict:
@@ -180,7 +180,7 @@ def _attributes(source: Any, names: Sequence[str], owner: type | None = None) ->
 
 
 def _stored(source: Any) -> Iterator[tuple[str, Any]]:
-    """What lies in the slots and in the dict of an object."""
+    """The contents of an object's slots and dict."""
     for base in type.__dict__["__mro__"].__get__(type(source)):
         for name, member in type.__dict__["__dict__"].__get__(base).items():
             if type(member) is types.MemberDescriptorType:
@@ -215,7 +215,7 @@ def _contents(cell: types.CellType) -> Any:
 
 
 def _suspended(source: Any, target: Any) -> Iterator[tuple[str, Any]]:
-    """What a generator or a coroutine refers to: its frame, and what that has."""
+    """The references of a generator or a coroutine: its frame, and those of the frame."""
     for prefix in _SUSPENDED:
         frame = getattr(source, f"{prefix}_frame", None)
         if frame is not None:
@@ -224,7 +224,7 @@ def _suspended(source: Any, target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _place(obj: Any) -> tuple[str | None, str | None, int | None]:
-    """The function, file and line of what has them; the name of a class or a module."""
+    """The function, file and line of an object that has them; the name of a class or a module."""
     line: int | None = None
     if isinstance(obj, type):
         return str(type.__dict__["__qualname__"].__get__(obj)), None, None

@@ -1,4 +1,4 @@
-"""Snapshots: what a recording says."""
+"""Snapshots: the facts of a recording."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from highwater._viewer import Viewer
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, dict[str, Any], list[Any]]
-"""What can be loaded: a path, the bytes of a file, or what ``torch.cuda.memory._snapshot()`` returns."""
+"""The inputs of :func:`load`: a path, the bytes of a file, or the result of ``torch.cuda.memory._snapshot()``."""
 
 Size = Union[int, str]
 """Bytes, or a text such as ``"16GiB"``."""
 
 RECORD = (
-    "pass a path, the bytes of a file, or what `torch.cuda.memory._snapshot()` returns"
+    "pass a path, the bytes of a file, or the result of `torch.cuda.memory._snapshot()`"
 )
 
 
@@ -40,7 +40,7 @@ class Frame(NamedTuple):
 class Snapshot:
     """A memory snapshot that was read and analysed. :func:`load` makes one.
 
-    Every number in it is the one that the ``highwater`` command prints. Whatever takes long lets other threads run.
+    Every number in it is the one that the ``highwater`` command prints. Long calls let other threads run.
     """
 
     __slots__ = ("_name", "_native", "_path", "_report")
@@ -53,7 +53,7 @@ class Snapshot:
 
     @property
     def name(self) -> str:
-        """What it was read from: the file's name, ``bytes`` or ``snapshot``."""
+        """The source: the file's name, ``bytes`` or ``snapshot``."""
         return self._name
 
     @property
@@ -69,20 +69,20 @@ class Snapshot:
 
     @property
     def text(self) -> str:
-        """What ``highwater report`` prints."""
+        """The text of ``highwater report``."""
         return self._native.report_text(self._name, None)
 
     def peak(self, device: int | None = None) -> dict[str, int | None]:
         """The highest totals of a device, each with the entry after which it is first reached.
 
-        Without ``device``, of the only one.
+        Without ``device``, for the only one.
         """
         return self._device(device)["peak"]  # type: ignore[no-any-return]
 
     def explain(self, message: str | None = None) -> str:
-        """What ``highwater explain`` prints: why a request failed, and what to change.
+        """The text of ``highwater explain``: why a request failed, and how to fix it.
 
-        ``message`` is the text of the error, if it is at hand. If no request failed, that is a :class:`SnapshotError`.
+        ``message`` is the text of the error, if available. It raises :class:`SnapshotError` if no request failed.
         """
         return self._native.explain_text(message, self._name)
 
@@ -97,14 +97,14 @@ class Snapshot:
         return Table(self._native.lifetimes(device), "lifetimes")
 
     def live(self, at: int | str = "peak", device: int | None = None) -> Table:
-        """What is active at a moment: after entry ``at``, at the ``"peak"``, at the ``"end"``, or at the ``"oom"``.
+        """The active blocks at a moment: after entry ``at``, at the ``"peak"``, at the ``"end"``, or at the ``"oom"``.
 
-        The last is the first request that failed. If none did, that is a :class:`SnapshotError`.
+        The last is the first request that failed; without one, it raises :class:`SnapshotError`.
         """
         return Table(self._native.live(str(at), device), "live blocks")
 
     def stack(self, stack: int) -> list[Frame]:
-        """The frames of a stack, innermost first; ``stack`` is what the columns of that name hold."""
+        """The frames of a stack, innermost first; ``stack`` is a value of the columns of that name."""
         return [Frame(*frame) for frame in self._native.stack(stack)]
 
     # Questions.
@@ -120,9 +120,9 @@ class Snapshot:
     ) -> Simulation:
         """The recorded program elsewhere: the document of ``highwater simulate --format json``, which shows as its text.
 
-        ``conf`` are settings as in ``PYTORCH_ALLOC_CONF``, ``capacity`` what the allocator may reserve, ``card`` a card by its
-        name or its memory, ``torch`` the version whose rules hold. Each may be one or several; without any, the answer is how
-        little memory is enough, and which settings would be better.
+        ``conf`` are settings as in ``PYTORCH_ALLOC_CONF``, ``capacity`` a limit on reserved memory, ``card`` a GPU by its name or
+        its memory, ``torch`` the version whose rules apply. Each may be one or several; without any, the answer is the least
+        memory that is enough, and better settings, if there are any.
         """
         document, text = self._native.simulate_json(
             self._name, _several(conf), _several(capacity), _several(card), torch, device
@@ -153,7 +153,7 @@ class Snapshot:
         fragmentation: float | str | None = None,
         device: int | None = None,
     ) -> Check:
-        """Holds it against budgets, as ``highwater check`` does.
+        """Checks it against budgets, like ``highwater check``.
 
         ``fragmentation`` is a share, such as ``0.1`` or ``"10%"``.
         """
@@ -174,7 +174,7 @@ class Snapshot:
     def view(self, *, block: bool | None = None, open_browser: bool = True) -> Viewer:
         """Opens the viewer in the browser.
 
-        It is served while the returned :class:`Viewer` is open. ``block`` waits until Ctrl-C: what scripts want, and the
+        It is served while the returned :class:`Viewer` is open. ``block`` waits until Ctrl-C, as scripts need it; it is the
         default outside of interactive sessions.
         """
         from highwater._viewer import serve
@@ -184,9 +184,9 @@ class Snapshot:
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, what_if: bool | None = None
     ) -> str | None:
-        """Writes the viewer with all of the snapshot as one page; returns it where no path is given.
+        """Writes the viewer with all of the snapshot as one page; returns the page if there is no path.
 
-        ``what_if`` has the simulator's answers in it; by default where they are quick.
+        ``what_if`` includes the simulator's answers; by default only if they are quick.
         """
         page = self._native.html(self._name, what_if)
         if path is None:
@@ -195,7 +195,7 @@ class Snapshot:
         return None
 
     def to_pickle(self, path: str | os.PathLike[str]) -> None:
-        """Writes the snapshot as PyTorch does."""
+        """Writes the snapshot in PyTorch's format."""
         _written(path, self._native.pickle())
 
     def _repr_html_(self) -> str:
@@ -218,23 +218,23 @@ class Snapshot:
         return self._report
 
     def _device(self, device: int | None) -> dict[str, Any]:
-        """What the report says of a device."""
+        """A device's part of the report."""
         devices = self._known()["devices"]
         chosen = [one for one in devices if device is None or one["device"] == device]
         if len(chosen) == 1:
             return chosen[0]  # type: ignore[no-any-return]
         has = ", ".join(str(one["device"]) for one in devices) or "none"
         if not chosen:
-            what = "nothing" if device is None else f"nothing of device {device}"
-            raise SnapshotError(f"the snapshot has {what}", hint=f"devices that it has: {has}")
+            what = "no devices" if device is None else f"no data for device {device}"
+            raise SnapshotError(f"the snapshot has {what}", hint=f"its devices: {has}")
         raise SnapshotError("the snapshot has several devices", hint=f"say which: {has}")
 
 
 def load(source: Source, *, allow_any_size: bool = False) -> Snapshot:
     """Reads a snapshot: pickle, JSON or HTML page, compressed or not.
 
-    Nothing in it is executed. What is damaged in part gives what can be read, with ``report()["warnings"]``; where nothing can,
-    that is a :class:`SnapshotError`. So is a compressed file that becomes more than 64 MiB and more than 200 times its size;
+    Nothing in it is executed. A damaged file gives its readable part, with ``report()["warnings"]``; if there is none, it raises
+    :class:`SnapshotError`, as for a compressed file that unpacks to more than 64 MiB and more than 200 times its size;
     ``allow_any_size`` lifts that limit.
     """
     if isinstance(source, (str, os.PathLike)):
@@ -253,7 +253,7 @@ def _of_bytes(data: bytes, name: str, called: str, allow_any_size: bool) -> Snap
 
 
 def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:
-    """The bytes that the reader wants: it looks at them alone, so what is no plain data is refused there."""
+    """The bytes that the reader needs: it refuses anything but plain data."""
     if isinstance(snapshot, dict) and not isinstance(snapshot.get("segments"), list):
         raise SnapshotError(
             "the dict is not a memory snapshot: it has no list `segments`", hint=RECORD
@@ -261,7 +261,7 @@ def _pickled(snapshot: dict[str, Any] | list[Any]) -> bytes:
     try:
         return pickle.dumps(snapshot, protocol=4)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        raise SnapshotError(f"the snapshot holds what is no plain data: {error}", hint=RECORD) from error
+        raise SnapshotError(f"the snapshot is not plain data: {error}", hint=RECORD) from error
 
 
 def _written(path: str | os.PathLike[str], data: bytes) -> None:
@@ -278,7 +278,7 @@ def _native_of(snapshot: Snapshot) -> _highwater.Snapshot:
 
 
 def _several(given: Size | Sequence[Size]) -> list[str]:
-    """One or several, as the command line would be told."""
+    """One or several, in the words of the command line."""
     if isinstance(given, (str, int)):
         return [str(given)]
     return [str(one) for one in given]

@@ -76,11 +76,11 @@ class Column:
 class Table(Mapping[str, "NDArray[Any]"]):
     """Columns of equal length.
 
-    ``table["requested_bytes"]`` is a NumPy array over the column's own memory, read-only; a column of words is an array of
-    strings, which is made anew. ``table.column(name)`` does not need NumPy.
+    ``table["requested_bytes"]`` is a NumPy array over the column's own memory, read-only; a column of words is a new array of
+    strings. ``table.column(name)`` does not need NumPy.
 
-    Whatever speaks Arrow takes the whole of it without a copy: ``pyarrow.table(table)``, ``polars.DataFrame(table)``, and DuckDB in
-    the ``FROM`` of a query. ``table.to_pandas()`` needs pandas only.
+    Any library that supports Arrow takes the whole table without a copy: ``pyarrow.table(table)``, ``polars.DataFrame(table)``,
+    and DuckDB in the ``FROM`` of a query. ``table.to_pandas()`` needs pandas only.
     """
 
     __slots__ = ("_native", "_what")

@@ -1,4 +1,4 @@
-"""All that recording asks of PyTorch. Torch is imported when that is asked, never before."""
+"""All uses of PyTorch by recording. Torch is imported at the first use, never before."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def is_recording() -> bool:
 
 
 def start_history(max_entries: int, stacks: str | None, frees: bool) -> list[str]:
-    """Begins to keep a history; says what this torch cannot do.
+    """Starts a history; returns the features that this torch lacks.
 
-    Stacks are not captured where memory is freed unless that is asked for: torch 2.11 loses an exception on its way from Python
+    Stacks are not captured at frees unless ``frees`` is set: torch 2.11 loses an exception on its way from Python
     through C++, such as the one that ends a recomputation under ``torch.utils.checkpoint``, if a tensor that goes with it captures
     one.
     """
@@ -114,7 +114,7 @@ def attach_oom_observer(observer: Callable[[int, int, int, int], None]) -> bool:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an exception says that the GPU's memory ran out, itself or by what caused it."""
+    """Whether an exception, or its cause, says that the GPU's memory ran out."""
     module = sys.modules.get("torch")
     own = getattr(module, "OutOfMemoryError", None) or getattr(
         getattr(module, "cuda", None), "OutOfMemoryError", None
@@ -145,7 +145,7 @@ def rank() -> int | None:
 
 
 def totals() -> list[dict[str, int]]:
-    """What each device holds now: all that can be had of an allocator that keeps no history."""
+    """The memory of each device now: the only information of an allocator that keeps no history."""
     cuda = torch().cuda
     return [
         {
@@ -165,7 +165,7 @@ def now_us() -> int:
 
 
 def metadata_setter() -> Callable[[str], None] | None:
-    """What labels the allocations that follow; ``None`` without a GPU or where torch cannot."""
+    """The function that labels later allocations; ``None`` without a GPU or if torch cannot."""
     try:
         check_cuda()
     except Unavailable:

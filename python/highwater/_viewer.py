@@ -24,7 +24,7 @@ class Viewer:
         self._process = process
         self._made = made
         self.address = address
-        """What to open in a browser."""
+        """The address for a browser."""
         atexit.register(self.close)
 
     def wait(self) -> None:
@@ -72,7 +72,7 @@ def serve(snapshot: Snapshot, *, block: bool | None, open_browser: bool) -> View
     if not address.startswith("http://"):
         process.terminate()
         process.wait()
-        raise SnapshotError("the viewer could not be started", hint="what it printed says why")
+        raise SnapshotError("the viewer could not be started", hint="see its output for the reason")
     viewer = Viewer(process, address, made)
     if block if block is not None else not _is_interactive():
         print(f"Viewing {snapshot.name} at {address}\nCtrl-C ends it", flush=True)

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where a disk, a quota or a limit is full."""
+"""The system's error codes for a full disk, quota or limit."""
 
 
 def write_snapshot(path: Path, snapshot: Any) -> Path:
-    """Writes a snapshot as PyTorch does, and says where: beside ``path``, compressed, where the disk has no room for more.
+    """Writes a snapshot in PyTorch's format, and returns its path: next to ``path``, compressed, if the disk has too little
+    space.
 
     Raises ``OSError`` if it cannot be written at all; nothing is left behind then, and a file that was there stays.
     """
@@ -37,10 +38,10 @@ def _pack(file: BinaryIO, snapshot: Any) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Lets ``write`` fill a file beside ``path``, which then takes its place.
+    """Lets ``write`` fill a file next to ``path``, which then replaces it.
 
-    So a reader never sees half of it, and an interruption, of whatever kind, leaves what was there. A link is followed to
-    what it stands for; a pipe or a device is written where it is.
+    So a reader never sees half of it, and any interruption leaves the previous file. A link is followed to its target; a pipe or
+    a device is written directly.
     """
     if path.exists() and not path.is_file():
         with open(path, "wb") as place:

@@ -61,16 +61,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         usage=f"{program} [options] SCRIPT|-m MODULE ...",
-        description="Runs a Python script and records its GPU memory. What follows the script is the script's.",
+        description="Runs a Python script and records its GPU memory. Arguments after the script are the script's.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "--record",
         metavar="FILE",
         default="highwater.pickle",
-        help="the file to write, or a directory; under torchrun one file for each rank [default: %(default)s, or rank0.pickle]",
+        help="the file to write, or a directory; under torchrun one file per rank [default: %(default)s, or rank0.pickle]",
     )
-    parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="how much history is kept")
+    parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="how many entries are kept")
     parser.add_argument(
         "--stacks",
         choices=["python", "all", "none"],
@@ -81,7 +81,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def start(target: str, *, max_entries: int | None = None, stacks: Literal["python", "all"] | None = "python") -> None:
-    """Records from now on to the end of the process."""
+    """Records from now to the end of the process."""
     global _recorder
     if _recorder is not None:
         return

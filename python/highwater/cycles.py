@@ -5,10 +5,10 @@
     ...     train()
 
 Objects that refer to each other in a cycle are not freed when their last use is over, but when Python's garbage collector happens to
-run. If they hold tensors, GPU memory piles up until then. This finds them when the collector does, and says which reference closes
-the cycle and how the tensor hangs on it.
+run. If they hold tensors, GPU memory accumulates until then. This module finds them at the same time as the collector, and shows
+the reference that closes the cycle and the path to the tensor.
 
-Importing this never imports torch.
+Importing it never imports torch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Cycle", "CyclesFound", "Kept", "Kind", "Report", "Step", "Watch", "c
 _logger = logging.getLogger("highwater.cycles")
 
 _KINDS = 1000
-"""Kinds of cycles that are told apart for the log."""
+"""Kinds of cycles that the log distinguishes."""
 
 
 class CyclesFound(AssertionError):
@@ -40,7 +40,7 @@ class CyclesFound(AssertionError):
     Attributes
     ----------
     reports
-        What was found, a report for each collection that found something.
+        One report for each collection that found tensors.
     """
 
     def __init__(self, reports: list[Report]) -> None:
@@ -56,7 +56,7 @@ class Watch:
     Attributes
     ----------
     found
-        How many tensors were found so far.
+        The number of tensors found so far.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Watch:
         collector.add(self)
 
     def stop(self) -> None:
-        """Ends the watch; what was found so far is reported before this returns."""
+        """Ends the watch, after reporting all finds so far."""
         if self._is_active:
             self._is_active = False
             collector.remove(self)
@@ -119,7 +119,7 @@ class Watch:
             return False
 
     def examine(self, collection: Collection) -> Callable[[], None]:
-        """Looks at garbage; gives what reports it."""
+        """Examines garbage; returns the function that reports it."""
         kinds = {id(kind) for kind in self.types()}
         seen = collection.seen
         tensors = [
@@ -139,7 +139,7 @@ class Watch:
             self._on_cycle(report)
 
     def _log(self, report: Report) -> None:
-        """A kind of cycle is described once; that it was seen again is a line."""
+        """A kind of cycle is described once; a repetition is one line."""
         kinds = {cycle.signature for cycle in report.cycles} or {("lost",)}
         known = kinds & self._kinds.keys()
         for kind in kinds:
@@ -163,14 +163,14 @@ def watch(
     Parameters
     ----------
     on_cycle
-        Called with a :class:`Report` after each collection that freed tensors, in a thread of its own, or where the watch is
-        stopped. If it fails, that goes to :data:`threading.excepthook`.
+        Called with a :class:`Report` after each collection that freed tensors, in a separate thread, or in ``stop()``. Its
+        exceptions go to :data:`threading.excepthook`.
     device
         Which tensors: a kind of device (``"cuda"``, ``"cpu"``), one device (``"cuda:1"``), or ``"any"``.
     tensor_type
-        What a tensor is, if not ``torch.Tensor``: a class with ``untyped_storage()``; its subclasses are meant, too.
+        The class of tensors, if not ``torch.Tensor``: a class with ``untyped_storage()``, including its subclasses.
     log
-        Whether to write to the logger ``highwater.cycles``: a new kind of cycle as a warning, one that is known as a line of level
+        Whether to write to the logger ``highwater.cycles``: a new kind of cycle as a warning, a known one as a line of level
         ``INFO``.
 
     Returns
@@ -180,13 +180,13 @@ def watch(
 
     Notes
     -----
-    What is found is freed right after the collection, by a second one, before the program calls its next function.
+    A second collection frees the tensors right after the first, before the program calls its next function.
     """
     return Watch(on_cycle, device, tensor_type, log)
 
 
 def find(*, device: str = "cuda", tensor_type: type | None = None) -> Report:
-    """Collects garbage now, and says which tensors it held.
+    """Collects garbage now, and reports the tensors in it.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def find(*, device: str = "cuda", tensor_type: type | None = None) -> Report:
     Returns
     -------
     Report
-        False if there are none. What was found is freed.
+        False if there are none. The tensors are freed.
     """
     reports: list[Report] = []
     with watch(reports.append, device=device, tensor_type=tensor_type, log=False):
@@ -211,20 +211,20 @@ def check(allowed: int = 0, *, device: str = "cuda", tensor_type: type | None = 
     Parameters
     ----------
     allowed
-        How many cycles with tensors there may be.
+        The allowed number of cycles with tensors.
     device, tensor_type
         As for :func:`watch`.
 
     Yields
     ------
     list[Report]
-        What was found so far.
+        The reports so far.
 
     Raises
     ------
     CyclesFound
-        An ``AssertionError``, at the end of the block, if there are more cycles than allowed. If the block fails itself, that is what
-        is raised.
+        An ``AssertionError``, at the end of the block, if there are more cycles than allowed. An exception of the block itself
+        takes precedence.
     """
     # What was left before is not this block's.
     gc.collect()
@@ -237,7 +237,7 @@ def check(allowed: int = 0, *, device: str = "cuda", tensor_type: type | None = 
 
 
 def count(reports: list[Report]) -> int:
-    """How many cycles there are; tensors whose cycle nobody saw are one each."""
+    """The number of cycles; a tensor whose cycle is unknown counts as one."""
     return sum(len(report.cycles) + report.lost for report in reports)
 
 
@@ -249,7 +249,7 @@ def _with_subclasses(base: type) -> list[type]:
 
 
 def _plain_tensors() -> contextlib.AbstractContextManager[object]:
-    """Keeps tensor subclasses from answering themselves: no code of theirs may run amid a collection."""
+    """Bypasses tensor subclasses: none of their code may run during a collection."""
     native = getattr(sys.modules.get("torch"), "_C", None)
     guard = getattr(native, "DisableTorchFunctionSubclass", None) or getattr(native, "DisableTorchFunction", None)
     return contextlib.nullcontext() if guard is None else guard()

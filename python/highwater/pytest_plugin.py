@@ -4,9 +4,9 @@
     def test_training_step():
         ...
 
-The test is recorded and held against the budgets; if one is not kept, it fails with what ``highwater check`` prints and with the
-report. On a machine without CUDA the test is skipped, which it says. With ``dryrun="h100"`` it is not: it runs in a process of its own in
-which such a card is imagined, on any machine.
+The test is recorded and checked against the budgets; if one is exceeded, it fails with the text of ``highwater check`` and with
+the report. On a machine without CUDA the test is skipped, with a message. With ``dryrun="h100"`` it runs in a separate process
+with such an imitated GPU, on any machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "gpu_memory(peak_allocated=None, peak_requested=None, peak_reserved=None, growth=None, cycles=None, dryrun=None): "
         "the most GPU memory that the test may use, such as '2GiB', and leave behind, and how many reference cycles may hold tensors; "
-        "skipped without CUDA, unless `dryrun` names a card to imagine, such as 'h100'",
+        "skipped without CUDA, unless `dryrun` gives a GPU to imitate, such as 'h100'",
     )
 
 
@@ -60,7 +60,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-    """Records the test, and checks what was recorded."""
+    """Records the test, and checks the recording."""
     marker = item.get_closest_marker("gpu_memory")
     if marker is None or "dryrun" in marker.kwargs:
         yield
@@ -95,7 +95,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Has another process run the test, with an imagined card. In that one the test simply runs."""
+    """Runs the test in another process, with an imitated GPU. In that process the test simply runs."""
     marker = pyfuncitem.get_closest_marker("gpu_memory")
     if marker is None or "dryrun" not in marker.kwargs or "HIGHWATER_DRYRUN" in os.environ:
         return None
@@ -148,7 +148,7 @@ def _check(marker: pytest.Mark, written: Path | None, growth: int) -> None:
     if not budgets:
         return
     if written is None:
-        pytest.fail("the test could not be recorded, so its budgets are not known to be kept", pytrace=False)
+        pytest.fail("the test could not be recorded, so its budgets could not be checked", pytrace=False)
     snapshot = load(written)
     # A test that allocates nothing keeps every budget.
     if not snapshot.devices:

@@ -104,7 +104,7 @@ def test_a_directory_that_is_open_to_others_is_not_used(
     spoil(folder)
     with highwater.watchable():
         said = capsys.readouterr().err
-        assert "is not this user's own, or is open to others" in said and "HIGHWATER_RUN_DIR" in said
+        assert "belongs to another user, or other users can open it" in said and "HIGHWATER_RUN_DIR" in said
         assert _answer._answerer is None
 
 

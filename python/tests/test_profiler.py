@@ -51,7 +51,7 @@ def check(plain: Path, raw: Path, trace: Path) -> None:
     snapshot = highwater.load(trace)
     assert snapshot.report()["source"]["profile"] == "chrome_trace"
     assert set(snapshot.timeline(0)["action"].tolist()) == {"alloc", "free_requested", "free_completed"}
-    with pytest.raises(highwater.SnapshotError, match="nothing to run again"):
+    with pytest.raises(highwater.SnapshotError, match="nothing to replay"):
         snapshot.simulate()
 
 

@@ -60,7 +60,7 @@ def test_start_and_stop(torch: FakeTorch, tmp_path: Path) -> None:
     recorder = highwater.record(tmp_path / "run.pickle")
     assert recorder.stop() is None
     recorder.start()
-    with pytest.raises(RuntimeError, match="recording already"):
+    with pytest.raises(RuntimeError, match="already recording"):
         recorder.start()
     assert recorder.dump(tmp_path / "middle.pickle") == tmp_path / "middle.pickle"
     assert torch.enabled
@@ -229,7 +229,7 @@ def test_a_full_disk_ends_nothing(
     with highwater.record(tmp_path / "run.pickle"):
         ran = True
     assert ran and not os.listdir(tmp_path)
-    assert "cannot be written, the program goes on: No space left on device" in capsys.readouterr().err
+    assert "cannot be written, the program continues: No space left on device" in capsys.readouterr().err
 
 
 def test_where_only_little_room_is_left_it_is_packed(torch: FakeTorch, tmp_path: Path, monkeypatch: Any) -> None:
@@ -286,7 +286,7 @@ def test_a_path_that_cannot_be_written_ends_nothing(
     with highwater.record(tmp_path / "file" / "run.pickle") as recorder:
         pass
     assert recorder.stop() is None
-    assert "cannot be written, the program goes on" in capsys.readouterr().err
+    assert "cannot be written, the program continues" in capsys.readouterr().err
 
 
 def test_where_the_host_is_short_of_memory_the_state_is_kept(
@@ -384,7 +384,7 @@ def test_a_torch_that_refuses_is_reported(torch: FakeTorch, tmp_path: Path, caps
     torch.cuda.memory._record_memory_history = refuses
     with highwater.record(tmp_path / "run.pickle"):
         pass
-    assert "recording cannot begin, the program goes on without: not today" in capsys.readouterr().err
+    assert "recording cannot start, the program continues without it: not today" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

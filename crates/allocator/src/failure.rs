@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Failure {
     /// `torch.OutOfMemoryError`, with an `oom` entry in the trace.
-    #[error("out of memory: {} bytes were asked for, and the driver for {}", .0.requested_bytes, .0.segment_bytes)]
+    #[error("out of memory: the program requested {} bytes, and the allocator {} from the driver", .0.requested_bytes, .0.segment_bytes)]
     OutOfMemory(OutOfMemory),
     /// `torch.OutOfMemoryError` under `throw_on_cudamalloc_oom`, without a trace entry.
     #[error("rejected: {segment_bytes} bytes more from the driver would exceed the limit")]
@@ -16,7 +16,7 @@ pub enum Failure {
         segment_bytes: u64,
     },
     /// A request of an exbibyte or more, which PyTorch refuses at once.
-    #[error("{requested_bytes} bytes were asked for: PyTorch allocates less than 1 EiB")]
+    #[error("{requested_bytes} bytes were requested: PyTorch allocates less than 1 EiB")]
     TooLarge {
         /// Bytes as asked for.
         requested_bytes: u64,
@@ -60,14 +60,15 @@ pub enum Undefined {
     #[error("a private pool is used after its last use ended")]
     PoolWithoutUses,
     /// Section 14.1: by `begin_pool`, or by the search of an opted-in pool.
-    #[error("a private pool is begun that is open already")]
+    #[error("a private pool is begun that is already open")]
     PoolOpenAlready,
     /// Section 14.1.
     #[error("a private pool is ended that is not open")]
     PoolNotOpen,
     /// Section 14.1: of an expandable pool, whose maps and unmaps need not balance.
     #[error(
-        "more of a private pool is returned to the driver than PyTorch counted (its assertion, or a use after free)"
+        "more of a private pool is returned to the driver than PyTorch counted (an assertion fails, or a use after \
+         free)"
     )]
     PoolCountBelowZero,
     /// A pool that was never begun or created, or is deleted.

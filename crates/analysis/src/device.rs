@@ -73,8 +73,8 @@ impl Cause {
         match self {
             Self::BegunLate => "call `torch.cuda.memory._record_memory_history()` once, before the first allocation",
             Self::BegunAgain => {
-                "call `torch.cuda.memory._record_memory_history()` once, before the first allocation, and dump before it is \
-                 called with `enabled=None`: stopping forgets every entry"
+                "call `torch.cuda.memory._record_memory_history()` once, before the first allocation, and dump \
+                 before it is called with `enabled=None`: stopping discards every entry"
             }
             Self::Wrapped => {
                 "call `torch.cuda.memory._record_memory_history(max_entries=…)` with room for every entry, or dump earlier"
@@ -100,7 +100,7 @@ impl Recorded {
     pub fn unseen(&self) -> Option<&'static str> {
         Some(match self.cause? {
             Cause::Cut => "the file is incomplete: a later peak would not be seen",
-            Cause::FreesSkipped => "frees were not recorded: what was freed still counts, and peaks are too high",
+            Cause::FreesSkipped => "frees were not recorded: freed memory still counts, and peaks are too high",
             Cause::BegunLate | Cause::BegunAgain | Cause::Wrapped | Cause::SegmentsSkipped | Cause::StateOnly => {
                 "the recording may not hold the whole run: an earlier peak would not be seen"
             }
@@ -419,7 +419,7 @@ fn recorded_by_profile(profile: &Profile, device: u32, lifetimes: &Lifetimes, is
     } else {
         let known = if found == 0 { "none".to_owned() } else { format!("{} of it", size(bytes)) };
         Some(format!(
-            "memory from before the profile is known only where it was used or freed meanwhile: {known} is shown"
+            "memory from before the profile is known only if it was used or freed meanwhile: {known} is shown"
         ))
     };
     let cause = if is_complete { reason.as_ref().map(|_| Cause::BegunLate) } else { Some(Cause::Cut) };
@@ -482,7 +482,7 @@ fn recorded(
     }
     if !has_history(entries) {
         let reason = if others_have_history {
-            "other devices have a trace and this one has none: only its state at the dump is known"
+            "other devices have a trace and this one does not: only its state at the dump is known"
         } else {
             "only the state at the dump was recorded, no history"
         };
@@ -524,15 +524,15 @@ fn why_not_from_start(entries: &EntryTable, before: &[Lifetime]) -> (Cause, Stri
         let evidence = if lost > 0 {
             format!(": {} still {have} the stack of an `alloc` that is gone", blocks())
         } else {
-            ", by their number".to_owned()
+            ", judging by their number".to_owned()
         };
         return (Cause::Wrapped, format!("{ring}{evidence}"));
     }
     if lost > 0 {
-        let again = "recording was stopped, which forgets its entries, and begun again";
-        return (Cause::BegunAgain, format!("{again}: {} still {have} the stack of the first time", blocks()));
+        let again = "recording was stopped, which discards its entries, and started again";
+        return (Cause::BegunAgain, format!("{again}: {} still {have} the stack of the first recording", blocks()));
     }
-    (Cause::BegunLate, "recording began, or began again, after the program had allocated".to_owned())
+    (Cause::BegunLate, "recording started, or restarted, after the program had allocated".to_owned())
 }
 
 /// Whether memory is allocated anew where nothing was freed.

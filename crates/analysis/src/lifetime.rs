@@ -13,7 +13,7 @@ const NEVER: u32 = u32::MAX;
 pub struct Lifetime {
     /// First byte of the block.
     pub address: u64,
-    /// Bytes as asked for.
+    /// Requested bytes.
     pub requested_bytes: u64,
     /// The stack of the allocation. Where the `alloc` was not recorded: that of the block at the dump, or that of the
     /// free.
@@ -208,7 +208,7 @@ impl<'a> Pairing<'a> {
             self.end_unrecorded(previous, id);
             warnings.add(
                 "missing-free",
-                "an address is allocated again though no completed free of it was recorded (`skip_actions`?)",
+                "an address is allocated again, but no completed free of it was recorded (`skip_actions`?)",
                 Place::entry(self.device, id),
             );
         }
@@ -279,7 +279,7 @@ impl<'a> Pairing<'a> {
             self.end_unrecorded(slot, end);
             warnings.add(
                 "missing-free",
-                "allocations are gone at the dump though no completed free of them was recorded (`skip_actions`?)",
+                "allocations are gone at the dump, but no completed free of them was recorded (`skip_actions`?)",
                 Place::entry(self.device, end),
             );
         }

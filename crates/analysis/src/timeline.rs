@@ -11,7 +11,7 @@ use crate::lifetime::Lifetimes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
-    /// `requested_bytes`: asked for, of active blocks.
+    /// `requested_bytes`: requested, of active blocks.
     pub requested_bytes: u64,
     /// `allocated_bytes`: of blocks that a tensor owns. The least, where the sizes of blocks have bounds.
     pub allocated_bytes: u64,

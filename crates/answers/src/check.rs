@@ -24,14 +24,17 @@ pub fn rows(analysis: &Analysis<'_>, devices: &[&DeviceAnalysis<'_>], limits: &[
 pub fn limit(rule: &str, amount: &str) -> Result<(Measure, Amount), Problem> {
     let measure = Measure::ALL.into_iter().find(|measure| measure.rule() == rule).ok_or_else(|| {
         let rules = Measure::ALL.map(Measure::rule).join(", ");
-        Problem::new(format!("`{rule}` is no budget")).hint(format!("known: {rules}"))
+        Problem::new(format!("`{rule}` is not a budget")).hint(format!("known: {rules}"))
     })?;
     let parsed = match measure {
         Measure::Fragmentation => parse_share(amount).map(Amount::Share),
         Measure::GrowthPerIteration => parse_bytes(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
         _ => parse_size(amount).map(Amount::Bytes).map_err(|why| why.to_string()),
     };
-    Ok((measure, parsed.map_err(|why| Problem::new(format!("`{amount}` is no amount for `{rule}`")).because(why))?))
+    Ok((
+        measure,
+        parsed.map_err(|why| Problem::new(format!("`{amount}` is not a valid amount for `{rule}`")).because(why))?,
+    ))
 }
 
 /// A share given as `10%`.

@@ -132,6 +132,6 @@ fn none_in_common(names: &[String], of_each: &[Vec<u32>]) -> Problem {
             format!("`{name}` has {}", if devices.is_empty() { "none".to_owned() } else { devices.join(", ") })
         })
         .collect();
-    let problem = Problem::new("the snapshots have no such device in common").because(has.join("; "));
-    problem.hint("give the device of each, in the order of the files: `--device 0,1`")
+    let problem = Problem::new("the snapshots have no device in common").because(has.join("; "));
+    problem.hint("give one device for each, in the order of the files: `--device 0,1`")
 }

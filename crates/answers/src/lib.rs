@@ -33,7 +33,7 @@ use crate::what_if::Asked;
 /// # Errors
 /// If it is none of these, or no device has that moment.
 pub fn moments(analysis: &Analysis<'_>, at: &str, device: Option<u32>) -> Result<Vec<(u32, Option<EntryId>)>, Problem> {
-    let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why))?;
+    let moment: Moment = at.parse().map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why))?;
     let devices = moment.devices(analysis, &chosen(analysis, device)?)?;
     let shown = analysis.devices.iter().filter(|shown| devices.contains(&shown.device));
     Ok(shown.map(|device| (device.device, moment.entry(device))).collect())
@@ -58,7 +58,8 @@ pub fn comparison<'a>(
     at: Option<&str>,
     device: Option<u32>,
 ) -> Result<Comparison<'a>, Problem> {
-    let moment = |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is no moment")).because(why));
+    let moment =
+        |at: &str| diff::moment(at).map_err(|why| Problem::new(format!("`{at}` is not a moment")).because(why));
     let at = at.map(moment).transpose()?;
     let device = device.map(|device| vec![device]);
     Comparison::new(names, analyses, diff::Asked { at, device, ..diff::Asked::default() })
@@ -105,10 +106,11 @@ pub struct WhatIf {
 /// # Errors
 /// If the snapshot has nothing to run again, or settings, capacities, cards or the version are not known.
 pub fn simulate_view<'a>(analysis: &Analysis<'a>, name: &str, asked: &WhatIf) -> Result<SimulateView<'a>, Problem> {
-    let capacity =
-        |text: &String| parse_size(text).map_err(|why| Problem::new(format!("`{text}` is no capacity")).because(why));
+    let capacity = |text: &String| {
+        parse_size(text).map_err(|why| Problem::new(format!("`{text}` is not a capacity")).because(why))
+    };
     let version = |text: &String| {
-        text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is no version")).because(why))
+        text.parse::<TorchVersion>().map_err(|why| Problem::new(format!("`{text}` is not a version")).because(why))
     };
     let capacities = asked.capacities.iter().map(capacity).collect::<Result<Vec<_>, _>>()?;
     let torch = asked.torch.as_ref().map(version).transpose()?;
@@ -127,13 +129,13 @@ pub fn simulate_view<'a>(analysis: &Analysis<'a>, name: &str, asked: &WhatIf) ->
 pub fn estimate_view(model: &str, options: &str) -> Result<EstimateView, Problem> {
     let architecture = if model.trim_start().starts_with('{') {
         highwater_estimate::read::from_config(model.as_bytes()).map_err(|error| {
-            Problem::new("the configuration describes no model that can be estimated").because(error)
+            Problem::new("the configuration does not describe a model that can be estimated").because(error)
         })?
     } else {
         model::find(model)?.architecture()?
     };
-    let options =
-        serde_json::from_str(options).map_err(|error| Problem::new("the options are no JSON object").because(error))?;
+    let options = serde_json::from_str(options)
+        .map_err(|error| Problem::new("the options are not a JSON object").because(error))?;
     let setup = Request::from_json(&options)?.setup(&architecture)?;
     Ok(EstimateView::new(&architecture, &setup)?)
 }

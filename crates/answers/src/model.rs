@@ -123,7 +123,7 @@ fn of_index(path: &Path) -> Result<Counted, Problem> {
     for shard in shards {
         if shard.contains(['/', '\\']) {
             return Err(Problem::new(format!(
-                "`{}` names a shard outside of its directory: `{shard}`",
+                "`{}` refers to a shard outside its directory: `{shard}`",
                 path.display()
             )));
         }

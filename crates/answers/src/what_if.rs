@@ -49,9 +49,9 @@ impl Asked<'_> {
 
 fn settings(conf: &str, study: &Study) -> Result<Conf, Problem> {
     highwater_whatif::conf(study, conf).map_err(|error| match &error {
-        RefusedConf::ByTorch(cause) => Problem::new(format!("`--conf {conf}` is refused by torch {}", study.torch))
-            .because(cause)
-            .hinted(error.hint()),
+        RefusedConf::ByTorch(cause) => {
+            Problem::new(format!("torch {} refuses `--conf {conf}`", study.torch)).because(cause).hinted(error.hint())
+        }
         RefusedConf::Asynchronous => Problem::from(error),
     })
 }

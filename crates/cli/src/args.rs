@@ -16,7 +16,7 @@ use crate::table::{broken, prose_width, terminal_width};
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// When to use colours: `auto` does on a terminal, unless `NO_COLOR` is set
+    /// When to use colours: `auto` means on a terminal, unless `NO_COLOR` is set
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     #[arg(display_order = 1000, help = "Use colours: auto, always or never")]
     pub(crate) color: Color,
@@ -63,13 +63,13 @@ impl Color {
 /// One subcommand each.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what filled the GPU, and when
+    /// Show the use of GPU memory over time, its largest call sites, and findings
     Report(report::Args),
-    /// Explain why memory ran out and what to change: from the error's text, a log or a snapshot
+    /// Explain why memory ran out and how to fix it: from the error's text, a log or a snapshot
     Explain(explain::Args),
-    /// List what was allocated at a moment, by call site or block by block
+    /// List the memory allocated at a moment, by call site or block by block
     Live(live::Args),
-    /// Print what `torch.cuda.memory_summary()` would have printed at the dump
+    /// Print the output of `torch.cuda.memory_summary()` at the dump
     Stats(stats::Args),
     /// List the entries of the trace, filtered
     Trace(trace::Args),
@@ -77,15 +77,15 @@ pub(crate) enum Command {
     Segments(segments::Args),
     /// Replay a recording under other settings, with less memory, on another card
     Simulate(simulate::Args),
-    /// Work out what a model needs, for training or inference, from its configuration
+    /// Compute the GPU memory of a model, for training or inference, from its configuration
     Estimate(Box<estimate::Args>),
-    /// Show what changed from one recording to another
+    /// Show the changes from one recording to another
     Diff(diff::Args),
     /// Check a recording against memory budgets; exits 1 if one is exceeded
     Check(check::Args),
     /// Run a Python script and record its memory
     Run(run::Args),
-    /// Run a Python script without a GPU, and show what it would take on one
+    /// Run a Python script without a GPU, and show the memory that it would use on one
     Dryrun(dryrun::Args),
     /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
     View(view::Args),
@@ -115,9 +115,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 /// Where to begin.
 const FIRST: [(&str, &str); 3] = [
-    ("highwater explain train.log", "why memory ran out, and what to change"),
-    ("highwater run.pickle", "what filled the GPU, and when"),
-    ("highwater estimate llama3.1-8b --fit 24GiB", "what a model needs, before you run it"),
+    ("highwater explain train.log", "why memory ran out, and how to fix it"),
+    ("highwater run.pickle", "the use of GPU memory over time"),
+    ("highwater estimate llama3.1-8b --fit 24GiB", "the memory of a model, before you run it"),
 ];
 
 /// The command line, with its commands in groups.
@@ -174,7 +174,7 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Vec<&'a str> {
 /// Which lines stand for allocations.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SitesArgs {
-    /// Which line to show for an allocation: a library's, the program's own, or both
+    /// Line to show for an allocation: a library's, the program's own, or both
     #[arg(long = "sites", value_name = "LINES", value_enum, default_value_t)]
     lines: ShownLines,
 }

@@ -12,7 +12,7 @@ use crate::error::Problem;
 /// How much a compressed file may become.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct SizeArgs {
-    /// Unpack a compressed file however large it becomes: more than 64 MiB and 200 times its size is refused otherwise
+    /// Unpack a compressed file of any size; by default, more than 64 MiB and 200 times the file's size is refused
     #[arg(long)]
     allow_any_size: bool,
 }

@@ -20,7 +20,7 @@ pub(crate) fn interpreter() -> PathBuf {
 /// If there is no such script, or the module has no name.
 pub(crate) fn check_script(script: &[OsString], command: &str) -> Result<(), Problem> {
     match script {
-        [option] if option == "-m" => Err(Problem::new("`-m` wants the name of a module")),
+        [option] if option == "-m" => Err(Problem::new("`-m` needs the name of a module")),
         [option, ..] if option == "-m" || option == "-c" => Ok(()),
         [path, ..] if !Path::new(path).exists() => {
             Err(Problem::new(format!("there is no script `{}`", Path::new(path).display()))

@@ -1,7 +1,7 @@
 //! The environment: the allocator's settings, and other variables that change how GPU memory is used.
 //!
 //! # Source
-//! `spec/caching-allocator.md` section 17: which variable wins, and what a string says.
+//! `spec/caching-allocator.md` section 17: the variable that wins, and the meaning of a string.
 
 use highwater_allocator::TorchVersion;
 use highwater_allocator::settings::{Backend, Settings};
@@ -26,7 +26,7 @@ const OTHERS: [&str; 7] = [
 /// Below this threshold the garbage collection of blocks runs all the time.
 const EAGER_THRESHOLD: f64 = 0.5;
 
-/// Reads the variables and says what is wrong with them.
+/// Reads the variables and reports their problems.
 pub(crate) fn read(
     version: Option<TorchVersion>,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -38,10 +38,10 @@ pub(crate) fn read(
         && hidden.iter().any(|(_, other)| other != value)
     {
         let names: Vec<_> = hidden.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let title = format!("`{winner}` is set, so {} says nothing", names.join(" and "));
+        let title = format!("`{winner}` is set, so {} has no effect", names.join(" and "));
         findings.push(
             Finding::new(Severity::Problem, "hidden-settings", title)
-                .change(format!("unset all but `{winner}`, or that one")),
+                .change(format!("unset the others, or `{winner}`")),
         );
     }
     let used = strings.first().filter(|(name, _)| *name != "PYTORCH_HIP_ALLOC_CONF");
@@ -54,7 +54,7 @@ pub(crate) fn read(
     strings.chain(others).collect()
 }
 
-/// What the settings string says, and whether its parts go together.
+/// The meaning of the settings string, and conflicts between its parts.
 fn examine(used: Option<&(&'static str, String)>, version: Option<TorchVersion>, findings: &mut Vec<Finding>) {
     let newest = TorchVersion::all().next_back().expect("there are versions");
     let mut settings = Settings::new(version.unwrap_or(newest));
@@ -90,7 +90,7 @@ fn together(name: &str, value: &str, settings: &Settings, findings: &mut Vec<Fin
                     "ignored-by-backend",
                     format!("`{name}`: `backend:cudaMallocAsync` ignores the other settings: they are for PyTorch's own allocator"),
                 )
-                .change("take `backend:cudaMallocAsync` away, or the others"),
+                .change("remove `backend:cudaMallocAsync`, or the other settings"),
             );
         }
         return;
@@ -100,7 +100,8 @@ fn together(name: &str, value: &str, settings: &Settings, findings: &mut Vec<Fin
             Finding::new(
                 Severity::Advice,
                 "split-and-expandable",
-                format!("`{name}`: `max_split_size_mb` keeps large blocks whole, which expandable segments need not"),
+                format!("`{name}`: `max_split_size_mb` keeps large blocks whole, which is unnecessary with \
+                 expandable segments"),
             )
             .change("keep `expandable_segments:True` alone; `highwater simulate run.pickle --conf …` compares them on a recording"),
         );
@@ -111,7 +112,8 @@ fn together(name: &str, value: &str, settings: &Settings, findings: &mut Vec<Fin
                 Severity::Advice,
                 "eager-collection",
                 format!(
-                    "`{name}`: `garbage_collection_threshold:{}` gives memory back all the time, which waits for the GPU",
+                    "`{name}`: `garbage_collection_threshold:{}` releases memory all the time, and each release \
+                     waits for the GPU",
                     settings.garbage_collection_threshold
                 ),
             )
@@ -142,15 +144,21 @@ fn examine_others(variable: &dyn Fn(&str) -> Option<String>, findings: &mut Vec<
             Finding::new(
                 Severity::Problem,
                 "no-caching",
-                "`PYTORCH_NO_CUDA_MEMORY_CACHING=1`: every allocation asks the driver and waits for the GPU, and nothing is recorded",
+                "`PYTORCH_NO_CUDA_MEMORY_CACHING=1`: every allocation goes to the driver and waits for the GPU, and \
+                 nothing is recorded",
             )
-            .change("unset it; it is for `compute-sanitizer`"),
+            .change("unset it; it is meant for `compute-sanitizer`"),
         );
     }
     if is_on("CUDA_LAUNCH_BLOCKING") {
         findings.push(
-            Finding::new(Severity::Advice, "launch-blocking", "`CUDA_LAUNCH_BLOCKING=1`: every kernel is waited for")
-                .change("unset it once the error that it is for is found"),
+            Finding::new(
+                Severity::Advice,
+                "launch-blocking",
+                "`CUDA_LAUNCH_BLOCKING=1`: the program waits for \
+             every kernel",
+            )
+            .change("unset it when you no longer debug an error with it"),
         );
     }
     if variable("CUDA_MODULE_LOADING").is_some_and(|value| value.eq_ignore_ascii_case("EAGER")) {
@@ -160,7 +168,7 @@ fn examine_others(variable: &dyn Fn(&str) -> Option<String>, findings: &mut Vec<
                 "eager-loading",
                 "`CUDA_MODULE_LOADING=EAGER`: every process loads all kernels of all libraries into the GPU's memory",
             )
-            .change("unset it: kernels are then loaded as they are used"),
+            .change("unset it: kernels are then loaded when they are first used"),
         );
     }
 }

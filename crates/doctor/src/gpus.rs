@@ -11,7 +11,7 @@ const MUCH_PERCENT: u64 = 10;
 /// The first driver that tells everything that is asked here.
 const OLDEST_DRIVER: u32 = 510;
 
-/// Says what is wrong with the GPUs, and who else is on them.
+/// Reports problems of the GPUs, and the other processes on them.
 pub(crate) fn examine(sample: &Sample, visible: Option<&str>, findings: &mut Vec<Finding>) {
     let version = sample.driver.version.as_deref();
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
@@ -20,9 +20,9 @@ pub(crate) fn examine(sample: &Sample, visible: Option<&str>, findings: &mut Vec
             Finding::new(
                 Severity::Problem,
                 "old-driver",
-                format!("the driver is {}, too old for any PyTorch of today", printable(version.unwrap_or("?"))),
+                format!("the driver is {}, too old for any current PyTorch", printable(version.unwrap_or("?"))),
             )
-            .change("install a driver of 580 or newer, which CUDA 13 wants"),
+            .change("install driver 580 or newer, which CUDA 13 needs"),
         );
     }
     for gpu in &sample.gpus {
@@ -46,9 +46,15 @@ fn health(gpu: &GpuSample, findings: &mut Vec<Finding>) {
             Finding::new(
                 Severity::Problem,
                 "memory-errors",
-                format!("GPU {label}: {} that could not be mended", counted(usize::try_from(errors).unwrap_or(usize::MAX), "memory error", "memory errors")),
+                format!(
+                    "GPU {label}: {} that could not be corrected",
+                    counted(usize::try_from(errors).unwrap_or(usize::MAX), "memory error", "memory errors")
+                ),
             )
-            .change("`nvidia-smi -q -d ECC,ROW_REMAPPER` says more; reset or replace the GPU, and do not trust what it computed"),
+            .change(
+                "`nvidia-smi -q -d ECC,ROW_REMAPPER` shows more; reset or replace the GPU, and do not trust its \
+             results",
+            ),
         );
     }
     if gpu.memory.is_none() && !gpu.is_lost {
@@ -56,7 +62,7 @@ fn health(gpu: &GpuSample, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(
             Severity::Note,
             "no-memory-told",
-            format!("GPU {label}: {}", why.unwrap_or_else(|| "its memory is not told".to_owned())),
+            format!("GPU {label}: {}", why.unwrap_or_else(|| "its memory is unknown".to_owned())),
         ));
     }
 }
@@ -76,9 +82,9 @@ fn occupied(gpu: &GpuSample, findings: &mut Vec<Finding>) {
             Finding::new(
                 Severity::Advice,
                 "occupied",
-                format!("GPU {label}: process {} holds {}: {who}", process.pid, size(process.bytes.unwrap_or(0))),
+                format!("GPU {label}: process {} uses {}: {who}", process.pid, size(process.bytes.unwrap_or(0))),
             )
-            .change("wait for it, end it, or set `CUDA_VISIBLE_DEVICES` to another GPU"),
+            .change("wait for it to end, end it, or set `CUDA_VISIBLE_DEVICES` to another GPU"),
         );
     }
     if let Some(unseen) = gpu.unseen_bytes.filter(|&bytes| is_much(bytes) && gpu.mig.is_none()) {
@@ -86,9 +92,9 @@ fn occupied(gpu: &GpuSample, findings: &mut Vec<Finding>) {
             Finding::new(
                 Severity::Advice,
                 "unseen",
-                format!("GPU {label}: {} are held by no process that is to be seen from here", size(unseen)),
+                format!("GPU {label}: {} are used by processes that are not visible from here", size(unseen)),
             )
-            .change("look on the host, or in the other containers, with `highwater top`"),
+            .change("run `highwater top` on the host, or in the other containers"),
         );
     }
 }
@@ -99,7 +105,7 @@ fn examine_visible(sample: &Sample, visible: Option<&str>, findings: &mut Vec<Fi
     if visible.trim().is_empty() || visible.trim() == "-1" {
         findings.push(
             Finding::new(Severity::Problem, "nothing-visible", "`CUDA_VISIBLE_DEVICES` hides every GPU from programs")
-                .change("unset it, or name GPUs"),
+                .change("unset it, or list GPUs"),
         );
         return;
     }
@@ -115,11 +121,11 @@ fn examine_visible(sample: &Sample, visible: Option<&str>, findings: &mut Vec<Fi
                 Severity::Problem,
                 "unknown-visible",
                 format!(
-                    "`CUDA_VISIBLE_DEVICES` names `{}`, which is not there: it and all after it are hidden",
+                    "`CUDA_VISIBLE_DEVICES` lists `{}`, which does not exist: it and all GPUs after it are hidden",
                     printable(unknown)
                 ),
             )
-            .change(format!("GPUs here: 0 to {}", wholes.saturating_sub(1))),
+            .change(format!("the GPUs are 0 to {}", wholes.saturating_sub(1))),
         );
     }
 }

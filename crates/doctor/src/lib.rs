@@ -1,4 +1,4 @@
-//! The rules of `highwater doctor`: what a machine's driver, GPUs, torch and environment say, and what to change.
+//! The rules of `highwater doctor`: problems of a machine's driver, GPUs, torch and environment, with fixes.
 //!
 //! # Design constraints
 //!
@@ -14,7 +14,7 @@ use highwater_monitor::{Absence, Sample};
 
 pub use torch::ask;
 
-/// What is known, and what is to be said of it, the worst first.
+/// The facts about the machine, and the findings, the worst first.
 pub fn examined(
     looked: Result<&Sample, &Absence>,
     torch: Option<Torch>,

@@ -10,7 +10,7 @@ use highwater_output::printable::printable;
 use highwater_problem::Problem;
 
 /// Finds torch's folder and reads `version.py` in it, which takes milliseconds where an import takes seconds and may touch the
-/// GPU. What the file says is data: its lines are read, not run.
+/// GPU. The file is data: its lines are read, not run.
 const QUESTION: &str = r#"
 import importlib.util, json, os, re, sys
 found = importlib.util.find_spec("torch")
@@ -36,9 +36,9 @@ pub(crate) fn version(torch: &Torch) -> Option<TorchVersion> {
 /// It cannot be started, or does not answer.
 pub fn ask(python: &Path) -> Result<Torch, Problem> {
     let refused = |cause: String| {
-        Problem::new(format!("`{}` cannot be asked for its torch", python.display()))
+        Problem::new(format!("cannot find the version of PyTorch with `{}`", python.display()))
             .because(cause)
-            .hint("name a Python interpreter, such as `.venv/bin/python`")
+            .hint("give a Python interpreter, such as `.venv/bin/python`")
     };
     let asked = Command::new(python).args(["-c", QUESTION]).stdin(Stdio::null()).output();
     let output = asked.map_err(|error| refused(error.to_string()))?;
@@ -53,8 +53,8 @@ pub fn ask(python: &Path) -> Result<Torch, Problem> {
 pub(crate) fn examine(torch: &Torch, gpus: Option<&Sample>, findings: &mut Vec<Finding>) {
     let Some(version) = &torch.torch else {
         findings.push(
-            Finding::new(Severity::Problem, "no-torch", "that Python has no torch")
-                .change("name the interpreter of the environment that has it"),
+            Finding::new(Severity::Problem, "no-torch", "that Python has no PyTorch")
+                .change("give the interpreter of the environment that has it"),
         );
         return;
     };
@@ -64,7 +64,7 @@ pub(crate) fn examine(torch: &Torch, gpus: Option<&Sample>, findings: &mut Vec<F
             Finding::new(
                 Severity::Problem,
                 "torch-without-cuda",
-                format!("torch {version} is built without CUDA: it uses no GPU"),
+                format!("torch {version} is built without CUDA and cannot use a GPU"),
             )
             .change("install a build for CUDA: https://pytorch.org/get-started/locally"),
         );
@@ -80,12 +80,12 @@ pub(crate) fn examine(torch: &Torch, gpus: Option<&Sample>, findings: &mut Vec<F
                 Severity::Problem,
                 "driver-too-old-for-torch",
                 format!(
-                    "torch {version} is built for CUDA {}, the driver runs {} at most",
+                    "torch {version} is built for CUDA {}, but the driver supports at most {}",
                     printable(cuda),
                     printable(driver)
                 ),
             )
-            .change("install a newer driver, or a torch that is built for an older CUDA"),
+            .change("install a newer driver, or a PyTorch build for an older CUDA"),
         );
     }
     if !torch.recorder {
@@ -93,9 +93,9 @@ pub(crate) fn examine(torch: &Torch, gpus: Option<&Sample>, findings: &mut Vec<F
             Finding::new(
                 Severity::Note,
                 "no-recorder",
-                "that Python does not have the package `highwater`: nothing can be recorded with it",
+                "that Python does not have the package `highwater`, so `highwater run` cannot record with it",
             )
-            .change("`pip install highwater` there"),
+            .change("install it there with `pip install highwater`"),
         );
     }
 }

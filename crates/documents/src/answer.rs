@@ -18,14 +18,14 @@ const SAMPLES: usize = 64;
 /// Steps of a timeline: twice the pixels of a wide screen.
 const MAX_STEPS: usize = 4000;
 
-/// What is asked of a study.
+/// A question to a study.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Settings to run under; none asks which would be better than those of the recording.
     pub confs: Vec<Conf>,
-    /// Memory to run in, and what to call it; none asks how little is enough.
+    /// Memory to run in, with its name; none asks for the least memory that is enough.
     pub memories: Vec<(Memory, Option<String>)>,
-    /// Whether to say what each run holds over time.
+    /// Whether to include the reserved memory of each run over time.
     pub with_timelines: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn answer<'a>(
     view
 }
 
-/// What is asked, of what.
+/// A question and its subject.
 struct Asked<'b, 'a> {
     analysis: &'b Analysis<'a>,
     device: &'b DeviceAnalysis<'a>,
@@ -125,7 +125,7 @@ impl<'a> Asked<'_, 'a> {
         self.timeline(view, &(conf.clone(), settings.clone()), memory, oom_entry);
     }
 
-    /// Adds what a run holds over time, if that is asked for.
+    /// Adds the reserved memory of a run over time, if requested.
     fn timeline(&self, view: &mut SimulateView<'a>, (conf, settings): &Conf, memory: Memory, oom_entry: Option<u32>) {
         if self.with_timelines {
             let reserved = self.study.reserved(settings, memory, self.device.entries).thinned(MAX_STEPS);

@@ -31,23 +31,23 @@ impl Document for CheckView {
 pub struct RuleView {
     /// Its name, such as `max-peak-reserved`: that of the flag.
     pub rule: &'static str,
-    /// The limit is what the baseline needed, with the tolerance. Absent where it is not.
+    /// The limit is the baseline's value plus the tolerance. Absent for other limits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub baseline: bool,
     /// CUDA ordinal.
     pub device: u32,
     /// Whether the budget is kept.
     pub passed: bool,
-    /// What is allowed.
+    /// The limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
-    /// What is allowed, 1 being all.
+    /// The limit as a share, 1 being all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_share: Option<f64>,
-    /// What was needed; absent where that cannot be told.
+    /// The measured value; absent where it cannot be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_bytes: Option<u64>,
-    /// What was needed, 1 being all; absent where that cannot be told.
+    /// The measured share, 1 being all; absent where it cannot be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_share: Option<f64>,
     /// The entry after which it is reached.
@@ -64,14 +64,14 @@ pub struct RuleView {
     pub reason: Option<String>,
 }
 
-/// A rule with what it was applied to.
+/// A rule with its subject.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// CUDA ordinal.
     pub device: u32,
-    /// The limit is what the baseline needed.
+    /// The limit is the baseline's value.
     pub is_baseline: bool,
-    /// What came of it.
+    /// The result.
     pub checked: Checked,
 }
 

@@ -12,7 +12,7 @@ use crate::{Document, Format, Version};
 pub struct EventsDiffView {
     format: Format<Self>,
     version: Version<Self>,
-    /// What the recordings are called.
+    /// The names of the recordings.
     pub files: Vec<String>,
     /// A device of the first file beside one of another.
     pub comparisons: Vec<ComparisonView>,
@@ -35,7 +35,7 @@ pub struct ComparisonView {
     pub devices: [u32; 2],
     /// Everything that was recorded, but for `snapshot` entries.
     pub events: StreamDiffView,
-    /// What the program asked for, without segments and their mapping.
+    /// The program's requests, without segments and their mapping.
     pub requests: StreamDiffView,
 }
 

@@ -1,4 +1,4 @@
-//! `highwater-doctor`: the set-up at a glance, and what to change.
+//! `highwater-doctor`: the GPU memory setup of this machine, with suggested fixes.
 
 use highwater_monitor::Sample;
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,11 @@ pub struct DoctorView {
     pub gpus: Option<Sample>,
     /// Why there are none.
     pub absence: Option<String>,
-    /// What the interpreter that was named has; null if none was.
+    /// The packages of the given interpreter; null if none was given.
     pub torch: Option<Torch>,
     /// Variables that change how GPU memory is used.
     pub settings: Vec<Setting>,
-    /// What to know and to change, the worst first.
+    /// Findings and advice, the worst first.
     pub findings: Vec<Finding>,
 }
 
@@ -28,7 +28,7 @@ impl Document for DoctorView {
     const VERSION: u32 = 1;
 }
 
-/// What an interpreter has.
+/// The packages of an interpreter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Torch {
@@ -67,7 +67,7 @@ pub enum Severity {
     Note,
 }
 
-/// Something to know, and what to change.
+/// A finding about the machine, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
@@ -75,9 +75,9 @@ pub struct Finding {
     pub id: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// What it is, in one line.
+    /// The finding in one line.
     pub title: String,
-    /// What to change; null where there is nothing.
+    /// The advice; null where there is nothing to change.
     pub change: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Finding {
         Self { id, severity, title: title.into(), change: None }
     }
 
-    /// With what to change.
+    /// With advice.
     #[must_use]
     pub fn change(self, change: impl Into<String>) -> Self {
         Self { change: Some(change.into()), ..self }

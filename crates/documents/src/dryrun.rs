@@ -1,4 +1,4 @@
-//! `highwater-dryrun`: what a script would have taken on a card that is imagined.
+//! `highwater-dryrun`: the memory that a script would use on an imitated GPU.
 
 use std::time::Duration;
 
@@ -32,11 +32,11 @@ pub struct DryrunView<'a> {
     pub peak: Option<PeakView>,
     /// Every process that used the GPU; the first is explained.
     pub processes: &'a [Process],
-    /// Functions of CUDA's libraries that asked for a size which is not known, and were told none.
+    /// Functions of CUDA's libraries that query a size which is unknown here, and got none.
     pub guessed_sizes: &'a [String],
     /// Those that were told success and nothing else.
     pub unanswered: &'a [String],
-    /// What the script wrote, if that was kept in a sandbox; it is gone.
+    /// The files that the script wrote in its sandbox, now deleted; absent without a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<&'a Writes>,
     /// The document `highwater-report` of its recording.
@@ -74,7 +74,7 @@ pub struct CardView {
 pub struct PeakView {
     /// CUDA ordinal.
     pub device: u32,
-    /// Asked for.
+    /// Requested.
     pub requested_bytes: u64,
     /// In blocks that tensors own.
     pub allocated_bytes: u64,

@@ -1,4 +1,4 @@
-//! `highwater-estimate`: what a model needs, worked out from its configuration.
+//! `highwater-estimate`: the memory that a model needs, computed from its configuration.
 
 use highwater_driver::{CARDS, Card};
 use highwater_estimate::{
@@ -21,13 +21,13 @@ pub struct EstimateView {
     /// The parameters that a file of weights lists, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted_parameters: Option<u64>,
-    /// What was estimated.
+    /// The estimated setup.
     pub setup: SetupView,
-    /// What the requested peak would be less if the script held the loss only.
+    /// Bytes less at the requested peak if the script kept only the loss.
     pub held_outputs_bytes: u64,
-    /// Every card that is known, by the gigabytes on the box.
+    /// Every known GPU, by its nominal gigabytes.
     pub cards: Vec<CardView>,
-    /// What to change to fit, where that was asked.
+    /// Changes that would make it fit, if a capacity was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<FitView>,
     /// The well-known formula for comparison, where that was asked.
@@ -46,7 +46,7 @@ impl Document for EstimateView {
     const VERSION: u32 = 1;
 }
 
-/// What was estimated.
+/// The estimated setup.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupView {
@@ -71,19 +71,19 @@ pub struct SetupView {
 pub struct CardView {
     /// How the card is called on the command line.
     pub name: &'static str,
-    /// What the driver says is there.
+    /// The total that the driver reports.
     pub memory_bytes: u64,
     /// Whether the total is no more.
     pub fits: bool,
-    /// What is left, negative for what is missing.
+    /// Spare bytes, negative if it does not fit.
     pub spare_bytes: i64,
 }
 
-/// What to change to fit.
+/// A change that makes the run fit.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FitView {
-    /// What the card has.
+    /// The GPU's memory.
     pub limit_bytes: u64,
     /// Whether it fits as it is.
     pub fits: bool,
@@ -98,7 +98,7 @@ pub struct FitView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepView {
-    /// What takes each value: `batch` or `seq`.
+    /// The option that takes each value: `batch` or `seq`.
     pub name: &'static str,
     /// One for each value.
     pub rows: Vec<SweepRow>,
@@ -110,9 +110,9 @@ pub struct SweepView {
 pub struct SweepRow {
     /// The value.
     pub value: u64,
-    /// The peak of what is asked of the allocator.
+    /// The peak of requested memory.
     pub peak_requested_bytes: u64,
-    /// What it takes of the card.
+    /// The memory of the run on the GPU.
     pub total_bytes: u64,
     /// In words, when the peak is.
     pub peak_phase: String,
@@ -122,7 +122,7 @@ pub struct SweepRow {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgainstView {
-    /// What the recording is called.
+    /// The name of the recording.
     pub snapshot: String,
     /// CUDA ordinal.
     pub device: u32,
@@ -132,7 +132,7 @@ pub struct AgainstView {
     pub peak_reserved_bytes: u64,
     /// The phase that the recorded peak falls in; null where no iterations are known.
     pub peak_phase: Option<&'static str>,
-    /// What of the program's life the recording does not have; null if it has all.
+    /// The part of the run that the recording lacks; null if it covers the whole run.
     pub unseen: Option<&'static str>,
     /// Each category of both.
     pub categories: Vec<AgainstRow>,
@@ -182,7 +182,7 @@ impl EstimateView {
         })
     }
 
-    /// With what to change to stay within a limit.
+    /// With changes to stay within a limit.
     #[must_use]
     pub fn fitted(self, architecture: &Architecture, setup: &Setup, limit_bytes: u64) -> Self {
         let fit = FitView {

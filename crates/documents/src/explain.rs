@@ -1,4 +1,4 @@
-//! `highwater-explain`: why memory ran out, and what to change.
+//! `highwater-explain`: why memory ran out, and how to fix it.
 
 use highwater_allocator::Memory;
 use highwater_analysis::Analysis;
@@ -38,17 +38,17 @@ pub struct ExplainView<'a> {
     pub message: Option<MessageView>,
     /// Why it is, of the first failure.
     pub diagnosis: DiagnosisView,
-    /// What the device's memory adds up to at the first failure.
+    /// The parts of the device's memory at the first failure.
     pub shares: Vec<ShareView>,
-    /// What to change, in the order of what it brings.
+    /// Advice, the largest saving first.
     pub steps: Vec<StepView>,
     /// The failures of a snapshot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureExplainedView<'a>>,
-    /// Where a message and a snapshot that are given together do not tell of one failure.
+    /// Where a message and a snapshot that are given together do not report the same failure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
-    /// What was odd in a snapshot.
+    /// Warnings about the snapshot.
     pub warnings: Vec<WarningView>,
 }
 
@@ -144,14 +144,14 @@ pub struct DiagnosisView {
     pub also: Vec<&'static str>,
     /// The sentence.
     pub text: String,
-    /// What the process may hold, if that is the cause: equal numbers where it is known.
+    /// The memory limit of the process, if that is the cause: equal numbers where it is known exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitView>,
-    /// What else is worth knowing.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// A limit, or what it is known to lie between.
+/// A limit, or its lower and upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitView {
@@ -180,7 +180,7 @@ pub struct ShareView {
 pub struct StepView {
     /// A stable word for its kind.
     pub id: &'static str,
-    /// What to do.
+    /// The advice.
     pub title: String,
     /// The numbers that it rests on.
     pub detail: String,
@@ -190,7 +190,7 @@ pub struct StepView {
     /// The allocator settings, where these are all that is changed: to ask the simulator about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conf: Option<String>,
-    /// What it brings.
+    /// The saving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub brings_bytes: Option<u64>,
     /// Whether that alone would have let the request through.
@@ -213,11 +213,11 @@ pub struct FailureExplainedView<'a> {
     /// The same, where it was asked of a card: all of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_card_bytes: Option<u64>,
-    /// As asked for, rounded.
+    /// The requested bytes, rounded.
     pub requested_bytes: u64,
-    /// What the driver was asked for.
+    /// Bytes requested from the driver.
     pub tried_bytes: Option<u64>,
-    /// What the driver had.
+    /// Free memory that the driver reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
     /// In blocks that tensors own.
@@ -228,24 +228,24 @@ pub struct FailureExplainedView<'a> {
     pub reserved_unallocated_bytes: Option<u64>,
     /// Why.
     pub diagnosis: DiagnosisView,
-    /// What the device's memory adds up to.
+    /// The parts of the device's memory.
     pub shares: Vec<ShareView>,
-    /// What to change.
+    /// Advice, the largest saving first.
     pub steps: Vec<StepView>,
-    /// What was live, by what it is for; in the total that its call sites go by.
+    /// Live memory by category, in the measure of its call sites.
     pub categories: CategoriesView,
-    /// What was live.
+    /// Live memory.
     pub call_sites: Vec<CallSiteView<'a>>,
-    /// What the step needs in which the request failed.
+    /// The memory of the whole step in which the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_step: Option<WholeStepView>,
-    /// What was free in the allocator, and why it did not do.
+    /// Free memory in the allocator, by the reason why it could not be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gaps: Option<GapsView>,
     /// The fewest live blocks without which the request would have been served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinning: Option<PinningView<'a>>,
-    /// What the simulator says of other settings.
+    /// The simulator's verdict on other settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<VerdictView>,
     /// Where the request was made, in words.
@@ -269,7 +269,7 @@ pub fn explain<'a, 'r>(
     Some(ExplainView::of_failures(analysis, &all, &Found::default()))
 }
 
-/// What a step needs that ran out of memory in the middle.
+/// The memory that an interrupted step needs in full.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WholeStepView {
@@ -278,9 +278,9 @@ pub struct WholeStepView {
     /// Absent where nothing tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most_bytes: Option<u64>,
-    /// `earlier-step`, `layers`, `phase` or `request`: on what it rests.
+    /// The evidence: `earlier-step`, `layers`, `phase` or `request`.
     pub basis: &'static str,
-    /// `forward`, `backward` or `optimizer`: what was under way.
+    /// The phase of the failure: `forward`, `backward` or `optimizer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<&'static str>,
     /// Layers that were done, where a layer failed.
@@ -326,7 +326,7 @@ pub struct GapsView {
 }
 
 impl ExplainView<'_> {
-    /// What a log says; the first message is explained.
+    /// The messages of a log; the first one is explained.
     pub fn of_log(found: &Found) -> Self {
         let situation = |group: &Group| Situation::of_message(&group.message, found.surroundings);
         let messages: Vec<MessageView> =
@@ -356,7 +356,7 @@ impl ExplainView<'_> {
 }
 
 impl<'a> ExplainView<'a> {
-    /// What a snapshot says: the first failure, then each of them.
+    /// The failures of a snapshot: the first one explained, then each of them.
     pub fn of_failures(analysis: &Analysis<'a>, failures: &[Failure], found: &Found) -> Self {
         let mut view = Self { ..Self::of_log(found) };
         view.failures = failures.iter().map(|failure| FailureExplainedView::new(analysis, failure)).collect();
@@ -373,22 +373,22 @@ impl<'a> ExplainView<'a> {
     /// not hold the whole run, so it proves of nothing that it fits.
     pub fn fits(&mut self, memory: Memory, ends_at_error: bool, reason: Option<String>) {
         let place = match memory {
-            Memory::Card { total_bytes, .. } => format!("on a card of {}", size(total_bytes)),
+            Memory::Card { total_bytes, .. } => format!("on a GPU with {}", size(total_bytes)),
             _ => format!("in {}", size(memory.capacity_bytes().unwrap_or(u64::MAX))),
         };
         let (cause, text) = if ends_at_error {
             let text = format!(
-                "nothing that was recorded fails {place}, under the program's own settings; but a request failed in the \
-                 recording, and how much more the program would have needed is not in it"
+                "all recorded requests succeed {place}, with the program's own settings; but a request failed in \
+                 the recording, which does not show how much more the program would have needed"
             );
             ("unknown", text)
         } else {
-            ("fits", format!("nothing fails: the program fits {place}, under its own settings"))
+            ("fits", format!("nothing fails: the program fits {place}, with its own settings"))
         };
         self.diagnosis = DiagnosisView {
             cause,
             text,
-            notes: reason.map(|reason| format!("take this with care: {reason}")).into_iter().collect(),
+            notes: reason.map(|reason| format!("this may be inaccurate: {reason}")).into_iter().collect(),
             ..DiagnosisView::default()
         };
         self.steps.clear();

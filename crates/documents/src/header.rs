@@ -19,7 +19,7 @@ pub struct Format<D>(PhantomData<fn() -> D>);
 /// The field `version` of a document: [`Document::VERSION`].
 pub struct Version<D>(PhantomData<fn() -> D>);
 
-/// What a derive would give if it did not ask the same of the document.
+/// Like a derive, but without its bound on the document.
 macro_rules! constant {
     ($name:ident, $value:ident, $means:literal) => {
         impl<D> Default for $name<D> {

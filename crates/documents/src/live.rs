@@ -18,7 +18,7 @@ pub struct LiveView<'a> {
     pub devices: Vec<LiveDeviceView<'a>>,
     /// Every active block, by device, then by address.
     pub blocks: Vec<BlockView<'a>>,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
 }
 
@@ -37,7 +37,7 @@ pub struct LiveDeviceView<'a> {
     pub entries: usize,
     /// The entry after which this is; null before the first, and where there are no entries.
     pub after_entry: Option<u32>,
-    /// Bytes as asked for.
+    /// Requested bytes.
     pub requested_bytes: u64,
     /// Bytes that tensors own: the report's `allocated`.
     pub allocated_bytes: u64,
@@ -57,7 +57,7 @@ pub struct BlockView<'a> {
     pub device: u32,
     /// First byte.
     pub address: u64,
-    /// Bytes as asked for.
+    /// Requested bytes.
     pub requested_bytes: u64,
     /// Bytes of the block: the least, where two sizes are possible.
     pub size_bytes: u64,
@@ -70,13 +70,13 @@ pub struct BlockView<'a> {
     pub pool: Option<(u64, u64)>,
     /// `active_allocated`, or `active_awaiting_free`.
     pub state: &'static str,
-    /// What it is for.
+    /// Its category.
     pub category: &'static str,
     /// The rule that says so.
     pub category_rule: &'static str,
     /// The entry that allocated it; null if that came before the recording.
     pub alloc_entry: Option<u32>,
-    /// What the program called it (`user_metadata`), if it did.
+    /// The label that the program gave it (`user_metadata`), if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
     /// Its call site in words, and whose it is.

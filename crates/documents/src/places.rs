@@ -71,7 +71,7 @@ pub(crate) fn of_finding(finding: &Finding, device: &DeviceView<'_>) -> Vec<View
             .into_iter()
             .collect(),
         "truncated" | "late-recording" => {
-            let before = place("what was there before", "timeline").at(0);
+            let before = place("memory allocated before the recording", "timeline").at(0);
             vec![ViewerPlaceView { query: Some("before".to_owned()), ..before }]
         }
         "no-stacks" | "private-pools" | "empty-cache" => Vec::new(),
@@ -85,7 +85,7 @@ pub(crate) fn of_error(entry: u32) -> Vec<ViewerPlaceView> {
     vec![place("in the timeline", "timeline").at(entry), place("state at the error", "state").at(entry)]
 }
 
-/// The places of what iterations leave behind: those that count, with the first call site searched for.
+/// The places of memory that iterations leave behind: those that count, with a search for the first call site.
 pub(crate) fn of_growth(
     first: Option<&GrowthView<'_>>,
     counted: Option<[usize; 2]>,
@@ -94,8 +94,8 @@ pub(crate) fn of_growth(
     let (Some(first), Some([from, to])) = (first, counted) else { return Vec::new() };
     let range = SelectionView { from: iterations[from].start_entry, to: iterations[to].end_entry + 1 };
     let selected = |words, view| ViewerPlaceView { selection: Some(range), ..ViewerPlaceView::new(words, view) };
-    let timeline = selected("what it leaves behind, in the timeline", "timeline");
-    vec![ViewerPlaceView { query: query(first), ..timeline }, selected("stacks of what is kept", "stacks")]
+    let timeline = selected("the memory it leaves behind, in the timeline", "timeline");
+    vec![ViewerPlaceView { query: query(first), ..timeline }, selected("stacks of the memory that is kept", "stacks")]
 }
 
 /// A search for a call site.

@@ -25,9 +25,9 @@ pub struct Kind {
     pub format: &'static str,
     /// [`Document::VERSION`]
     pub version: u32,
-    /// What makes it, as it is typed.
+    /// The command that makes it.
     pub made_by: &'static str,
-    /// What it says, in one line.
+    /// Its contents in one line.
     pub about: &'static str,
     /// Makes its JSON Schema.
     #[cfg(feature = "schema")]
@@ -43,7 +43,7 @@ pub struct Change {
     pub format: &'static str,
     /// Its version since then.
     pub version: u32,
-    /// What changed.
+    /// The change.
     pub what: &'static str,
 }
 
@@ -75,33 +75,43 @@ fn schema_of<D: Described>() -> schemars::Schema {
 
 /// Every document, by its name.
 pub const ALL: &[Kind] = &[
-    kind::<CheckView>("highwater check --format json", "Budgets, and whether they are kept."),
-    kind::<DiffView<'_>>("highwater diff --format json", "What changed from one recording to another."),
+    kind::<CheckView>("highwater check --format json", "Budgets, and whether a recording meets them."),
+    kind::<DiffView<'_>>("highwater diff --format json", "The changes from one recording to another."),
     kind::<EventsDiffView>(
         "highwater diff --events --format json",
-        "Whether two recordings are of a program that did the very same.",
+        "Whether a program did exactly the same in two recordings.",
     ),
-    kind::<DoctorView>("highwater doctor --format json", "The set-up at a glance, and what to change."),
-    kind::<DryrunView<'_>>(
-        "highwater dryrun --format json",
-        "What a script would have taken on a card that is imagined.",
+    kind::<DoctorView>("highwater doctor --format json", "The GPU memory setup of this machine, with suggested fixes."),
+    kind::<DryrunView<'_>>("highwater dryrun --format json", "The memory that a script would use on an imitated GPU."),
+    kind::<EstimateView>(
+        "highwater estimate --format json",
+        "The memory that a model needs, computed from its \
+     configuration.",
     ),
-    kind::<EstimateView>("highwater estimate --format json", "What a model needs, worked out from its configuration."),
-    kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and what to change."),
-    kind::<LiveView<'_>>("highwater live --format json", "The blocks that are there at a moment."),
+    kind::<EstimateView>(
+        "highwater estimate --format json",
+        "The memory that a model needs, computed from its \
+     configuration.",
+    ),
+    kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and how to fix it."),
+    kind::<LiveView<'_>>("highwater live --format json", "The live blocks at a moment."),
     kind::<LogLine>("highwater top -o FILE", "The GPUs over time: a line of JSON for each moment."),
-    kind::<ReportView<'_>>("highwater report --format json", "What filled the GPU, and when."),
+    kind::<ReportView<'_>>(
+        "highwater report --format json",
+        "The memory of a recording: peaks, call sites, \
+     categories, findings.",
+    ),
     kind::<RequestsView>("highwater simulate --requests FILE --format json", "Runs of a request program."),
     kind::<SegmentsView<'_>>("highwater segments --format json", "The map of the memory at the dump."),
     kind::<SimulateView<'_>>(
         "highwater simulate --format json",
-        "A recording under other settings, with less memory, on other cards.",
+        "A recording under other settings, with less memory, on other GPUs.",
     ),
-    kind::<StatsView>("highwater stats --format json", "What `torch.cuda.memory_stats()` would have said."),
+    kind::<StatsView>("highwater stats --format json", "The values of `torch.cuda.memory_stats()`."),
     kind::<TopView<'_>>("highwater top --format json", "The GPUs at a moment."),
     kind::<TotalsView>(
         "highwater.record() without a history",
-        "The totals at each mark, where an allocator keeps no history.",
+        "The totals at each mark, for allocators that keep no history.",
     ),
     kind::<TraceView<'_>>("highwater trace --format json", "The entries as they were recorded."),
     kind::<VerifyView<'_>>(

@@ -28,7 +28,7 @@ use highwater_findings::{Finding, findings_beside};
 pub struct ReportView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
-    /// What was read.
+    /// The input file.
     pub source: SourceView,
     /// The answer in one sentence.
     pub verdict: String,
@@ -41,9 +41,9 @@ pub struct ReportView<'a> {
     pub settings: SettingsView<'a>,
     /// Which PyTorch wrote it, as far as the file tells.
     pub torch: TorchView,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
-    /// How long it took, if asked for.
+    /// Durations, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timings: Option<TimingsView>,
 }
@@ -53,7 +53,7 @@ impl Document for ReportView<'_> {
     const VERSION: u32 = 1;
 }
 
-/// What was read.
+/// The input file.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SourceView {
@@ -108,7 +108,7 @@ impl TorchView {
 pub struct WarningView {
     /// A stable word for its kind.
     pub id: &'static str,
-    /// What it is.
+    /// The warning in words.
     pub message: String,
     /// How often.
     pub count: u64,
@@ -123,7 +123,7 @@ pub struct WarningView {
     pub entry: Option<u32>,
 }
 
-/// What was odd in the file, and then what does not fit together in it, each in order of first appearance.
+/// Warnings about the file, then about contradictions in it, each in order of first appearance.
 pub fn warnings(analysis: &Analysis<'_>) -> Vec<WarningView> {
     WarningView::all(&analysis.snapshot.warnings).chain(WarningView::all(&analysis.warnings)).collect()
 }
@@ -218,7 +218,7 @@ pub struct DeviceView<'a> {
     pub device: u32,
     /// Number of trace entries.
     pub entries: usize,
-    /// Whether anything was recorded over time: else the state at the dump is all that is known.
+    /// Whether a history was recorded; without one, only the state at the dump is known.
     pub has_history: bool,
     /// How much of the run they hold.
     pub recorded: RecordedView,
@@ -243,7 +243,7 @@ pub struct DeviceView<'a> {
     pub seen: Option<String>,
     /// Each iteration.
     pub iterations: Vec<IterationView>,
-    /// What iterations leave behind, by call site.
+    /// Memory that iterations leave behind, by call site.
     pub growth: Vec<GrowthView<'a>>,
     /// The first and the last iteration that count for growth; null where there are too few to tell.
     pub growth_counted: Option<[usize; 2]>,
@@ -254,7 +254,7 @@ pub struct DeviceView<'a> {
     /// The level that reserved memory could not pass, where a request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<CeilingView>,
-    /// What to look at.
+    /// The findings.
     pub findings: Vec<FindingView>,
     /// The totals over the trace, for a small picture.
     pub envelope: EnvelopeView,
@@ -264,7 +264,7 @@ pub struct DeviceView<'a> {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingView {
-    /// What it is.
+    /// The finding itself.
     #[serde(flatten)]
     pub finding: Finding,
     /// Where in the viewer it is seen.
@@ -301,7 +301,7 @@ impl EnvelopeView {
     }
 }
 
-/// Parts of the envelope where nobody asks for another number: a line of text has room for them.
+/// The default number of parts of the envelope, which fit into a line of text.
 const ENVELOPE_COLUMNS: usize = 86;
 
 /// How much of the run the trace holds.
@@ -315,7 +315,7 @@ pub struct RecordedView {
     /// Why it does not hold the whole run, by name: see [`Cause::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<&'static str>,
-    /// What to do so that the next recording does.
+    /// Advice for a complete recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<&'static str>,
     /// Why, in words.
@@ -338,7 +338,7 @@ impl RecordedView {
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakView {
-    /// Asked for.
+    /// Requested.
     pub requested_bytes: u64,
     /// In blocks that tensors own. The least that it may be, where [`BlockSizesView::known`] is `bounds`.
     pub allocated_bytes: u64,
@@ -406,7 +406,7 @@ impl BlockSizesView {
     }
 }
 
-/// What was there at the peak.
+/// Live memory at the peak.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtPeakView<'a> {
@@ -449,19 +449,19 @@ pub struct CategoriesView {
     pub parameter: u64,
     /// Their gradients.
     pub gradient: u64,
-    /// What the optimizer keeps.
+    /// State that the optimizer keeps.
     pub optimizer_state: u64,
     /// Kept for the backward pass.
     pub activation: u64,
     /// Kept from one call of the model to the next.
     pub cache: u64,
-    /// What the program feeds in.
+    /// Data that the program feeds in.
     pub input: u64,
-    /// What lives for a moment.
+    /// Short-lived memory.
     pub temporary: u64,
-    /// What libraries keep.
+    /// Memory that libraries keep.
     pub workspace: u64,
-    /// Not told.
+    /// Unknown.
     pub unknown: u64,
 }
 
@@ -509,7 +509,7 @@ impl CategoriesView {
 pub struct CallSiteView<'a> {
     /// Bytes of the total named by [`AtPeakView::by`]: of allocated bytes, those of the blocks.
     pub bytes: u64,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub requested_bytes: u64,
     /// Allocations.
     pub count: u64,
@@ -531,7 +531,7 @@ pub struct FragmentationView {
     pub free_bytes: u64,
     /// Of the reserved bytes, the share that is free.
     pub free_share: Option<f64>,
-    /// In segments with nothing active: `empty_cache()` gives them back.
+    /// In segments with nothing active: `empty_cache()` releases them.
     pub releasable_bytes: u64,
     /// In segments that are partly in use, expandable ones not counted: PyTorch's own measure.
     pub inactive_split_bytes: u64,
@@ -539,7 +539,7 @@ pub struct FragmentationView {
     pub largest_free_block_bytes: u64,
     /// Of the free bytes, the share outside the largest free block.
     pub scattered_share: Option<f64>,
-    /// Active bytes beyond what was asked for.
+    /// Active bytes beyond the requested ones.
     pub rounding_bytes: u64,
     /// Free bytes in private pools.
     pub private_pool_free_bytes: u64,
@@ -549,7 +549,7 @@ pub struct FragmentationView {
     pub unused_at_peak_bytes: u64,
     /// Reserved and in no active block, at the peak.
     pub free_at_peak_bytes: u64,
-    /// Active bytes beyond what was asked for, at the peak.
+    /// Active bytes beyond the requested ones, at the peak.
     pub rounding_at_peak_bytes: u64,
 }
 
@@ -645,7 +645,7 @@ pub struct PhaseView {
     pub peak_allocated_bytes: u64,
 }
 
-/// What iterations leave behind at one call site.
+/// Memory that iterations leave behind at one call site.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowthView<'a> {
@@ -679,11 +679,11 @@ pub struct OomView<'a> {
     pub time_us: Option<i64>,
     /// The request, rounded.
     pub requested_bytes: u64,
-    /// What the driver was asked for.
+    /// Bytes requested from the driver.
     pub segment_bytes: u64,
-    /// What the driver had.
+    /// Free memory that the driver reported.
     pub device_free_bytes: Option<u64>,
-    /// What this process could have had: reserved, and free on the device.
+    /// Memory available to this process: reserved, plus free on the device.
     pub available_bytes: Option<u64>,
     /// Why it failed: one of the causes of `highwater explain`.
     pub cause: &'static str,
@@ -797,19 +797,19 @@ fn device_view<'a>(
     view
 }
 
-/// Why at least a twentieth of what is live is not told.
+/// Why at least a twentieth of live memory has no category.
 fn unknown_because(device: &DeviceAnalysis<'_>, categories: &CategoriesView) -> Option<&'static str> {
     let all = categories.named().iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
     if categories.unknown <= all / 20 {
         return None;
     }
     Some(if !device.has_history() {
-        "no history was recorded, so only the stacks of blocks tell what they are for, and blocks that were allocated before \
-         recording began have none"
+        "no history was recorded, so only the stacks of blocks show their purpose, and blocks allocated before the \
+         recording have none"
     } else if !device.recorded.from_start {
-        "it was allocated before the recording, and its sizes, its addresses and its end do not tell what it is for"
+        "it was allocated before the recording, and its sizes, addresses and end do not show its category"
     } else {
-        "no rule holds for it: `highwater live --blocks` shows where it was allocated"
+        "no rule matches it: `highwater live --blocks` shows where it was allocated"
     })
 }
 

@@ -14,13 +14,13 @@ pub struct RequestsView {
     version: Version<Self>,
     /// Whose rules.
     pub torch: TorchView,
-    /// Where the driver puts segments: the rule that was asked for, or else the one that the figures are of.
+    /// The rule for the addresses of segments: the requested one, or the one that the figures are based on.
     pub addresses: String,
-    /// What was run.
+    /// The program that ran.
     pub program: ProgramView,
     /// Each of the settings with each of the capacities, in the order given.
     pub runs: Vec<RunView>,
-    /// What was odd and kept nothing from running.
+    /// Warnings that did not prevent the run.
     pub warnings: Vec<Warning>,
 }
 
@@ -43,7 +43,7 @@ pub struct TorchView {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramView {
-    /// What it was read from: `requests`, or `rmm-log`.
+    /// The format of its file: `requests`, or `rmm-log`.
     pub kind: &'static str,
     /// Its rows.
     pub rows: usize,
@@ -81,13 +81,13 @@ pub struct RunView {
     /// The line of the log that this row was made of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_line: Option<u32>,
-    /// How much it asked for.
+    /// The requested bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_requested_bytes: Option<u64>,
-    /// What PyTorch would have printed.
+    /// The message that PyTorch would have printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_message: Option<String>,
-    /// The highest bytes in blocks that were handed out.
+    /// The peak of allocated bytes.
     pub peak_allocated_bytes: u64,
     /// The highest bytes held from the driver.
     pub peak_reserved_bytes: u64,

@@ -18,7 +18,7 @@ pub struct SegmentsView<'a> {
     /// Pinned host memory; absent where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     host_segments: Vec<SegmentView<'a>>,
-    /// What was odd about the file.
+    /// Warnings about the file.
     warnings: Vec<WarningView>,
 }
 
@@ -32,7 +32,7 @@ impl Document for SegmentsView<'_> {
 struct DeviceView<'a> {
     /// CUDA ordinal.
     device: u32,
-    /// As the program asked for, in active blocks.
+    /// Requested by the program, in active blocks.
     requested_bytes: u64,
     /// In blocks that tensors own.
     allocated_bytes: u64,
@@ -42,7 +42,7 @@ struct DeviceView<'a> {
     reserved_bytes: u64,
     /// Free, in segments that are partly in use.
     inactive_split_bytes: u64,
-    /// By pool and stream, then in the order that was asked for.
+    /// By pool and stream, then in the requested order.
     segments: Vec<SegmentView<'a>>,
 }
 
@@ -53,7 +53,7 @@ struct SegmentView<'a> {
     address: u64,
     /// All of it.
     size_bytes: u64,
-    /// As the program asked for, in its active blocks.
+    /// Requested by the program, in its active blocks.
     requested_bytes: u64,
     /// In its blocks that tensors own.
     allocated_bytes: u64,
@@ -85,7 +85,7 @@ struct BlockView<'a> {
     address: u64,
     /// All of it.
     size_bytes: u64,
-    /// As the program asked for. Absent for free blocks, where the file holds what the last owner asked for.
+    /// Requested by the program. Absent for free blocks, where the file has the request of the last owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_bytes: Option<u64>,
     /// `active_allocated`, `active_awaiting_free` or `inactive`.
@@ -95,14 +95,14 @@ struct BlockView<'a> {
     frames: StackFrames<'a>,
 }
 
-/// Bytes of a segment by what holds them.
+/// Bytes of a segment by the state of their blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// In blocks that tensors own.
     pub allocated_bytes: u64,
     /// Allocated, or freed and awaiting another stream.
     pub active_bytes: u64,
-    /// As the program asked for, in active blocks.
+    /// Requested by the program, in active blocks.
     pub requested_bytes: u64,
     /// In free blocks.
     pub free_bytes: u64,

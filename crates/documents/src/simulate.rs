@@ -1,4 +1,4 @@
-//! `highwater-simulate`: what would have been.
+//! `highwater-simulate`: the recorded program with other settings.
 
 use highwater_allocator::{Memory, TorchVersion};
 use highwater_analysis::callsite::SiteTotal;
@@ -32,20 +32,20 @@ pub struct SimulateView<'a> {
     pub requests: usize,
     /// How well the rules explain the recording.
     pub fidelity: FidelityView<'a>,
-    /// Why the program may not be what ran.
+    /// Why the program may differ from the recorded one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub premise: Option<String>,
-    /// A request failed in the recording: what the program would have asked for next is not in it, so runs that serve all requests do not
+    /// Whether a request failed in the recording: the requests after it are unknown, so a run that serves all recorded requests does not
     /// prove that the program fits.
     pub ends_at_error: bool,
-    /// The answer, if no settings and no memory were asked for.
+    /// The answer, if neither settings nor a capacity were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictView>,
     /// Each of the settings with each of the capacities, in the order given.
     pub runs: Vec<RunView<'a>>,
-    /// What no setting can go below.
+    /// The lower bound for all settings.
     pub bound: BoundView,
-    /// How little memory is enough, if no memory was asked for.
+    /// The least memory that is enough, if no capacity was given.
     pub fit: Vec<FitView>,
     /// Settings that make the program worse.
     pub alarms: Vec<AlarmView>,
@@ -53,11 +53,11 @@ pub struct SimulateView<'a> {
     pub waterfall: Vec<BarView>,
     /// Call sites whose long-lived blocks are in the way.
     pub sites: Vec<SiteView<'a>>,
-    /// What each `empty_cache()` cost.
+    /// The cost of each `empty_cache()`.
     pub empty_caches: Vec<EmptyCacheView>,
     /// The largest block that could be had, over time.
     pub largest_block: Vec<LargestView>,
-    /// What is held over time, if that is asked for.
+    /// Reserved memory over time, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<TimelineView>,
 }
@@ -76,11 +76,11 @@ impl Document for SimulateView<'_> {
 pub struct TimelineView {
     /// The settings.
     pub conf: String,
-    /// What the allocator could have; null is without end.
+    /// The memory that the allocator may reserve; null without a limit.
     pub capacity_bytes: Option<u64>,
     /// Entries, ascending from 0 on.
     pub entries: Vec<u32>,
-    /// What is held after each of them, and until the next.
+    /// Reserved memory from each of them to the next.
     pub reserved_bytes: Vec<u64>,
     /// The entry of the first request that failed, where it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,9 +105,9 @@ pub struct RulesView {
 pub struct RunView<'a> {
     /// The settings.
     pub conf: String,
-    /// What the allocator could have; null is without end.
+    /// The memory that the allocator may reserve; null without a limit.
     pub capacity_bytes: Option<u64>,
-    /// The card, if one was asked for.
+    /// The GPU, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
     /// `fits`, where every recorded request is served, or `oom`.
@@ -116,7 +116,7 @@ pub struct RunView<'a> {
     /// The entry of the first request that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_entry: Option<u32>,
-    /// The largest amount in blocks that were handed out.
+    /// The peak of allocated bytes.
     pub peak_allocated_bytes: u64,
     /// The largest amount held from the driver.
     pub peak_reserved_bytes: u64,
@@ -141,15 +141,15 @@ pub struct RunView<'a> {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureView<'a> {
-    /// As asked for.
+    /// Requested.
     pub requested_bytes: u64,
-    /// What the driver was asked for.
+    /// Bytes requested from the driver.
     pub segment_bytes: u64,
     /// In use at that moment.
     pub allocated_bytes: u64,
     /// Held at that moment.
     pub reserved_bytes: u64,
-    /// What PyTorch would have printed.
+    /// The message that PyTorch would have printed.
     pub message: Option<String>,
     /// The fewest live blocks without which it would have been served; absent if none would have helped.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +181,7 @@ pub struct PinningView<'a> {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PinningSiteView<'a> {
-    /// Bytes as asked for.
+    /// Requested bytes.
     pub requested_bytes: u64,
     /// How many blocks.
     pub count: u64,
@@ -196,11 +196,11 @@ pub struct PinningSiteView<'a> {
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundView {
-    /// What the program itself holds at most, each request rounded up to 512 bytes.
+    /// The peak of live memory, each request rounded up to 512 bytes.
     pub live_bytes: u64,
     /// Where.
     pub live_entry: Option<u32>,
-    /// What a placement that knows the future needs.
+    /// Bytes that a placement with knowledge of the future needs.
     pub packed_bytes: u64,
     /// Whether the two meet.
     pub proven_optimal: bool,
@@ -216,11 +216,11 @@ pub struct FitView {
     pub min_capacity_bytes: u64,
     /// The same under the least favourable order of addresses.
     pub min_capacity_any_order_bytes: u64,
-    /// Over what the program itself holds.
+    /// Beyond the live memory.
     pub over_live_ratio: f64,
     /// Second attempts at the smallest capacity.
     pub num_alloc_retries: u64,
-    /// What is held with memory without end.
+    /// Reserved memory without a limit.
     pub ample_reserved_bytes: u64,
     /// Whether it fits each size of card; none where the recording ends at an error, which proves of no card that the program fits.
     pub cards: Vec<CardView>,
@@ -259,10 +259,10 @@ pub struct VerdictView {
     /// The memory that it speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
-    /// What is left of that.
+    /// Bytes still free of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_bytes: Option<u64>,
-    /// What is live at most.
+    /// The peak of live memory.
     pub live_bytes: u64,
     /// Where.
     pub live_entry: Option<u32>,
@@ -296,7 +296,7 @@ pub struct BarView {
 pub struct SiteView<'a> {
     /// Its long-lived blocks.
     pub count: usize,
-    /// Their bytes, as asked for.
+    /// Their requested bytes.
     pub requested_bytes: u64,
     /// How much lower the peak is if they are allocated before anything else.
     pub hoisted_saves_bytes: i64,
@@ -309,7 +309,7 @@ pub struct SiteView<'a> {
     pub frames: Vec<FrameView<'a>>,
 }
 
-/// What an `empty_cache()` cost.
+/// The cost of an `empty_cache()`.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmptyCacheView {
@@ -331,7 +331,7 @@ pub struct LargestView {
     pub entry: Option<u32>,
     /// From the cache.
     pub cached_bytes: u64,
-    /// In all; null with memory without end.
+    /// The total; null without a limit.
     pub allocatable_bytes: Option<u64>,
 }
 
@@ -442,7 +442,7 @@ impl<'a> PinningView<'a> {
 }
 
 impl BoundView {
-    /// What no setting can go below, with what a placement needs.
+    /// The lower bound for all settings, with the memory that a placement needs.
     pub fn new(study: &Study, packing: Option<&Packing>) -> Self {
         let packed_bytes = packing.map_or(0, |packing| packing.packed_bytes);
         Self {

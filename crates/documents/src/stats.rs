@@ -1,4 +1,4 @@
-//! `highwater-stats`: what `torch.cuda.memory_stats()` would have said.
+//! `highwater-stats`: the values of `torch.cuda.memory_stats()`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct StatsView {
     version: Version<Self>,
     /// In the order of their numbers.
     pub devices: Vec<DeviceStatsView>,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
 }
 
@@ -31,7 +31,8 @@ impl Document for StatsView {
 pub struct DeviceStatsView {
     /// CUDA ordinal.
     pub device: u32,
-    /// The flat keys of `torch.cuda.memory_stats()`, such as `allocated_bytes.all.peak`; null where the snapshot cannot tell.
+    /// The flat keys of `torch.cuda.memory_stats()`, such as `allocated_bytes.all.peak`; null where the snapshot does not
+    /// have the value.
     pub stats: BTreeMap<String, Option<u64>>,
 }
 

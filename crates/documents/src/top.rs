@@ -11,7 +11,7 @@ use crate::{Document, Format, Version};
 pub struct TopView<'a> {
     format: Format<Self>,
     version: Version<Self>,
-    /// What was seen.
+    /// The samples.
     #[serde(flatten)]
     pub sample: &'a Sample,
 }

@@ -1,4 +1,4 @@
-//! `highwater-totals`: what the recorder of the Python package leaves where an allocator keeps no history.
+//! `highwater-totals`: written by the recorder of the Python package for an allocator that keeps no history.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub struct Mark {
     pub devices: Vec<DeviceTotals>,
 }
 
-/// What `torch.cuda` says of a device.
+/// The values of `torch.cuda` for a device.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTotals {

@@ -19,7 +19,7 @@ pub struct TraceView<'a> {
     version: Version<Self>,
     /// In the order of their numbers.
     devices: Vec<DeviceView<'a>>,
-    /// What was odd about the file.
+    /// Warnings about the file.
     warnings: Vec<WarningView>,
 }
 
@@ -33,12 +33,12 @@ impl Document for TraceView<'_> {
 struct DeviceView<'a> {
     /// CUDA ordinal.
     device: u32,
-    /// The entries that were asked for, in their order.
+    /// The requested entries, in their order.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<EntryView<'a>>"))]
     entries: Entries<'a>,
 }
 
-/// An entry; a name is absent where the file does not tell.
+/// An entry; a name is absent where the file does not have it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryView<'a> {
@@ -79,7 +79,7 @@ pub struct EntryView<'a> {
     frames: StackFrames<'a>,
 }
 
-/// What PyTorch writes for an entry that no compiled region caused.
+/// PyTorch's value for an entry outside compiled regions.
 fn is_outside_compiled_code(context: &str) -> bool {
     matches!(context, "" | "N/A")
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{Document, Format, Version};
 
-/// How well an allocator of our own predicts what was recorded.
+/// How well our own allocator predicts the recording.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyView<'a> {
@@ -22,7 +22,7 @@ pub struct VerifyView<'a> {
     pub fidelity: FidelityView<'a>,
     /// In the order of their numbers.
     pub devices: Vec<DeviceView<'a>>,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
 }
 
@@ -77,15 +77,15 @@ pub struct DifferenceView<'a> {
     pub device: u32,
     /// The entry.
     pub entry: u32,
-    /// What was recorded; null where the recording ends.
+    /// The recorded action; null where the recording ends.
     pub recorded: Option<EntryView<'a>>,
-    /// What the allocator would have done there; null where the replay could not go on.
+    /// The allocator's action there; null where the replay could not continue.
     pub predicted: Option<EntryView<'a>>,
     /// Why, as far as can be said.
     pub note: String,
 }
 
-/// What is compared of an entry.
+/// The compared fields of an entry.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryView<'a> {
@@ -132,7 +132,7 @@ impl<'a> DeviceView<'a> {
 }
 
 impl<'a> FidelityView<'a> {
-    /// How well the rules explain what was recorded of a device.
+    /// How well the rules explain the recording of a device.
     pub fn new(snapshot: &'a Snapshot, device: &DeviceAnalysis<'a>, fidelity: &Fidelity) -> Self {
         let Fidelity { entries, equal, ref first_difference } = *fidelity;
         // Of a device without entries there is nothing to differ from.

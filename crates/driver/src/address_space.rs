@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the driver rounds sizes up to, in bytes; mapped memory, too, comes in units of this.
+/// The unit of the driver's sizes, in bytes, also for mapped memory.
 pub const GRANULARITY: u64 = 2 << 20;
 /// What reservations of addresses without memory (`cuMemAddressReserve`) begin at a multiple of here, each above the one before.
 ///
@@ -18,7 +18,7 @@ pub const GRANULARITY: u64 = 2 << 20;
 /// Expandable segments of recordings from an H200: they lie far below what `cudaMalloc` gives, at `0x3_0200_0000` and
 /// `0x2a_5400_0000` for reservations of 157 GiB. How the driver aligns them was not measured.
 pub const RESERVATION_ALIGNMENT: u64 = 1 << 30;
-/// What address space is taken in.
+/// The unit of address space.
 const CHUNK: u64 = 32 << 20;
 
 /// The addresses of one device in one process. How much memory there is, others know.
@@ -72,7 +72,7 @@ struct Chunk {
     size: u64,
     /// Sizes by base.
     ranges: BTreeMap<u64, u64>,
-    /// What is free between them: size and base.
+    /// The holes between them: size and base.
     holes: BTreeSet<(u64, u64)>,
 }
 
@@ -100,7 +100,7 @@ impl Chunk {
         Some(base)
     }
 
-    /// Gives a range back: one hole with what is free on either side.
+    /// Frees a range: one hole together with its free neighbours.
     fn empty(&mut self, address: u64) -> Option<u64> {
         let size = self.ranges.remove(&address)?;
         let below = self.ranges.range(..address).next_back().map_or(self.base, |(&base, &size)| base + size);
@@ -169,7 +169,7 @@ impl DriverAddressSpace {
         (above, below)
     }
 
-    /// Gives back what lies at an address, and says how large it is; nothing if nothing begins there.
+    /// Frees the range at an address, and returns its size; `None` if none begins there.
     pub fn give_back(&mut self, address: u64) -> Option<u64> {
         let (&base, &made) = self.by_base.range(..=address).next_back()?;
         let size = self.change(made, |chunk| chunk.empty(address))?;
@@ -190,7 +190,7 @@ impl DriverAddressSpace {
         self.gaps.add(above - below.unwrap_or(above), above);
     }
 
-    /// The base and the size of what lies at an address.
+    /// The base and the size of the range at an address.
     pub fn range_of(&self, address: u64) -> Option<(u64, u64)> {
         let (_, made) = self.by_base.range(..=address).next_back()?;
         let (&base, &size) = self.chunks.get(made)?.ranges.range(..=address).next_back()?;

@@ -1,4 +1,4 @@
-//! A card as somebody asks for it: by its name, or by its memory.
+//! A GPU in the user's words: its name, or its memory.
 
 use highwater_problem::Explained;
 use highwater_units::{SizeError, parse_size};
@@ -6,22 +6,22 @@ use thiserror::Error;
 
 use crate::Card;
 
-/// What a text asks for.
+/// A GPU in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardOrSize {
-    /// A card that is known.
+    /// A known GPU.
     Card(&'static Card),
-    /// A card of which nothing is known but its memory, in bytes.
+    /// A GPU with only its memory known, in bytes.
     Bytes(u64),
 }
 
-/// Why a text asks for no card.
+/// Why a text is not a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is neither a size nor a card that is known")]
+#[error("`{text}` is neither a size nor a known GPU")]
 pub struct NeitherCardNorSize {
-    /// What was asked for.
+    /// The text.
     pub text: String,
-    /// What is wrong with the number that it is.
+    /// The problem with its number.
     #[source]
     pub cause: Option<SizeError>,
 }
@@ -47,7 +47,7 @@ impl CardOrSize {
         }
     }
 
-    /// What the driver says is there.
+    /// The total that the driver reports.
     pub fn memory_bytes(self) -> u64 {
         match self {
             Self::Card(card) => card.memory_bytes,

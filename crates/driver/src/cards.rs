@@ -1,4 +1,4 @@
-//! The cards that can be named, with what a program sees of them.
+//! The known GPUs, with the properties that a program sees.
 
 use crate::multiprocessor::Multiprocessor;
 
@@ -9,11 +9,11 @@ pub struct Card {
     pub key: &'static str,
     /// The name that the driver gives.
     pub name: &'static str,
-    /// What else people call it.
+    /// Its other names.
     aliases: &'static [&'static str],
     /// The gigabytes on the box.
     pub gigabytes: u32,
-    /// What the driver says is there: less than the box says, where error correction takes its part.
+    /// The total that the driver reports: less than the nominal gigabytes if error correction takes its part.
     pub memory_bytes: u64,
     /// Compute capability: major, minor.
     pub compute_capability: (u32, u32),
@@ -58,7 +58,7 @@ const fn card(
     }
 }
 
-/// The cards, by the gigabytes on the box and then by what is there.
+/// The GPUs, by the nominal gigabytes and then by the reported memory.
 ///
 /// # Source
 /// Memory: out-of-memory messages that users of these cards have posted; the H200's and the H100's are measured, the RTX 5090's is
@@ -110,10 +110,10 @@ pub static CARDS: &[Card] = &[
     card("b200", "NVIDIA B200", 192, 17_835, (10, 0), 148, 126, 8192).or(&["b200-192", "b200-sxm"]),
 ];
 
-/// What names of cards begin with, and may be left out.
+/// Prefixes of names of GPUs that may be left out.
 const MAKERS: [&str; 3] = ["nvidia", "geforce", "tesla"];
 
-/// A name without what people write in different ways: case, spaces, dashes, the maker.
+/// A name without case, spaces, dashes and manufacturer, which people write in different ways.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
     let all: String = letters.collect();
@@ -129,7 +129,7 @@ impl Card {
         Card { aliases, ..self }
     }
 
-    /// The card that somebody means: by its key, by the driver's name, or by what else it is called, with its gigabytes or without. Case,
+    /// The GPU of a name: its key, the driver's name, or another name, with its gigabytes or without. Case,
     /// spaces and dashes do not matter.
     ///
     /// ```
@@ -165,7 +165,7 @@ impl Card {
         ["NVIDIA ", "GeForce ", "Tesla "].iter().fold(self.name, |name, maker| name.strip_prefix(maker).unwrap_or(name))
     }
 
-    /// The keys of all cards: what to say to somebody who named none of them.
+    /// The keys of all GPUs, for a message about an unknown one.
     pub fn keys() -> impl Iterator<Item = &'static str> {
         CARDS.iter().map(|card| card.key)
     }
@@ -175,13 +175,13 @@ impl Card {
         Self::keys().collect::<Vec<_>>().join(", ")
     }
 
-    /// One card of each size, the one with the least memory: what fits it fits the others. Sizes of which nobody has reported
-    /// what is there are left out.
+    /// One GPU of each size, the one with the least memory: a run that fits on it fits on the others. Sizes without a reported
+    /// total are left out.
     pub fn smallest_of_each_size() -> impl Iterator<Item = &'static Card> {
         CARDS.chunk_by(|a, b| a.gigabytes == b.gigabytes).map(|cards| &cards[0]).filter(|card| card.reported)
     }
 
-    /// What each of its multiprocessors has.
+    /// The limits of each of its multiprocessors.
     pub const fn multiprocessor(&self) -> Multiprocessor {
         Multiprocessor::of(self.compute_capability)
     }

@@ -50,12 +50,12 @@ const KERNELS_OF_FIRST_CODE: u32 = 22;
 const KERNELS_OF_CODE: u32 = 68;
 /// As how many kernels cuDNN's first ones count.
 const KERNELS_OF_CUDNN: u32 = 25;
-/// Memory of the host, for what kernels have to say when an assertion fails.
+/// Memory of the host, for the messages of kernels when an assertion fails.
 const MESSAGES_BYTES: u64 = 10 * MIB;
 /// Small pieces of pinned memory are cut from this.
 const PINNED_BYTES: u64 = 2 * MIB;
 
-/// What a kernel brings with it when it is launched for the first time.
+/// The memory that a kernel takes at its first launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// It keeps something on a stack.
@@ -84,7 +84,7 @@ pub enum Library {
     Cusolver,
 }
 
-/// What a device's context has had so far.
+/// The memory of a device's context so far.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Bytes of the device.

@@ -1,5 +1,5 @@
-//! What the machine below PyTorch is, as far as programs see it: the cards that have a name, what a multiprocessor of theirs has,
-//! what the driver takes of a card for itself and when, and where it puts what a program asks for.
+//! The machine below PyTorch, as programs see it: the known GPUs, the limits of their multiprocessors, the memory that the driver
+//! takes for itself and when, and the addresses of a program's allocations.
 //!
 //! Facts with their sources, and the rules that were read off real cards. The null GPU, the simulated allocator, estimates and
 //! `highwater top` all take them from here. But for reading what somebody asks for (the feature `card-or-size`), this crate depends on

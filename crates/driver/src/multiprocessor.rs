@@ -1,6 +1,6 @@
-//! What a multiprocessor has, by compute capability.
+//! Limits of a multiprocessor, by compute capability.
 
-/// What a multiprocessor has, in numbers as signed as CUDA's attributes are.
+/// Limits of a multiprocessor, signed like CUDA's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiprocessor {
     /// How many threads it can hold at once.

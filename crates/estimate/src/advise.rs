@@ -1,4 +1,4 @@
-//! What to change so that a run fits a card, and the well-known simple formula for comparison.
+//! Changes that make a run fit on a GPU, and the well-known simple formula for comparison.
 
 use serde::Serialize;
 
@@ -11,11 +11,11 @@ use crate::setup::{Attention, Keep, Lora, LoraTargets, Mode, Optimizer, Quantisa
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
-    /// What to change.
+    /// The change.
     pub change: String,
-    /// What it costs otherwise.
+    /// Its cost in time, precision or dependencies.
     pub cost: &'static str,
-    /// What the run then takes of the card.
+    /// The memory of the run on the GPU after the change.
     pub total_bytes: u64,
     /// Whether that fits.
     pub fits: bool,
@@ -34,7 +34,10 @@ pub fn changes_to_fit(architecture: &Architecture, setup: &Setup, limit_bytes: u
         let tried = Setup { batch, ..*setup };
         let total_bytes = estimate(architecture, &tried).total_bytes;
         let change = format!("batch {batch} instead of {}, with gradient accumulation for the rest", setup.batch);
-        changes.push((2, Change { change, cost: "more steps for the same data", total_bytes, fits: true }));
+        changes.push((
+            2,
+            Change { change, cost: "needs needs needs more steps for the same data", total_bytes, fits: true },
+        ));
     }
     if let Some(seq) = largest(architecture, setup, limit_bytes, setup.seq, |setup, seq| Setup { seq, ..*setup }) {
         let tried = Setup { seq, ..*setup };
@@ -46,13 +49,13 @@ pub fn changes_to_fit(architecture: &Architecture, setup: &Setup, limit_bytes: u
     changes.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Changes in the order of what they cost otherwise.
+/// Changes in the order of their other costs.
 fn candidates(setup: &Setup) -> Vec<(String, &'static str, Setup)> {
     let mut all: Vec<(String, &'static str, Setup)> = Vec::new();
     let mut add = |change: &str, cost, tried: Setup| all.push((change.to_owned(), cost, tried));
     let is_training = setup.mode == Mode::Train;
     if is_training && setup.keep == Keep::Outputs {
-        add("hold the loss only: `loss = model(**x).loss`", "nothing", Setup { keep: Keep::Loss, ..*setup });
+        add("keep only the loss: `loss = model(**x).loss`", "nothing", Setup { keep: Keep::Loss, ..*setup });
     }
     if setup.attention == Attention::Eager {
         add("`attn_implementation=\"sdpa\"`", "nothing", Setup { attention: Attention::Sdpa, ..*setup });
@@ -62,34 +65,34 @@ fn candidates(setup: &Setup) -> Vec<(String, &'static str, Setup)> {
     }
     let checkpointed = Setup { checkpointing: true, ..*setup };
     if is_training && !setup.checkpointing {
-        add("gradient checkpointing", "about a third more time", checkpointed);
+        add("gradient checkpointing", "takes about 33 % more time", checkpointed);
     }
     if is_training && setup.autocast.is_none() && setup.dtype == DType::Float32 {
-        add("bf16 autocast", "less exact products", Setup { autocast: Some(DType::BFloat16), ..*setup });
+        add("bf16 autocast", "slightly lower precision", Setup { autocast: Some(DType::BFloat16), ..*setup });
     }
     if setup.dtype == DType::Float32 {
-        add("bf16 weights", "less exact training", Setup { dtype: DType::BFloat16, autocast: None, ..*setup });
+        add("bf16 weights", "less precise training", Setup { dtype: DType::BFloat16, autocast: None, ..*setup });
     }
     if is_training {
         let eight = Setup { optimizer: Optimizer::AdamW8bit, ..*setup };
-        add("8-bit AdamW", "a library more", eight);
+        add("8-bit AdamW", "needs bitsandbytes", eight);
         add(
             "gradient checkpointing and 8-bit AdamW",
-            "about a third more time",
+            "takes about 33 % more time",
             Setup { checkpointing: true, ..eight },
         );
         let lora = Lora { rank: 16, dropout: 0.0, targets: LoraTargets::AllLinear, dtype: DType::Float32 };
         let bf16 = Setup { dtype: DType::BFloat16, autocast: None, lora: Some(lora), checkpointing: true, ..*setup };
-        add("LoRA of rank 16 over bf16 weights, with gradient checkpointing", "another way of training", bf16);
+        add("LoRA of rank 16 over bf16 weights, with gradient checkpointing", "trains adapters only", bf16);
         let four = Setup { quantisation: Quantisation::Nf4Double, ..bf16 };
-        add("QLoRA of rank 16, with gradient checkpointing", "another way of training, and slower", four);
+        add("QLoRA of rank 16, with gradient checkpointing", "trains adapters only, and slower", four);
         for ranks in [2, 4, 8] {
             let mut tried = checkpointed;
             tried.parallel.world_size = setup.parallel.world_size.max(1) * ranks;
             tried.parallel.sharding = Sharding::Fsdp;
             add(
-                &format!("FSDP over {} cards, with gradient checkpointing", tried.parallel.world_size),
-                "more cards",
+                &format!("FSDP over {} GPUs, with gradient checkpointing", tried.parallel.world_size),
+                "needs more GPUs",
                 tried,
             );
         }
@@ -166,7 +169,7 @@ pub fn simple(parameters: u64, setup: &Setup) -> Simple {
     }
 }
 
-/// What holding the loss only would save; 0 if nothing.
+/// The saving of keeping only the loss; 0 if none.
 pub fn saved_by_holding_the_loss_only(architecture: &Architecture, setup: &Setup, own: &Estimate) -> u64 {
     if setup.mode != Mode::Train || setup.keep == Keep::Loss {
         return 0;

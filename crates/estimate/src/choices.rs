@@ -101,8 +101,8 @@ impl Choice for CacheKind {
 
 impl Choice for LoraTargets {
     const ALL: &'static [(&'static str, LoraTargets, &'static str)] = &[
-        ("query-value", LoraTargets::QueryValue, "Queries and values, as peft chooses"),
-        ("attention", LoraTargets::Attention, "All of attention"),
+        ("query-value", LoraTargets::QueryValue, "Queries and values, the default of peft"),
+        ("attention", LoraTargets::Attention, "All projections of attention"),
         ("all-linear", LoraTargets::AllLinear, "Every linear layer but the head"),
     ];
 }

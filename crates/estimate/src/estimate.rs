@@ -1,4 +1,4 @@
-//! The answer: peaks by phase, what is there at the peak, and how sure that is.
+//! The answer: peaks by phase, the parts of the peak, and the error band.
 
 use std::collections::HashMap;
 
@@ -28,19 +28,19 @@ pub struct Estimate {
     pub parameters: u64,
     /// How many of them, or of its adapters, are trained.
     pub trainable_parameters: u64,
-    /// The peak of what is asked of the allocator, without library workspaces.
+    /// The peak of requested memory, without library workspaces.
     pub peak_requested_bytes: u64,
-    /// The peak of what the allocator hands out, rounded, without library workspaces.
+    /// The peak of allocated memory, with rounding, without library workspaces.
     pub peak_allocated_bytes: u64,
-    /// What cuBLAS works in, which the allocator hands out, too.
+    /// Workspaces of cuBLAS, which PyTorch's allocator provides.
     pub workspace_bytes: u64,
-    /// What the allocator is expected to hold of the card, workspaces included.
+    /// The expected reserved memory, workspaces included.
     pub peak_reserved_bytes: u64,
-    /// What the CUDA context takes beside it.
+    /// The CUDA context, in addition.
     pub context_bytes: u64,
     /// Reserved bytes and the context.
     pub total_bytes: u64,
-    /// Numbers in the outputs of all modules for one token, containers included: what forward hooks add up.
+    /// Elements in the outputs of all modules per token, containers included, as forward hooks count them.
     pub activations_per_token: u64,
     /// Bytes kept for the backward pass, for one token.
     pub saved_bytes_per_token: u64,
@@ -48,13 +48,13 @@ pub struct Estimate {
     pub peak_phase: String,
     /// The peak of each phase.
     pub phases: Vec<PhasePeak>,
-    /// What is there at the peak, by the categories of the report.
+    /// Live memory at the peak, by the categories of the report.
     pub breakdown: Breakdown,
     /// The same in detail, largest first.
     pub terms: Vec<Term>,
     /// How far off it may be.
     pub error_band: ErrorBand,
-    /// What was assumed.
+    /// The assumptions.
     pub assumptions: Vec<String>,
 }
 
@@ -76,19 +76,19 @@ pub struct Breakdown {
     pub parameter: u64,
     /// Their gradients.
     pub gradient: u64,
-    /// What the optimizer keeps.
+    /// State that the optimizer keeps.
     pub optimizer_state: u64,
     /// Kept for the backward pass.
     pub activation: u64,
     /// In inference, the keys and values that are kept from token to token.
     pub cache: u64,
-    /// What the program feeds in.
+    /// Data that the program feeds in.
     pub input: u64,
-    /// What lives for a moment.
+    /// Short-lived memory.
     pub temporary: u64,
-    /// What libraries keep.
+    /// Memory that libraries keep.
     pub workspace: u64,
-    /// Always 0: an estimate knows what everything is for. As the report has it.
+    /// Always 0, because an estimate knows every category; present as in the report.
     pub unknown: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct Term {
     pub category: Category,
     /// The part of the model or of the step.
     pub part: &'static str,
-    /// What it is.
+    /// The value.
     pub name: &'static str,
     /// How many tensors.
     pub count: u64,
@@ -150,11 +150,11 @@ pub struct ErrorBand {
     pub high_bytes: u64,
     /// The larger deviation, in percent.
     pub percent: f64,
-    /// What that rests on.
+    /// The evidence for the band.
     pub evidence: &'static str,
 }
 
-/// No machine has as much memory: what needs more is a mistake, and sums may have saturated.
+/// No machine has as much memory: a larger need is a mistake, and sums may have saturated.
 pub const MOST_BYTES: u64 = 1 << 60;
 
 /// Estimates a model in a set-up.
@@ -166,7 +166,7 @@ pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     }
 }
 
-/// The peak of what is requested, without anything else: for searches.
+/// The peak of requested memory alone, for searches.
 pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
     let own = stage(architecture, setup.parallel.pipeline);
     match run(&own, setup) {
@@ -330,7 +330,7 @@ fn name(moment: Moment) -> &'static str {
     }
 }
 
-/// What is there at the peak, by category and in detail.
+/// The memory at the peak, by category and in detail.
 fn at_peak(run: &Run, walk: &Walk) -> (Breakdown, Vec<Term>) {
     let books = &run.books;
     let mut live = vec![false; books.allocations.len()];
@@ -424,8 +424,8 @@ fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
     let (percent, basis) = match evidence {
         Evidence::Measured => (1.5, "compared with runs on an H200 and with dry runs of the real libraries"),
         Evidence::DryRun => (3.0, "compared with dry runs of the real libraries"),
-        Evidence::Source => (10.0, "worked out from the sources, not compared with runs"),
-        Evidence::Unknown => (40.0, "the architecture is not known"),
+        Evidence::Source => (10.0, "derived from the sources, not compared with runs"),
+        Evidence::Unknown => (40.0, "the architecture is unknown"),
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the peak")]
     #[expect(clippy::cast_precision_loss, reason = "a band needs no exact bytes")]
@@ -473,8 +473,10 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     let mut all = architecture.assumptions.clone();
     if setup.mode == Mode::Train {
         all.push(match setup.keep {
-            Keep::Outputs => "the script holds the model's output (logits and KV cache) until the next forward pass is over: `out = model(**x)`; `--keep loss` if it holds the loss only".to_owned(),
-            Keep::Loss => "the script holds the loss only".to_owned(),
+            Keep::Outputs => "the script keeps the model's output (logits and KV cache) until the end of the next \
+             forward pass: `out = model(**x)`; use `--keep loss` if it keeps only the loss"
+                .to_owned(),
+            Keep::Loss => "the script keeps only the loss".to_owned(),
         });
         if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_)) {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
@@ -485,15 +487,16 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
         );
     }
     if let Some(limit) = architecture.max_positions.filter(|limit| setup.seq > *limit) {
-        all.push(format!("the sequence is longer than the model is made for, {limit}: estimated as if it were"));
+        all.push(format!("the sequence is longer than the model supports, {limit}: estimated as if it were supported"));
     }
     if setup.parallel.sharding == Sharding::None && setup.parallel.world_size > 1 {
         all.push(
-            "`DistributedDataParallel` with buckets beside the gradients (`gradient_as_bucket_view=False`)".to_owned(),
+            "`DistributedDataParallel` with buckets in addition to the gradients (`gradient_as_bucket_view=False`)"
+                .to_owned(),
         );
     }
     if setup.parallel.world_size > 1 {
-        all.push("NCCL's own buffers, a few hundred MiB to more than 1 GiB a card, are not counted".to_owned());
+        all.push("NCCL's own buffers, a few hundred MiB to more than 1 GiB per GPU, are not included".to_owned());
     }
     if architecture.family == "gemma2" && setup.attention != Attention::Eager {
         all.push(

@@ -170,12 +170,12 @@ options! {
     "attention" attention: Attention = Attention::first(), field(Group::Run, "attention");
     /// Gradient checkpointing
     "checkpointing" checkpointing: bool = false, field(Group::Run, "gradient checkpointing").only("train");
-    /// What the loss is computed from
+    /// The source of the loss
     "loss" loss: Loss = Loss::first(), field(Group::Run, "loss").only("train");
-    /// What the script holds until the next forward pass is over: the model's output, or the loss only
+    /// Kept by the script until the end of the next forward pass: the model's output, or only the loss
     "keep" keep: Keep = Keep::first(), field(Group::Run, "script holds").only("train");
-    /// What the script does
-    "mode" mode: Mode = Mode::first(), field(Group::Top, "What the script does");
+    /// The script
+    "mode" mode: Mode = Mode::first(), field(Group::Top, "The script");
     /// Tokens to generate
     "new-tokens" new_tokens: u64 = NEW_TOKENS, field(Group::Size, "new tokens").slider(1, 131_072).only("generate");
     /// The KV cache of `generate`, or its bits

@@ -28,7 +28,7 @@ pub enum RequestError {
         most: String,
     },
     /// A word is none of those that are known.
-    #[error("`--{name} {value}` is none of {known}")]
+    #[error("`--{name} {value}` is not one of {known}")]
     Unknown {
         /// The option.
         name: &'static str,
@@ -38,7 +38,7 @@ pub enum RequestError {
         known: String,
     },
     /// There is no such option.
-    #[error("`--{0}` is no option of an estimate")]
+    #[error("unknown option `--{0}`")]
     NoOption(String),
     /// Two options exclude each other.
     #[error("`--{0}` and `--{1}` exclude each other")]
@@ -54,7 +54,7 @@ pub enum RequestError {
 impl Explained for RequestError {
     fn hint(&self) -> Option<String> {
         match self {
-            RequestError::TooMuch => Some("look at `--batch` and `--seq`".to_owned()),
+            RequestError::TooMuch => Some("check `--batch` and `--seq`".to_owned()),
             _ => None,
         }
     }
@@ -213,6 +213,6 @@ mod tests {
         assert_eq!(said(&json!({"quantise": "nf4"})), "`--quantise` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-dropout": 0.1})), "`--lora-dropout` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-rank": 8, "lora-dropout": 2})), "`--lora-dropout 2` is not between 0 and 1");
-        assert_eq!(said(&json!({"colour": 1})), "`--colour` is no option of an estimate");
+        assert_eq!(said(&json!({"colour": 1})), "unknown option `--colour`");
     }
 }

@@ -76,7 +76,8 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     let reserved = peak.saturating_add(peak / 10).saturating_add(64 << 20);
     let mut assumptions = architecture.assumptions.clone();
     assumptions.push(format!(
-        "the architecture is not known: activations are a guess from the number of parameters, as if it had {layers} layers of {hidden}"
+        "the architecture is unknown: activations are a guess from the number of parameters, as if it had {layers} \
+         layers of {hidden}"
     ));
     Estimate {
         model: architecture.name.clone(),
@@ -106,7 +107,7 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
             low_bytes: step.min(peak / 100 * 60),
             high_bytes: peak.saturating_add(peak / 100 * 60),
             percent: 60.0,
-            evidence: "the architecture is not known: only its number of parameters",
+            evidence: "the architecture is unknown: only its number of parameters",
         },
         assumptions,
     }

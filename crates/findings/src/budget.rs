@@ -1,4 +1,4 @@
-//! Budgets: what a run may need at most, measured against a recording.
+//! Budgets: upper limits for a run, measured against a recording.
 //!
 //! A budget holds only where it is known to hold: of a number with bounds the upper one counts, and what cannot be measured
 //! is over budget, with the reason.
@@ -8,10 +8,10 @@ use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::timeline::{Peak, Total};
 use highwater_snapshot::EntryId;
 
-/// What can be limited.
+/// The measures that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// The most that was asked for at once.
+    /// The peak of requested bytes.
     PeakRequested,
     /// The most in blocks that tensors own: `torch.cuda.max_memory_allocated()`.
     PeakAllocated,
@@ -60,14 +60,14 @@ impl Amount {
     }
 }
 
-/// What a device needed.
+/// The measures of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// The number; the upper bound, where it has bounds.
     pub amount: Amount,
     /// The entry after which it is reached.
     pub entry: Option<EntryId>,
-    /// What holds the most of it.
+    /// The largest call site.
     pub largest: Option<Largest>,
     /// Why the run may have needed more, or less, than this.
     pub caveat: Option<String>,
@@ -85,11 +85,11 @@ pub struct Largest {
 /// A rule, applied to a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// What was limited.
+    /// The limited measure.
     pub measure: Measure,
-    /// To what.
+    /// The limit.
     pub limit: Amount,
-    /// What was needed; or why that cannot be told.
+    /// The measured value, or the reason why it cannot be measured.
     pub measured: Result<Measured, &'static str>,
 }
 
@@ -123,7 +123,7 @@ pub fn measure_of(
         return Err("there is no trace: only the state at the dump was recorded");
     }
     if device.profile.is_some() && matches!(measure, Measure::PeakReserved | Measure::Fragmentation) {
-        return Err("a profiler's file does not tell of reserved memory");
+        return Err("a profiler's file does not record reserved memory");
     }
     match measure {
         Measure::PeakRequested => Ok(peak(analysis, device, Total::Requested, device.timeline.requested_peak())),
@@ -186,7 +186,7 @@ fn fragmentation(device: &DeviceAnalysis<'_>) -> Result<Measured, &'static str> 
     Ok(Measured { amount: Amount::Share(share), entry: peak.entry, largest: None, caveat })
 }
 
-/// What a baseline's number allows with a tolerance, a share of it.
+/// The limit from a baseline's number with a tolerance, as a share of it.
 pub fn with_tolerance(baseline: Amount, tolerance: f64) -> Amount {
     match baseline {
         #[expect(

@@ -1,4 +1,4 @@
-//! Differences between recordings: what grew, what went, what was set otherwise.
+//! Differences between recordings: growth, shrinkage, other settings.
 
 use std::collections::BTreeMap;
 
@@ -48,11 +48,11 @@ pub struct Side {
     pub end: Totals,
     /// Number of complete iterations.
     pub iterations: usize,
-    /// Whether reserved bytes are known: a profiler's file does not tell of them.
+    /// Whether reserved bytes are known; a profiler's file does not have them.
     pub knows_reserved: bool,
 }
 
-/// What stands for a call site in every recording: names survive another directory, and a line that moved.
+/// The key of a call site in every recording: names survive another directory, and a moved line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteName<'a> {
     /// The words for a site without a line of its own; of a node, the rest is the line of its forward operator, if known.
@@ -87,7 +87,7 @@ impl SiteDiff<'_> {
     }
 }
 
-/// What blocks of a category hold in several recordings.
+/// The bytes of a category in several recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CategoryDiff {
     /// Which one.
@@ -219,7 +219,7 @@ pub(crate) fn name_of(snapshot: &Snapshot, site: Site) -> SiteName<'_> {
     }
 }
 
-/// What two machines have in common of a path.
+/// The part of a path that is the same on two machines.
 fn below_packages(path: &str) -> &str {
     if let Some(at) = path.rfind("-packages/").or_else(|| path.rfind("-packages\\")) {
         return &path[at + "-packages/".len()..];

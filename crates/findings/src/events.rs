@@ -1,7 +1,8 @@
 //! Two recordings entry by entry: whether one program did twice the very same, on two machines or on one that is imagined.
 //!
-//! Compared is what the program and the allocator did, not where: action, size, and stream, streams numbered by first use, for
-//! addresses and handles are the driver's choice. `snapshot` entries are left out: they tell when somebody looked.
+//! It compares the actions of the program and the allocator, not their addresses: action, size, and stream, streams numbered by
+//! first use, because addresses and handles are the driver's choice. `snapshot` entries are left out: they only show the time of
+//! a dump.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ const PLACES: usize = 64;
 pub struct EventsDiff {
     /// Everything that was recorded.
     pub events: StreamDiff,
-    /// What the program asked for, without what the allocator did about it: segments and their mapping.
+    /// The program's requests, without the allocator's segments and their mapping.
     pub requests: StreamDiff,
 }
 
@@ -41,7 +42,7 @@ pub struct StreamDiff {
 pub struct Event {
     /// Which entry of its recording.
     pub entry: EntryId,
-    /// What happened.
+    /// The action.
     pub action: Action,
     /// To how much.
     pub size_bytes: u64,
@@ -71,7 +72,7 @@ impl StreamDiff {
     }
 }
 
-/// Compares what two recordings have of a device.
+/// Compares a device in two recordings.
 pub fn compare(snapshots: [&Snapshot; 2], devices: [u32; 2]) -> EventsDiff {
     let [first, second] = [0, 1].map(|side| events(snapshots[side], devices[side]));
     let requests = |events: &[Event]| events.iter().copied().filter(Event::is_request).collect::<Vec<_>>();

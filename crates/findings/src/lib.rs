@@ -2,7 +2,8 @@
 //!
 //! # Design constraints
 //!
-//! - The only crate with thresholds and advice: `highwater-analysis` says what was recorded, `highwater-whatif` what would have been.
+//! - The only crate with thresholds and advice: `highwater-analysis` has the recorded facts, `highwater-whatif` the simulated
+//!   ones.
 //! - A saving is replayed, or marked as an estimate.
 
 pub mod batch;

@@ -1,4 +1,4 @@
-//! The answer first: one sentence, then what holds the most.
+//! The answer first: one sentence, then the largest call site.
 
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::Site;
@@ -76,7 +76,7 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     };
     let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
     // Where the sizes of blocks have bounds, the least of them is true for sure.
-    let bound = if peak.at_most_bytes > peak.bytes { "no less than " } else { "" };
+    let bound = if peak.at_most_bytes > peak.bytes { "at least " } else { "" };
     let reserved = match device.profile {
         Some(_) => String::new(),
         None => format!("; its reserved memory peaked at {}", size(device.timeline.reserved_peak().bytes)),
@@ -108,7 +108,7 @@ pub fn capitalised(fragment: &str) -> String {
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
-/// A sentence on what holds the most, where something is known of it.
+/// A sentence on the largest call site, if it is known.
 fn largest_site(
     analysis: &Analysis<'_>,
     device: &DeviceAnalysis<'_>,
@@ -121,7 +121,7 @@ fn largest_site(
         Site::Frame(_) | Site::Native { .. } => {
             format!("at {}", place_in(analysis.snapshot, &analysis.sites, first.site, first.stack))
         }
-        Site::NoPython => "where no Python ran, as on autograd's threads".to_owned(),
+        Site::NoPython => "by code without a Python frame, such as autograd's threads".to_owned(),
         Site::BeforeRecording if device.has_history() => "before the recording".to_owned(),
         Site::BeforeRecording | Site::NoStack => return String::new(),
     };

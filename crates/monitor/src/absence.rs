@@ -1,4 +1,4 @@
-//! Why nothing can be said of any GPU, in a sentence and with what to do about it.
+//! Why no GPU can be read, in a sentence with a hint.
 
 use highwater_problem::Explained;
 use nvml_wrapper::error::NvmlError;
@@ -10,22 +10,22 @@ pub enum Absence {
     /// The driver's library is not there.
     #[error("no NVIDIA driver is installed here: `{library}` cannot be loaded")]
     NoLibrary {
-        /// What was looked for.
+        /// The library that was tried.
         library: String,
-        /// What the loader said.
+        /// The loader's message.
         cause: String,
     },
     /// The library is there, the driver does not answer.
     #[error("the NVIDIA driver does not answer: {cause}")]
     NoDriver {
-        /// What the library said.
+        /// The library's message.
         cause: String,
     },
     /// The library is that of another driver than the one that is loaded.
-    #[error("the NVIDIA driver was updated while it was loaded: its library and its kernel module differ")]
+    #[error("the NVIDIA driver was updated while it was loaded: its library and kernel module have different versions")]
     Mismatch,
     /// The driver may not be asked.
-    #[error("this user may not ask the NVIDIA driver")]
+    #[error("this user may not query the NVIDIA driver")]
     NotPermitted,
     /// The driver answers, and has no GPU.
     #[error("the NVIDIA driver finds no GPU")]
@@ -43,10 +43,10 @@ impl Explained for Absence {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoLibrary { .. } => {
-                "on a machine with a GPU install NVIDIA's driver; in a container start it with `--gpus all`; \
-                 `HIGHWATER_NVML` names the library where it lies elsewhere"
+                "on a machine with a GPU, install NVIDIA's driver; start a container with `--gpus all`; if the \
+                 library is elsewhere, set `HIGHWATER_NVML` to its path"
             }
-            Self::NoDriver { .. } => "is the kernel module loaded? `modprobe nvidia`, then `nvidia-smi`, say more",
+            Self::NoDriver { .. } => "is the kernel module loaded? run `modprobe nvidia`, then `nvidia-smi`",
             Self::Mismatch => "restart the machine, or unload and load the `nvidia` kernel modules",
             Self::NotPermitted => "the device files `/dev/nvidia*` must be readable and writable for this user",
             Self::NoGpu => {
@@ -58,7 +58,7 @@ impl Explained for Absence {
 }
 
 impl Absence {
-    /// What NVML's error at the start means.
+    /// The meaning of NVML's error at the start.
     pub(crate) fn of(library: &str, error: &NvmlError) -> Self {
         match error {
             NvmlError::LibloadingError(cause) => {

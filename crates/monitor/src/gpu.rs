@@ -1,4 +1,4 @@
-//! One GPU's sample: every question that NVML is asked, and what it means if there is no answer.
+//! One GPU's sample: all NVML queries, and the meaning of a missing answer.
 
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor};
@@ -8,7 +8,7 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 
 use crate::sample::{Bar1, Ecc, GpuSample, Memory, Power, ProcessKind, ProcessSample, Utilization};
 
-/// What changes from look to look: memory and processes, and how busy it is.
+/// The values that change between samples: memory, processes and utilization.
 pub(crate) fn quick(device: &Device<'_>, sample: &mut GpuSample) {
     sample.memory = told(sample, "memory", device.memory_info().map(|now| memory(&now)));
     let compute = told(sample, "processes", device.running_compute_processes()).unwrap_or_default();
@@ -69,25 +69,25 @@ pub(crate) fn note(sample: &mut GpuSample, what: &str, error: &NvmlError) {
     }
 }
 
-/// What an error means for those who watch.
+/// The meaning of an error for the user.
 fn sentence(what: &str, error: &NvmlError, is_part: bool) -> String {
     match error {
-        NvmlError::GpuLost => "the GPU has fallen off the bus: the kernel's log (`dmesg`) has an Xid error that says why, and \
-                               only a reset or a restart of the machine brings it back"
+        NvmlError::GpuLost => "the GPU has fallen off the bus: the kernel log (`dmesg`) has an Xid error with the \
+                               cause, and only a reset or a restart of the machine restores it"
             .to_owned(),
         NvmlError::ResetRequired => "the GPU needs a reset before it can be used: `nvidia-smi --gpu-reset`".to_owned(),
-        NvmlError::NotSupported if is_part => format!("{what}: the driver tells it for the whole GPU only"),
+        NvmlError::NotSupported if is_part => format!("{what}: the driver reports it only for the whole GPU"),
         NvmlError::NotSupported if what == "memory" => {
-            "memory: this GPU has none of its own, it shares the processor's: `/proc/meminfo` has the total, and the processes \
-             below are what the GPU holds of it"
+            "memory: this GPU has none of its own, it shares the processor's: `/proc/meminfo` has the total, and \
+             the processes below use part of it for the GPU"
                 .to_owned()
         }
-        NvmlError::NotSupported => format!("{what}: this GPU does not tell it"),
-        NvmlError::NoPermission => format!("{what}: only the administrator may ask for it"),
+        NvmlError::NotSupported => format!("{what}: this GPU does not report it"),
+        NvmlError::NoPermission => format!("{what}: only an administrator may read it"),
         NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
-            format!("{what}: this driver is too old to tell it, 510 is the first that tells everything")
+            format!("{what}: this driver is too old to report it; 510 is the first that reports everything")
         }
-        other => format!("{what}: the driver does not tell it ({other})"),
+        other => format!("{what}: the driver does not report it ({other})"),
     }
 }
 

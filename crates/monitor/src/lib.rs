@@ -1,4 +1,4 @@
-//! What the GPUs' driver says now, and how a recorded process uses its memory.
+//! The current figures of the GPUs' driver, and how a recorded process uses its memory.
 //!
 //! [`Sampler`] asks NVML, which is loaded at run time. Whatever it cannot tell is a value with a sentence: that there is no
 //! driver at all is an [`Absence`], and what one GPU does not tell is a note in its [`GpuSample`]. A process that runs

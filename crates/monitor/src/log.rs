@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Sample;
 
-/// What the file says it is.
+/// The format in the file's first line.
 pub const FORMAT: &str = "highwater-log";
 
 /// The layout's version. 1 is the first.
 pub const VERSION: u32 = 1;
 
-/// Bytes of a line at most: a thousand processes are 300 KiB. What is longer is no sample.
+/// Bytes of a line at most: a thousand processes are 300 KiB. A longer line is not a sample.
 pub const LINE_BYTES: u64 = 4 << 20;
 
 /// The first line.
@@ -26,7 +26,7 @@ pub struct Header {
     pub format: String,
     /// The version of its shape.
     pub version: u32,
-    /// Microseconds from sample to sample, as they were asked for.
+    /// The requested interval between samples, in microseconds.
     pub interval_us: u64,
 }
 
@@ -39,17 +39,17 @@ pub enum LogError {
     Io {
         /// Counted from 1.
         line: u64,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// The first line is something else.
     #[error("line 1: expected `{{\"format\":\"{FORMAT}\",…}}`")]
     NoLog,
     /// A later program wrote it.
-    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this")]
+    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log log log")]
     Newer(u32),
     /// A line that is too long.
-    #[error("line {line}: more than {LINE_BYTES} bytes, which is no sample")]
+    #[error("line {line}: more than {LINE_BYTES} bytes, too long for a sample")]
     TooLong {
         /// Counted from 1.
         line: u64,
@@ -59,7 +59,7 @@ pub enum LogError {
     NoSample {
         /// Counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         cause: serde_json::Error,
     },
 }
@@ -228,12 +228,12 @@ mod tests {
         insta::assert_snapshot!(error(b"\x80\x04}."), @r#"line 1: expected `{"format":"highwater-log",…}`"#);
         insta::assert_snapshot!(
             error(b"{\"format\":\"highwater-log\",\"version\":9,\"interval_us\":1}\n"),
-            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this"
+            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this log log"
         );
         let bad = [&written(&[])[..], b"{\"time_us\":-1}\n"].concat();
         insta::assert_snapshot!(error(&bad), @"line 2: invalid value: integer `-1`, expected u64 at line 1 column 13");
         let long = [&written(&[])[..], &vec![b' '; 5 << 20]].concat();
-        insta::assert_snapshot!(error(&long), @"line 2: more than 4194304 bytes, which is no sample");
+        insta::assert_snapshot!(error(&long), @"line 2: more than 4194304 bytes, too long for a sample");
         let deep = [&written(&[])[..], &vec![b'['; 1 << 20], b"\n"].concat();
         assert!(error(&deep).starts_with("line 2: "), "nothing recurses");
     }

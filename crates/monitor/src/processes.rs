@@ -1,4 +1,4 @@
-//! Processes as `/proc` has them: whose they are, what they run, and their trees.
+//! Processes as `/proc` has them: their users, commands and trees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

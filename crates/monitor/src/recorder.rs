@@ -30,8 +30,8 @@ pub enum AskError {
         /// The process.
         pid: u32,
     },
-    /// The directory or the socket is somebody else's.
-    #[error("`{path}` is not this user's own, or is open to others")]
+    /// The directory or the socket belongs to another user.
+    #[error("`{path}` belongs to another user, or other users can open it")]
     NotOwn {
         /// Which.
         path: PathBuf,
@@ -41,11 +41,11 @@ pub enum AskError {
     Io {
         /// The process.
         pid: u32,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// It answers something else.
-    #[error("process {pid} answers what cannot be understood: {cause}")]
+    #[error("process {pid} sent an invalid answer: {cause}")]
     Garbled {
         /// The process.
         pid: u32,
@@ -65,7 +65,7 @@ pub enum AskError {
 #[cfg(unix)]
 pub use unix::{directory, has_socket, memory, snapshot};
 
-/// What a process answers, to any question.
+/// The answer of a process to any request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Answer {
     /// How it uses the memory of each device, if that was asked.
@@ -85,7 +85,7 @@ impl Answer {
     /// [`AskError::Garbled`] if the line has no end or is not an answer; [`AskError::Refused`] if the process says that it cannot.
     pub fn read(pid: u32, line: &[u8]) -> Result<Self, AskError> {
         if line.last() != Some(&b'\n') {
-            return Err(garbled(pid, "its line has no end"));
+            return Err(garbled(pid, "its line does not end"));
         }
         let answer: Self = serde_json::from_slice(line).map_err(|error| garbled(pid, &error.to_string()))?;
         match answer.error {

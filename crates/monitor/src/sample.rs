@@ -1,4 +1,4 @@
-//! What was seen at a moment. What is `None` could not be told; [`GpuSample::notes`] say why.
+//! A sample of all GPUs. `None` is an unknown value; [`GpuSample::notes`] give the reason.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ pub struct GpuSample {
     pub utilization: Option<Utilization>,
     /// Degrees Celsius.
     pub temperature_c: Option<u32>,
-    /// What it draws.
+    /// Power in use.
     pub power: Option<Power>,
     /// Errors of its memory.
     pub ecc: Option<Ecc>,
@@ -56,10 +56,10 @@ pub struct GpuSample {
     pub processes: Vec<ProcessSample>,
     /// Used bytes that belong to no process that is told: those of other containers, or the driver's own.
     pub unseen_bytes: Option<u64>,
-    /// Whether it has fallen off the bus, or wants a reset.
+    /// Whether it has fallen off the bus, or needs a reset.
     #[serde(default)]
     pub is_lost: bool,
-    /// What could not be told and why, and what to know of the numbers: a sentence each, without a full stop.
+    /// Missing numbers with the reason, and notes on the others: a sentence each, without a full stop.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -120,9 +120,9 @@ pub struct Utilization {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Power {
-    /// What it draws now.
+    /// Power in use now, in milliwatts.
     pub draw_mw: u32,
-    /// What it may draw.
+    /// The power limit.
     pub limit_mw: Option<u32>,
 }
 
@@ -144,9 +144,9 @@ pub struct Ecc {
 pub struct ProcessSample {
     /// Its number.
     pub pid: u32,
-    /// What it does there.
+    /// The kind of its work there.
     pub kind: ProcessKind,
-    /// What it holds of the GPU's memory; `None` if the driver does not tell.
+    /// Its memory on the GPU; `None` if the driver does not report it.
     #[serde(rename = "used_bytes")]
     pub bytes: Option<u64>,
     /// Whose it is.
@@ -161,7 +161,7 @@ pub struct ProcessSample {
     pub torch_note: Option<String>,
 }
 
-/// What a process does on a GPU.
+/// The kind of work of a process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -185,7 +185,7 @@ impl ProcessKind {
     }
 }
 
-/// What a process says of one of its devices.
+/// A process's own figures for one of its devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -194,15 +194,15 @@ pub struct TorchDevice {
     pub device: u32,
     /// The GPU's, as the driver writes it, with `GPU-` or `MIG-` in front.
     pub uuid: String,
-    /// In blocks that are handed out.
+    /// In allocated blocks.
     pub allocated_bytes: u64,
     /// Held from the driver.
     pub reserved_bytes: u64,
-    /// The most that was handed out at once since it was last asked, exactly.
+    /// The exact peak of allocated memory since the last request.
     pub peak_allocated_bytes: u64,
     /// The most that was held at once since it was last asked, exactly.
     pub peak_reserved_bytes: u64,
-    /// What the process held beside PyTorch's memory as soon as it had a context, if that was seen.
+    /// The memory of the process outside PyTorch as soon as it had a context, if that was measured.
     pub context_bytes: Option<u64>,
     /// Whether it is one of several ranks: NCCL holds memory then, else not.
     pub is_distributed: bool,
@@ -212,29 +212,29 @@ pub struct TorchDevice {
     pub ooms: u64,
 }
 
-/// What the driver says of a process, split: the five parts add up to it.
+/// The memory of a process as the driver reports it, split into five parts that add up to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TorchSplit {
     /// The ordinal within the process.
     pub device: u32,
-    /// In blocks that are handed out.
+    /// In allocated blocks.
     pub allocated_bytes: u64,
-    /// Held from the driver, but not handed out.
+    /// Reserved, but not allocated.
     pub cached_bytes: u64,
-    /// What CUDA itself takes in each process, before anything else.
+    /// The CUDA context of each process.
     pub context_bytes: u64,
     /// Taken by libraries and for kernels as they are first used.
     pub libraries_bytes: u64,
     /// None of these: another allocator in the process.
     pub unexplained_bytes: u64,
-    /// The most that was handed out at once since the last look, from PyTorch's own statistics.
+    /// The peak of allocated memory since the last sample, from PyTorch's own statistics.
     pub peak_allocated_bytes: u64,
     /// The most that was held at once since the last look.
     pub peak_reserved_bytes: u64,
     /// Libraries in the process that take memory beside PyTorch's.
     pub libraries: Vec<String>,
-    /// What to know of these numbers.
+    /// Notes on these numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -70,7 +70,7 @@ impl Sampler {
         &self.driver
     }
 
-    /// What there is now; `time_us` is noted as the moment, in microseconds since the Unix epoch.
+    /// A new sample; `time_us` is its time, in microseconds since the Unix epoch.
     ///
     /// # Errors
     /// The driver does not answer any more, or has no GPU.
@@ -97,7 +97,8 @@ impl Sampler {
                 let parts = self.parts(&device, index, detail);
                 if !parts.is_empty() {
                     whole.notes.push(
-                        "in MIG mode: its parts are listed below it, and programs see one of these, not the whole"
+                        "in MIG mode: its instances are listed below it, and programs see one of these, not the \
+                         whole GPU"
                             .to_owned(),
                     );
                 }
@@ -194,17 +195,18 @@ fn count_unseen(gpu: &mut GpuSample) {
     let told = gpu.processes.iter().try_fold(0_u64, |sum, process| Some(sum.saturating_add(process.bytes?)));
     gpu.unseen_bytes = gpu.memory.zip(told).map(|(memory, told)| memory.used_bytes.saturating_sub(told));
     if told.is_none() {
-        gpu.notes.push("the driver does not tell how much some processes use".to_owned());
+        gpu.notes.push("the driver does not report how much some processes use".to_owned());
     }
     let unnamed = gpu.processes.iter().filter(|process| process.command.is_none()).count();
     if unnamed > 0 {
         gpu.notes.push(
-            "processes without a name are outside this container, or another user's: `/proc` does not show them"
+            "processes without a name are outside this container or belong to another user: `/proc` does not show \
+             them"
                 .to_owned(),
         );
     } else if gpu.unseen_bytes.is_some_and(|bytes| bytes >= UNSEEN_BYTES) && gpu.mig.is_none() {
         gpu.notes.push(
-            "some of the used memory belongs to no process that is shown: another container's, or one that is just ending"
+            "some of the used memory belongs to a process that is not shown: in another container, or just ending"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! How PyTorch uses what the driver says that a process holds.
+//! How PyTorch uses the memory that the driver reports for a process.
 //!
 //! ```text
 //! the driver's figure = allocated + cached    what PyTorch's allocator reserved
@@ -16,7 +16,7 @@ struct Library {
     /// How its file's name begins.
     file: &'static str,
     name: &'static str,
-    /// What it takes at most.
+    /// Its upper limit.
     most_bytes: u64,
     /// It is loaded with torch, and takes memory only where there are several ranks.
     is_for_ranks: bool,
@@ -26,7 +26,7 @@ const fn library(file: &'static str, name: &'static str, most_mib: u64) -> Libra
     Library { file, name, most_bytes: most_mib << 20, is_for_ranks: false }
 }
 
-/// What takes memory beside PyTorch's allocator, and how much at most.
+/// Libraries with memory outside PyTorch's allocator, with their upper limit.
 ///
 /// # Source
 /// Measured on an H200 with torch 2.11 (CUDA 13.0), `docs/top-gpu.md`, and doubled, for several streams: cuBLAS 66 MiB,
@@ -79,10 +79,13 @@ pub fn split(told: &TorchDevice, driver_bytes: u64, libraries: &[&str]) -> Torch
 
 fn note(told: &TorchDevice, driver_bytes: u64) -> Option<String> {
     if told.reserved_bytes > driver_bytes {
-        return Some("PyTorch's figure is newer than the driver's: the parts add up to more".to_owned());
+        return Some(
+            "PyTorch's figure is newer than the driver's, so the parts add up to more than the whole".to_owned(),
+        );
     }
     told.context_bytes.is_none().then(|| {
-        "the process was not seen when it began to use CUDA: context and libraries are told apart by what is usual"
+        "sampling began after the process had started CUDA: the split between context and libraries is an estimate \
+         from typical values"
             .to_owned()
     })
 }

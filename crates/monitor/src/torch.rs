@@ -21,7 +21,7 @@ const SHARE: u32 = 4;
 /// How long the list of a process's libraries is believed. They are loaded as they are needed.
 const LIBRARIES_LAST: Duration = Duration::from_secs(10);
 
-/// What is known of the processes that answer.
+/// The known facts of the processes that answer.
 #[derive(Debug, Default)]
 pub struct TorchWatch {
     silent: HashMap<u32, (Instant, String)>,

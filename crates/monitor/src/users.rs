@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// What is known of the users; read once.
+/// The known users; read once.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     names: HashMap<u32, String>,

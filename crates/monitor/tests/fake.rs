@@ -98,7 +98,7 @@ fn hidden_processes_are_a_sentence() {
     with_machine("hidden_processes_are_a_sentence", "gpu used=1073741824\ngpu used=1073741824\n", |_| {
         let sample = sample(&mut open(), Detail::All);
         assert_eq!(sample.gpus[0].unseen_bytes, Some(1 << 30));
-        insta::assert_snapshot!(notes(&sample.gpus[0]), @"some of the used memory belongs to no process that is shown: another container's, or one that is just ending");
+        insta::assert_snapshot!(notes(&sample.gpus[0]), @"some of the used memory belongs to a process that is not shown: in another container, or just ending");
     });
 }
 
@@ -217,8 +217,8 @@ fn what_says_why_no_gpu_is_there() {
             Sampler::open(Some(&library())).map(drop).unwrap_err().to_string()
         };
         insta::assert_snapshot!(opened("error nvmlInit_v2 9"), @"the NVIDIA driver does not answer: NVIDIA driver is not loaded");
-        insta::assert_snapshot!(opened("error nvmlInit_v2 18"), @"the NVIDIA driver was updated while it was loaded: its library and its kernel module differ");
-        insta::assert_snapshot!(opened("error nvmlInit_v2 4"), @"this user may not ask the NVIDIA driver");
+        insta::assert_snapshot!(opened("error nvmlInit_v2 18"), @"the NVIDIA driver was updated while it was loaded: its library and kernel module have different versions");
+        insta::assert_snapshot!(opened("error nvmlInit_v2 4"), @"this user may not query the NVIDIA driver");
         machine.becomes("");
         assert_eq!(open().sample(0, Detail::All), Err(Absence::NoGpu));
         let missing = Sampler::open(Some("/nowhere/libnvidia-ml.so.1".as_ref())).map(drop).unwrap_err();
@@ -234,6 +234,6 @@ fn what_says_why_no_gpu_is_there() {
 fn an_old_driver_is_a_sentence() {
     with_machine("an_old_driver_is_a_sentence", "driver 470.1\ngpu\nerror nvmlDeviceGetMemoryInfo_v2 13\n", |_| {
         let sample = sample(&mut open(), Detail::All);
-        insta::assert_snapshot!(notes(&sample.gpus[0]), @"memory: this driver is too old to tell it, 510 is the first that tells everything");
+        insta::assert_snapshot!(notes(&sample.gpus[0]), @"memory: this driver is too old to report it; 510 is the first that reports everything");
     });
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// What the kernel held during a run.
+/// The restrictions that the kernel enforced during a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -29,7 +29,7 @@ pub enum Enforcement {
 
 impl Default for Enforcement {
     fn default() -> Self {
-        Enforcement::NotEnforced { reason: "nobody asked for it".to_owned() }
+        Enforcement::NotEnforced { reason: "the options do not request it".to_owned() }
     }
 }
 

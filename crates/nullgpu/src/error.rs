@@ -34,7 +34,7 @@ pub enum Kind {
     #[error("cannot be started: {0}")]
     NotStarted(std::io::Error),
     /// What was started is no Python.
-    #[error("does not answer as Python does: {said}")]
+    #[error("does not answer like a Python interpreter: {said}")]
     NoPython {
         /// The last line of what it said.
         said: String,
@@ -61,7 +61,7 @@ pub enum Kind {
     #[error("cannot read it as a shared object: {0}")]
     Read(wanted::ReadError),
     /// No shared object wants anything of CUDA.
-    #[error("no shared object in it wants anything of a CUDA library")]
+    #[error("no shared object in it needs a CUDA library")]
     NothingWanted,
     /// A stub could not be made.
     #[error("cannot make a stub: {0}")]
@@ -70,7 +70,7 @@ pub enum Kind {
     #[error("cannot write it: {0}")]
     Write(std::io::Error),
     /// There is no core library, or none for this system.
-    #[error("the null GPU's library is not there")]
+    #[error("the null GPU's library is missing")]
     NoCore,
     /// The loader's list of libraries cannot hold this path.
     #[error("a path with a space or a colon cannot be preloaded")]
@@ -89,16 +89,15 @@ impl Explained for Error {
                 "install PyTorch there, in a build for CUDA, which needs no GPU (`pip install torch`, on Linux on x86-64), or name \
                  the interpreter that has it with `--python`"
             }
-            Kind::NotStarted(_) | Kind::NoPython { .. } => "name the interpreter that has torch with `--python`",
+            Kind::NotStarted(_) | Kind::NoPython { .. } => "give the interpreter that has PyTorch with `--python`",
             Kind::OtherSystem { .. } => {
-                "a dry run needs PyTorch for CUDA, which there is for Linux on x86-64: use a container or a machine of that kind"
+                "a dry run needs PyTorch for CUDA, which exists for Linux on x86-64: use a container or a machine \
+                 of that kind"
             }
             Kind::OldPython { .. } => "use Python 3.9 or newer",
-            Kind::WithoutCuda { .. } => {
-                "install a build for CUDA, which needs no GPU to be installed: `pip install torch` on Linux"
-            }
-            Kind::NoCore => "it is in builds of highwater for Linux on x86-64",
-            Kind::Unloadable => "use a directory whose path has neither: `TMPDIR` names that of the run",
+            Kind::WithoutCuda { .. } => "install a CUDA build, which does not need a GPU: `pip install torch` on Linux",
+            Kind::NoCore => "only builds of highwater for Linux on x86-64 contain it",
+            Kind::Unloadable => "set `TMPDIR` to a directory whose path has neither",
             _ => return None,
         };
         Some(hint.to_owned())

@@ -7,8 +7,9 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-/// What was found: of the directories in which the program wrote or would have written, and of the one that it ran in, each with
-/// the entries that it has itself.
+/// The result for the directories in which the program wrote or would have written, and for its working directory, each
+
+/// with its own entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {

@@ -51,7 +51,7 @@ fn check(directory: &Path) -> io::Result<()> {
     let refused = |path: &Path| {
         Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("`{}` is not this user's own, or is open to others", path.display()),
+            format!("`{}` belongs to another user, or other users can open it", path.display()),
         ))
     };
     let found = fs::symlink_metadata(directory)?;

@@ -63,7 +63,7 @@ pub enum Ranks {
     Imagined(u32),
 }
 
-/// What a process left: the fields of its note, written by `highwater_dryrun/notes.py`.
+/// The note that a process left, written by `highwater_dryrun/notes.py`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
@@ -82,7 +82,7 @@ pub struct Process {
     /// The exception or signal that ended it.
     #[serde(default)]
     pub error: String,
-    /// Where it was then, if nobody else has said so.
+    /// Its position in the code then, if no message names it.
     #[serde(default)]
     pub stack: String,
     /// Steps of the optimizer that made most.
@@ -96,7 +96,7 @@ pub struct Process {
     /// Reads of values that are not known.
     #[serde(default)]
     pub reads: Vec<Read>,
-    /// What was assumed of values that are not known.
+    /// The assumptions about unknown values.
     #[serde(default)]
     pub assumed: Vec<Read>,
     /// Whether `torch.compile` was at work.
@@ -116,7 +116,7 @@ pub struct Process {
 pub enum Ending {
     /// By itself.
     Exit,
-    /// After the steps that were asked for.
+    /// After the requested number of steps.
     Steps,
     /// By an out-of-memory error that it did not catch.
     Oom,
@@ -174,10 +174,10 @@ pub struct Read {
     pub place: String,
     /// How many.
     pub count: u64,
-    /// Whether what was read can change what is allocated.
+    /// Whether the value can change the allocations.
     #[serde(default)]
     pub may_matter: bool,
-    /// What was assumed, if something was.
+    /// The assumption, if one was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed: Option<String>,
 }

@@ -26,13 +26,13 @@ pub struct Sandbox {
     begun: SystemTime,
 }
 
-/// What a program wrote, all of it together or below one directory.
+/// Files that a program wrote, in total or below one directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
     /// Files that are there at the end and were not before, or were changed.
     pub files: u64,
-    /// What is in them, whole files for those that were changed in a part.
+    /// Their bytes; a partly changed file counts whole.
     pub bytes: u64,
     /// Those of them that would have replaced or changed a file that was there.
     pub replaced: u64,
@@ -40,7 +40,7 @@ pub struct Written {
     pub removed: u64,
 }
 
-/// What became of a sandbox.
+/// The result of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Writes {
@@ -49,9 +49,9 @@ pub struct Writes {
     pub total: Written,
     /// By the directory that the program knows, in which the files are themselves; sorted by path.
     pub directories: BTreeMap<PathBuf, Written>,
-    /// What has changed where the program is not to write: looked up, not concluded.
+    /// Changes in places where the program must not write, found by comparing them before and after.
     pub outside: Outside,
-    /// What the kernel held back.
+    /// The writes that the kernel refused.
     pub kernel: Enforcement,
 }
 

@@ -7,7 +7,7 @@ use highwater_units::{counted, percent, size};
 use super::message::Kind;
 use super::situation::{Limit, Situation};
 
-/// Less than this is nobody's cause.
+/// Less than this is never the cause.
 const WORTH_A_WORD_BYTES: u64 = 64 << 20;
 
 /// Why a request failed.
@@ -17,13 +17,13 @@ pub enum Cause {
     TooBig,
     /// Enough is reserved and not in use, but in pieces.
     Fragmentation,
-    /// Other processes have what is missing.
+    /// Other processes use the missing memory.
     OtherProcess,
     /// An earlier run in the same notebook has it.
     Leftover,
     /// Memory that PyTorch's allocator does not know of.
     OutsidePyTorch,
-    /// A limit that somebody set.
+    /// A configured limit.
     Limit,
     /// The request is larger than all there is.
     NeverFits,
@@ -35,7 +35,7 @@ pub enum Cause {
     CustomAllocator,
     /// The driver said no though it had enough.
     Refused,
-    /// The numbers do not tell.
+    /// The numbers do not show it.
     Unknown,
 }
 
@@ -65,14 +65,14 @@ impl Cause {
             Self::Fragmentation => "the free memory is fragmented",
             Self::OtherProcess => "other processes hold memory of the GPU",
             Self::Leftover => "an earlier run in this process still holds memory",
-            Self::OutsidePyTorch => "memory outside PyTorch took the room",
-            Self::Limit => "a memory limit on this process refused it",
+            Self::OutsidePyTorch => "memory outside PyTorch filled the GPU",
+            Self::Limit => "a per-process memory limit refused it",
             Self::NeverFits => "no GPU of this size can serve it",
             Self::PrivatePools => "private pools hold the free memory",
             Self::Reserve => "the reserve for expandable segments is too small",
             Self::CustomAllocator => "the pool's own allocator refused it",
             Self::Refused => "the driver refused it although enough was free",
-            Self::Unknown => "the recording does not tell why",
+            Self::Unknown => "the recording does not show why",
         }
     }
 }
@@ -80,13 +80,13 @@ impl Cause {
 /// The cause, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// What, if it had been otherwise, would have let the request through.
+    /// The condition without which the request would have succeeded.
     pub cause: Cause,
     /// Other causes that contribute.
     pub also: Vec<Cause>,
     /// The sentence, for a person.
     pub text: String,
-    /// What else is worth knowing for reading the numbers.
+    /// Notes on reading the numbers.
     pub notes: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ pub fn diagnosis(situation: &Situation) -> Diagnosis {
     Diagnosis { cause, text: text(situation, cause), also: causes, notes: notes(situation, cause) }
 }
 
-/// Whether what is reserved and unallocated would do, were it in one piece, and is more than the crumbs of any program.
+/// Whether the reserved but unallocated memory would be enough in one piece, and is more than any program's small rest.
 pub(super) fn is_fragmented(situation: &Situation) -> bool {
     let (Some(unallocated), Some(shortage)) = (situation.unallocated_bytes, situation.shortage_bytes()) else {
         return false;
@@ -107,12 +107,12 @@ pub(super) fn is_fragmented(situation: &Situation) -> bool {
     shortage > 0 && unallocated >= shortage.max(WORTH_A_WORD_BYTES).max(crumbs)
 }
 
-/// What this process has beside PyTorch, more than a context.
+/// The memory of this process outside PyTorch, beyond a context.
 pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
     situation.outside_bytes().unwrap_or(0).saturating_sub(context::AT_MOST_BYTES)
 }
 
-/// Nobody's memory, more than a context and what drivers keep for themselves.
+/// Unaccounted memory, beyond a context and the driver's own.
 pub(super) fn untold_beyond_context(situation: &Situation) -> u64 {
     let kept = situation.capacity_bytes.unwrap_or(0) / 50 + context::AT_MOST_BYTES;
     situation.untold_bytes().unwrap_or(0).saturating_sub(kept)
@@ -175,47 +175,47 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     causes
 }
 
-/// What fails in a run that was asked for, in a sentence.
+/// The failure of a requested simulation, in a sentence.
 fn supposed(situation: &Situation, cause: Cause, memory: Memory) -> String {
     let amount = |bytes: Option<u64>| size(bytes.unwrap_or(0));
     let tried = situation.tried().unwrap_or_else(|| size(0));
     let held = amount(situation.held_bytes);
     let place = match memory {
         Memory::Card { total_bytes, outside_bytes } => format!(
-            "on a card of {}, {} of it for PyTorch,",
+            "on a GPU with {}, of which {} is for PyTorch,",
             size(total_bytes),
             size(total_bytes.saturating_sub(outside_bytes))
         ),
         Memory::Limit(bytes) => format!("with a limit of {}", size(bytes)),
-        Memory::Ample => "with memory without end".to_owned(),
+        Memory::Ample => "with unlimited memory".to_owned(),
     };
     let unallocated = situation.unallocated_bytes.unwrap_or(0);
     let rest = match cause {
-        Cause::NeverFits => "more at once than there is".to_owned(),
+        Cause::NeverFits => "more than the total at once".to_owned(),
         Cause::Fragmentation => format!(
-            "{} more could be had, and {} of what is reserved is not in use, but in pieces too small or in segments partly \
-             in use: this is fragmentation",
+            "{} more could be reserved, and {} of the reserved memory is unused, but in pieces that are too small \
+             or in segments partly in use: this is fragmentation",
             amount(situation.headroom_bytes()),
             size(unallocated)
         ),
         Cause::PrivatePools => format!(
-            "{} of what is reserved is free, but only for private pools (CUDA graphs, `MemPool`)",
+            "{} of the reserved memory is free, but only for private pools (CUDA graphs, `MemPool`)",
             size(situation.private_bytes)
         ),
         _ if situation.is_impossible() => {
-            format!("and it needs {} at once, whatever the settings", amount(situation.least_needed_bytes()))
+            format!("and it needs {} at once with any settings", amount(situation.least_needed_bytes()))
         }
-        _ if unallocated == 0 => format!("all of it in use; {} is missing", amount(situation.shortage_bytes())),
-        _ => format!("all but {} of it in use; {} is missing", size(unallocated), amount(situation.shortage_bytes())),
+        _ if unallocated == 0 => format!("all of it in use; it is {} short", amount(situation.shortage_bytes())),
+        _ => format!("all but {} of it in use; it is {} short", size(unallocated), amount(situation.shortage_bytes())),
     };
-    format!("{place} this program runs out of memory: it asks for {tried} when {held} is reserved, {rest}")
+    format!("{place} this program runs out of memory: it requests {tried} when {held} is reserved, {rest}")
 }
 
 fn text(situation: &Situation, cause: Cause) -> String {
     if let Some(memory) = situation.supposed {
         return supposed(situation, cause, memory);
     }
-    let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an amount that is not told".to_owned(), size);
+    let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an unknown amount".to_owned(), size);
     let tried = situation.tried().unwrap_or_else(|| amount(None));
     let free = amount(situation.free_bytes);
     let held = amount(situation.held_bytes);
@@ -223,33 +223,33 @@ fn text(situation: &Situation, cause: Cause) -> String {
     let missing = amount(situation.shortage_bytes());
     match cause {
         Cause::Limit if situation.kind == Kind::Rejected => format!(
-            "a limit that was set on purpose refused {tried}: `throw_on_cudamalloc_oom` is on, and rejects at once what \
-             would exceed `per_process_memory_fraction`, without first releasing cached memory"
+            "a configured limit refused {tried}: `throw_on_cudamalloc_oom` is on, so requests that exceed \
+             `per_process_memory_fraction` fail at once, without first releasing cached memory"
         ),
         Cause::Limit => limited(situation, &tried, &held),
         Cause::NeverFits if situation.kind == Kind::MoreThanOneExabyte => {
-            "an exbibyte or more was asked for, a request that could never fit: a size went wrong, such as a negative or \
+            "the program requested an exbibyte or more, which can never fit: a size is wrong, such as a negative or \
              overflowed shape"
                 .to_owned()
         }
         Cause::NeverFits => format!(
-            "a request that could never fit: {tried} was asked for at once, and the whole device has {}",
+            "the request can never fit: the program requested {tried} at once, and the whole GPU has {}",
             amount(situation.capacity_bytes)
         ),
         Cause::Fragmentation => {
             let room = match (situation.headroom_bytes(), situation.limit) {
-                (Some(room), Some(_)) => format!("{} more could be had within the limit", size(room)),
-                (Some(room), None) => format!("{} was free on the device", size(room)),
-                (None, _) => "what was free is not told".to_owned(),
+                (Some(room), Some(_)) => format!("{} more could be reserved within the limit", size(room)),
+                (Some(room), None) => format!("{} was free on the GPU", size(room)),
+                (None, _) => "the free memory is unknown".to_owned(),
             };
             format!(
-                "fragmentation: {tried} was asked for; {room}, and {unallocated} of the {held} reserved was not in use, but in \
-                 pieces too small or in segments partly in use"
+                "fragmentation: the program requested {tried}; {room}, and {unallocated} of the {held} reserved was \
+                 unused, but in pieces that are too small or in segments partly in use"
             )
         }
         Cause::PrivatePools => format!(
-            "private pools (CUDA graphs, `MemPool`) keep {} that is free, but only for themselves: {tried} was asked for with \
-             {free} free on the device",
+            "private pools (CUDA graphs, `MemPool`) keep {} free, but only for themselves: the program requested \
+             {tried} with {free} free on the GPU",
             size(situation.private_bytes)
         ),
         Cause::OtherProcess => {
@@ -266,14 +266,14 @@ fn text(situation: &Situation, cause: Cause) -> String {
             };
             let verb = if situation.others.len() == 1 { "has" } else { "have" };
             format!(
-                "{who} {verb} {total} of this device: {tried} was asked for, and only {free} was free; this process itself \
-                 holds {held}"
+                "{who} {verb} {total} of this GPU: the program requested {tried}, and only {free} was free; this \
+                 process itself holds {held}"
             )
         }
         Cause::OutsidePyTorch => outside(situation, &tried, &free),
         Cause::Leftover => format!(
-            "the device is full of what this notebook's process holds already, {held}, probably by earlier cells or an \
-             earlier run that nothing released: {tried} was asked for, and {free} was free"
+            "this notebook's process already holds {held}, probably from earlier cells or an earlier run: it \
+             requested {tried}, and {free} was free"
         ),
         Cause::Reserve => format!(
             "the expandable-segment reserve, {}, is smaller than one request of {tried}, and a request cannot span two \
@@ -281,12 +281,12 @@ fn text(situation: &Situation, cause: Cause) -> String {
             amount(situation.reserve_bytes)
         ),
         Cause::CustomAllocator => {
-            format!("the allocator that a `MemPool` was made with gave nothing for {tried}: it has its own limits")
+            format!("the custom allocator of a `MemPool` returned nothing for {tried}: it has its own limits")
         }
         Cause::Refused => format!(
-            "{tried} was asked for, and the driver refused it although it says that {free} was free: another process may \
-             have given memory back a moment later, or part of the device is not for this process (a MIG slice, WSL, a \
-             virtual GPU)"
+            "the program requested {tried}, and the driver refused it although it reports {free} free: another \
+             process may have released memory a moment later, or this process cannot use part of the GPU (a MIG \
+             slice, WSL, a virtual GPU)"
         ),
         Cause::TooBig => {
             let crumbs = match situation.unallocated_bytes {
@@ -295,16 +295,19 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 None => String::new(),
             };
             format!(
-                "the program is too big for what there is: {tried} was asked for, a request larger than what was left, {free}; \
-                 {held} was held already{crumbs}, so at least {missing} is missing"
+                "the program needs more memory than there is: it requested {tried} with {free} left; {held} was \
+                 already reserved{crumbs}, so it was at least {missing} short"
             )
         }
         Cause::Unknown => match situation.tried_bytes {
             Some(_) if situation.free_bytes.is_some() => {
-                format!("{tried} was asked for, and {free} was free; the text does not tell who has the rest")
+                format!(
+                    "the program requested {tried}, and {free} was free; the text does not show which process \
+                 uses the rest"
+                )
             }
-            Some(_) => format!("{tried} was asked for and refused; the text has too few numbers to tell why"),
-            None => "memory ran out; the text has too few numbers to tell why".to_owned(),
+            Some(_) => format!("a request of {tried} was refused; the text has too few numbers to show why"),
+            None => "memory ran out; the text has too few numbers to show why".to_owned(),
         },
     }
 }
@@ -319,41 +322,42 @@ fn limited(situation: &Situation, tried: &str, held: &str) -> String {
     };
     let room = match (situation.free_bytes, situation.tried_bytes) {
         (Some(free), Some(tried)) if free >= tried => {
-            format!("; the device itself still had {} free", size(free))
+            format!("; the GPU itself still had {} free", size(free))
         }
-        (Some(free), _) => format!("; the device itself had only {} free, too", size(free)),
+        (Some(free), _) => format!("; the GPU itself had only {} free, too", size(free)),
         _ => String::new(),
     };
     if situation.backend == Some("MPS") {
         return format!(
-            "the limit that MPS keeps to stopped it: {limit} may be held (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), PyTorch held \
-             {held}, others {}, and {tried} more was asked for",
+            "the limit of MPS, {limit} (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), refused a request of {tried}: PyTorch \
+             held {held}, others {}",
             size(situation.others_bytes)
         );
     }
     format!(
-        "a limit set on purpose stopped it: this process may hold {limit} (`set_per_process_memory_fraction`, or \
-         `per_process_memory_fraction` in the settings), it held {held}, and {tried} more was asked for{room}"
+        "a per-process memory limit refused a request of {tried}: this process may reserve {limit} \
+         (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in the settings), and {held} was \
+         reserved{room}"
     )
 }
 
 fn outside(situation: &Situation, tried: &str, free: &str) -> String {
     if situation.kind == Kind::Driver {
-        return "the driver had no memory for something that is not PyTorch's allocator's: a CUDA context, a kernel, cuBLAS, \
-                cuDNN or NCCL; the device was full, or had been filled by another process"
+        return "the driver had no memory for a user other than PyTorch's allocator: a CUDA context, a kernel, \
+                cuBLAS, cuDNN or NCCL; the GPU was full, or another process had filled it"
             .to_owned();
     }
     let (own, untold) = (situation.outside_bytes().unwrap_or(0), situation.untold_bytes().unwrap_or(0));
     if outside_beyond_context(situation) >= untold_beyond_context(situation) {
         format!(
-            "{} of this process's memory is not PyTorch's allocator's (context, NCCL, other libraries): {tried} was asked for, \
-             and {free} was free",
+            "{} of this process's memory is outside PyTorch's allocator (context, NCCL, other libraries): the \
+             program requested {tried}, and {free} was free",
             size(own)
         )
     } else {
         format!(
-            "{} of the device is held by somebody whom the message does not name (processes of other containers or users, \
-             or memory of this process outside PyTorch): {tried} was asked for, and {free} was free",
+            "{} of the GPU is used by processes that the message does not name (those of other containers or users, \
+             or this process outside PyTorch): the program requested {tried}, and {free} was free",
             size(untold)
         )
     }
@@ -363,7 +367,8 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(pid) = situation.own_pid {
         notes.push(format!(
-            "process {pid} is taken for this one: in a container PyTorch does not know its own id, and this one has what it holds"
+            "process {pid} is probably this one: in a container PyTorch does not know its own id, and process {pid} \
+             holds the same amount"
         ));
     }
     // What the message advises, where it would bring nothing.
@@ -375,13 +380,13 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     {
         let share = ratio(unallocated, held);
         if situation.has_expandable_segments {
-            notes.push("PyTorch's advice against fragmentation is followed already".to_owned());
+            notes.push("the program already follows PyTorch's fragmentation hint".to_owned());
         } else if !is_fragmented(situation) {
             let unused = match unallocated {
-                0 => "all that is reserved is in use".to_owned(),
-                _ => format!("only {} of what is reserved is unallocated ({})", size(unallocated), percent(share)),
+                0 => "all reserved memory is in use".to_owned(),
+                _ => format!("only {} ({}) of reserved memory is unallocated", size(unallocated), percent(share)),
             };
-            notes.push(format!("PyTorch's advice against fragmentation brings nothing here: {unused}"));
+            notes.push(format!("PyTorch's fragmentation hint does not apply: {unused}"));
         }
     }
     notes

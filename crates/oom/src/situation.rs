@@ -1,4 +1,4 @@
-//! The numbers of a failure, added up: who has what of the device.
+//! The numbers of a failure, added up: the parts of the device's memory.
 
 use highwater_allocator::{Memory, TorchVersion};
 
@@ -10,7 +10,7 @@ use super::message::{Kind, Message, Process};
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
 
-/// What the process may hold.
+/// The memory limit of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// So much was held, so it is no less.
@@ -20,7 +20,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// A limit that is known.
+    /// A known limit.
     pub fn exactly(bytes: u64) -> Self {
         Self { at_least_bytes: bytes, at_most_bytes: bytes }
     }
@@ -31,26 +31,26 @@ impl Limit {
     }
 }
 
-/// What is known of a failure, by a message, a snapshot or a simulated run; sizes are in bytes.
+/// The facts of a failure, from a message, a snapshot or a simulated run; sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Situation {
-    /// What refused the request.
+    /// The component that refused the request.
     pub kind: Kind,
-    /// Nothing failed: it is asked what a run with so much memory would do.
+    /// Nothing failed: the question is about a run with this much memory.
     pub supposed: Option<Memory>,
     /// `CUDA`, `HIP`, `XPU`, `MPS`, as far as it is told.
     pub backend: Option<&'static str>,
     /// The device's ordinal.
     pub device: Option<u32>,
-    /// What the program asked for, where that is known beside the message's amount.
+    /// The program's own request, if it is known in addition to the message's amount.
     pub requested_bytes: Option<u64>,
-    /// What the driver was asked for: the amount of PyTorch's message.
+    /// The bytes requested from the driver: the amount of PyTorch's message.
     pub tried_bytes: Option<u64>,
     /// The device's memory.
     pub capacity_bytes: Option<u64>,
-    /// What the driver has left.
+    /// Free memory of the driver.
     pub free_bytes: Option<u64>,
-    /// What this process has of the device in all.
+    /// The total memory of this process on the device.
     pub process_bytes: Option<u64>,
     /// This process is known by this id only: it stands among others, for it runs in a container.
     pub own_pid: Option<u32>,
@@ -62,11 +62,11 @@ pub struct Situation {
     pub unallocated_bytes: Option<u64>,
     /// In free blocks of private pools.
     pub private_bytes: u64,
-    /// What this process may hold.
+    /// The memory limit of this process.
     pub limit: Option<Limit>,
     /// Other processes on the device, the largest first.
     pub others: Vec<Process>,
-    /// MPS: memory of others, nobody named.
+    /// MPS: memory of other processes, without their names.
     pub others_bytes: u64,
     /// The expandable-segment reserve that is too small.
     pub reserve_bytes: Option<u64>,
@@ -76,14 +76,14 @@ pub struct Situation {
     pub knows_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
-    /// What the program needs at once, whatever the allocator does: requested and live, with the request that failed. Only a
+    /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
     /// recording tells.
     pub needs_bytes: Option<u64>,
-    /// What the step needs in which the request failed; only a recording tells.
+    /// The memory of the whole step in which the request failed; only a recording has it.
     pub whole_step: Option<StepNeed>,
 }
 
-/// What a whole step needs at its peak, of which the failure was seen in a part.
+/// The peak of a whole step that failed in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepNeed {
     /// This much at least.
@@ -123,7 +123,7 @@ pub enum Holder {
     Process(u32),
     /// Others that are not named.
     Others,
-    /// Nobody.
+    /// No process.
     Free,
     /// What the numbers do not say: processes that are not listed, the driver; and of this process what is not PyTorch's,
     /// where it is not told apart.
@@ -147,7 +147,7 @@ impl Holder {
 }
 
 impl Situation {
-    /// What a run with so much memory shows when a request fails in it.
+    /// The state of a run with this much memory when a request fails.
     pub fn of_run(device: u32, memory: Memory, failure: &highwater_allocator::OutOfMemory) -> Self {
         let (limit, total_bytes, outside_bytes) = match memory {
             Memory::Ample => (None, None, 0),
@@ -173,7 +173,7 @@ impl Situation {
         }
     }
 
-    /// What a message says.
+    /// The facts of a message.
     pub fn of_message(message: &Message, surroundings: Surroundings) -> Self {
         let held = message.held_bytes();
         let private = message.private_bytes.unwrap_or(0);
@@ -211,7 +211,7 @@ impl Situation {
         }
     }
 
-    /// What the allocator could surely still have had of the driver: what is free, within the limit.
+    /// The memory that the allocator could certainly still reserve: free memory, within the limit.
     pub fn headroom_bytes(&self) -> Option<u64> {
         // On MPS what others hold counts towards the limit.
         let held = self.held_bytes.map(|held| held.saturating_add(self.others_bytes));
@@ -254,7 +254,7 @@ impl Situation {
         self.least_needed_bytes().zip(most).is_some_and(|(needed, most)| needed > most)
     }
 
-    /// The amount of PyTorch's message, with what the program asked for where that reads otherwise.
+    /// The amount of PyTorch's message, with the program's own request if that prints differently.
     pub fn tried(&self) -> Option<String> {
         let tried = self.tried_bytes?;
         Some(size_with_requested(tried, self.requested_bytes.unwrap_or(tried)))
@@ -273,7 +273,7 @@ impl Situation {
         Some(self.process_bytes?.saturating_sub(self.held_bytes?))
     }
 
-    /// What the numbers leave of the device's memory.
+    /// The rest of the device's memory.
     pub fn untold_bytes(&self) -> Option<u64> {
         let own = self.process_bytes.or(self.held_bytes)?;
         let others = self.others_total_bytes();
@@ -304,7 +304,7 @@ impl Situation {
         own.into_iter().chain(others).chain(rest).flatten().collect()
     }
 
-    /// What sums of printed amounts may be off by.
+    /// The possible error of sums of printed amounts.
     fn rounding_bytes(&self) -> u64 {
         let printed = 5 + u64::try_from(self.others.len()).unwrap_or(u64::MAX - 5);
         printed.saturating_mul((1 << 30) / 100)

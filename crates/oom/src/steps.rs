@@ -1,4 +1,4 @@
-//! What to change, in the order of what it brings.
+//! Advice, the largest saving first.
 
 use highwater_driver::context;
 use highwater_units::{counted, size};
@@ -15,20 +15,20 @@ const NAMED: usize = 4;
 pub struct Step {
     /// A stable word for its kind.
     pub id: &'static str,
-    /// What to do, in one line.
+    /// The advice in one line.
     pub title: String,
     /// The numbers that it rests on.
     pub detail: String,
     /// The setting, line of code or command, where there is one.
     pub change: Option<String>,
-    /// What it brings, where that is known.
+    /// The saving, if it is known.
     pub brings_bytes: Option<u64>,
     /// Whether that alone would have let the request through.
     pub is_enough: Option<bool>,
 }
 
 impl Step {
-    /// A step of which it is not known what it brings.
+    /// A step with an unknown saving.
     pub fn new(id: &'static str, title: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { id, title: title.into(), detail: detail.into(), change: None, brings_bytes: None, is_enough: None }
     }
@@ -38,14 +38,14 @@ impl Step {
         Self { change: Some(change.into()), ..self }
     }
 
-    /// With what it brings, and what is needed.
+    /// With its saving, and the needed bytes.
     #[must_use]
     pub fn brings(self, bytes: u64, needed: Option<u64>) -> Self {
         Self { brings_bytes: Some(bytes), is_enough: needed.map(|needed| bytes >= needed), ..self }
     }
 }
 
-/// What could be changed about a situation, by what it brings.
+/// Advice for a situation, by its saving.
 pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     let rules = [limit, reserve, processes, fragmentation, private_pools, outside, notebook, custom_allocator, request];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
@@ -57,7 +57,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     steps
 }
 
-/// What is enough for the request that failed is not yet enough for the step that it is part of.
+/// A saving that is enough for the failed request may not be enough for its whole step.
 pub(super) fn judge(step: &mut Step, situation: &Situation) {
     if let (Some(true), Some(brings), Some((least, most))) =
         (step.is_enough, step.brings_bytes, situation.step_lacks_bytes())
@@ -70,7 +70,7 @@ pub(super) fn judge(step: &mut Step, situation: &Situation) {
     }
 }
 
-/// What is enough first, then what brings more.
+/// Sufficient steps first, then by saving.
 pub fn sort(steps: &mut [Step]) {
     steps.sort_by_key(|step| std::cmp::Reverse((step.is_enough == Some(true), step.brings_bytes)));
 }
@@ -81,7 +81,7 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             Step::new(
                 "drop-rejection",
                 "turn `throw_on_cudamalloc_oom` off",
-                "then cached memory is released and the request tried again, before it fails",
+                "the allocator then releases cached memory and tries again before a request fails",
             )
             .with("PYTORCH_ALLOC_CONF=throw_on_cudamalloc_oom:False"),
         );
@@ -96,7 +96,7 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     let needed = at_error.max(situation.needs_bytes.unwrap_or(0));
     let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
         let percent = needed.saturating_mul(100).div_ceil(capacity);
-        if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that does") }
+        if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that is enough") }
     });
     let change = match situation.backend {
         Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (no limit: the system may swap or stall)".to_owned(),
@@ -107,7 +107,7 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         let step = Step::new(
             "raise-limit",
             format!("raise the limit{of}"),
-            format!("for this request it has to be {} or more", size(needed)),
+            format!("this request needs a limit of {} or more", size(needed)),
         );
         return Some(step.with(change));
     };
@@ -117,15 +117,12 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         return None;
     }
     let others = match situation.whole_step.as_ref().filter(|whole| whole.at_most_bytes.is_some()) {
-        Some(whole) => format!("for the whole step {}, and what the allocator reserves beyond that", whole.amount()),
-        None => "for others perhaps more still".to_owned(),
+        Some(whole) => format!("the whole step {} plus the allocator's overhead", whole.amount()),
+        None => "later ones may need more".to_owned(),
     };
-    let detail = format!(
-        "{} was free on the device; for this request the limit has to be {} or more, {others}",
-        size(free),
-        size(needed)
-    );
-    let step = Step::new("raise-limit", format!("raise the limit{of}, or take it away"), detail);
+    let detail =
+        format!("{} was free on the GPU; this request needs a limit of {} or more, {others}", size(free), size(needed));
+    let step = Step::new("raise-limit", format!("raise or remove the limit{of}"), detail);
     Some(step.with(change).brings(brings, Some(needed.saturating_sub(limit.at_most_bytes))))
 }
 
@@ -133,7 +130,7 @@ fn reserve(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let (reserve, tried) = (situation.reserve_bytes?, situation.tried_bytes?);
     let step = Step::new(
         "raise-reserve",
-        "raise the expandable-segment reserve, or do not set it",
+        "raise the expandable-segment reserve, or unset it",
         format!("it is {}, and one request was for {}", size(reserve), size(tried)),
     );
     Some(step.with("expandable_segments_reserve, expandable_segments_reserve_by_class"))
@@ -157,7 +154,7 @@ fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let own = situation.process_bytes.or(situation.held_bytes).unwrap_or(0);
     let alike = situation.others.iter().filter(|other| own > 0 && other.bytes.abs_diff(own) < own / 4).count();
     let hint = if alike > 0 {
-        "; as much as this one: an earlier run that still lives, or ranks of one job that all chose this device \
+        "; as much as this one: an earlier run that is still alive, or ranks of one job that all use this GPU \
          (`torch.cuda.set_device(local_rank)`)"
     } else {
         ""
@@ -165,11 +162,11 @@ fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let pids: Vec<String> = situation.others.iter().take(NAMED).map(|process| process.pid.to_string()).collect();
     let step = Step::new(
         "end-process",
-        "end the other processes on this device that are not needed, or take another device",
+        "end other processes on this GPU that are not needed, or use another GPU",
         format!("{}{hint}", named.join(", ")),
     );
     let brings = step.brings(total, situation.shortage_bytes());
-    Some(brings.with(format!("ps -o pid,user,lstart,cmd -p {}; then kill what is not needed", pids.join(","))))
+    Some(brings.with(format!("ps -o pid,user,lstart,cmd -p {}; then kill those that are not needed", pids.join(","))))
 }
 
 fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -178,21 +175,22 @@ fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     }
     let unallocated = situation.unallocated_bytes?;
     let detail = format!(
-        "{} is reserved but unallocated, in pieces; whether all that follows fits, a snapshot tells: `highwater simulate`",
+        "{} is reserved but unallocated, in pieces; to see whether the rest of the run fits, run `highwater \
+         simulate` on a snapshot",
         size(unallocated)
     );
     let step = if situation.knows_expandable_segments {
-        Step::new("expandable-segments", "turn expandable segments on, so that free pieces can be put together", detail)
+        Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail)
             .with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {
         Step::new(
             "max-split-size",
-            "keep large blocks whole; better, take torch 2.1 or newer, which has expandable segments",
+            "keep large blocks whole, or better, use torch 2.1 or newer, which has expandable segments",
             detail,
         )
         .with("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512")
     } else {
-        Step::new("empty-cache", "release the cache where the sizes of requests change", detail)
+        Step::new("empty-cache", "empty the cache where the sizes of requests change", detail)
     };
     Some(step.brings(unallocated, situation.shortage_bytes()))
 }
@@ -204,8 +202,8 @@ fn private_pools(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     }
     let step = Step::new(
         "share-pools",
-        "let CUDA graphs share one pool, capture fewer of them, or delete those that are done",
-        format!("{} is free in private pools, and nobody else can have it", size(bytes)),
+        "let CUDA graphs share one pool, capture fewer of them, or delete those no longer used",
+        format!("{} is free in private pools, and other requests cannot use it", size(bytes)),
     );
     let step = step.brings(bytes, situation.shortage_bytes());
     Some(step.with("torch.cuda.graph(g, pool=first_graph.pool())"))
@@ -215,8 +213,8 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     if situation.kind == Kind::Driver {
         let step = Step::new(
             "look-at-device",
-            "see who holds the device's memory",
-            "the error has no numbers: it is the driver's, not that of PyTorch's allocator",
+            "see which processes use the GPU's memory",
+            "the error has no numbers: it comes from the driver, not from PyTorch's allocator",
         );
         return Some(step.with("nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
     }
@@ -226,17 +224,21 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     }
     let step = if own >= untold {
         let detail = format!(
-            "{} of this process is not PyTorch's; a context takes up to {}, the rest is NCCL's buffers, cuBLAS and cuDNN \
-             workspaces, or another library (TensorFlow and JAX reserve most of a device unless told otherwise)",
+            "{} of this process is outside PyTorch; a context takes up to {}, and the rest is NCCL's buffers, \
+             cuBLAS and cuDNN workspaces, or another library (TensorFlow and JAX reserve most of a GPU by default)",
             size(situation.outside_bytes()?),
             size(context::AT_MOST_BYTES)
         );
-        Step::new("free-outside", "find what else in this process uses the device", detail)
+        Step::new("free-outside", "find which other library in this process uses the GPU", detail)
     } else {
         let detail =
-            format!("{} is neither free nor of any process that the message lists", size(situation.untold_bytes()?));
-        Step::new("free-outside", "find who else uses the device: the message does not list all", detail)
-            .with("nvidia-smi, on the host rather than in the container")
+            format!("{} is neither free nor used by a process that the message lists", size(situation.untold_bytes()?));
+        Step::new(
+            "free-outside",
+            "find which other processes use the GPU: the message does not list all of them",
+            detail,
+        )
+        .with("nvidia-smi, on the host rather than in the container")
     };
     Some(step.brings(own.max(untold), situation.shortage_bytes()))
 }
@@ -245,9 +247,9 @@ fn notebook(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let held = situation.held_bytes.filter(|_| situation.is_notebook && !situation.is_limited())?;
     let step = Step::new(
         "restart-kernel",
-        "restart the kernel, or delete what earlier cells left",
+        "restart the kernel, or delete the tensors of earlier cells",
         format!(
-            "{} is held by this process; after an error the traceback itself keeps the tensors of the cell that failed",
+            "this process holds {}; after an error, the traceback itself keeps the tensors of the failed cell alive",
             size(held)
         ),
     );
@@ -261,8 +263,8 @@ fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     (situation.kind == Kind::CustomAllocator).then(|| {
         Step::new(
             "custom-allocator",
-            "look at the allocator that the `MemPool` was made with",
-            "it returned a null pointer; PyTorch's own memory is not what is missing",
+            "check the custom allocator of the `MemPool`",
+            "it returned a null pointer; PyTorch's own allocator did not run out of memory",
         )
     })
 }
@@ -273,22 +275,18 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     let detail = match (situation.tried_bytes, situation.capacity_bytes) {
         (Some(tried), Some(capacity)) => {
-            format!(
-                "{} in one tensor, on a device of {}: no setting and no free memory changes that",
-                size(tried),
-                size(capacity)
-            )
+            format!("one tensor of {} cannot fit on a GPU with {}, whatever the settings", size(tried), size(capacity))
         }
-        _ => "no device has an exbibyte: print the shape before the line of the traceback".to_owned(),
+        _ => "no GPU has an exbibyte: print the shape before the line of the traceback".to_owned(),
     };
     Some(Step::new(
         "split-request",
-        "ask for less at once: look at the shape that the line of the traceback makes",
+        "request less at once: check the shape that the line of the traceback creates",
         detail,
     ))
 }
 
-/// What always helps, and how much of it.
+/// The advice that always helps, with its amount.
 fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if !matches!(situation.kind, Kind::Exhausted | Kind::Asynchronous | Kind::Rejected)
         || matches!(diagnosis.cause, Cause::NeverFits | Cause::Reserve | Cause::Refused)
@@ -297,62 +295,63 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     Some(Step::new(
         "shrink",
-        "need less at once: a smaller batch or shorter sequences, activation checkpointing, bfloat16, a sharded or 8-bit \
-         optimizer",
+        "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
+         bfloat16, a sharded or 8-bit optimizer",
         missing(situation),
     ))
 }
 
-/// How much less would have done.
+/// How much less memory would have been enough.
 pub fn missing(situation: &Situation) -> String {
     if let (Some(whole), Some((least, _)), Some(available)) =
         (&situation.whole_step, situation.step_lacks_bytes(), situation.available_bytes())
     {
-        let lacking = if least > 0 { format!(": {} less is needed, or more", size(least)) } else { String::new() };
+        let lacking = if least > 0 { format!(": at least {} too little", size(least)) } else { String::new() };
         return format!(
-            "the whole step needs {} at its peak, and there was {}{lacking}",
+            "the whole step needs {} at its peak, and {} was available{lacking}",
             whole.amount(),
             size(available)
         );
     }
-    let would = if situation.supposed.is_some() { "would do" } else { "would have done" };
+    let would = if situation.supposed.is_some() { "would be enough" } else { "would have been enough" };
     if let (true, Some(needed), Some(available)) =
         (situation.is_impossible(), situation.least_needed_bytes(), situation.available_bytes())
         && situation.supposed.is_some()
     {
         let lacking = size(needed.saturating_sub(available));
         return format!(
-            "the program needs {} at once, and there is {}: {lacking} less is needed",
+            "the program needs {} at once, and {} is available: {lacking} too little",
             size(needed),
             size(available)
         );
     }
     match (situation.shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
-            "at this moment {} less {would}, {} of what was held; later requests may need more",
+            "freeing {} ({}) {would} for this request; later ones may need more",
             size(shortage),
             highwater_units::percent(ratio(shortage, held))
         ),
         (Some(shortage), None) if shortage > 0 => {
-            format!("at this moment {} less {would}; later requests may need more", size(shortage))
+            format!("freeing {} {would} for this request; later ones may need more", size(shortage))
         }
-        _ => "how much less would do, the numbers do not tell".to_owned(),
+        _ => "the numbers do not show how much less would be enough".to_owned(),
     }
 }
 
-/// How to learn more than a message says.
+/// The step that leads beyond a message.
 pub fn record_a_snapshot(situation: &Situation) -> Step {
     /// Records, and writes the snapshot at the error.
     const RUN: &str = "highwater run train.py; then `highwater explain` with the file that it writes";
-    let record = "record a snapshot of the next failure: it says what was live, from which line, and what other settings would do";
+    let record = "record a snapshot of the next failure: it shows the live memory, the lines that allocated it, and \
+     the effect of other settings";
     match situation.kind {
         Kind::Asynchronous => Step::new(
             "record",
-            format!("go back to PyTorch's own allocator for one run, and {record}"),
-            "PyTorch keeps no history of what `backend:cudaMallocAsync` allocates, and a message holds totals only",
+            format!("switch back to PyTorch's own allocator for one run, and {record}"),
+            "PyTorch keeps no history of allocations by `backend:cudaMallocAsync`, and a message holds only totals",
         )
-        .with(format!("take `backend:cudaMallocAsync` out of PYTORCH_CUDA_ALLOC_CONF; {RUN}")),
-        _ => Step::new("record", record, "a message holds totals only").with(RUN),
+        .with(format!("remove `backend:cudaMallocAsync` from PYTORCH_CUDA_ALLOC_CONF; {RUN}")),
+        _ => Step::new("record", record, "a message holds only totals").with(RUN),
     }
 }
 

@@ -35,7 +35,7 @@ impl Printable {
         }
     }
 
-    /// The text in parts: what stands between two backticks is code, and a backtick without another is a character.
+    /// The text in parts: text between two backticks is code, and a backtick without another is a character.
     ///
     /// A name with backticks in it can make words look like code, and code like words, and no more than that: whoever
     /// writes the parts escapes the words, and quotes the code.

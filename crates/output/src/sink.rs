@@ -10,7 +10,7 @@ use highwater_units::size;
 use crate::printable::{Lines, printable};
 use crate::whole_file::WholeFile;
 
-/// What a command writes to.
+/// The destination of a command's output.
 pub type Sink = BufWriter<Place>;
 
 /// Where the data go.
@@ -58,10 +58,10 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new(STDOUT)
 }
 
-/// Lets `write` write to a file, or to standard output, and says on standard error what was written, if it was a file.
+/// Lets `write` write to a file, or to standard output, and reports the file on standard error, if it was one.
 ///
 /// # Errors
-/// If the file exists already and `force` is not given, or it cannot be written: what was there stays as it is.
+/// If the file already exists and `force` is not given, or it cannot be written: the old file stays unchanged.
 pub fn write_to(path: &Path, force: bool, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> anyhow::Result<()> {
     if is_stdout(path) {
         return to_stdout(write);
@@ -82,7 +82,7 @@ pub fn write_to(path: &Path, force: bool, write: impl FnOnce(&mut Sink) -> io::R
 
 /// That a file is there already.
 pub fn exists(path: &Path) -> Problem {
-    Problem::new(format!("`{}` exists already", path.display())).hint("`--force` overwrites it")
+    Problem::new(format!("`{}` already exists", path.display())).hint("overwrite it with `--force`")
 }
 
 /// Lets `write` write to standard output.

@@ -31,7 +31,7 @@ enum At {
 }
 
 impl WholeFile {
-    /// A new file for `path`; a link is followed to what it stands for. What is no regular file is written in its place.
+    /// A new file for `path`; a link is followed to its target. Anything but a regular file is written directly.
     ///
     /// # Errors
     /// If something is there already and `force` is not given, or nothing can be written there.
@@ -106,7 +106,7 @@ fn is_written_in_place(path: &Path) -> bool {
     is_special || ["/dev", "/proc"].iter().any(|place| path.starts_with(place))
 }
 
-/// What a path stands for, also where that is not there yet.
+/// The target of a path, even if it does not exist yet.
 fn behind_links(path: &Path) -> PathBuf {
     /// As many as the kernel follows.
     const MAX_LINKS: usize = 40;

@@ -1,4 +1,4 @@
-//! An error in the three parts that people read: what is wrong, why, and what to do about it. The terminal, Python and the
+//! An error in the three parts that people read: the problem, its cause, and a hint. The terminal, Python and the
 //! pages show the same three.
 
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What is wrong, why, and what to do. As JSON an object with `error`, `causes` and, where there is one, `hint`.
+/// The problem, its causes, and a hint. As JSON an object with `error`, `causes` and, where there is one, `hint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     #[serde(rename = "error")]
@@ -17,7 +17,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// What is wrong: a sentence without a full stop, values in backticks.
+    /// The problem: a sentence without a full stop, values in backticks.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), causes: Vec::new(), hint: None }
     }
@@ -29,7 +29,7 @@ impl Problem {
         self
     }
 
-    /// Says what to do.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         self.hinted(Some(hint.into()))
@@ -41,7 +41,7 @@ impl Problem {
         Self { hint: hint.or(self.hint), ..self }
     }
 
-    /// What is wrong.
+    /// The problem.
     pub fn what(&self) -> &str {
         &self.what
     }
@@ -51,7 +51,7 @@ impl Problem {
         &self.causes
     }
 
-    /// What to do about it.
+    /// The hint.
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -65,14 +65,14 @@ impl fmt::Display for Problem {
 
 impl Error for Problem {}
 
-/// An error that knows more than its sentence. Its problem is its sentence, its source, and what is to be done.
+/// An error with more than a sentence: its problem has the sentence, the source, and the hint.
 pub trait Explained: Error {
     /// Why, where the sentence does not say it.
     fn reason(&self) -> Option<String> {
         self.source().map(ToString::to_string)
     }
 
-    /// What to do about it, if there is more to say than the sentence does.
+    /// The hint, if there is one.
     fn hint(&self) -> Option<String>;
 }
 

@@ -189,7 +189,7 @@ impl Snapshot {
     fn html<'py>(&self, py: Python<'py>, name: &str, what_if: Option<bool>) -> Result<Bound<'py, PyBytes>, Failure> {
         if !ui_is_built() {
             return Err(Failure::new(
-                "this build of highwater has no viewer in it: it was built before the page in `ui/` was",
+                "this build of highwater has no viewer: it was built before the page in `ui/`",
                 "build the page with `make ui`, then install again with `pip install .`",
             ));
         }

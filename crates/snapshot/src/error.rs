@@ -79,19 +79,19 @@ pub enum ErrorKind {
         packed_bytes: u64,
     },
     /// The system has no more memory, or gives no more.
-    #[error("the system gives no more memory")]
+    #[error("the system has no more memory")]
     OutOfMemory,
     /// Text that is no JSON.
     #[error("{0}")]
     Json(String),
     /// A page without an embedded snapshot.
-    #[error("this HTML page embeds no snapshot: no `\"base64\": \"…\"` in it")]
+    #[error("this HTML page has no embedded snapshot: no `\"base64\": \"…\"` in it")]
     HtmlWithoutSnapshot,
     /// A page that holds a picture of a memory timeline.
     #[error("this HTML page holds a picture of the profiler's memory timeline, not its numbers")]
     ProfilePicture,
     /// A profiler's file that tells nothing of memory.
-    #[error("this is a file of `torch.profiler` with no event of memory in it")]
+    #[error("this is a file of `torch.profiler` without memory events")]
     ProfileWithoutMemory,
     /// A pickle or JSON of something else.
     #[error("{0}")]
@@ -151,8 +151,8 @@ impl Error {
         match self.kind {
             ErrorKind::Io(_) | ErrorKind::Directory => "cannot be read",
             ErrorKind::Refused { .. } => "is not safe to load",
-            ErrorKind::Overgrown { .. } => "is too large when it is unpacked",
-            ErrorKind::OutOfMemory => "takes more memory than there is",
+            ErrorKind::Overgrown { .. } => "is too large when unpacked",
+            ErrorKind::OutOfMemory => "needs more memory than there is",
             ErrorKind::UnknownOpcode(_)
             | ErrorKind::Malformed { .. }
             | ErrorKind::Cut(_)
@@ -176,7 +176,7 @@ impl Error {
                 "check the path; `_dump_snapshot` writes to the program's working directory"
             }
             ErrorKind::Io(_) => return None,
-            ErrorKind::Directory => "name a snapshot file inside it",
+            ErrorKind::Directory => "give a snapshot file inside it",
             ErrorKind::Empty => {
                 "the dump did not finish, or the disk was full: write it again with `torch.cuda.memory._dump_snapshot(\"run.pickle\")`"
             }
@@ -187,24 +187,26 @@ impl Error {
                 "this looks like text, not a snapshot; write one with `torch.cuda.memory._dump_snapshot(\"run.pickle\")`"
             }
             ErrorKind::NotAPickle { looks_like: LooksLike::OtherCompression, .. } => {
-                "decompress it first; gzip and zstd are read as they are"
+                "decompress it first; highwater reads gzip and zstd directly"
             }
             ErrorKind::Refused { .. } => "do not open this file with Python's `pickle` either: it would run that code",
             ErrorKind::Cut(_) | ErrorKind::Damaged(_) | ErrorKind::UnknownOpcode(_) | ErrorKind::Malformed { .. } => {
-                "nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too"
+                "nothing could be recovered: copy or dump the file again; a dump that is still being written looks \
+                 the same"
             }
             ErrorKind::Limit { .. } => {
-                "no snapshot of PyTorch comes near this limit; if this one is real, please report it"
+                "no PyTorch snapshot comes near this limit; if this file is a real one, please report it"
             }
             ErrorKind::Overgrown { .. } => {
-                "no snapshot of PyTorch packs so well; if you trust the file, `--allow-any-size` lifts the limit \
-                 (`allow_any_size=True` in Python)"
+                "no PyTorch snapshot compresses this well; if you trust the file, lift the limit with \
+                 `--allow-any-size` (`allow_any_size=True` in Python)"
             }
             ErrorKind::OutOfMemory => {
-                "read it on a machine with more memory, or raise the limit that is set here (`ulimit -v`, a container's)"
+                "read it on a machine with more memory, or raise the memory limit here (`ulimit -v`, the container's)"
             }
             ErrorKind::HtmlWithoutSnapshot => {
-                "pages of `torch.cuda._memory_viz trace_plot` and `segment_plot` embed one; dump the pickle itself otherwise"
+                "only pages of `torch.cuda._memory_viz trace_plot` and `segment_plot` embed one; otherwise, dump \
+                 the pickle itself"
             }
             ErrorKind::ProfilePicture => {
                 "export the numbers: `prof.export_memory_timeline(\"timeline.raw.json.gz\")`, or a trace with \

@@ -151,8 +151,8 @@ impl Snapshot {
         match device {
             Some(device) if !devices.contains(&device) => {
                 let listed: Vec<_> = devices.iter().map(ToString::to_string).collect();
-                Err(Problem::new(format!("{name} has nothing of device {device}")).hint(match &listed[..] {
-                    [] => "it has no entries and no segments at all".to_owned(),
+                Err(Problem::new(format!("{name} has no data for device {device}")).hint(match &listed[..] {
+                    [] => "it has neither entries nor segments".to_owned(),
                     [one] => format!("it has device {one}"),
                     _ => format!("it has devices {}", listed.join(", ")),
                 }))
@@ -226,7 +226,7 @@ impl Snapshot {
         spans.sort_unstable();
         for pair in spans.windows(2) {
             if pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2 {
-                let message = format!("segments overlap at 0x{:x}; that memory counts twice", pair[1].1);
+                let message = format!("segments overlap at 0x{:x}; that memory is counted twice", pair[1].1);
                 let place = u32::try_from(pair[0].0).map_or_else(|_| Place::default(), Place::device);
                 self.warnings.add("overlapping-segments", message, place);
             }
@@ -279,11 +279,11 @@ impl Snapshot {
     }
 }
 
-/// What `torch.cuda.memory_stats()` says of a device at the dump: `*_bytes.all.current`.
+/// The totals of a device at the dump, as in `torch.cuda.memory_stats()`: `*_bytes.all.current`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndTotals {
-    /// Asked for, of active blocks.
+    /// Requested, of active blocks.
     pub requested_bytes: u64,
     /// In blocks that a tensor owns.
     pub allocated_bytes: u64,

@@ -104,7 +104,7 @@ impl Warnings {
         } else {
             let rest = &mut self.rows[MAX_DISTINCT - 1];
             rest.id = "more";
-            "there are more kinds of oddities than are listed".clone_into(&mut rest.message);
+            "there are more kinds of warnings than those listed".clone_into(&mut rest.message);
             rest.count = rest.count.saturating_add(count);
         }
     }

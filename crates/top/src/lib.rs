@@ -36,7 +36,7 @@ enum Format {
 
 /// The options of `highwater top`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "Exit status: 0 when done, 2 where there is no GPU, or for bad usage or input.
+#[command(after_long_help = "Exit status: 0 when done, 2 if there is no GPU, or for bad usage or input.
 
 Examples:
   highwater top                                 the screen; `?` there lists its keys
@@ -46,39 +46,39 @@ Examples:
   highwater top --replay run.hwlog
   highwater top --prometheus :9400
   highwater top --pid 4711 --snapshot now.pickle
-      asks a program that runs highwater's Python recorder")]
+      from a program that runs highwater's Python recorder")]
 pub struct Args {
-    /// Look once, and print a table
+    /// Print a table once
     #[arg(long, conflicts_with = "samples")]
     once: bool,
-    /// How to print it; json and csv go on until they are stopped, unless `--once` or `--samples` is given
+    /// Output format; json and csv continue until you stop them, unless `--once` or `--samples` is given
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Seconds from look to look, at least 0.01
+    /// Seconds between samples, at least 0.01
     #[arg(long, value_name = "SECS", default_value = "1", value_parser = parse_interval)]
     interval: Duration,
-    /// End after so many looks
+    /// End after this many samples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     samples: Option<u64>,
-    /// Only this process and those below it; ends with it
+    /// Only this process and its descendants; ends with it
     #[arg(long, value_name = "PID")]
     watch_pid: Option<u32>,
-    /// Also write every look to this file, for `--replay`
+    /// Also write every sample to this file, for `--replay`
     #[arg(short, long, alias = "record", value_name = "FILE", conflicts_with = "replay")]
     output: Option<PathBuf>,
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Show what `--output` wrote, rather than this machine
+    /// Show a file of `--output` instead of this machine
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Also serve the numbers to Prometheus, on the loopback only
+    /// Also serve Prometheus metrics, on the loopback only
     #[arg(long, value_name = ":PORT", value_parser = prometheus::parse_port, conflicts_with_all = ["replay", "once"])]
     prometheus: Option<u16>,
-    /// Which process `--snapshot` means
+    /// Process for `--snapshot`
     #[arg(long, value_name = "PID", requires = "snapshot")]
     pid: Option<u32>,
-    /// Ask a process that runs highwater's recorder for a snapshot, and write it to this file
+    /// Request a snapshot from a process that runs highwater's recorder, and write it to this file
     #[arg(long, value_name = "FILE", requires = "pid", conflicts_with_all = ["output", "replay", "prometheus", "once"])]
     snapshot: Option<PathBuf>,
 }

@@ -44,13 +44,13 @@ pub(super) fn serve(port: u16) -> Result<Arc<Mutex<Sample>>, Problem> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(taken)?;
     let port = listener.local_addr().map_err(taken)?.port();
     // That it listens is said for those who asked for any port.
-    let _ = note(&format!("Prometheus finds the numbers at http://127.0.0.1:{port}/metrics"));
+    let _ = note(&format!("serving Prometheus metrics at http://127.0.0.1:{port}/metrics"));
     let place = Arc::new(Mutex::new(Sample::default()));
     let served = Arc::clone(&place);
     let numbers = router(port, move || metrics(&served.lock().unwrap_or_else(PoisonError::into_inner)));
     std::thread::spawn(move || {
         if let Err(error) = highwater_loopback::run(listener, Manner::Question(PATIENCE), numbers) {
-            let _ = note(&format!("Prometheus finds no numbers: {error}"));
+            let _ = note(&format!("cannot serve Prometheus metrics: {error}"));
         }
     });
     Ok(place)
@@ -68,7 +68,7 @@ fn router(port: u16, numbers: impl Fn() -> String + Clone + Send + Sync + 'stati
     let numbers = move || async move { ([(CONTENT_TYPE, TEXT)], numbers()) };
     Router::new()
         .route("/metrics", get(numbers))
-        .fallback(move || said(StatusCode::NOT_FOUND, "the numbers are at /metrics\n"))
+        .fallback(move || said(StatusCode::NOT_FOUND, "the metrics are at /metrics\n"))
         .method_not_allowed_fallback(move || said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"))
         .layer(middleware::from_fn(own_name_only))
 }
@@ -83,35 +83,39 @@ const OF_GPUS: [(&str, &str, OfGpu); 10] = [
     ("gpu_memory_total_bytes", "Memory of the GPU", |gpu| Some(float(gpu.memory?.total_bytes))),
     ("gpu_memory_used_bytes", "Memory in use by programs", |gpu| Some(float(gpu.memory?.used_bytes))),
     ("gpu_memory_free_bytes", "Memory not in use", |gpu| Some(float(gpu.memory?.free_bytes))),
-    ("gpu_memory_reserved_bytes", "Memory kept by the driver", |gpu| Some(float(gpu.memory?.reserved_bytes))),
+    ("gpu_memory_reserved_bytes", "Memory reserved by the driver", |gpu| Some(float(gpu.memory?.reserved_bytes))),
     ("gpu_bar1_used_bytes", "BAR1 window in use", |gpu| Some(float(gpu.bar1?.used_bytes))),
     ("gpu_utilization_ratio", "Share of time in which a kernel ran", |gpu| {
         Some(f64::from(gpu.utilization?.gpu_percent) / 100.0)
     }),
     ("gpu_temperature_celsius", "Temperature", |gpu| Some(f64::from(gpu.temperature_c?))),
     ("gpu_power_watts", "Power draw", |gpu| Some(f64::from(gpu.power?.draw_mw) / 1000.0)),
-    ("gpu_ecc_uncorrected_errors", "Memory errors not mended since the driver was loaded", |gpu| {
+    ("gpu_ecc_uncorrected_errors", "Uncorrected memory errors since the driver was loaded", |gpu| {
         Some(float(gpu.ecc?.uncorrected?))
     }),
     ("gpu_lost", "1 if the GPU has fallen off the bus", |gpu| Some(f64::from(u8::from(gpu.is_lost)))),
 ];
 
 const OF_PROCESSES: [(&str, &str, OfProcess); 7] = [
-    ("process_memory_bytes", "Memory of a process on a GPU, by the driver", |process| Some(float(process.bytes?))),
-    ("process_torch_allocated_bytes", "In blocks that are handed out", |process| {
+    ("process_memory_bytes", "Memory of a process on a GPU, as the driver reports it", |process| {
+        Some(float(process.bytes?))
+    }),
+    ("process_torch_allocated_bytes", "Allocated by PyTorch", |process| {
         Some(float(process.torch.as_ref()?.allocated_bytes))
     }),
-    ("process_torch_cached_bytes", "Held by PyTorch but not handed out", |process| {
+    ("process_torch_cached_bytes", "Reserved by PyTorch but not allocated", |process| {
         Some(float(process.torch.as_ref()?.cached_bytes))
     }),
-    ("process_torch_peak_allocated_bytes", "Most that was handed out since the last look", |process| {
+    ("process_torch_peak_allocated_bytes", "Peak of allocated memory since the last sample", |process| {
         Some(float(process.torch.as_ref()?.peak_allocated_bytes))
     }),
-    ("process_context_bytes", "What CUDA itself takes", |process| Some(float(process.torch.as_ref()?.context_bytes))),
-    ("process_libraries_bytes", "Taken by libraries and for kernels", |process| {
+    ("process_context_bytes", "The CUDA context", |process| Some(float(process.torch.as_ref()?.context_bytes))),
+    ("process_libraries_bytes", "Libraries and kernels", |process| {
         Some(float(process.torch.as_ref()?.libraries_bytes))
     }),
-    ("process_unexplained_bytes", "None of these", |process| Some(float(process.torch.as_ref()?.unexplained_bytes))),
+    ("process_unexplained_bytes", "Memory in none of these parts", |process| {
+        Some(float(process.torch.as_ref()?.unexplained_bytes))
+    }),
 ];
 
 /// Prometheus counts in doubles, which are exact up to 8 PiB.

@@ -38,10 +38,8 @@ fn unanswered(error: &AskError) -> Problem {
             "start the program with `highwater run`, with `HIGHWATER_RECORD=FILE` in its environment, or call \
              `highwater.watchable()` in it",
         ),
-        AskError::NotOwn { .. } => problem.hint("remove it, or name another directory with `HIGHWATER_RUN_DIR`"),
-        AskError::Io { .. } => {
-            problem.hint("it is busy in a call that keeps Python from running, or has ended: try again")
-        }
+        AskError::NotOwn { .. } => problem.hint("remove it, or set `HIGHWATER_RUN_DIR` to another directory"),
+        AskError::Io { .. } => problem.hint("it has ended, or is in a call that blocks Python: try again"),
         _ => problem,
     }
 }

@@ -92,7 +92,11 @@ impl Source {
                 Some(sample) => sample,
                 None => {
                     let is_cut = log.reader.is_cut();
-                    self.why_ended = is_cut.then(|| "the log ends within a line: the last look is left out".to_owned());
+                    self.why_ended = is_cut.then(|| {
+                        "the log ends in the middle of a line: its last sample is left \
+                     out"
+                        .to_owned()
+                    });
                     return Ok(None);
                 }
             },
@@ -132,10 +136,12 @@ impl Source {
     /// That there was not one look.
     pub(super) fn nothing(&self) -> Problem {
         match &self.from {
-            From::Log(log) => Problem::new(format!("`{}` holds no look", log.path.display())).hint(
+            From::Log(log) => Problem::new(format!("`{}` has no samples", log.path.display())).hint(
                 "the program that wrote it ended before the first one: record again with `highwater top -o FILE`",
             ),
-            From::Machine(_) => Problem::new(self.why_ended.clone().unwrap_or_else(|| "nothing was seen".to_owned())),
+            From::Machine(_) => {
+                Problem::new(self.why_ended.clone().unwrap_or_else(|| "no samples were taken".to_owned()))
+            }
         }
     }
 }
@@ -193,7 +199,7 @@ impl Log {
 
 fn damaged(path: &Path, error: &LogError) -> Problem {
     let problem =
-        Problem::new(format!("`{}` is no log of `highwater top`, or is damaged", path.display())).because(error);
+        Problem::new(format!("`{}` is not a log of `highwater top`, or is damaged", path.display())).because(error);
     match error {
         LogError::NoLog => {
             problem.hint("`highwater top -o FILE` writes such a log; snapshots are for `highwater report`")

@@ -142,7 +142,7 @@ fn processes(sample: &Sample) -> Table {
 
 /// A process's command line, or that it is not to be seen.
 pub(super) fn command(process: &ProcessSample) -> Printable {
-    process.command.as_deref().unwrap_or("(not to be seen from here)").into()
+    process.command.as_deref().unwrap_or("(not visible from here)").into()
 }
 
 /// How PyTorch uses a process's memory, in two lines or three; or why that is not known.
@@ -151,7 +151,7 @@ pub(super) fn torch_lines(process: &ProcessSample) -> Vec<Printable> {
     if let Some(torch) = &process.torch {
         lines.push(split(torch).into());
         let (allocated, reserved) = (size(torch.peak_allocated_bytes), size(torch.peak_reserved_bytes));
-        lines.push(format!("peak since the last look: allocated {allocated}, reserved {reserved}").into());
+        lines.push(format!("peak since the last sample: allocated {allocated}, reserved {reserved}").into());
         lines.extend(torch.note.as_deref().map(Printable::from));
     }
     lines.extend(process.torch_note.as_deref().map(Printable::from));

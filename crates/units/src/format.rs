@@ -24,7 +24,7 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{:02} {unit}", value / 100, value % 100)
 }
 
-/// The amount of PyTorch's message, which is a whole segment, with what the program asked for where that reads otherwise.
+/// The amount of PyTorch's message, which is a whole segment, with the program's own request if that prints differently.
 ///
 /// ```
 /// assert_eq!(highwater_units::size_with_requested(54 << 20, 55_050_240), "54.00 MiB (52.50 MiB requested)");

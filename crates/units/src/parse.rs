@@ -52,7 +52,7 @@ pub enum SizeError {
 /// An amount of memory: `16GiB`, `16G` and `16384MiB` are 2^34 bytes, `16GB` is 16·10^9; letters may be of either case.
 ///
 /// A number without a unit counts bytes. If it is less than a mebibyte it is refused, as somebody who writes `24` means
-/// gibibytes; 0 is 0 in any unit. What is not whole is rounded to the nearest byte.
+/// gibibytes; 0 is 0 in any unit. Fractions are rounded to the nearest byte.
 ///
 /// ```
 /// use highwater_units::parse_size;

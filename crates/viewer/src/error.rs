@@ -35,7 +35,7 @@ impl Explained for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Listen { port: 0, .. } | Self::Token { .. } | Self::Serve { .. } => None,
-            Self::Listen { .. } => Some("choose another `--port`, or none: then a free one is taken".to_owned()),
+            Self::Listen { .. } => Some("choose another `--port`, or leave it out to use a free one".to_owned()),
         }
     }
 }

@@ -113,8 +113,8 @@ impl Shelf {
     pub(crate) fn add_dropped(&self, name: String, body: impl Read + Send + 'static) -> Result<usize, Refusal> {
         if self.files().len() >= MAX_FILES {
             let status = axum::http::StatusCode::CONFLICT;
-            return Err(Refusal::new(status, format!("{MAX_FILES} files are open, more do not fit"))
-                .hint("end `highwater view` and start it with the files that you want to see"));
+            return Err(Refusal::new(status, format!("{MAX_FILES} files are open, which is the limit"))
+                .hint("stop `highwater view` and start it with only the files that you need"));
         }
         // It has no place among the others: who sends it may be slow.
         let progress = start(name.clone(), self.treatment, None, move || Ok(body));

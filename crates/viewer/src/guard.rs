@@ -41,14 +41,14 @@ pub(crate) async fn guard(State(served): State<Arc<Served>>, request: Request, n
 
 fn check(served: &Served, request: &Request) -> Result<(), Refusal> {
     let host = own_host(request.headers(), served.port).ok_or_else(|| {
-        Refusal::new(StatusCode::FORBIDDEN, "this server answers to its own name only")
-            .hint("open the address as `highwater view` printed it")
+        Refusal::new(StatusCode::FORBIDDEN, "this server only accepts its own host name")
+            .hint("open the address that `highwater view` printed")
     })?;
     // Browsers send it with all that another page could ask for and read, or change.
     if let Some(origin) = request.headers().get(header::ORIGIN)
         && origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")) != Some(host)
     {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "this server answers to its own page only"));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "this server only answers its own page"));
     }
     let token = request.uri().path().split('/').nth(1).unwrap_or_default();
     if served.token.is(token) { Ok(()) } else { Err(Refusal::not_found("there is nothing here")) }

@@ -227,8 +227,8 @@ fn replayed(analysis: &Analysis<'_>, wanted: Option<bool>, watch: &Watch) -> Res
     })?;
     if wanted.is_none() && device.entries.len() > QUICK_ENTRIES {
         return Err(format!(
-            "the trace has {} entries, so the simulator would have taken long: `highwater export --to html --what-if` \
-             waits for it, `highwater view` asks it",
+            "the trace has {} entries, so the simulation would have taken long: `highwater export --to html \
+             --what-if` runs it anyway, `highwater view` runs it on demand",
             count(device.entries.len())
         ));
     }

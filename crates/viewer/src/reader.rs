@@ -211,7 +211,7 @@ pub(crate) fn start<R: Read>(
         }
     });
     if let Err(error) = spawned {
-        let problem = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there is no thread left to read with");
+        let problem = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "cannot start a thread to read with");
         progress.send_replace(Progress::Failed(problem.because(error)));
     }
     shown
@@ -392,7 +392,7 @@ impl Simulator<'_, '_> {
         replayed.study.program.watch = watch;
         let confs = asked.confs.iter().map(|conf| {
             highwater_whatif::conf(&replayed.study, conf).map_err(|error| {
-                let problem = Problem::new(format!("the settings `{conf}` cannot be run under"));
+                let problem = Problem::new(format!("the settings `{conf}` cannot be simulated"));
                 let problem = problem.because(&error).hinted(error.hint());
                 Refusal { status: StatusCode::BAD_REQUEST, problem }
             })
@@ -416,7 +416,7 @@ impl Simulator<'_, '_> {
 }
 
 fn unawaited() -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "nobody waits for the answer")
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no client waits for the answer")
 }
 
 pub(crate) fn json(document: &impl serde::Serialize) -> Bytes {

@@ -37,7 +37,7 @@ impl Refusal {
 
     /// A thread that is gone.
     pub(crate) fn gone(name: &str) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("what has read `{name}` is gone"))
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the reader of `{name}` has stopped"))
             .hint("this is an error of highwater: start it again, and report the file if it comes back")
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/api/files/{id}/page", get(single_page))
         .fallback(|| async { Refusal::not_found("there is nothing here") })
         .method_not_allowed_fallback(|| async {
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done with this address")
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not allow that method")
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&served), guard))
         .with_state(served)
@@ -113,8 +113,8 @@ async fn drop_file(State(served): State<Arc<Served>>, RawQuery(query): RawQuery,
         }
     }
     let name = name.as_deref().map(short_name).filter(|name| !name.is_empty());
-    let name = name
-        .ok_or_else(|| Refusal::malformed("a dropped file needs a name").hint("ask for `api/files?name=run.pickle`"))?;
+    let name =
+        name.ok_or_else(|| Refusal::malformed("a dropped file needs a name").hint("use `api/files?name=run.pickle`"))?;
     let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > upload::MAX_BYTES) {
         return Err(too_large());
@@ -158,13 +158,15 @@ async fn section(
 /// All of a section, or the bytes that are asked for: the page wants single numbers of columns that it does not hold.
 fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
     let Some(range) = range else { return Ok(answer(NUMBERS, section.clone())) };
-    let range = range.to_str().ok().and_then(byte_range).ok_or_else(|| {
-        Refusal::malformed("the range is none that is known").hint("ask for one, such as `bytes=0-65535`")
-    })?;
+    let range = range
+        .to_str()
+        .ok()
+        .and_then(byte_range)
+        .ok_or_else(|| Refusal::malformed("the range is not valid").hint("use a range such as `bytes=0-65535`"))?;
     // As RFC 9110 has it: a range that begins in it ends with it, and one that begins beyond is none.
     let range = range.start..range.end.min(section.len());
     let part = section.get(range.clone()).filter(|part| !part.is_empty()).ok_or_else(|| {
-        Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not begin in the section")
+        Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not begin within the section")
             .hint(format!("it has {} bytes", section.len()))
     })?;
     let range = format!("bytes {}-{}/{}", range.start, range.end - 1, section.len());
@@ -320,7 +322,7 @@ fn question(query: Option<&str>) -> Result<WhatIf, Refusal> {
         match key.as_str() {
             "device" => {
                 let device = value.parse().map_err(|_| {
-                    Refusal::malformed(format!("`device={value}` names no device"))
+                    Refusal::malformed(format!("`device={value}` is not a device"))
                         .hint("give its number, such as `device=0`")
                 })?;
                 question.device = Some(device);
@@ -328,7 +330,7 @@ fn question(query: Option<&str>) -> Result<WhatIf, Refusal> {
             "conf" => question.confs.push(value),
             "capacity" => {
                 let bytes = parse_size(&value).map_err(|why| {
-                    Refusal::malformed(format!("`{value}` is no size of memory"))
+                    Refusal::malformed(format!("`{value}` is not a size"))
                         .because(why)
                         .hint("give one such as `capacity=16GiB`")
                 })?;
@@ -338,8 +340,8 @@ fn question(query: Option<&str>) -> Result<WhatIf, Refusal> {
         }
     }
     if question.confs.len() > MAX_CHOICES || question.capacities.len() > MAX_CHOICES {
-        return Err(Refusal::malformed(format!("more than {MAX_CHOICES} settings or capacities are compared"))
-            .hint("ask for fewer at a time"));
+        return Err(Refusal::malformed(format!("the request compares more than {MAX_CHOICES} settings or capacities"))
+            .hint("compare fewer at a time"));
     }
     Ok(question)
 }
@@ -350,5 +352,5 @@ fn pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> + '_ {
 }
 
 fn unknown(key: &str, known: &str) -> Refusal {
-    Refusal::malformed(format!("`{key}` cannot be asked for here")).hint(format!("known: {known}"))
+    Refusal::malformed(format!("`{key}` is not a parameter here")).hint(format!("known: {known}"))
 }

@@ -55,10 +55,10 @@ impl Feed {
             let frame = match frame {
                 Ok(frame) => frame,
                 Err(error) => {
-                    let broken = io::Error::new(io::ErrorKind::ConnectionAborted, "the upload broke off");
+                    let broken = io::Error::new(io::ErrorKind::ConnectionAborted, "the upload was interrupted");
                     // The reader may be done with it.
                     let _ = self.0.send(Err(broken)).await;
-                    return Err(Refusal::malformed("the upload broke off").because(error));
+                    return Err(Refusal::malformed("the upload was interrupted").because(error));
                 }
             };
             let Ok(piece) = frame.into_data() else { continue };
@@ -76,7 +76,7 @@ impl Feed {
 pub(crate) fn too_large() -> Refusal {
     Refusal::new(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("a file that is dropped on the page may have {}", highwater_units::size(MAX_BYTES)),
+        format!("a dropped file may have at most {}", highwater_units::size(MAX_BYTES)),
     )
-    .hint("name it on the command line: `highwater view FILE`")
+    .hint("open it from the command line: `highwater view FILE`")
 }

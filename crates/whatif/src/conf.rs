@@ -25,7 +25,7 @@ impl fmt::Display for RefusedConf {
         match self {
             Self::ByTorch(error) => error.fmt(f),
             Self::Asynchronous => {
-                f.write_str("`backend:cudaMallocAsync` cannot be simulated: its memory is the driver's own")
+                f.write_str("`backend:cudaMallocAsync` cannot be simulated: the driver manages its memory")
             }
         }
     }
@@ -38,7 +38,7 @@ impl Explained for RefusedConf {
         match self {
             Self::ByTorch(error) => error.hint(),
             Self::Asynchronous => {
-                Some("what it needs at least is the live memory that a run without `--conf` shows".to_owned())
+                Some("a run without `--conf` shows the live memory, which is the least that it needs".to_owned())
             }
         }
     }

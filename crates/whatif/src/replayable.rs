@@ -25,7 +25,7 @@ pub fn replayable<'a, 'b>(
     name: &str,
     wanted: Option<u32>,
 ) -> Result<&'b DeviceAnalysis<'a>, Problem> {
-    let device = busiest(analysis, wanted).ok_or_else(|| without_trace(name, "there is nothing to run again"))?;
+    let device = busiest(analysis, wanted).ok_or_else(|| without_trace(name, "there is nothing to replay"))?;
     check_replayable(analysis.snapshot, name)?;
     Ok(device)
 }
@@ -42,9 +42,10 @@ pub fn without_trace(name: &str, consequence: &str) -> Problem {
 /// Says what can be known of it.
 pub fn check_replayable(snapshot: &Snapshot, name: &str) -> Result<(), Problem> {
     if let Some(profile) = &snapshot.profile {
-        return Err(Problem::new(format!("{name} is {}: there is nothing to run again", profile.form.name()))
+        return Err(Problem::new(format!("{name} is {}: there is nothing to replay", profile.form.name()))
             .because(
-                "it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests",
+                "it has neither the allocator's settings nor its segments, and the sizes of blocks instead of \
+                 requests",
             )
             .hint("record with `torch.cuda.memory._record_memory_history()` to simulate"));
     }

@@ -14,7 +14,7 @@ use crate::replay::Step;
 pub struct Reserved {
     /// Entries of the recording, ascending, the first of them 0.
     pub entries: Vec<u32>,
-    /// What is held after each of them, and until the next.
+    /// Reserved memory from each of them to the next.
     pub bytes: Vec<u64>,
 }
 

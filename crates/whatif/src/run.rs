@@ -92,7 +92,7 @@ impl Run {
         self.statistics.reserved_bytes.all().peak
     }
 
-    /// The largest amount in blocks that were handed out.
+    /// The peak of allocated bytes.
     pub fn peak_allocated_bytes(&self) -> u64 {
         self.statistics.allocated_bytes.all().peak
     }

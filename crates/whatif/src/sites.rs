@@ -24,7 +24,7 @@ pub struct SiteSaving {
     pub stack: highwater_snapshot::StackId,
     /// Its long-lived blocks.
     pub blocks: usize,
-    /// Their bytes, as asked for.
+    /// Their requested bytes.
     pub bytes: u64,
     /// How much lower the peak of reserved memory is if they are allocated before anything else.
     pub hoisted_saves_bytes: i64,

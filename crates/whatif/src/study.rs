@@ -154,16 +154,16 @@ impl Study {
             (Confidence::PremiseBroken, Some(reason))
         } else if !same_end {
             let reason = if fitting_orders.0 == 0 {
-                "where the driver puts segments decides which request fails".to_owned()
+                "the failing request depends on the addresses of the driver's segments".to_owned()
             } else {
                 format!(
-                    "where the driver puts segments decides: {} of {} orders fit",
+                    "the result depends on the addresses of the driver's segments: {} of {} orders fit",
                     fitting_orders.0, fitting_orders.1
                 )
             };
             (Confidence::AddressSensitive, Some(reason))
         } else if reserved_range.0 != reserved_range.1 {
-            let reason = "the peak depends on where the driver puts segments".to_owned();
+            let reason = "the peak depends on the addresses of the driver's segments".to_owned();
             (Confidence::AddressSensitive, Some(reason))
         } else {
             (Confidence::Exact, None)
@@ -175,7 +175,9 @@ impl Study {
     /// Why a run does not tell what the program would have done.
     pub(super) fn broken_premise(&self, settings: &Settings, run: &Run) -> Option<String> {
         if settings.backend == Backend::CudaMallocAsync {
-            return Some("`backend:cudaMallocAsync` has no blocks or segments: its memory is the driver's".to_owned());
+            return Some(
+                "`backend:cudaMallocAsync` has no blocks or segments: the driver manages its memory".to_owned(),
+            );
         }
         if let Outcome::Undefined { reason, .. } = run.outcome {
             return Some(format!("PyTorch itself would fail here: {reason}"));
@@ -183,8 +185,8 @@ impl Study {
         if let Some(entry) = run.spared {
             let entry = count(entry.index());
             return Some(format!(
-                "the request of entry {entry} failed in the recording and does not here: what the program would have \
-                 done next is not recorded"
+                "the request of entry {entry} failed in the recording but succeeds here: the program's next steps \
+                 were not recorded"
             ));
         }
         self.premise.clone()
@@ -216,7 +218,7 @@ fn premise(device: &DeviceAnalysis<'_>, fidelity: &Fidelity) -> Option<String> {
     if let Some(difference) = &fidelity.first_difference {
         let (equal, entries) = (units_count(fidelity.equal), units_count(fidelity.entries));
         return Some(format!(
-            "the rules explain {equal} of {entries} entries and then part from the recording: {}",
+            "the rules explain {equal} of {entries} entries and then diverge from the recording: {}",
             difference.note
         ));
     }
@@ -224,7 +226,7 @@ fn premise(device: &DeviceAnalysis<'_>, fidelity: &Fidelity) -> Option<String> {
         return None;
     }
     let why = device.recorded.reason.as_deref().unwrap_or("the recording does not hold the whole run");
-    Some(format!("{why}; the settings are taken to change with the first entry"))
+    Some(format!("{why}; the replay assumes that the settings changed with the first entry"))
 }
 
 fn units_count(number: u64) -> String {

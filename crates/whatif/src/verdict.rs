@@ -213,7 +213,7 @@ impl Study {
             Some((own, fit)) => {
                 let spare = capacity.at_least - fit.min_capacity_any_order_bytes;
                 let price = if is_alarming(fit, own) {
-                    format!("; only under a limit: without one it {}", reserved_at_the_peak(fit, own))
+                    format!("; this needs a memory limit: without one it {}", reserved_at_the_peak(fit, own))
                 } else {
                     String::new()
                 };
@@ -233,14 +233,10 @@ impl Study {
             }
             None => {
                 let text = if capacity.is_supposed {
-                    format!(
-                        "none of the settings tried surely fits in {}: {live} is live at once",
-                        capacity.described()
-                    )
+                    format!("no setting is certain to fit in {}: {live} is live at once", capacity.described())
                 } else {
                     format!(
-                        "none of the settings tried would surely have saved this run: it needs {live} at once, and there \
-                         was {}",
+                        "no setting is certain to have saved this run: it needs {live} at once, and there was {}",
                         capacity.described()
                     )
                 };

@@ -76,8 +76,8 @@ export const isFitFresh = computed(() => fit.value?.request === requestOf(model.
 
 function lostProblem(name: string): Problem {
   return new Problem({
-    error: `this address was made for the model of a file, \`${name}\`, that was too long for it`,
-    hint: 'drop the file on the page: everything else is as it was',
+    error: `this address refers to the model file \`${name}\`, whose description was too long for an address`,
+    hint: 'drop the file on the page: all other options are set',
   });
 }
 
@@ -102,6 +102,6 @@ export async function openFile(file: File): Promise<void> {
 /** What is packed into the page under an id. */
 function packed(id: string): Promise<Uint8Array<ArrayBuffer>> {
   const text = document.getElementById(id)?.textContent;
-  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'was the file cut? Make it anew'});
+  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'was the file cut? Write it again'});
   return unpack(text) as Promise<Uint8Array<ArrayBuffer>>;
 }

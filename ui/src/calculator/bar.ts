@@ -36,11 +36,11 @@ export function segments(document: EstimateDocument, end: number): Segment[] {
   const unused = Math.max(0, document.peak_reserved_bytes - requested - workspaces);
   const parts: [string, string, string, number][] = CATEGORIES.map(category => {
     const isWorkspace = category === 'workspace';
-    const hint = isWorkspace ? 'buckets to send from, and what cuBLAS works in' : '';
+    const hint = isWorkspace ? 'communication buckets and workspaces of cuBLAS' : '';
     return [category, categoryWords(category), hint, breakdown[category] + (isWorkspace ? workspaces : 0)];
   });
-  parts.push(['unused', 'reserved beyond', 'rounding, and free blocks that the allocator keeps', unused]);
-  parts.push(['context', 'CUDA context', 'context and kernels, outside of PyTorch', document.context_bytes]);
+  parts.push(['unused', 'reserved beyond', 'rounding, and cached free blocks', unused]);
+  parts.push(['context', 'CUDA context', 'context and kernels, outside PyTorch', document.context_bytes]);
   let sum = 0;
   return parts
     .filter(([, , , bytes]) => bytes > 0)

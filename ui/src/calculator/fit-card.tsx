@@ -24,7 +24,7 @@ export function FitCard({document}: {document: EstimateDocument}) {
             Take it
           </button>
         )}
-        {!isFitFresh.value && <span class="faint">working it out …</span>}
+        {!isFitFresh.value && <span class="faint">computing …</span>}
       </h2>
       {answer.changes.length > 0 && <Changes changes={answer.changes} />}
     </section>
@@ -38,7 +38,7 @@ function Changes({changes}: {changes: readonly Change[]}) {
         <thead>
           <tr>
             <th />
-            <th class="number">on the card</th>
+            <th class="number">on the GPU</th>
             <th>change</th>
             <th>costs</th>
           </tr>

@@ -123,7 +123,7 @@ function ModelField({models}: {models: readonly string[]}) {
         </select>
       </label>
       <FileButton
-        title="A config.json, a safetensors or a GGUF file, of which only the header is read; or drop it on the page"
+        title="A config.json, a safetensors or a GGUF file, only its header is read; or drop it on the page"
         open={file => void openFile(file)}
       >
         File …

@@ -71,7 +71,7 @@ export class EstimateModule {
     } catch (error) {
       this.exports = instance(this.compiled);
       throw new Problem({
-        error: 'this could not be worked out',
+        error: 'this could not be computed',
         causes: [String(error)],
         hint: 'this is an error of highwater: please report the address of this page',
       });

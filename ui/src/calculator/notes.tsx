@@ -8,17 +8,17 @@ import {exactly} from './exactly';
 export function Notes({document}: {document: EstimateDocument}) {
   const {error_band: band} = document;
   const facts: [string, string, string][] = [
-    ['peak requested', exactly(document.peak_requested_bytes), 'what is asked of the allocator'],
+    ['peak requested', exactly(document.peak_requested_bytes), 'requested from the allocator'],
     ['peak allocated', exactly(document.peak_allocated_bytes), 'with its rounding'],
     [
       'peak reserved',
       exactly(document.peak_reserved_bytes),
       `with ${binary(document.workspace_bytes)} of library workspaces`,
     ],
-    ['on the card', exactly(document.total_bytes), `with ${binary(document.context_bytes)} of CUDA context`],
+    ['on the GPU', exactly(document.total_bytes), `with ${binary(document.context_bytes)} of CUDA context`],
     ['error band', `${binary(band.low_bytes)} to ${binary(band.high_bytes)}`, `± ${band.percent} %: ${band.evidence}`],
-    ['for one token', `${count(document.saved_bytes_per_token)} bytes`, 'kept for the backward pass'],
-    ['', count(document.activations_per_token), 'values in the outputs of all modules'],
+    ['per token', `${count(document.saved_bytes_per_token)} bytes`, 'saved for the backward pass'],
+    ['', count(document.activations_per_token), 'elements in the outputs of all modules'],
   ];
   const counted = document.counted_parameters;
   if (counted !== undefined && counted !== document.parameters) {
@@ -26,7 +26,7 @@ export function Notes({document}: {document: EstimateDocument}) {
   }
   return (
     <section class="card">
-      <h2>What it rests on</h2>
+      <h2>Assumptions and accuracy</h2>
       <dl class="facts wide">
         {facts.flatMap(([name, value, note]) => [
           <dt key={note}>{name}</dt>,

@@ -36,7 +36,7 @@ export function Page() {
               <Notes document={shown} />
             </div>
           ) : (
-            !problem.value && <p class="reading">working it out …</p>
+            !problem.value && <p class="reading">computing …</p>
           )}
         </div>
       </main>
@@ -52,7 +52,7 @@ function Header() {
   return (
     <header>
       <h1>
-        <b class="brand">highwater</b> <span class="faint">what a model needs, before it is run</span>
+        <b class="brand">highwater</b> <span class="faint">the memory of a model, before it runs</span>
       </h1>
       <span class="spring" />
       <button type="button" title={command} onClick={() => void copyText(command)}>

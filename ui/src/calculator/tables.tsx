@@ -14,7 +14,7 @@ export function Phases({document}: {document: EstimateDocument}) {
   return (
     <section class="card">
       <h2>
-        Phases <span class="faint">the most that each asks for</span>
+        Phases <span class="faint">peak of requested memory in each</span>
       </h2>
       <table class="data phases">
         <tbody>
@@ -36,9 +36,9 @@ export function Phases({document}: {document: EstimateDocument}) {
       </table>
       {document.held_outputs_bytes > 0 && (
         <p class="faint">
-          A script that holds the loss only needs {binary(document.held_outputs_bytes)} less.{' '}
+          Keeping only the loss, not the outputs, saves {binary(document.held_outputs_bytes)}.{' '}
           <button type="button" class="plain inline" onClick={() => choose({keep: 'loss'})}>
-            Hold the loss only
+            Keep only the loss
           </button>
         </p>
       )}
@@ -90,7 +90,7 @@ export function Terms({document}: {document: EstimateDocument}) {
   return (
     <section class="card">
       <h2>
-        The largest terms <span class="faint">what is there at the peak, and how it comes about</span>
+        The largest terms <span class="faint">memory at the peak, with formulas</span>
       </h2>
       <div class="scrolled">
         <table class="data terms">
@@ -99,7 +99,7 @@ export function Terms({document}: {document: EstimateDocument}) {
               <th class="number">bytes</th>
               <th>category</th>
               <th>part</th>
-              <th>what</th>
+              <th>allocation</th>
               <th>formula</th>
             </tr>
           </thead>
@@ -124,7 +124,7 @@ export function Terms({document}: {document: EstimateDocument}) {
       {terms.length > TERMS && (
         <button type="button" class="plain" onClick={() => (isWhole.value = !isWhole.value)}>
           {isWhole.value
-            ? 'show the largest only'
+            ? 'show only the largest'
             : `${counted(terms.length - TERMS, 'term')} more with ${binary(rest)}`}
         </button>
       )}

@@ -41,11 +41,11 @@ export function Headline({document}: {document: EstimateDocument}) {
   return (
     <p class="headline">
       <span>
-        <b title={exactly(total)}>{binary(total)}</b> on the card
+        <b title={exactly(total)}>{binary(total)}</b> on the GPU
       </span>
       {chosen && (
         <span class={chosen.fits ? 'good' : 'danger'}>
-          {chosen.fits ? '✓ fits' : '✗ does not fit'} the {chosen.name}: {binary(Math.abs(chosen.spare_bytes))}{' '}
+          {chosen.fits ? '✓ fits' : '✗ does not fit'} on the {chosen.name}: {binary(Math.abs(chosen.spare_bytes))}{' '}
           {chosen.fits ? 'to spare' : 'missing'}
           {isClose && ', less than the error band'}
         </span>

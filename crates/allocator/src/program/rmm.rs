@@ -70,8 +70,8 @@ impl Oddity {
 impl fmt::Display for Oddity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::UnknownFree => "a pointer is freed that no line before allocated; the free is left out",
-            Self::NotFreed => "a pointer is allocated again with no free between; it is taken as freed before",
+            Self::UnknownFree => "a pointer is freed that no earlier line allocated; the free is ignored",
+            Self::NotFreed => "a pointer is allocated again without a free in between; it counts as freed before",
             Self::UnknownAction => {
                 "an action is neither `allocate`, `allocate failure` nor `free`; the line is left out"
             }

@@ -123,10 +123,10 @@ impl Explained for ConfError {
 /// Why a key might be there that is none.
 fn key_hint(written: &str, version: TorchVersion) -> Option<String> {
     if let Some(known) = key::named(written) {
-        return (known.since > version).then(|| format!("it came with torch {}", known.since));
+        return (known.since > version).then(|| format!("torch {} introduced it", known.since));
     }
     if written == "roundup_bypass_threshold_mb" {
-        return Some("it went with torch 2.1: requests of every size are rounded".into());
+        return Some("torch 2.1 removed it: requests of every size are rounded".into());
     }
     let near = key::KEYS.iter().filter(|key| key.since <= version).map(|key| (distance(written, key.name), key.name));
     Some(match near.min() {

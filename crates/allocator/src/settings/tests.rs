@@ -314,7 +314,7 @@ fn an_unknown_key_says_why() {
     ");
     insta::assert_snapshot!(error(15, "roundup_bypass_threshold_mb:64"), @"
     byte 0: `roundup_bypass_threshold_mb` is not a setting of torch 2.15
-    hint: it went with torch 2.1: requests of every size are rounded
+    hint: torch 2.1 removed it: requests of every size are rounded
     ");
     insta::assert_snapshot!(error(15, "max_split_size_mb:64;expandable_segments:True"), @"
     byte 41: `True` is not a setting of torch 2.15

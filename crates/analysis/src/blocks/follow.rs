@@ -64,8 +64,8 @@ pub(crate) fn follow<O: Observer>(recording: &Recording<'_>, observer: &mut O, w
             .map_or_else(|| Place::device(recording.device), |entry| Place::entry(recording.device, entry));
         warnings.add_times(
             "block-sizes",
-            "blocks do not lie where the last settings and the entries put them (settings changed meanwhile, or entries \
-             are missing): the sizes of blocks are estimates",
+            "blocks are not at the addresses that the last settings and the entries imply (settings changed \
+             meanwhile, or entries are missing): the sizes of blocks are estimates",
             place,
             sizes.contradictions,
         );

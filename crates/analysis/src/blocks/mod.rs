@@ -108,16 +108,16 @@ impl BlockSizes {
         match self.knowledge() {
             Knowledge::Exact => None,
             Knowledge::Bounds => Some(
-                "blocks from before the recording, or from a pool of which nothing is known, may be larger than their \
-                 rounded requests"
+                "blocks from before the recording, or from an unknown pool, may be larger than their rounded \
+                 requests"
                     .to_owned(),
             ),
             Knowledge::Estimate => {
-                let times = counted(self.contradictions, "block does", "blocks do");
+                let times = counted(self.contradictions, "block is", "blocks are");
                 let first = self
                     .first_contradiction
                     .map_or_else(String::new, |entry| format!(", first at entry {}", count(entry)));
-                Some(format!("{times} not lie where the last settings and the entries put them{first}"))
+                Some(format!("{times} not at the addresses that the last settings and the entries imply{first}"))
             }
         }
     }

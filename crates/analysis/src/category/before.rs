@@ -21,7 +21,7 @@ pub(super) struct Held {
     /// Its row among the lifetimes.
     pub(super) row: usize,
     pub(super) address: u64,
-    /// Bytes as asked for.
+    /// Requested bytes.
     pub(super) size_bytes: u64,
     /// Bytes of the block.
     pub(super) block_bytes: u64,

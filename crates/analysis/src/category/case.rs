@@ -10,7 +10,7 @@ pub struct Case<'a> {
     pub(crate) origin: Origin,
     /// Its row.
     pub(crate) row: usize,
-    /// Bytes as asked for.
+    /// Requested bytes.
     pub(crate) size_bytes: u64,
     /// The entry that allocated it; 0 if that came before.
     pub(crate) alloc: u32,

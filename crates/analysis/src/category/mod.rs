@@ -49,19 +49,19 @@ pub enum Category {
     Parameter,
     /// Their gradients.
     Gradient,
-    /// What the optimizer keeps.
+    /// State that the optimizer keeps.
     OptimizerState,
     /// Kept for the backward pass.
     Activation,
     /// Kept from one call of the model to the next: keys and values.
     Cache,
-    /// What the program feeds in.
+    /// Data that the program feeds in.
     Input,
     /// What lives for a moment: intermediates, and outputs that the program holds.
     Temporary,
     /// What libraries work in.
     Workspace,
-    /// Not told.
+    /// Unknown.
     Unknown,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// With html: leave out allocations smaller than this, such as `64KiB`; the page says so
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     min_size: Option<u64>,
-    /// With html: have the simulator answer in the page, however long the trace is
+    /// With html: include the simulator's answers, even for a long trace
     #[arg(long, conflicts_with = "no_what_if")]
     what_if: bool,
     /// With html: leave the simulator's answers out
@@ -47,17 +47,17 @@ pub(crate) struct Args {
 enum Target {
     /// The snapshot with PyTorch's keys, as JSON
     Json,
-    /// The trace, a row for each entry, with what its block is for
+    /// The trace, a row for each entry, with the category of its block
     Csv,
     /// The snapshot as PyTorch writes it
     Pickle,
     /// Requested and reserved bytes over time, for ui.perfetto.dev and Chrome
     ChromeTrace,
-    /// What holds memory at one moment, for speedscope.app
+    /// The live memory at one moment, for speedscope.app
     Speedscope,
-    /// What holds memory at one moment, for flamegraph.pl and inferno
+    /// The live memory at one moment, for flamegraph.pl and inferno
     Folded,
-    /// What `highwater view` shows, as one page that needs no server and no network
+    /// The page of `highwater view` as one file, which needs no server and no network
     Html,
 }
 
@@ -77,29 +77,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 impl Args {
     fn check(&self) -> Result<(), Problem> {
         if self.to == Target::Pickle && self.output.is_terminal() {
-            return Err(Problem::new("a pickle is no text for a terminal").hint("name a file with `-o FILE`"));
+            return Err(Problem::new("a pickle is not text for a terminal").hint("name a file with `-o FILE`"));
         }
         if self.to == Target::Html && self.output.is_terminal() {
-            return Err(Problem::new("a page is no text for a terminal").hint("name a file with `-o FILE`"));
+            return Err(Problem::new("a page is not text for a terminal").hint("name a file with `-o FILE`"));
         }
         if self.to == Target::Html && !highwater_viewer::ui_is_built() {
-            return Err(Problem::new("this build of highwater has no viewer in it")
-                .because("it was built before the page in `ui/` was")
+            return Err(Problem::new("this build of highwater has no viewer")
+                .because("it was built before the page in `ui/`")
                 .hint("`make ui build` builds both"));
         }
         let of_page =
             [("--min-size", self.min_size.is_some()), ("--what-if", self.what_if), ("--no-what-if", self.no_what_if)];
         if let Some((option, _)) = of_page.iter().find(|(_, is_given)| *is_given && self.to != Target::Html) {
-            return Err(Problem::new(format!("`{option}` goes with `--to html` only"))
-                .hint("the other formats hold every allocation, and no answers of the simulator"));
+            return Err(Problem::new(format!("`{option}` only goes with `--to html`"))
+                .hint("the other formats have every allocation, but no answers of the simulator"));
         }
         if matches!(self.to, Target::Json | Target::Pickle) && self.input.device.is_some() {
             return Err(Problem::new("`--device` does not go with `--to json` and `--to pickle`")
-                .hint("they hold the snapshot as a whole"));
+                .hint("they contain the whole snapshot"));
         }
         if !matches!(self.to, Target::Speedscope | Target::Folded) && self.at.is_some() {
-            return Err(Problem::new("`--at` goes with `--to speedscope` and `--to folded` only")
-                .hint("the other formats hold the whole trace"));
+            return Err(Problem::new("`--at` only goes with `--to speedscope` and `--to folded`")
+                .hint("the other formats contain the whole trace"));
         }
         Ok(())
     }
@@ -109,8 +109,11 @@ impl Args {
         let snapshot = self.input.read()?;
         if let Some(profile) = &snapshot.profile {
             return Err(Problem::new(format!("{} is {}", self.input.name(), profile.form.name()))
-                .because("a snapshot made of it would lack the segments and blocks that every snapshot has")
-                .hint("`--to csv`, `--to chrome-trace`, `--to speedscope`, `--to folded` and `--to html` hold what it tells")
+                .because("a snapshot made from it would lack segments and blocks")
+                .hint(
+                    "`--to csv`, `--to chrome-trace`, `--to speedscope`, `--to folded` and `--to html` contain \
+                 its data",
+                )
                 .into());
         }
         self.output.write(|out| match self.to {

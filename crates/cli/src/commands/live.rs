@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     sites: SitesArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatToPaste,
     /// Rows of each table
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Leave out the findings of this kind, such as `freed-late`; may be repeated
     #[arg(long, value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(IDS))]
     ignore: Vec<String>,
-    /// Say how long reading and analysing took
+    /// Print how long reading and analysing took
     #[arg(long)]
     timings: bool,
 }

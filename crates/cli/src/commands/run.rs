@@ -17,16 +17,16 @@ pub(crate) struct Args {
     /// The file to write, or a directory [default: highwater.pickle]
     #[arg(short, long, alias = "record", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How much history is kept [default: 300000 entries]
+    /// Number of entries to keep [default: 300000]
     #[arg(long, value_name = "N")]
     max_entries: Option<u32>,
-    /// Which frames are recorded [default: python]
+    /// Frames to record [default: python]
     #[arg(long, value_name = "WHICH", value_parser = ["python", "all", "none"])]
     stacks: Option<String>,
     /// The interpreter that has torch and the package [default: the active environment's, else `python3`]
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// The script, or `-m` and a module, and what is the script's
+    /// The script, or `-m` and a module, and its own arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCRIPT|-m MODULE")]
     script: Vec<OsString>,
 }
@@ -74,7 +74,7 @@ fn check(python: &PathBuf) -> Result<(), Problem> {
 fn not_started(python: &std::path::Path, error: &std::io::Error) -> Problem {
     Problem::new(format!("`{}` cannot be started", python.display()))
         .because(error)
-        .hint("name the interpreter that has torch with `--python`")
+        .hint("give the interpreter that has PyTorch with `--python`")
 }
 
 /// Python takes this process's place: signals and the exit status are its own.

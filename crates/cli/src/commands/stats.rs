@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Leave out the rows of the large and the small pool
     #[arg(long)]
     abbreviated: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The port to listen on [default: one that is free]
+    /// The port to listen on [default: a free one]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
     /// Only print the address, as over SSH
@@ -108,7 +108,7 @@ pub(crate) fn serve(viewer: Viewer, address: &str, no_open: bool) -> anyhow::Res
     // It lies there until the server ends, for the browser may be slow to start.
     let doorway = if no_open { None } else { Some(Doorway::to(address).and_then(Doorway::opened)) };
     if let Some(Err(error)) = &doorway {
-        note(&format!("no browser could be opened ({error}): open the address yourself"))?;
+        note(&format!("cannot open a browser ({error}): open the address yourself"))?;
     }
     viewer
         .serve(|problem| {
@@ -162,8 +162,10 @@ fn snapshots_in(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
     };
     let mut found = ENDINGS.iter().map(|endings| with(endings)).find(|found| !found.is_empty()).unwrap_or_default();
     if found.is_empty() {
-        return Err(Problem::new(format!("`{}` holds no snapshot", directory.display()))
-            .hint("files of these names are looked for: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst"));
+        return Err(Problem::new(format!("`{}` contains no snapshot", directory.display())).hint(
+            "highwater looks for files with these names: *.pickle, *.pkl, *.json, *.html, and these with .gz \
+             or .zst",
+        ));
     }
     found.sort_by(|(a, _), (b, _)| natural(a, b));
     Ok(found.into_iter().map(|(_, path)| path).collect())

@@ -46,7 +46,7 @@ pub(crate) fn document(report: &ReportView<'_>, name: &str, options: Options) ->
         document.lead.push(
             Text::from("→ ")
                 .and(format!("`highwater explain {name}`"), HINT)
-                .and(" says why, and what to change", PLAIN),
+                .and(" shows why, and how to fix it", PLAIN),
         );
     }
     document.sections.extend(findings(report));
@@ -68,7 +68,7 @@ fn verdict(report: &ReportView<'_>) -> Text {
 }
 
 fn findings(report: &ReportView<'_>) -> Option<Section> {
-    let mut section = Section::new("What to look at");
+    let mut section = Section::new("Findings");
     for device in &report.devices {
         // The lead says the out-of-memory event already.
         for finding in device.findings.iter().filter(|finding| finding.id != "oom") {
@@ -180,9 +180,9 @@ fn categories(device: &DeviceView<'_>) -> Option<Section> {
         return None;
     }
     let moment = if device.has_history { "peak" } else { "dump" };
-    let mut section = Section::new(format!("Device {}: live at the {moment}, by what it is for", device.device));
+    let mut section = Section::new(format!("Device {}: live at the {moment}, by category", device.device));
     let columns =
-        [(by(device).word(), Align::Right), ("share", Align::Right), ("what", Align::Left), ("", Align::Left)];
+        [(by(device).word(), Align::Right), ("share", Align::Right), ("category", Align::Left), ("", Align::Left)];
     let mut table = Table::new(columns).indented(2).optional(&[3]);
     let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
     for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
@@ -312,7 +312,8 @@ fn phases(iteration: &IterationView, by: Total) -> String {
 
 fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     let first = device.growth.first()?;
-    let mut section = Section::new(format!("Device {}: what iterations leave behind, by call site", device.device));
+    let mut section =
+        Section::new(format!("Device {}: memory that iterations leave behind, by call site", device.device));
     let mut table = Table::new([
         ("an iteration", Align::Right),
         ("in all", Align::Right),
@@ -333,7 +334,7 @@ fn growth(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     }
     section.table(table);
     section.line(format!(
-        "Counted: allocations made in {} that are still there after the last one.",
+        "Counted: allocations of {} that are still alive after the last one.",
         counted(first.counted, "iteration", "iterations")
     ));
     Some(section)
@@ -349,7 +350,7 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
         measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
     let at_peak = [
         (measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned()),
-        (measured.rounding_at_peak_bytes, "active beyond what was requested, at the peak".to_owned()),
+        (measured.rounding_at_peak_bytes, "active beyond the requested bytes, at the peak".to_owned()),
     ];
     let at_dump = [
         (
@@ -358,7 +359,7 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
         ),
         (
             measured.releasable_bytes,
-            "of these, in segments with nothing active: `empty_cache()` gives them back".to_owned(),
+            "of these, in segments with nothing active: `empty_cache()` releases them".to_owned(),
         ),
         (
             measured.inactive_split_bytes,
@@ -367,17 +368,17 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
         (measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default())),
         (
             measured.rounding_bytes,
-            "active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off"
+            "active beyond the requested bytes, at the dump: the allocator's rounding"
                 .to_owned(),
         ),
         (
             measured.private_pool_free_bytes,
-            "of the free bytes, in private pools: other requests cannot have them".to_owned(),
+            "of the free bytes, in private pools: other requests cannot use them".to_owned(),
         ),
         (measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned()),
     ];
     let measures = at_peak.into_iter().filter(|_| device.has_history).chain(at_dump);
-    // An amount that is not there has no row.
+    // A zero has no row.
     let rows: Vec<_> = measures.filter(|(bytes, _)| *bytes > 0).collect();
     if rows.is_empty() {
         return None;
@@ -444,7 +445,7 @@ fn host(report: &ReportView<'_>) -> Option<Section> {
     let host = report.host.as_ref()?;
     let mut section = Section::new("Pinned host memory");
     section.line(format!(
-        "{} in use of {} held at the dump, {}",
+        "{} in use of {} reserved at the dump, {}",
         size(host.allocated_bytes),
         size(host.reserved_bytes),
         counted(host.entries, "trace entry", "trace entries")

@@ -96,11 +96,11 @@ fn budgets_can_be_written_down_and_flags_go_before_them() {
     assert_eq!(with("[budget]\nmax_peak_reserved = 1048576\n", "").code, 1);
     assert_eq!(with("[budget]\nmax_peak_reserved = 1048576\n", "--max-peak-reserved 1TiB").code, 0);
     for (text, why) in [
-        ("[budget]\nmax_peak = 1\n", "`max_peak` is no budget"),
+        ("[budget]\nmax_peak = 1\n", "`max_peak` is not a budget"),
         ("[budget]\nmax_peak_reserved = \"lots\"\n", "expected a"),
         ("[budget]\nmax_peak_reserved = 24\n", "did you mean `24GiB`?"),
         ("[budget]\nmax_fragmentation = 0.1\n", "neither a text nor a whole number"),
-        ("budget = 3\n", "`budget` is no table"),
+        ("budget = 3\n", "`budget` is not a table"),
         ("[budgets]\n", "no table `[budget]`"),
         ("[budget\n", "caused by"),
     ] {

@@ -25,18 +25,18 @@ fn refused(arguments: &[&str]) -> String {
 #[test]
 fn what_cannot_be_run_is_said_with_what_to_do() {
     let err = refused(&["--gpu", "h300", "there.py"]);
-    assert!(err.contains("`--gpu h300` is no card that is known") && err.contains("h100"), "{err}");
+    assert!(err.contains("unknown GPU `h300`") && err.contains("h100"), "{err}");
     let err = refused(&["missing.py"]);
     assert!(err.contains("there is no script `missing.py`") && err.contains("come before the script"), "{err}");
     let err = refused(&["-m"]);
-    assert!(err.contains("`-m` wants the name of a module"), "{err}");
+    assert!(err.contains("`-m` needs the name of a module"), "{err}");
     let err = refused(&["--python", "/nowhere/python", "there.py"]);
     assert!(
         err.contains("`/nowhere/python`") && err.contains("cannot be started") && err.contains("--python"),
         "{err}"
     );
     let err = refused(&["-o", "there.py", "there.py"]);
-    assert!(err.contains("exists already") && err.contains("--force"), "{err}");
+    assert!(err.contains("already exists") && err.contains("--force"), "{err}");
     for (option, value, why) in [
         ("--timeout", "soon", "is no time"),
         ("--assume", "nonzero=lots", "is not how `nonzero` can be"),
@@ -294,7 +294,7 @@ snapshot = torch.cuda.memory._snapshot()
 assert len(snapshot['device_traces'][0]) == 4, 'the last ones'
 blocks = [block for segment in snapshot['segments'] for block in segment['blocks'] if block['state'] != 'inactive']
 frames = [block for block in blocks if block.get('frames')]
-assert len(blocks) == 11 and len(frames) == 10, 'what was there before has none'
+assert len(blocks) == 11 and len(frames) == 10, 'memory allocated before the recording has none'
 assert all('highwater' not in frame['filename'] for block in frames for frame in block['frames'])
 torch.cuda.memory._record_memory_history(enabled=None)
 assert torch.cuda.memory._snapshot()['device_traces'] == [[]]

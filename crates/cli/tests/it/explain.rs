@@ -64,7 +64,7 @@ fn a_full_card_is_told_what_is_missing() {
     for document in [&by_message, &by_snapshot] {
         assert_eq!(document["diagnosis"]["cause"], "too-big");
         let text = document["diagnosis"]["text"].as_str().unwrap();
-        assert!(text.contains("a request larger than what was left, 2.29 GiB"), "{text}");
+        assert!(text.contains("with 2.29 GiB left"), "{text}");
         assert!(!document.to_string().contains("expandable_segments"));
     }
     assert_eq!(by_snapshot["failures"][0]["simulation"]["kind"], "impossible");
@@ -119,24 +119,24 @@ fn what_was_live_is_told_by_category() {
 #[test]
 fn the_last_step_rests_on_what_was_live() {
     insta::assert_snapshot!(last_step(&json("explain oom_gpt2_8gib.pickle.gz --format json")), @"
-    need less at once, of activations first: 80 % of what was live
-    6.31 GiB of activations: a smaller batch or shorter sequences; to train, activation checkpointing; to run only, `torch.inference_mode()`, which keeps none. 1.32 GiB of parameters: a smaller dtype; to run only, quantised weights. The whole step needs 46.39 GiB to 64.19 GiB at its peak, and there was 7.87 GiB: 38.53 GiB less is needed, or more
+    reduce the memory needed at once, activations first: 80 % of the live memory
+    6.31 GiB of activations: a smaller batch or shorter sequences; for training, activation checkpointing; for inference, `torch.inference_mode()`, which saves no activations. 1.32 GiB of parameters: a smaller dtype; for inference, quantised weights. The whole step needs 46.39 GiB to 64.19 GiB at its peak, and 7.87 GiB was available: at least 38.53 GiB too little
     ");
     insta::assert_snapshot!(last_step(&json("explain oom_whole_gpu.pickle.gz --format json")), @"
-    need less at once, of what the call sites hold: 100 % of what was live is of a kind that is not told
-    137.00 GiB of a kind that is not told: its call sites say where it was made. At this moment 4.71 GiB less would have done, 3.4 % of what was held; later requests may need more
+    reduce the memory that the call sites above hold: 100 % of the live memory has no known category
+    137.00 GiB of no known category: its call sites show where it was allocated. Freeing 4.71 GiB (3.4 %) would have been enough for this request; later ones may need more
     ");
     insta::assert_snapshot!(last_step(&json("explain qwen_train_b2.pickle.gz --capacity 24GiB --format json")), @"
-    need less at once, of optimizer state first: 50 % of what was live
-    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). The program needs 28.82 GiB at once, and there is 24.00 GiB: 4.82 GiB less is needed
+    reduce the memory needed at once, optimizer state first: 50 % of the live memory
+    11.50 GiB of optimizer state: a sharded or 8-bit optimizer, or one with less state. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. 5.75 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA). The program needs 28.82 GiB at once, and 24.00 GiB is available: 4.82 GiB too little
     ");
     insta::assert_snapshot!(last_step(&json("explain qwen_train_b16.pickle.gz --capacity 32GiB --format json")), @"
-    need less at once, of activations first: 74 % of what was live
-    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. The program needs 43.79 GiB at once, and there is 32.00 GiB: 11.79 GiB less is needed
+    reduce the memory needed at once, activations first: 74 % of the live memory
+    23.26 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32. 5.75 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype. The program needs 43.79 GiB at once, and 32.00 GiB is available: 11.79 GiB too little
     ");
     insta::assert_snapshot!(last_step(&json("explain linear_forward.pickle.gz --capacity 3GiB --format json")), @"
-    need less at once, of parameters first: 63 % of what was live
-    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts. The program needs 4.13 GiB at once, and there is 3.00 GiB: 1.13 GiB less is needed
+    reduce the memory needed at once, parameters first: 63 % of the live memory
+    1.86 GiB of parameters: a smaller dtype or quantised weights. 954.00 MiB of intermediates: a smaller batch or shorter sequences; compute large tensors, such as logits and their loss, in parts. The program needs 4.13 GiB at once, and 3.00 GiB is available: 1.13 GiB too little
     ");
     // A message does not tell what was live.
     let of_message = of_message(&recorded_message("oom_gpt2_8gib"), &["--format", "json"]).stdout;
@@ -148,7 +148,7 @@ fn the_last_step_rests_on_what_was_live() {
 #[test]
 fn a_program_that_fits_is_told_so() {
     let text = stdout("explain multi_stream.pickle.gz --capacity 1GiB");
-    assert!(text.contains(": nothing fails: the program fits in 1.00 GiB, under its own settings."), "{text}");
+    assert!(text.contains(": nothing fails: the program fits in 1.00 GiB, with its own settings."), "{text}");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_limit_that_is_only_asked_about_was_not_set_by_anybody() {
     let card = json("explain qwen_train_b2.pickle.gz --card 24GiB --format json");
     let text = |document: &Value| document["diagnosis"]["text"].as_str().unwrap().to_owned();
     assert!(text(&limit).starts_with("with a limit of 24.00 GiB this program runs out of memory"), "{}", text(&limit));
-    assert!(text(&card).starts_with("on a card of 24.00 GiB, 23.28 GiB of it for PyTorch,"), "{}", text(&card));
+    assert!(text(&card).starts_with("on a GPU with 24.00 GiB, of which 23.28 GiB is for PyTorch,"), "{}", text(&card));
     let failure = &card["failures"][0];
     let context = 742 << 20;
     assert_eq!(failure["simulated_card_bytes"], 24_u64 << 30);
@@ -249,7 +249,7 @@ fn a_step_that_fails_in_the_middle_is_carried_on() {
     assert_eq!((&whole["basis"], &whole["phase"]), (&Value::from("layers"), &Value::from("forward")));
     let text = stdout("explain ../oom/layers.pickle.gz").replace('\n', " ");
     assert!(text.contains("The whole step needs") && text.contains(" of 8, each of which keeps"), "{text}");
-    assert!(!text.contains("less would have done"), "{text}");
+    assert!(!text.contains("less would have been enough"), "{text}");
     // What the recording holds fits in more; the program may not.
     let more = stdout("explain ../oom/layers.pickle.gz --capacity 16GiB").replace('\n', " ");
     assert!(!more.contains("the program fits") && more.contains("a request failed in the recording"), "{more}");

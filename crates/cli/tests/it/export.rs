@@ -230,8 +230,8 @@ fn the_moment_can_be_chosen() {
         hint: device 0 has entries 0 to 25
     ");
     insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to csv --at 3"), @r"
-        error: `--at` goes with `--to speedscope` and `--to folded` only
-        hint: the other formats hold the whole trace
+        error: `--at` only goes with `--to speedscope` and `--to folded`
+        hint: the other formats contain the whole trace
     ");
 }
 
@@ -239,7 +239,7 @@ fn the_moment_can_be_chosen() {
 fn a_whole_snapshot_cannot_be_cut_to_a_device() {
     insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to pickle --device 0"), @r"
         error: `--device` does not go with `--to json` and `--to pickle`
-        hint: they hold the snapshot as a whole
+        hint: they contain the whole snapshot
     ");
 }
 
@@ -262,7 +262,7 @@ fn a_file_is_overwritten_only_by_force() {
     assert_eq!(export(&[]), (Some(0), "wrote peak.txt (463 B)\n".to_owned()));
     let written = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, "precious").unwrap();
-    let refused = "error: `peak.txt` exists already\nhint: `--force` overwrites it\n";
+    let refused = "error: `peak.txt` already exists\nhint: overwrite it with `--force`\n";
     assert_eq!(export(&[]), (Some(2), refused.to_owned()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(export(&["--force"]).0, Some(0));

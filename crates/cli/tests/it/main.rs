@@ -17,6 +17,7 @@ mod hostile;
 mod load;
 mod manners;
 mod profiler;
+mod prose;
 #[cfg(unix)]
 mod recording;
 mod report;

@@ -82,7 +82,7 @@ fn a_size_is_the_same_in_every_spelling() {
 #[test]
 fn a_device_that_is_not_there_is_told() {
     insta::assert_snapshot!(failure("trace ../layouts/several_devices.pickle --device 1"), @r"
-        error: `../layouts/several_devices.pickle` has nothing of device 1
+        error: `../layouts/several_devices.pickle` has no data for device 1
         hint: it has devices 0, 2, 3
     ");
 }

@@ -50,21 +50,21 @@ fn a_trace_says_nothing_of_the_allocator() {
 #[test]
 fn what_cannot_be_told_is_refused() {
     insta::assert_snapshot!(failure(&format!("simulate {TRACE}")), @"
-    error: `../profiler/adam.trace.json.gz` is a Chrome trace of `torch.profiler`: there is nothing to run again
-      caused by: it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests
+    error: `../profiler/adam.trace.json.gz` is a Chrome trace of `torch.profiler`: there is nothing to replay
+      caused by: it has neither the allocator's settings nor its segments, and the sizes of blocks instead of requests
     hint: record with `torch.cuda.memory._record_memory_history()` to simulate
     ");
     insta::assert_snapshot!(failure(&format!("simulate --verify {TOTALS}")), @"
-    error: `../profiler/adam.timeline.json.gz` is a memory timeline of `torch.profiler`: there is nothing to run again
-      caused by: it holds neither the allocator's settings nor its segments, and sizes of blocks instead of requests
+    error: `../profiler/adam.timeline.json.gz` is a memory timeline of `torch.profiler`: there is nothing to replay
+      caused by: it has neither the allocator's settings nor its segments, and the sizes of blocks instead of requests
     hint: record with `torch.cuda.memory._record_memory_history()` to simulate
     ");
     let Run { code, stdout, .. } = run(&format!("check {EVENTS} --max-peak-reserved 1GiB --max-peak-allocated 1MiB"));
     assert_eq!(code, 1, "{stdout}");
-    assert!(stdout.contains("cannot be measured: a profiler's file does not tell of reserved memory"), "{stdout}");
+    assert!(stdout.contains("cannot be measured: a profiler's file does not record reserved memory"), "{stdout}");
     assert!(stdout.contains("1 passed, 1 failed"), "{stdout}");
     let Run { code, stdout, .. } = run(&format!("segments {TRACE}"));
-    assert_eq!((code, stdout.as_str()), (0, "this is a Chrome trace of `torch.profiler`: segments are not in it\n"));
+    assert_eq!((code, stdout.as_str()), (0, "this is a Chrome trace of `torch.profiler`: it has no segments\n"));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_small_report_reads_like_this() {
         → `del` these results at the end of the loop's body, or make them inside a function
         (freed-late: `highwater help freed-late`)
       - info, device 0 [saves about 1.40 GiB]: 1.86 GiB of the peak is weights
-        45 % of the peak; in 8 bits a number, they would take about 477.05 MiB.
+        45 % of the peak; stored in 8 bits they would take about 477.05 MiB.
         → load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)
         (frozen-weights: `highwater help frozen-weights`)
       - info, device 0: at most 2.24 GiB of the peak grows with the batch; 1.90 GiB does not
@@ -79,7 +79,7 @@ fn a_small_report_reads_like_this() {
                   0                                                                     entry 25
                   █ allocated   · reserved   ▲ peak   | iteration
 
-    Device 0: live at the peak, by what it is for
+    Device 0: live at the peak, by category
        allocated  share  what
         1.86 GiB   45 %  parameter  ██████████▉
         1.86 GiB   45 %  temporary  ██████████▉
@@ -100,9 +100,9 @@ fn a_small_report_reads_like_this() {
 
     Device 0: fragmentation
          3.34 MiB  free at the peak: reserved and in no active block
-         1.30 MiB  active beyond what was requested, at the peak
+         1.30 MiB  active beyond the requested bytes, at the peak
          1.12 GiB  free at the dump: reserved and in no active block (27 %)
-         1.12 GiB  of these, in segments with nothing active: `empty_cache()` gives them back
+         1.12 GiB  of these, in segments with nothing active: `empty_cache()` releases them
          2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
        954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
       1000.69 KiB  active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off
@@ -232,7 +232,7 @@ fn devices_are_shown_each_for_itself() {
     assert_eq!(one["devices"].as_array().unwrap().len(), 1);
     assert_eq!(one["devices"][0], report["devices"][1]);
     insta::assert_snapshot!(failure("report linear_forward.pickle.gz --device 3"), @"
-    error: `linear_forward.pickle.gz` has nothing of device 3
+    error: `linear_forward.pickle.gz` has no data for device 3
     hint: it has device 0
     ");
 }
@@ -400,7 +400,7 @@ fn the_report_goes_to_a_file_when_asked() {
     let path = folder.path().join("report.txt");
     std::fs::File::create(&path).unwrap().write_all(b"mine").unwrap();
     let line = format!("report linear_forward.pickle.gz -o {}", path.display());
-    assert!(failure(&line).contains("`--force` overwrites it"));
+    assert!(failure(&line).contains("overwrite it with `--force`"));
     assert_eq!(run(&format!("{line} --force")).code, 0);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), stdout("report linear_forward.pickle.gz"));
 }

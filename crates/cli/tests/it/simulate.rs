@@ -151,12 +151,12 @@ fn files_are_written_for_one_run_and_never_overwritten_unasked() {
     write(&path, "mine").unwrap();
     let options = format!("--events {}", path.display());
     let refused = refusal(&options, PROGRAM);
-    assert!(refused.contains("exists already\nhint: `--force` overwrites it"), "{refused}");
+    assert!(refused.contains("already exists\nhint: overwrite it with `--force`"), "{refused}");
     assert_eq!(read(&path).unwrap(), b"mine");
     assert_eq!(with_program(&format!("{options} --force")).code, 0);
     assert!(read_to_string(&path).unwrap().starts_with("op,action,addr,bytes,stream,pool\n"));
     insta::assert_snapshot!(refusal("--blocks - --capacity 1GiB --capacity 2GiB", PROGRAM), @"
-    error: `--blocks` writes one run, and there are 2
+    error: `--blocks` writes one run, but there are 2
     hint: give one `--conf` and one `--capacity` at most
     ");
 }
@@ -167,7 +167,7 @@ fn scripted_addresses_are_followed() {
     let path = folder.path().join("script.csv");
     write(&path, "bytes,addr\n20971520,140000000000000\n2097152,139000000000000\n").unwrap();
     let events = with_program(&format!("--torch 2.11 --events - --va script:{}", path.display()));
-    assert_eq!(events.stderr, "warning: a range was not in the script of addresses and went elsewhere\n");
+    assert_eq!(events.stderr, "warning: a range was not in the script of addresses and got another address\n");
     let segments: Vec<_> = events.stdout.lines().filter(|line| line.contains("segment")).collect();
     insta::assert_snapshot!(segments.join("\n"), @"
     0,segment_alloc,140000000000000,20971520,0,0
@@ -205,12 +205,12 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
     insta::assert_snapshot!(refusal("", freed_pool), @"
     error: standard input: row 3: PyTorch itself would fail here
       caused by: a private pool is used after its last use ended
-    hint: what PyTorch does from there on is not defined, so nothing is shown
+    hint: PyTorch's further behaviour is undefined, so there is no result
     ");
     insta::assert_snapshot!(refusal("--capacity 1GiB --capacity 2GiB", freed_pool), @"
     error: standard input: row 3: PyTorch itself would fail here
       caused by: a private pool is used after its last use ended
-    hint: so it does with PyTorch's default settings on 1.00 GiB
+    hint: this happens with PyTorch's default settings on 1.00 GiB
     ");
     insta::assert_snapshot!(refusal("--torch 2.11 --conf max_split_mb:128", PROGRAM), @"
     error: torch 2.11 refuses the settings `max_split_mb:128`
@@ -219,7 +219,7 @@ fn bad_programs_settings_and_options_say_where_and_what_to_do() {
     ");
     insta::assert_snapshot!(refusal("--conf backend:cudaMallocAsync", PROGRAM), @"
     error: `backend:cudaMallocAsync` cannot be simulated
-      caused by: the driver's own pools serve the requests then: they have no blocks, and their rules are not known
+      caused by: the driver's own pools then serve the requests: they have no blocks, and their rules are unknown
     hint: leave the backend out, or write `backend:native`
     ");
     insta::assert_snapshot!(refusal("--capacity 9EiB", PROGRAM), @"
@@ -265,7 +265,7 @@ fn a_log_of_rmm_is_a_program() {
     let Run { code, stdout, stderr } = run_with("simulate --requests - --torch 2.11", log.as_str());
     assert_eq!(code, 0);
     insta::assert_snapshot!(stderr, @"
-    warning: a pointer is freed that no line before allocated; the free is left out (line 2)
+    warning: a pointer is freed that no earlier line allocated; the free is ignored (line 2)
     warning: a line cannot be read; it is left out (line 105)
     ");
     insta::assert_snapshot!(stdout.lines().take(4).collect::<Vec<_>>().join("\n"), @r"
@@ -283,7 +283,7 @@ fn a_log_of_rmm_is_a_program() {
         document["warnings"][0],
         serde_json::json!({
             "id": "unknown-free", "count": 1, "line": 2,
-            "message": "a pointer is freed that no line before allocated; the free is left out",
+            "message": "a pointer is freed that no earlier line allocated; the free is ignored",
         })
     );
 }
@@ -329,7 +329,7 @@ fn a_difference_is_shown_and_fails_the_check() {
     let document = run_with("simulate - --verify --torch 2.11 --format json", snapshot);
     assert_eq!(document.code, 1);
     let document: Value = serde_json::from_str(&document.stdout).unwrap();
-    insta::assert_snapshot!(document["fidelity"], @r#"{"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording does not begin with the program, and what the allocator held is not known","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}"#);
+    insta::assert_snapshot!(document["fidelity"], @r#"{"entries":2,"equal":0,"first_difference":{"device":0,"entry":0,"note":"the recording begins after the program, and the allocator's state at that point is unknown","predicted":null,"recorded":{"action":"free_requested","address":4096,"size_bytes":512,"stream":0}}}"#);
 }
 
 #[test]

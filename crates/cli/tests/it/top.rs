@@ -100,7 +100,7 @@ fn without_a_driver_there_is_a_sentence_and_status_2() {
             "{}",
             run.stderr
         );
-        assert!(run.stderr.contains("\nhint: on a machine with a GPU install NVIDIA's driver"), "{}", run.stderr);
+        assert!(run.stderr.contains("\nhint: on a machine with a GPU, install NVIDIA's driver"), "{}", run.stderr);
     }
     assert!(!machine.path("a.hwlog").exists());
     let none = machine.run(&["top", "--once"]);
@@ -159,22 +159,22 @@ fn what_was_recorded_is_replayed() {
     assert_eq!(replay(&["--format", "json", "--once"]).stdout.lines().count(), 1);
     assert_eq!(replay(&["--once"]).stdout, machine.run(&["top", "--once"]).stdout);
     let again = machine.run(&["top", "--record", "a.hwlog", "--samples", "1"]);
-    assert!(again.code == 2 && again.stderr.contains("`a.hwlog` exists already"), "{}", again.stderr);
+    assert!(again.code == 2 && again.stderr.contains("`a.hwlog` already exists"), "{}", again.stderr);
 
     let text = fs::read(machine.path("a.hwlog")).unwrap();
     fs::write(machine.path("a.hwlog"), &text[..text.len() - 20]).unwrap();
     let cut = replay(&["--format", "json"]);
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4));
-    assert_eq!(cut.stderr, "the log ends within a line: the last look is left out\n");
+    assert_eq!(cut.stderr, "the log ends in the middle of a line: its last sample is left out\n");
     fs::write(machine.path("a.hwlog"), b"\x80\x04}.").unwrap();
     insta::assert_snapshot!(replay(&["--once"]).stderr, @r#"
-    error: `a.hwlog` is no log of `highwater top`, or is damaged
+    error: `a.hwlog` is not a log of `highwater top`, or is damaged
       caused by: line 1: expected `{"format":"highwater-log",…}`
     hint: `highwater top -o FILE` writes such a log; snapshots are for `highwater report`
     "#);
     let empty = text.iter().position(|&byte| byte == b'\n').unwrap();
     fs::write(machine.path("a.hwlog"), &text[..=empty]).unwrap();
-    assert!(replay(&["--once"]).stderr.starts_with("error: `a.hwlog` holds no look"));
+    assert!(replay(&["--once"]).stderr.starts_with("error: `a.hwlog` has no samples"));
 }
 
 /// What anybody's command line, and a log that came by mail, can hold.
@@ -342,10 +342,10 @@ fn a_recorded_process_is_split() {
 #[test]
 fn an_answer_that_is_none_is_a_note() {
     for (answer, note) in [
-        (&b"what?\n"[..], "answers what cannot be understood"),
-        (b"{\"devices\":", "its line has no end"),
+        (&b"what?\n"[..], "sent an invalid answer"),
+        (b"{\"devices\":", "its line does not end"),
         (b"{\"error\":\"not now\\u001b[31m\"}\n", "says: not now"),
-        (b"", "its line has no end"),
+        (b"", "its line does not end"),
     ] {
         let machine = Machine::new("");
         let pid = answering(&machine, move |_| answer.to_vec());
@@ -363,7 +363,7 @@ fn a_snapshot_is_written_whole_or_not_at_all() {
     assert_eq!((run.code, run.stderr.as_str()), (0, "wrote now.pickle (5 B)\n"));
     assert_eq!(fs::read(machine.path("now.pickle")).unwrap(), b"hello");
     let again = machine.run(&["top", "--pid", &pid, "--snapshot", "now.pickle"]);
-    assert!(again.code == 2 && again.stderr.contains("exists already"), "{}", again.stderr);
+    assert!(again.code == 2 && again.stderr.contains("already exists"), "{}", again.stderr);
 
     let machine = Machine::new("gpu");
     let pid = answering(&machine, |_| b"{\"bytes\":500}\nhello".to_vec()).to_string();
@@ -379,7 +379,7 @@ fn a_directory_that_is_open_to_others_is_not_believed() {
     let pid = answering(&machine, |_| b"{\"bytes\":5}\nhello".to_vec()).to_string();
     fs::set_permissions(machine.path("run"), fs::Permissions::from_mode(0o755)).unwrap();
     let run = machine.run(&["top", "--pid", &pid, "--snapshot", "now.pickle"]);
-    assert!(run.code == 2 && run.stderr.contains("is open to others"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("other users can open it"), "{}", run.stderr);
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn the_doctor_asks_an_interpreter_for_its_torch() {
     );
     assert_eq!(json["findings"][0]["id"], "driver-too-old-for-torch");
     let none = machine.run(&["doctor", "--python", "/nowhere/python"]);
-    assert!(none.code == 2 && none.stderr.contains("cannot be asked for its torch"), "{}", none.stderr);
+    assert!(none.code == 2 && none.stderr.contains("cannot find the version of PyTorch"), "{}", none.stderr);
 }
 
 /// A terminal of tmux, of its own server.
@@ -587,7 +587,7 @@ fn keys_sort_filter_open_and_ask() {
     tmux.keys(&["/", "s", "l", "e", "e", "p", "Enter"]);
     tmux.until("the filter", |screen| screen.contains("filter: sleep  ?") && !screen.contains("4000000001"));
     tmux.keys(&["Enter"]);
-    tmux.shows("how PyTorch uses this is not told");
+    tmux.shows("to see how PyTorch uses this memory");
     tmux.keys(&["d"]);
     tmux.shows("its tree:");
     tmux.keys(&["Escape"]);
@@ -614,9 +614,9 @@ fn a_log_is_replayed_on_the_screen() {
         return;
     };
     let screen = tmux.shows("the log ends here");
-    assert!(screen.contains("log, speed 1") && screen.contains("3 looks"), "{screen}");
+    assert!(screen.contains("log, speed 1") && screen.contains("3 samples"), "{screen}");
     tmux.keys(&["k"]);
-    tmux.shows("nothing in it can be ended");
+    tmux.shows("its processes cannot be ended");
     tmux.keys(&["q"]);
     tmux.shows("status 0");
 }

@@ -205,14 +205,14 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
     hint: this looks like text, not a snapshot; write one with `torch.cuda.memory._dump_snapshot("run.pickle")`
     "#);
     insta::assert_snapshot!(failure("view linear_forward.pickle.gz --device 3 --no-open"), @"
-    error: `linear_forward.pickle.gz` has nothing of device 3
+    error: `linear_forward.pickle.gz` has no data for device 3
     hint: it has device 0
     ");
     let empty = tempfile::tempdir().expect("a directory");
     let said = failure(&format!("view {} --no-open", empty.path().display()));
     insta::assert_snapshot!(said.replace(&*empty.path().to_string_lossy(), "empty"), @"
-    error: `empty` holds no snapshot
-    hint: files of these names are looked for: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst
+    error: `empty` contains no snapshot
+    hint: highwater looks for files with these names: *.pickle, *.pkl, *.json, *.html, and these with .gz or .zst
     ");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("an address").port();
@@ -220,7 +220,7 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
     insta::assert_snapshot!(said.replace(&port.to_string(), "PORT").replace(" (os error 98)", ""), @"
     error: cannot listen on port PORT of 127.0.0.1
       caused by: Address already in use
-    hint: choose another `--port`, or none: then a free one is taken
+    hint: choose another `--port`, or leave it out to use a free one
     ");
 }
 
@@ -232,8 +232,8 @@ fn the_page_is_written_or_it_is_said_why_not() {
     let made = run(&line);
     if !highwater_viewer::ui_is_built() {
         insta::assert_snapshot!(made.stderr, @"
-        error: this build of highwater has no viewer in it
-          caused by: it was built before the page in `ui/` was
+        error: this build of highwater has no viewer
+          caused by: it was built before the page in `ui/`
         hint: `make ui build` builds both
         ");
         assert_eq!(made.code, 2);
@@ -251,11 +251,11 @@ fn the_page_is_written_or_it_is_said_why_not() {
 #[test]
 fn options_of_the_page_go_with_it_only() {
     insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to csv --min-size 1KiB"), @"
-    error: `--min-size` goes with `--to html` only
-    hint: the other formats hold every allocation, and no answers of the simulator
+    error: `--min-size` only goes with `--to html`
+    hint: the other formats have every allocation, but no answers of the simulator
     ");
     insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to folded --no-what-if"), @"
-    error: `--no-what-if` goes with `--to html` only
-    hint: the other formats hold every allocation, and no answers of the simulator
+    error: `--no-what-if` only goes with `--to html`
+    hint: the other formats have every allocation, but no answers of the simulator
     ");
 }

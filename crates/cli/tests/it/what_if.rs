@@ -131,9 +131,7 @@ fn a_request_that_failed_and_would_not_is_no_proof_of_what_follows() {
     let answer = simulated("oom_gpt2_8gib.pickle.gz --capacity 16GiB");
     let run = &answer["runs"][0];
     assert_eq!((&run["outcome"], &run["confidence"]), (&Value::from("fits"), &Value::from("premise-broken")));
-    insta::assert_snapshot!(run["reason"].as_str().unwrap(), @"
-    the request of entry 590 failed in the recording and does not here: what the program would have done next is not recorded
-    ");
+    insta::assert_snapshot!(run["reason"].as_str().unwrap(), @"the request of entry 590 failed in the recording but succeeds here: the program's next steps were not recorded");
 }
 
 #[test]
@@ -145,7 +143,7 @@ fn a_late_recording_is_marked() {
         answer["premise"]
             .as_str()
             .unwrap()
-            .contains("recording began, or began again, after the program had allocated")
+            .contains("recording started, or restarted, after the program had allocated")
     );
 }
 
@@ -166,15 +164,15 @@ fn a_card_is_found_by_whatever_people_call_it() {
 #[test]
 fn bad_settings_and_cards_say_what_is_allowed() {
     insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --conf max_split_size_mb:3"), @"
-    error: `--conf max_split_size_mb:3` is refused by torch 2.11
+    error: torch 2.11 refuses `--conf max_split_size_mb:3`
       caused by: byte 18: `max_split_size_mb:3` is out of range: at least 20, the size of a large segment in MiB
     ");
     insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --conf backend:cudaMallocAsync"), @"
-    error: `backend:cudaMallocAsync` cannot be simulated: its memory is the driver's own
-    hint: what it needs at least is the live memory that a run without `--conf` shows
+    error: `backend:cudaMallocAsync` cannot be simulated: the driver manages its memory
+    hint: a run without `--conf` shows the live memory, which is the least that it needs
     ");
     insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --card rtx9090"), @"
-    error: `rtx9090` is neither a size nor a card that is known
+    error: `rtx9090` is neither a size nor a known GPU
     hint: give its memory, such as `24GiB`, or one of rtx4060, rtx3060, t4, v100, l4, a10g, a10, a30, rtx4090, rtx3090, rtx5090, a100-40, l40s, a6000, a100, h100, h200, b200
     ");
 }

@@ -1,4 +1,4 @@
-//! The entries that no lifetime tells of, and the time of every entry.
+//! The entries without a lifetime, and the time of every entry.
 
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::number;
@@ -55,7 +55,7 @@ pub(super) fn others(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Vec<(&
     ]
 }
 
-/// What the lifetimes tell of each entry.
+/// The lifetime of each entry.
 fn told(device: &DeviceAnalysis<'_>) -> Vec<u8> {
     let entries = device.entries;
     let (actions, addresses) = (entries.actions(), entries.addresses());

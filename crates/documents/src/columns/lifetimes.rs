@@ -20,11 +20,11 @@ pub(super) struct Lives<'a> {
     rows_of: Option<Vec<usize>>,
     /// How many did.
     pub(super) before: usize,
-    /// One past the last entry; 1 if there is none, so that what is there at the dump is live after "entry 0".
+    /// One past the last entry; 1 if there is none, so that blocks at the dump are live after "entry 0".
     pub(super) entries: u32,
 }
 
-/// What a lifetime counts for: its block, or what was asked for where the sizes of blocks are estimates.
+/// The bytes of a lifetime: its block's, or the requested ones where the sizes of blocks are estimates.
 pub(super) fn measure(device: &DeviceAnalysis<'_>) -> Total {
     if device.by == Total::Requested { Total::Requested } else { Total::Active }
 }
@@ -82,7 +82,7 @@ impl<'a> Lives<'a> {
         totals.max().map_or(0, |highest| u64::try_from(highest).unwrap_or(0))
     }
 
-    /// What a lifetime counts for.
+    /// The bytes of a lifetime.
     #[inline]
     fn bytes_of(&self, lifetime: &Lifetime) -> u64 {
         match measure(self.device) {
@@ -130,7 +130,7 @@ impl<'a> Lives<'a> {
         Section::of_u32(&values)
     }
 
-    /// What each is for, with the names; `None` if that is told of none.
+    /// The category of each, with the names; `None` if none is known.
     pub(super) fn categories(&self) -> Option<(Vec<String>, Section)> {
         let category = |at: usize| self.device.decided(self.rows_of.as_ref().map_or(at, |rows| rows[at])).category;
         if (0..self.rows.len()).all(|at| category(at) == Category::Unknown) {

@@ -1,4 +1,4 @@
-//! The manifest: what there is to draw, all that is no column.
+//! The manifest: everything to draw that is not a column.
 
 use crate::{Document, Format, Version};
 use std::collections::BTreeMap;
@@ -28,12 +28,12 @@ pub struct Manifest {
     pub name: String,
     /// Which PyTorch wrote it, as far as the file tells.
     pub torch: TorchView,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<WarningView>,
-    /// What is not shown.
+    /// The entries that are not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOutView>,
-    /// Whether the page can ask what would have been.
+    /// Whether the page can simulate.
     pub what_if: WhatIf,
     /// Why it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ impl Document for Manifest {
 }
 
 impl Manifest {
-    /// What it says of a section: of the file, or of a device, whose number and a slash then come first.
+    /// The description of a section: of the file, or of a device, with its number and a slash before the name.
     pub fn info_mut(&mut self, name: &str) -> Option<&mut SectionInfo> {
         let Some((device, name)) = name.split_once('/') else { return self.sections.get_mut(name) };
         let device: u32 = device.parse().ok()?;
@@ -106,7 +106,7 @@ pub struct DeviceManifest {
     pub before: usize,
     /// The unit of sizes and offsets: a power of two, 512 if all sizes allow it.
     pub unit_bytes: u64,
-    /// What `size` is: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
+    /// The meaning of `size`: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
     pub measure: &'static str,
     /// How far the sizes of blocks are known: `exact`, `bounds` or `estimate`.
     pub knowledge: &'static str,
@@ -123,7 +123,7 @@ pub struct DeviceManifest {
     pub end_bytes: u64,
     /// The largest reserved total after an entry.
     pub reserved_peak: PeakAt,
-    /// What the process could have had when a request failed: the least that is certain.
+    /// The memory available to the process when a request failed: the least that is certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// The level that reserved memory could not pass, where a request failed: the line that the page draws.
@@ -176,7 +176,7 @@ pub struct PeakAt {
 pub struct PoolView {
     /// The id of a private pool; null for the default pool, and where the file names none.
     pub id: Option<(u64, u64)>,
-    /// What to call it.
+    /// Its name.
     pub label: String,
 }
 
@@ -189,7 +189,7 @@ pub struct Mark {
     /// `oom`, `snapshot` or `annotate`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["oom", "snapshot", "annotate"])))]
     pub kind: &'static str,
-    /// What to call it.
+    /// Its name.
     pub label: String,
     /// The request, or the allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,7 +240,7 @@ const MAX_MARKS: usize = 10_000;
 /// More scopes than that: the outermost are kept.
 const MAX_SCOPES: usize = 100_000;
 
-/// What there is to know of a device without its columns.
+/// The facts of a device without its columns.
 pub(super) fn device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> DeviceManifest {
     let snapshot = analysis.snapshot;
     let measure = measure(device);

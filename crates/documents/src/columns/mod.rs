@@ -1,4 +1,4 @@
-//! `highwater-view`: what the viewer draws, as columns of numbers. `docs/viewer-data.md` describes each.
+//! `highwater-view`: the viewer's data, as columns of numbers. `docs/viewer-data.md` describes each.
 //!
 //! A row a lifetime, a segment, a piece of one, or an entry; names and texts are rows of tables. Nothing is made twice: what
 //! the report says, the page reads from the report.
@@ -31,7 +31,7 @@ use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::number;
 use highwater_whatif::parallel;
 
-/// What is to be shown.
+/// The input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Leave out lifetimes smaller than this.
@@ -121,7 +121,7 @@ struct OfDevice {
     left_out: LeftOut,
 }
 
-/// What runs beside others of its kind.
+/// A job that runs in parallel with others.
 type Job<'a, T> = Box<dyn Fn() -> T + Sync + 'a>;
 
 /// A part of the work.

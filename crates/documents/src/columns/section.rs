@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What the numbers of a section are.
+/// The type of the numbers of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -56,11 +56,11 @@ pub enum Encoding {
     Length,
 }
 
-/// What the manifest says of a section.
+/// The description of a section in the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SectionInfo {
-    /// What its numbers are.
+    /// The type of its numbers.
     #[serde(rename = "type")]
     pub kind: Kind,
     /// How many there are; absent of JSON.
@@ -68,7 +68,7 @@ pub struct SectionInfo {
     pub length: Option<usize>,
     /// How the payload says them.
     pub encoding: Encoding,
-    /// What every row is: then there is no payload.
+    /// The value of every row, if they are all equal; there is no payload then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant: Option<f64>,
 }
@@ -81,11 +81,11 @@ impl SectionInfo {
 /// A section of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// What the numbers are.
+    /// The type of the numbers.
     pub kind: Kind,
     /// How many.
     pub length: usize,
-    /// What every one of them is, if they are all the same.
+    /// The value of all of them, if they are equal.
     pub constant: Option<f64>,
     /// The numbers, little-endian; empty if they are all the same.
     pub bytes: Vec<u8>,
@@ -151,12 +151,12 @@ impl Section {
         Self { kind: self.kind, length: rows, constant: None, bytes }
     }
 
-    /// What the manifest says of it, as it is served.
+    /// Its description in the manifest, as it is served.
     pub fn info(&self) -> SectionInfo {
         self.info_encoded(Encoding::Raw)
     }
 
-    /// What the manifest says of it in another encoding.
+    /// Its description in the manifest in another encoding.
     pub fn info_encoded(&self, encoding: Encoding) -> SectionInfo {
         SectionInfo { kind: self.kind, length: Some(self.length), encoding, constant: self.constant }
     }
@@ -181,7 +181,7 @@ impl Section {
 
     /// The payload in an encoding; of doubles always the raw one.
     ///
-    /// `start` is what [`Encoding::Length`] counts from.
+    /// [`Encoding::Length`] counts from `start`.
     pub fn encoded(&self, encoding: Encoding, start: Option<&Self>) -> Cow<'_, [u8]> {
         if self.constant.is_some() {
             return Cow::Borrowed(&[]);

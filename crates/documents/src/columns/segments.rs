@@ -45,7 +45,7 @@ pub(super) struct Piece {
     pub(super) offset_bytes: u64,
 }
 
-/// All memory that the recording tells of.
+/// All memory in the recording.
 pub(super) struct Segments {
     /// Ascending by address, then by when they came.
     pub(super) rows: Vec<SegmentRow>,
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
         drafts
     }
 
-    /// What the dump says of the segments that are there.
+    /// The segments at the dump.
     fn see_dump(&self, drafts: &mut [Draft]) {
         if self.lives.device.recorded.is_cut {
             return;

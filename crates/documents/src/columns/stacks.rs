@@ -84,7 +84,7 @@ fn owner_code(owner: Owner) -> u8 {
     }
 }
 
-/// The stacks as a tree from the outermost frame inwards, and what stands for each of them.
+/// The stacks as a tree from the outermost frame inwards, and the call site of each.
 pub(super) fn stacks(snapshot: &Snapshot, sites: &Sites) -> Vec<(&'static str, Section)> {
     let mut rows: HashMap<(u32, u32), u32> = HashMap::default();
     let (mut parents, mut frames): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());

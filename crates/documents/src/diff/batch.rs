@@ -7,16 +7,16 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BatchView {
-    /// What a batch is counted in: `row`, or `first-batch`, where the first file's batch is 1.
+    /// The unit of a batch: `row`, or `first-batch`, where the first file's batch is 1.
     pub unit: &'static str,
     /// The iteration that it was fitted to; absent if it was fitted to the whole recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<usize>,
-    /// What does not grow.
+    /// Bytes that do not depend on the batch.
     pub fixed_bytes: u64,
-    /// What grows with the batch.
+    /// Bytes per unit of the batch.
     pub bytes_per_unit: f64,
-    /// What grows with its square; 0 where the points lie on a line.
+    /// Bytes per square of the batch; 0 where the points lie on a line.
     pub bytes_per_unit_squared: f64,
     /// The peak is no less, whatever the batch.
     pub floor_bytes: u64,
@@ -24,10 +24,10 @@ pub struct BatchView {
     pub largest_residual_bytes: u64,
     /// One for each file.
     pub points: Vec<PointView>,
-    /// A file whose inputs tell of another batch than was said; absent where none does.
+    /// A file whose inputs imply another batch than the given one; absent where none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<ContradictionView>,
-    /// What a capacity holds, where one was asked for.
+    /// The largest batch for a capacity, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<CapacityView>,
 }
@@ -46,7 +46,7 @@ pub struct PointView {
     pub fitted_bytes: u64,
 }
 
-/// A file whose inputs tell of another batch than was said.
+/// A file whose inputs imply another batch than the given one.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContradictionView {
@@ -56,7 +56,7 @@ pub struct ContradictionView {
     pub batch_ratio: [u64; 2],
 }
 
-/// What a capacity holds.
+/// The largest batch for a capacity.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapacityView {

@@ -1,4 +1,4 @@
-//! `highwater-diff`: what changed from one recording to another.
+//! `highwater-diff`: the changes from one recording to another.
 
 mod batch;
 mod stacks;
@@ -21,7 +21,7 @@ use crate::{Document, Format, Version};
 pub struct DiffView<'a> {
     format: Format<Self>,
     version: Version<Self>,
-    /// What the recordings are called; every list that has one for each file is in this order.
+    /// The names of the recordings; every list with one element per file is in this order.
     pub files: Vec<String>,
     /// Whether any of them is a profiler's, which has one total and no dump. Absent where none is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -72,7 +72,7 @@ pub struct DeviceDiffView<'a> {
 pub struct SideView {
     /// The entry after which it is compared; null before the first.
     pub entry: Option<u32>,
-    /// Asked for, then.
+    /// Requested at that moment.
     pub requested_bytes: u64,
     /// In blocks that tensors own, then.
     pub allocated_bytes: u64,
@@ -84,7 +84,7 @@ pub struct SideView {
     pub peak_allocated_bytes: u64,
     /// The highest reserved bytes of the recording.
     pub peak_reserved_bytes: u64,
-    /// Whether the reserved bytes are known: a profiler's file does not tell of them. Absent where they are.
+    /// Whether the reserved bytes are unknown, as in a profiler's file. Absent where they are known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reserved_is_unknown: bool,
     /// Allocated bytes at the last entry.
@@ -140,14 +140,14 @@ pub struct SettingDiffView<'a> {
 pub struct Compared<'a> {
     /// When.
     pub at: Moment,
-    /// What came of it.
+    /// The result.
     pub diff: DeviceDiff<'a>,
     /// The peak by the batch, or why there is no line.
     pub batch: Result<BatchFit, NoFit>,
 }
 
 impl<'a> DiffView<'a> {
-    /// The document of recordings that are called `files`; `capacity_bytes` is what the largest batch is to fit.
+    /// The document of recordings with the names `files`; the largest batch must fit `capacity_bytes`.
     pub fn new(
         files: Vec<String>,
         analyses: &'a [&'a Analysis<'a>],

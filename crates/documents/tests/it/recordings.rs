@@ -306,7 +306,7 @@ fn a_limit_on_the_process_is_told_from_a_full_device() {
     let analysis = analyse(&full);
     let [oom] = analysis.devices[0].oom[..] else { panic!("one event") };
     assert_eq!((oom.requested_bytes, oom.cause), (7 << 30, Cause::Full));
-    assert!(report(&analysis).verdict.contains("7.00 GiB was asked for"));
+    assert!(report(&analysis).verdict.contains("it requested 7.00 GiB"));
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
             let mut architecture = of_type(inner, text)?;
             architecture
                 .assumptions
-                .push("only the language model is estimated, without the towers beside it".to_owned());
+                .push("only the language model is estimated, without vision or audio encoders".to_owned());
             architecture.evidence = architecture.evidence.max(Evidence::Source);
             architecture
         }
@@ -334,7 +334,7 @@ fn activation(fields: &mut Fields<'_>, names: &[&str], default: &str) -> Result<
         other => {
             fields
                 .assumptions
-                .push(format!("the activation function `{other}` is not known: taken as one that keeps its input"));
+                .push(format!("the activation function `{other}` is unknown: taken as one that saves its input"));
             Activation::Input
         }
     })
@@ -536,14 +536,12 @@ fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, E
             Body::Unknown(Unknown { parameters, largest: parameters / 20, hidden, layers, vocab: None }),
         ));
     };
-    fields
-        .assumptions
-        .push(format!("the architecture `{model_type}` is not known: taken as a decoder in the manner of Llama"));
+    fields.assumptions.push(format!("the architecture `{model_type}` is unknown: taken as a decoder like Llama"));
     let vocab = fields.count(&["vocab_size"], 32_000)?;
     let intermediate = match fields.count_if(&["intermediate_size", "ffn_dim", "d_ff", "n_inner"])? {
         Some(width) => width,
         None => {
-            fields.assumptions.push("the width of the MLP is not said: taken as 4 times the hidden size".to_owned());
+            fields.assumptions.push("the width of the MLP is not given: taken as 4 times the hidden size".to_owned());
             hidden.saturating_mul(4)
         }
     };

@@ -92,10 +92,10 @@ impl Description {
 #[non_exhaustive]
 pub enum DescriptionError {
     /// There is no model of this name in the catalogue.
-    #[error("`{0}` is no name that is known")]
+    #[error("unknown model `{0}`")]
     Name(String),
     /// It is a configuration, but not of a model.
-    #[error("`{name}` describes no model that can be estimated")]
+    #[error("`{name}` does not describe a model that can be estimated")]
     Config {
         /// The file.
         name: String,
@@ -113,7 +113,7 @@ pub enum DescriptionError {
         source: HeaderError,
     },
     /// It is longer than any configuration.
-    #[error("`{name}` is no `config.json`")]
+    #[error("`{name}` is not a `config.json`")]
     TooLong {
         /// The file.
         name: String,
@@ -121,7 +121,7 @@ pub enum DescriptionError {
         source: TooLong,
     },
     /// It names other files, which have to be read beside it.
-    #[error("`{name}` only names the files of the weights")]
+    #[error("`{name}` only lists the files of the weights")]
     Index {
         /// The file.
         name: String,
@@ -138,7 +138,7 @@ impl Explained for DescriptionError {
         let hint = match self {
             DescriptionError::Config { source, .. } => return source.hint(),
             DescriptionError::Weights { .. } => "download it again, or give the model's `config.json`",
-            DescriptionError::Name(_) => "`highwater estimate --list` prints those that are",
+            DescriptionError::Name(_) => "`highwater estimate --list` prints the known ones",
             DescriptionError::TooLong { .. } => return None,
             DescriptionError::Index { .. } => "give the model's `config.json`, or its directory",
         };
@@ -240,12 +240,12 @@ mod tests {
     #[test]
     fn what_describes_no_model_is_said() {
         let said = |name: &str, bytes: &[u8]| described(name, bytes).unwrap_err().to_string();
-        assert_eq!(said("a.json", b"[]"), "`a.json` describes no model that can be estimated");
+        assert_eq!(said("a.json", b"[]"), "`a.json` does not describe a model that can be estimated");
         assert_eq!(said("a.safetensors", b"abc"), "`a.safetensors` is not a safetensors file that can be read");
         assert_eq!(said("a.gguf", b"GG"), "`a.gguf` is not a GGUF file that can be read");
         let index = described("model.safetensors.index.json", b"{}").unwrap_err();
         assert!(index.to_string().contains("only names"), "{index}");
         let long = describe("a.json", b"{", CONFIG_LIMIT + 1).unwrap_err();
-        assert_eq!(long.to_string(), "`a.json` is no `config.json`");
+        assert_eq!(long.to_string(), "`a.json` is not a `config.json`");
     }
 }

@@ -28,7 +28,7 @@ pub enum ConfigError {
     #[error("{0}")]
     Contradiction(String),
     /// A model of an unknown kind that does not say how large it is.
-    #[error("the architecture `{0}` is not known, and the configuration does not say how large the model is")]
+    #[error("the architecture `{0}` is unknown, and the configuration does not give the size of the model")]
     UnknownSize(String),
 }
 

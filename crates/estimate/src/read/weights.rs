@@ -22,7 +22,7 @@ pub const GGUF_HEADER_LIMIT: u64 = 64 << 20;
 #[non_exhaustive]
 pub enum HeaderError {
     /// It ends before its header does.
-    #[error("byte {at}: the file ends within its header, which says that it is {needed} bytes long")]
+    #[error("byte {at}: the file ends within its header, which should be {needed} bytes long")]
     CutShort {
         /// Where the file ends.
         at: u64,
@@ -30,10 +30,10 @@ pub enum HeaderError {
         needed: u64,
     },
     /// Its header says that it is longer than any header is.
-    #[error("byte 0: the header says that it is {0} bytes long, more than any is")]
+    #[error("byte 0: the header claims to be {0} bytes long, which is too long")]
     TooLong(u64),
     /// Its header is no JSON object.
-    #[error("byte 8: the header is no JSON object: {0}")]
+    #[error("byte 8: the header is not a JSON object: {0}")]
     NotJson(String),
     /// A tensor is described wrongly.
     #[error("tensor `{name}`: {what}")]
@@ -129,7 +129,7 @@ pub fn safetensors_header(header: &[u8]) -> Result<Counted, HeaderError> {
         let shape = tensor.get("shape").and_then(Value::as_array).ok_or_else(|| bad("it has no `shape`"))?;
         let mut numbers = 1_u64;
         for size in shape {
-            let size = size.as_u64().ok_or_else(|| bad("a size of its `shape` is no whole number"))?;
+            let size = size.as_u64().ok_or_else(|| bad("a size of its `shape` is not a whole number"))?;
             numbers =
                 numbers.checked_mul(size).ok_or_else(|| bad("its `shape` has more numbers than fit in 64 bits"))?;
         }
@@ -301,7 +301,7 @@ impl<'a> Cursor<'a> {
                 self.take(8)?;
                 Value::Null
             }
-            _ => return Err(HeaderError::NotGguf { at: self.at as u64, what: "a value is of no known type" }),
+            _ => return Err(HeaderError::NotGguf { at: self.at as u64, what: "a value has an unknown type" }),
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::dtype::DType;
 use crate::setup::Platform;
 use crate::shape::Shape;
 
-/// What a block is for, by the words of the report.
+/// The category of a block, in the words of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

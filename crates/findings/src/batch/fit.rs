@@ -93,16 +93,14 @@ impl NoFit {
         match self {
             Self::OneProcess => "the recordings are two dumps of one process",
             Self::Sizes => "the sizes of blocks are exact in one recording and estimates in another",
-            Self::Categories => "no inputs, activations or intermediates are told from the rest",
-            Self::Ratio => "the inputs and activations of the recordings are in no clear ratio",
+            Self::Categories => "no inputs, activations or intermediates could be identified",
+            Self::Ratio => "the inputs and activations of the recordings do not differ by a clear ratio",
             Self::SameBatch => "the recordings have the same batch size",
             Self::Squares => {
-                "the sequences are longer in one recording: attention grows with the square of their length, so it takes a third \
-                 recording to fit a curve"
+                "the sequences are longer in one recording: attention grows with the square of their length, so \
+                 fitting a curve takes a third recording"
             }
-            Self::NotLinear => {
-                "the peaks lie neither on a line that rises with the batch nor on a curve that bends upwards"
-            }
+            Self::NotLinear => "the peaks fit neither a line that rises with the batch nor a curve that bends upwards",
         }
     }
 }

@@ -11,8 +11,8 @@ pub fn disagreements(message: &Message, device: &DeviceAnalysis<'_>) -> Vec<Stri
     let compared = device.oom.iter().map(|event| compared(message, device, event));
     let Some(fewest) = compared.min_by_key(Vec::len) else {
         return vec![format!(
-            "the message tells of a request that failed; the snapshot has no `oom` entry on device {}: it was written before, \
-             or by another process",
+            "the message reports a failed request, but the snapshot has no `oom` entry on device {}: it was written \
+             earlier, or by another process",
             device.device
         )];
     };
@@ -32,11 +32,11 @@ fn compared(message: &Message, device: &DeviceAnalysis<'_>, event: &OutOfMemory)
         if let (Some(said), Some(is)) = (said, is)
             && !prints_alike(said, is)
         {
-            differences.push(format!("{what}: {} by the message, {} by {entry} of the snapshot", size(said), size(is)));
+            differences.push(format!("{what}: {} in the message, {} at {entry} of the snapshot", size(said), size(is)));
         }
     };
-    compare("asked of the driver", message.tried_bytes, Some(event.segment_bytes));
-    compare("free on the device", message.free_bytes, event.device_free_bytes);
+    compare("requested from the driver", message.tried_bytes, Some(event.segment_bytes));
+    compare("free on the GPU", message.free_bytes, event.device_free_bytes);
     let is_exact = totals.allocated_doubt_bytes == 0 && device.recorded.from_start;
     let private = message.private_bytes.unwrap_or(0);
     let allocated = message.allocated_bytes.map(|bytes| bytes.saturating_sub(private));
@@ -47,7 +47,7 @@ fn compared(message: &Message, device: &DeviceAnalysis<'_>, event: &OutOfMemory)
     if let Some(device_said) = message.device
         && device_said != device.device
     {
-        differences.push(format!("the device: {device_said} by the message, {} by the snapshot", device.device));
+        differences.push(format!("the device: {device_said} in the message, {} in the snapshot", device.device));
     }
     if event.cause == Cause::Limit
         && let Some(limit) = message.limit_bytes
@@ -56,7 +56,7 @@ fn compared(message: &Message, device: &DeviceAnalysis<'_>, event: &OutOfMemory)
         let slack = limit / 500;
         if limit.saturating_add(slack) < totals.reserved_bytes || limit > refused.saturating_add(slack) {
             differences.push(format!(
-                "the limit: {} by the message, between {} and {} by {entry} of the snapshot",
+                "the limit: {} in the message, between {} and {} at {entry} of the snapshot",
                 size(limit),
                 size(totals.reserved_bytes),
                 size(refused)

@@ -50,7 +50,7 @@ pub struct Failure {
     pub whole_step: Option<WholeStep>,
     /// The cause.
     pub diagnosis: Diagnosis,
-    /// What to change.
+    /// Advice, the largest saving first.
     pub steps: Vec<Step>,
     /// What was live, by call site, the largest first.
     pub live: Vec<SiteTotal>,
@@ -136,7 +136,7 @@ impl Context<'_, '_> {
         let mut explained = self.explained(situation, None, failure.requested_bytes, before, proof);
         explained.entry = entry;
         explained.simulated_capacity_bytes = Some(capacity_bytes);
-        explained.diagnosis.notes.extend(case.reason.map(|reason| format!("take this with care: {reason}")));
+        explained.diagnosis.notes.extend(case.reason.map(|reason| format!("this may be inaccurate: {reason}")));
         let table = fit_table(study);
         let ends_at_error = !self.device.oom.is_empty();
         explained.add_verdict(Some(study.verdict_supposing(capacity_bytes, &table)), Some(&table), ends_at_error);
@@ -245,22 +245,18 @@ impl Failure {
                     format!("run with {}: it fits, with {} to spare", named(conf), size(spare))
                 }
                 (_, Some(_)) => format!(
-                    "run with {}: what was recorded is served, with {} to spare; the recording ends at an error",
+                    "run with {}: all recorded requests succeed, with {} to spare; the recording ends at an error",
                     named(conf),
                     size(spare)
                 ),
                 (Some(whole), None) => format!(
-                    "run with {}: the request that failed is served, with {} to spare; the whole step needs {}",
+                    "run with {}: the failed request succeeds, with {} to spare; the whole step needs {}",
                     named(conf),
                     size(spare),
                     whole.amount()
                 ),
                 (None, None) => {
-                    format!(
-                        "run with {}: the request that failed is served, with {} to spare",
-                        named(conf),
-                        size(spare)
-                    )
+                    format!("run with {}: the failed request succeeds, with {} to spare", named(conf), size(spare))
                 }
             };
             let is_enough = match whole.map(|whole| (whole.at_least_bytes, whole.at_most_bytes)) {
@@ -272,7 +268,7 @@ impl Failure {
                 id: "settings",
                 title,
                 detail: format!(
-                    "replayed on this recording: {} is enough of the {} there was, where its own settings need {}",
+                    "in a replay of this recording, {} of the available {} is enough; its own settings need {}",
                     size(needs),
                     size(capacity),
                     size(own.min_capacity_any_order_bytes)
@@ -297,8 +293,8 @@ fn growth(analysis: &Analysis<'_>, growing: &[Growth]) -> Option<Step> {
     let places = counted(growing.len(), "line keeps", "lines keep");
     let step = Step::new(
         "growth",
-        format!("let go of what {places} in every iteration"),
-        format!("{} was left behind so far, most of it at {}", size(bytes), place(analysis, first.site)),
+        format!("free the memory that {places} alive after every iteration"),
+        format!("{} has accumulated so far, most of it at {}", size(bytes), place(analysis, first.site)),
     );
     Some(step.brings(bytes, None))
 }

@@ -6,11 +6,11 @@ use highwater_oom::{Situation, Step, missing};
 use highwater_snapshot::{EntryId, Snapshot};
 use highwater_units::{percent, size};
 
-/// What is less than this part of all is not what to begin with.
+/// Parts smaller than this share of the total get no advice.
 const WORTH_ADVICE: u64 = 10;
 
-/// How what no rule tells is named.
-const UNTOLD: &str = "a kind that is not told";
+/// The name of memory that no rule matches.
+const UNTOLD: &str = "no known category";
 
 /// Bytes that were live, in the total that the report goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,14 +75,14 @@ impl Live {
                 "a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32"
             }
             Purpose::Running | Purpose::Open => {
-                "a smaller batch or shorter sequences; to train, activation checkpointing; to run only, \
-                 `torch.inference_mode()`, which keeps none"
+                "a smaller batch or shorter sequences; for training, activation checkpointing; for inference, \
+                 `torch.inference_mode()`, which saves no activations"
             }
         };
         let parameters = match self.purpose {
             Purpose::Training => "shard them (FSDP, ZeRO), or a smaller dtype",
             Purpose::Running => "a smaller dtype or quantised weights",
-            Purpose::Open => "a smaller dtype; to run only, quantised weights",
+            Purpose::Open => "a smaller dtype; for inference, quantised weights",
         };
         let mut parts = vec![
             (self.saved_bytes(), "activations", activations),
@@ -90,22 +90,22 @@ impl Live {
             (
                 self.of(Category::OptimizerState),
                 "optimizer state",
-                "a sharded or 8-bit optimizer, or one that keeps less",
+                "a sharded or 8-bit optimizer, or one with less state",
             ),
             (self.of(Category::Gradient), "gradients", "shard them (FSDP, ZeRO), or train fewer parameters (LoRA)"),
             (self.of(Category::Parameter), "parameters", parameters),
             (
                 self.optimizer_scratch_bytes,
                 "the optimizer's intermediates",
-                "`fused=True`, or `foreach=False`, which takes one parameter at a time",
+                "`fused=True`, or `foreach=False`, which processes one parameter at a time",
             ),
             (
                 intermediates,
                 "intermediates",
-                "a smaller batch or shorter sequences; what is large at once, such as logits and their loss, in parts",
+                "a smaller batch or shorter sequences; compute large tensors, such as logits and their loss, in parts",
             ),
-            (self.of(Category::Input), "inputs", "move to the device what the next step needs, not all data"),
-            (self.of(Category::Unknown), UNTOLD, "its call sites say where it was made"),
+            (self.of(Category::Input), "inputs", "move only the next step's data to the GPU, not all of it"),
+            (self.of(Category::Unknown), UNTOLD, "its call sites show where it was allocated"),
         ];
         let total = self.total();
         parts.retain(|&(bytes, ..)| bytes > 0 && bytes.saturating_mul(WORTH_ADVICE) >= total);
@@ -121,9 +121,9 @@ impl Live {
         let share = percent(share(most, total));
         step.title = match name {
             UNTOLD => {
-                format!("need less at once, of what the call sites hold: {share} of what was live is of {UNTOLD}")
+                format!("reduce the memory that the call sites above hold: {share} of the live memory has {UNTOLD}")
             }
-            _ => format!("need less at once, of {name} first: {share} of what was live"),
+            _ => format!("reduce the memory needed at once, {name} first: {share} of the live memory"),
         };
         let parts: Vec<String> =
             parts.iter().map(|(bytes, name, advice)| format!("{} of {name}: {advice}", size(*bytes))).collect();
@@ -188,9 +188,9 @@ mod tests {
             (Category::Temporary, 1),
         ]);
         insta::assert_snapshot!(advised(&training), @"
-        need less at once, of activations first: 47 % of what was live
+        reduce the memory needed at once, activations first: 47 % of the live memory
         8.00 GiB of activations: a smaller batch or shorter sequences, activation checkpointing, `torch.autocast` where they are float32.
-        4.00 GiB of optimizer state: a sharded or 8-bit optimizer, or one that keeps less.
+        4.00 GiB of optimizer state: a sharded or 8-bit optimizer, or one with less state.
         2.00 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA).
         2.00 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype.
         How much less would do, the numbers do not tell
@@ -212,7 +212,7 @@ mod tests {
         let mut generating = live(&[(Category::Parameter, 14), (Category::Cache, 6)]);
         generating.purpose = Purpose::Running;
         insta::assert_snapshot!(advised(&generating), @"
-        need less at once, of parameters first: 70 % of what was live
+        reduce the memory needed at once, parameters first: 70 % of the live memory
         14.00 GiB of parameters: a smaller dtype or quantised weights.
         6.00 GiB of a KV cache: shorter contexts, fewer sequences at once, a quantised cache.
         How much less would do, the numbers do not tell
@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn where_nothing_is_told_the_call_sites_are_named() {
         insta::assert_snapshot!(advised(&live(&[(Category::Unknown, 5)])), @"
-        need less at once, of what the call sites hold: 100 % of what was live is of a kind that is not told
-        5.00 GiB of a kind that is not told: its call sites say where it was made.
+        reduce the memory that the call sites above hold: 100 % of the live memory has no known category
+        5.00 GiB of no known category: its call sites show where it was allocated.
         How much less would do, the numbers do not tell
         ");
         assert_eq!(advised(&Live::default()), "general\ngeneral", "nothing was live");

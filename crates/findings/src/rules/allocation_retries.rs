@@ -33,19 +33,19 @@ pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
     let entries = evidence.device.entries;
     let at = analysis.sites.site(entries.stacks()[first.release.rows.end]);
     let title = match retries.len() {
-        1 => "one request found no room and succeeded only after the cache was emptied".to_owned(),
-        n => format!("{n} requests found no room and succeeded only after the cache was emptied"),
+        1 => "one request succeeded only after the allocator had emptied its cache".to_owned(),
+        n => format!("{n} requests succeeded only after the allocator had emptied its cache"),
     };
     // On a card that others use, too, what there is may change from one attempt to the next.
     let bound = if less_than > at_least {
-        format!("the allocator can have at least {} here, and less than {}", size(at_least), size(less_than))
+        format!("the allocator could reserve at least {} here, and less than {}", size(at_least), size(less_than))
     } else {
-        format!("the allocator could have {} here at most", size(at_least))
+        format!("the allocator could reserve at most {} here", size(at_least))
     };
-    let (which, given) = if retries.len() == 1 { ("", "it") } else { (" first", "what was asked for") };
+    let (which, given) = if retries.len() == 1 { ("", "it") } else { (" first", "the memory") };
     let detail = format!(
-        "the driver, or a limit, refused {}{which} at entry {}, at {}; {} of free blocks were given back before it gave {given}; {bound}, \
-         and {} of that, {}, is in use at the peak",
+        "the driver, or a limit, refused {}{which} at entry {}, at {}; the allocator released {} of free blocks \
+         before it got {given}; {bound}, and {} of that, {}, is active at the peak",
         size(first.segment_bytes),
         count(first.release.rows.start),
         place(analysis, at),
@@ -54,8 +54,9 @@ pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
         size(active)
     );
     Some(Finding::new("allocation-retries", Severity::Warning, title, detail).change(
-        "each retry waits for the device and empties the cache, and the next one may fail: `PYTORCH_CUDA_ALLOC_CONF=\
-         expandable_segments:True` leaves less of the cache unused, a smaller batch or equal shapes need less of it",
+        "each retry waits for the GPU and empties the cache, and the next one may fail: set \
+         `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, which wastes less memory in the cache, or use a \
+         smaller batch or equal shapes",
     ))
 }
 

@@ -55,16 +55,17 @@ pub(super) fn in_full(evidence: &Evidence<'_>) -> Option<Finding> {
     let kept: Vec<&&Lifetime> = all.iter().filter(|l| l.is_live_after(most)).collect();
     let bytes = kept.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
     let largest = kept.iter().map(|l| l.requested_bytes).max()?;
-    let title = format!("attention matrices made in full take {} at once", size(bytes));
+    let title = format!("full attention matrices take {} at once", size(bytes));
     let lines = evidence.places(kept.iter().map(|l| (evidence.site(l), evidence.bytes(l))));
     let detail = format!(
-        "{} of up to {}, with a number for every pair of positions in every head: {lines}",
+        "{} of up to {}, with one element per head and pair of positions: {lines}",
         counted(kept.len(), "block", "blocks"),
         size(largest)
     );
     Some(Finding::new("attention-matrices", Severity::Warning, title, detail).saves_about(saving).change(
-        "`F.scaled_dot_product_attention(q, k, v, is_causal=True)` (in transformers `attn_implementation=\"sdpa\"`), which makes them \
-         tile by tile; it does so only where the weights themselves are not asked for (`need_weights=False`)",
+        "use `F.scaled_dot_product_attention(q, k, v, is_causal=True)` (in transformers \
+         `attn_implementation=\"sdpa\"`), which computes them tile by tile, but only if the attention weights are \
+         not returned (`need_weights=False`)",
     ))
 }
 

@@ -54,15 +54,15 @@ pub(super) fn cache(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let saving = evidence.worth(evidence.peak_with(&changes))?;
     let bytes = at_peak.iter().map(|copy| evidence.bytes(copy)).fold(0, u64::saturating_add);
-    let title = format!("autocast keeps {} of weights in 16 bits at the peak", size(bytes));
+    let title = format!("autocast caches {} of 16-bit weights at the peak", size(bytes));
     let detail = format!(
-        "{}, {} of the peak, made from weights in 32 bits and kept until the autocast block ends: {}",
+        "{}, {} of the peak, cast from 32-bit weights and cached until the autocast block ends: {}",
         counted(at_peak.len(), "copy", "copies"),
         percent_of(bytes, evidence.peak.bytes),
         evidence.places(at_peak.iter().map(|copy| (evidence.site(copy), evidence.bytes(copy))))
     );
     Some(Finding::new("autocast-cache", Severity::Warning, title, detail).saves_about(saving).change(
-        "`torch.autocast(…, cache_enabled=False)` where nothing is trained and each weight is used once; or the weights themselves \
-         in 16 bits (`model.to(torch.bfloat16)`), with no copies at all",
+        "use `torch.autocast(…, cache_enabled=False)` for inference where each weight is used once, or convert the \
+         weights to 16 bits (`model.to(torch.bfloat16)`), which needs no copies",
     ))
 }

@@ -56,18 +56,19 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
         calls.iter().fold((0_u64, 0_u64), |sum, call| (sum.0 + call.times, sum.1.saturating_add(call.bytes)));
     let begun = calls.iter().any(|call| call.begun_bytes.is_some());
     let and_begun = if begun { " and one that had only begun" } else { "" };
-    let title = format!("{times} modules{and_begun} keep {} for the backward pass", size(kept));
+    let title = format!("{times} modules{and_begun} hold {} for the backward pass", size(kept));
     let places: Vec<String> = calls
         .iter()
         .map(|call| {
             let place = call.place(snapshot);
             let times = if calls.len() == 1 { String::new() } else { format!("{} of them ", call.times) };
             let begun = call.begun_bytes.map_or_else(String::new, |bytes| format!(", the one begun {}", size(bytes)));
-            format!("{times}called at {place}, each keeps {}{begun}", size(call.each_bytes))
+            format!("{times}called at {place}, {} each{begun}", size(call.each_bytes))
         })
         .collect();
     let detail = format!(
-        "{}; {} of the peak is activations; kept are only the modules' inputs when each runs again in the backward pass",
+        "{}; {} of the peak is activations; with checkpointing only each module's inputs are kept, and the rest is \
+         recomputed in the backward pass",
         places.join("; "),
         percent_of(bytes, evidence.peak.bytes)
     );
@@ -79,8 +80,8 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
     let own = if all_in("transformers/") {
         "`model.gradient_checkpointing_enable()`".to_owned()
     } else if all_in("torch/nn/modules/container.py") {
-        "`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x, use_reentrant=False)` in place of the call of \
-         `nn.Sequential`"
+        "`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x, use_reentrant=False)` instead of \
+         calling the `nn.Sequential`"
             .to_owned()
     } else {
         let at = match calls.as_slice() {
@@ -90,7 +91,7 @@ pub(super) fn checkpointing(evidence: &Evidence<'_>) -> Option<Finding> {
         format!("`torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False)` at {at}")
     };
     let finding = Finding::new("checkpointing", Severity::Info, title, detail).saves_about(saving);
-    Some(finding.change(format!("{own}, for about a third more computation")))
+    Some(finding.change(format!("use {own} (costs about 33 % more compute)")))
 }
 
 /// When most activations are there: as the backward pass begins that the peak belongs to, or at a peak that none follows.

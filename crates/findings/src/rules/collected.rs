@@ -46,12 +46,14 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     if count < MIN_COUNT || is_of_layers || is_detail || is_constructed() {
         return None;
     }
-    let title = format!("{count} equal blocks of one line are alive at once: {}", size(in_all));
+    let title = format!("{count} blocks of equal size from one line are alive at once: {}", size(in_all));
     let detail = format!(
-        "each has {} and was made at {}: results of {count} calls that something collects, or buffers made on purpose",
+        "each has {} and was allocated at {}: {count} results that the program collects, or buffers that it \
+         allocates on purpose",
         size(bytes),
         place(evidence.analysis, evidence.analysis.sites.site(stack))
     );
-    let change = "collect numbers (`.item()`) or copies on the host (`.cpu()`); bound what has to stay on the device";
+    let change = "collect numbers (`.item()`) or copies on the host (`.cpu()`), and limit how many tensors stay on \
+     the GPU";
     Some(Finding::new("collected-results", Severity::Info, title, detail).change(change))
 }

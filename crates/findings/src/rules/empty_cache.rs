@@ -21,17 +21,17 @@ pub(super) fn empty_cache(evidence: &Evidence<'_>) -> Option<Finding> {
     if calls.len() < MIN_CALLS || again < released / 100 * AGAIN_PERCENT {
         return None;
     }
-    let title = format!("`empty_cache()` gave back {} that was reserved again", size(again));
+    let title = format!("`empty_cache()` released {} that was reserved again", size(again));
     let detail = format!(
-        "{} gave {} back to the driver, and {} asked the driver for {} of it again: each waits for the device",
+        "{} released {} to the driver, and {} reserved {} of it again; each waits for the GPU",
         counted(calls.len(), "call", "calls"),
         size(released),
         counted(reserving, "request", "requests"),
         size(again)
     );
     Some(Finding::new("empty-cache", Severity::Warning, title, detail).change(
-        "leave `torch.cuda.empty_cache()` out of the loop: it makes no room that PyTorch would not make by itself before it fails; \
-         it is for other processes on the device",
+        "remove `torch.cuda.empty_cache()` from the loop: PyTorch empties the cache by itself before a request \
+         fails; the call only helps other processes on the GPU",
     ))
 }
 

@@ -144,7 +144,7 @@ impl<'a> Evidence<'a> {
             .collect();
         let rest = sums.len().saturating_sub(NAMED);
         if rest > 0 {
-            named.push(format!("and {}", counted(rest, "more place", "more places")));
+            named.push(format!("and {}", counted(rest, "more call site", "more call sites")));
         }
         named.join("; ")
     }

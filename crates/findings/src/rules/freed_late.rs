@@ -25,13 +25,14 @@ pub(super) fn freed_late(evidence: &Evidence<'_>) -> Option<Finding> {
     late.retain(|(_, late)| late.iterations >= MIN_ITERATIONS);
     let changes: Vec<Change> = late.iter().flat_map(|(_, late)| late.changes.iter().cloned()).collect();
     let saving = evidence.worth(evidence.peak_with(&changes))?;
-    let title = format!("{} of the peak is the iteration before, which was not let go yet", size(saving));
+    let title = format!("{} of the peak still belongs to the previous iteration", size(saving));
     let detail = format!(
-        "still alive while the next iteration makes the same again: {}; freed at the iteration's end, the peak would be {}",
+        "still alive while the next iteration allocates the same again: {}; if they were freed at the end of each \
+         iteration, the peak would be {}",
         evidence.places(late.iter().map(|(site, late)| (*site, late.largest_bytes))),
         size(evidence.peak.bytes - saving)
     );
-    let change = "`del` these results at the end of the loop's body, or make them inside a function";
+    let change = "`del` these results at the end of the loop body, or compute them inside a function";
     Some(Finding::new("freed-late", Severity::Warning, title, detail).saves(saving).change(change))
 }
 

@@ -64,20 +64,20 @@ pub(super) fn garbage(evidence: &Evidence<'_>) -> Option<Finding> {
     let collected: usize = piles.iter().map(|pile| pile.collected).sum();
     let runs: FxHashSet<usize> = piles.iter().flat_map(|pile| pile.runs.iter().copied()).collect();
     let last = runs.iter().max().map(|&run| collections.stacks[run])?;
-    let title = format!("{} of the peak waits for Python's garbage collector", size(saving));
+    let title = format!("{} of the peak was probably kept alive by reference cycles", size(saving));
     let largest = piles.iter().flat_map(|pile| pile.lifetimes.iter()).map(|l| (evidence.site(l), evidence.bytes(l)));
     let detail = format!(
-        "as reference cycles do, {} piled up and were freed in {}, the oldest first (last at {}), not one by one: {}; each freed when \
-         its line makes the next, the peak would be {}",
+        "{} accumulated and were freed together by {} (the last at {}), as happens with reference cycles: {}; if \
+         each were freed when its line allocates the next, the peak would be {}",
         counted(collected, "block", "blocks"),
-        counted(runs.len(), "run of the collector", "runs of the collector"),
+        counted(runs.len(), "run of the garbage collector", "runs of the garbage collector"),
         place::stack(evidence.analysis.snapshot, &evidence.analysis.sites, last),
         evidence.places(largest),
         size(evidence.peak.bytes - saving)
     );
     Some(Finding::new("garbage-collector", Severity::Warning, title, detail).saves(saving).change(
-        "break the cycle that holds these tensors: an object that refers to itself, a closure or hook that refers to its own \
-         object (use `weakref`), an exception that is kept with its traceback",
+        "break the reference cycle that holds these tensors: an object that refers to itself, a closure or hook \
+         that refers to its own object (use `weakref`), or an exception stored with its traceback",
     ))
 }
 

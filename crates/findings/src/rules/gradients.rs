@@ -39,18 +39,19 @@ pub(super) fn gradients_kept(evidence: &Evidence<'_>) -> Option<Finding> {
         }
     }
     let saving = evidence.worth(evidence.peak_with(&changes))?;
-    let title = format!("{} of the peak is gradients that are not needed any more", size(saving));
+    let title = format!("{} of the peak is gradients that are no longer needed", size(saving));
     let how =
         if stay { "set to zero rather than to `None`" } else { "cleared only once the next forward pass has run" };
     let detail = format!(
-        "{} are {how}: up to {} lies there from the optimizer's step until backward makes them anew; without, the peak \
-         would be {}",
+        "{} are {how}: they hold up to {} from the optimizer's step until the next backward pass; without them, the \
+         peak would be {}",
         counted(count, "gradient", "gradients"),
         size(kept_bytes.min(evidence.peak.bytes)),
         size(evidence.peak.bytes - saving)
     );
     Some(Finding::new("gradients-kept", Severity::Warning, title, detail).saves(saving).change(
-        "`optimizer.zero_grad()` right after `optimizer.step()`, with `set_to_none=True`, the default (by hand: `p.grad = None`)",
+        "call call call `optimizer.zero_grad()` right after `optimizer.step()`, with `set_to_none=True`, the \
+         default (by hand: `p.grad = None`)",
     ))
 }
 

@@ -24,19 +24,21 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let (losses, others): (Vec<&Growth>, Vec<&Growth>) = growth.iter().partition(|growth| growth.is_loss);
     let named: Vec<String> = others.iter().take(NAMED).chain(&losses).map(|growth| at(evidence, growth)).collect();
     let rest = others.len().saturating_sub(NAMED);
-    let more = if rest == 0 { String::new() } else { format!("; and {}", counted(rest, "more place", "more places")) };
+    let more =
+        if rest == 0 { String::new() } else { format!("; and {}", counted(rest, "more call site", "more call sites")) };
     let title = if others.is_empty() {
         "the loss of every iteration is kept".to_owned()
     } else {
-        format!("memory grows by {} an iteration", size(sum))
+        format!("memory grows by {} per iteration", size(sum))
     };
     let detail =
-        format!("left behind in {} of {} iterations: {}{more}", first.iterations, first.counted, named.join("; "));
+        format!("not freed after {} of {} iterations: {}{more}", first.iterations, first.counted, named.join("; "));
     let change = if losses.is_empty() {
-        "let go of what these lines keep: a list of results needs numbers (`.item()`) or copies on the host, a cache a bound"
+        "free the tensors that these lines keep: store numbers (`.item()`) or copies on the host in a list of \
+         results, and limit the size of a cache"
     } else {
-        "keep `loss.item()` where the loss is appended or summed up, for a loss that is kept keeps its graph; let go of what \
-         the other lines keep"
+        "store `loss.item()` where the loss is appended or summed: a stored loss tensor keeps its whole graph \
+         alive; free the tensors that the other lines keep"
     };
     let finding = Finding::new("growth", Severity::Warning, title, detail).change(change);
     Some(match evidence.peak.bytes.saturating_sub(evidence.peak_with(&let_go(evidence))) {
@@ -78,14 +80,15 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
     let held = groups.iter().filter(|(_, count)| **count % iterations == 0);
     let held = held.map(|(&(_, size), &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add);
-    let title = format!("the graphs of {iterations} iterations seem to be kept: {}", size(held));
+    let title = format!("the graphs of {iterations} iterations seem to be alive: {}", size(held));
     let detail = format!(
-        "{count} blocks of {} are alive at once that were all made at {}, and the other lines' blocks come as often or in multiples",
+        "{count} blocks of {} that were all allocated at {} are alive at once, and the other lines have as many \
+         blocks or a multiple",
         size(bytes),
         place(evidence.analysis, sites.site(stack))
     );
-    let change = "keep `loss.item()` where a loss is appended or summed up, and `.detach()` what is kept of a graph: a tensor that is kept \
-                  keeps its graph";
+    let change = "store `loss.item()` where a loss is appended or summed, and `.detach()` other stored tensors: a \
+                  stored tensor keeps its whole graph alive";
     Some(Finding::new("growth", Severity::Warning, title, detail).change(change))
 }
 
@@ -115,7 +118,7 @@ fn at(evidence: &Evidence<'_>, growth: &Growth) -> String {
     let at = place(evidence.analysis, growth.site);
     let bytes = size(growth.bytes_per_iteration());
     if growth.is_loss {
-        return format!("the loss itself, made at {at}, which something keeps: a list that it is appended to, a sum");
+        return format!("the loss itself, allocated at {at} and kept by a list that it is appended to, or by a sum");
     }
-    format!("{bytes} an iteration in {} at {at}", counted(growth.count_per_iteration(), "allocation", "allocations"))
+    format!("{bytes} per iteration in {} at {at}", counted(growth.count_per_iteration(), "allocation", "allocations"))
 }

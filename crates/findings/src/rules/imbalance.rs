@@ -60,15 +60,16 @@ pub(super) fn imbalance(evidence: &Evidence<'_>) -> Option<Finding> {
     let title =
         format!("device {} holds {}, {others_word} {}", own.device, size(evidence.peak.bytes), size(others_mean));
     let detail = format!(
-        "at the peak here the same lines hold {}, and {} at most there: {}; {} of this device's peak is above the mean of all",
+        "at this device's peak its largest call sites hold {}, and at most {} there: {}; {} of this device's peak \
+         is above the mean of all devices",
         size(here),
         size(there),
         lines.join("; "),
         percent_of(saving, evidence.peak.bytes)
     );
     Some(Finding::new("device-imbalance", Severity::Warning, title, detail).saves_about(saving).change(
-        "deal out the work by its size rather than by its count: samples of similar length, graphs by their edges, equal batches; \
-         or bound the size of one sample",
+        "distribute the work by size rather than by count: samples of similar length, graphs by their edges, equal \
+         batches; or limit the size of one sample",
     ))
 }
 

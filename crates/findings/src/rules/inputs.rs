@@ -39,14 +39,14 @@ pub(super) fn data_on_device(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let saving = evidence.worth(evidence.peak_without(kept.iter().copied()))?;
-    let title = format!("{} of data lies on the device throughout", size(bytes));
+    let title = format!("{} of data stays on the GPU throughout", size(bytes));
     let detail = format!(
-        "{} of the peak, and every iteration makes its batch of it: {}",
+        "{} of the peak; every iteration takes its batch from it: {}",
         percent_of(bytes, evidence.peak.bytes),
         evidence.places(kept.iter().map(|l| (evidence.site(l), evidence.bytes(l))))
     );
     Some(Finding::new("data-on-device", Severity::Warning, title, detail).saves_about(saving).change(
-        "keep the data on the host, pinned (`DataLoader(…, pin_memory=True)`), and move one batch at a time \
+        "keep the data in pinned host memory (`DataLoader(…, pin_memory=True)`), and move one batch at a time \
          (`.to(device, non_blocking=True)`)",
     ))
 }
@@ -78,10 +78,10 @@ pub(super) fn prefetch(evidence: &Evidence<'_>) -> Option<Finding> {
         }));
     }
     let saving = evidence.worth(evidence.peak_with(&changes))?;
-    let title = format!("{} wait on the device at the peak", counted(most, "batch", "batches"));
-    let detail = format!("a loader or queue runs ahead, on the device: {}", evidence.places(sites.into_iter()));
+    let title = format!("{} wait on the GPU at the peak", counted(most, "batch", "batches"));
+    let detail = format!("a loader or queue prefetches to the GPU: {}", evidence.places(sites.into_iter()));
     Some(Finding::new("device-prefetch", Severity::Warning, title, detail).saves_about(saving).change(
-        "prefetch on the host (`DataLoader(…, prefetch_factor=…, pin_memory=True)`), and keep one batch ahead on the device",
+        "prefetch on the host (`DataLoader(…, prefetch_factor=…, pin_memory=True)`), and only one batch on the GPU",
     ))
 }
 
@@ -134,18 +134,17 @@ pub(super) fn varying_shapes(evidence: &Evidence<'_>) -> Option<Finding> {
     if most / 4 < least / 3 {
         return None;
     }
-    let title =
-        format!("batches come in {} sizes, and {} stays reserved beside what is used", sizes.len(), size(unused));
+    let title = format!("batches come in {} sizes, and {} more is reserved than used", sizes.len(), size(unused));
     let detail = format!(
-        "inputs take from {} to {}; blocks that fitted one batch do not fit the next, and the reserved peak is {} where {} is \
-         active at most",
+        "inputs take from {} to {}; blocks that fitted one batch do not fit the next, so the reserved peak is {} \
+         where at most {} is active",
         size(least),
         size(most),
         size(reserved),
         size(device.timeline.active_peak().bytes)
     );
     Some(Finding::new("varying-shapes", Severity::Warning, title, detail).change(
-        "run the longest batch first, so that what it reserved serves the others; pad to a few lengths; or \
+        "run the longest batch first, so that the others reuse its memory; pad to a few lengths; or set \
          `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`",
     ))
 }
@@ -158,16 +157,16 @@ pub(super) fn batch_size(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let title = format!(
-        "at most {} of the peak grows with the batch; {} does not",
+        "at most {} of the peak scales with the batch; {} is fixed",
         size(bound.batch_bytes),
         size(bound.fixed_bytes)
     );
-    let detail =
-        "parameters, their gradients, optimizer state and workspaces stay what they are; inputs, activations and \
-                  temporaries may grow with the batch"
-            .to_owned();
+    let detail = "parameters, their gradients, optimizer state and workspaces do not depend on the batch; inputs, \
+                  activations and temporaries may grow with it"
+        .to_owned();
     let change = format!(
-        "a batch twice as large needs at most {} more; `highwater diff` of recordings of two batch sizes fits a line",
+        "a batch twice as large needs at most {} more; to fit a line, run `highwater diff` on recordings of two \
+         batch sizes",
         size(bound.doubling_adds_bytes())
     );
     Some(Finding::new("batch-size", Severity::Info, title, detail).change(change))

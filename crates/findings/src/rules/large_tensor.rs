@@ -34,7 +34,7 @@ pub(super) fn large_tensor(evidence: &Evidence<'_>) -> Option<Finding> {
         Category::Parameter => "a weight or buffer, ",
         Category::Gradient => "a gradient, ",
         Category::OptimizerState => "optimizer state, ",
-        Category::Activation => "kept for the backward pass, ",
+        Category::Activation => "saved for the backward pass, ",
         Category::Input => "an input, ",
         Category::Temporary => "an intermediate result, ",
         Category::Workspace => "a workspace, ",
@@ -42,15 +42,15 @@ pub(super) fn large_tensor(evidence: &Evidence<'_>) -> Option<Finding> {
         Category::Unknown => "",
     };
     let detail = format!(
-        "{kind}made at {}; it needs as much free memory in one piece",
+        "{kind}allocated at {}; it needs that much contiguous free memory",
         place(evidence.analysis, evidence.site(lifetime))
     );
     let finding = Finding::new("large-tensor", Severity::Info, title, detail);
     let change = match category {
         Category::Parameter | Category::Gradient | Category::OptimizerState => {
-            "shard it over devices, or keep it in fewer bits"
+            "shard it over GPUs, or store it in fewer bits"
         }
-        Category::Input => "feed it in parts, and keep the rest on the host, pinned",
+        Category::Input => "feed it in parts, and keep the rest in pinned host memory",
         _ => "compute it in parts, over the batch or the positions, or in 16 bits",
     };
     if category != Category::Temporary {
@@ -67,5 +67,5 @@ pub(super) fn large_tensor(evidence: &Evidence<'_>) -> Option<Finding> {
         Some(saving) => finding.saves_about(saving),
         None => finding,
     };
-    Some(finding.change(format!("{change}: in {PARTS} parts, there is one part at a time")))
+    Some(finding.change(format!("{change}; the saving is for {PARTS} parts, one at a time")))
 }

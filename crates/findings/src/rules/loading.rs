@@ -23,15 +23,16 @@ pub(super) fn copies(evidence: &Evidence<'_>) -> Option<Finding> {
     let without = evidence.peak_without(gone.iter().copied());
     let saving = evidence.worth(without)?;
     let at_peak = gone.iter().filter(|l| evidence.peak.entry.is_some_and(|peak| l.is_live_after(peak)));
-    let title = format!("{} of the peak is for making the model ready", size(saving));
+    let title = format!("{} of the peak comes from loading the model", size(saving));
     let detail = format!(
-        "the peak is before the model runs first, with what is gone by then: {}; without, the peak would be {}",
+        "the peak comes before the model first runs, and includes memory that is freed by then: {}; without it, the \
+         peak would be {}",
         evidence.places(at_peak.map(|lifetime| (evidence.site(lifetime), evidence.bytes(lifetime)))),
         size(without)
     );
     Some(Finding::new("loading-copies", Severity::Warning, title, detail).saves(saving).change(
-        "load checkpoints to the host (`torch.load(…, map_location=\"cpu\")`), or make the model on the `meta` device and give \
-         it the weights (`load_state_dict(…, assign=True)`), layer by layer where they are sharded",
+        "load checkpoints to the host (`torch.load(…, map_location=\"cpu\")`), or create the model on the `meta` \
+         device and assign the weights (`load_state_dict(…, assign=True)`), layer by layer if they are sharded",
     ))
 }
 
@@ -68,14 +69,15 @@ pub(super) fn twice(evidence: &Evidence<'_>) -> Option<Finding> {
     let ready = evidence.device.categories.first_module();
     let kept = matched.iter().copied().filter(|l| ready.is_none_or(|ready| evidence.span(l).end > ready));
     let saving = evidence.worth(evidence.peak_without(kept))?;
-    let title = format!("{} of the peak is a checkpoint that the model has copied already", size(saving));
+    let title = format!("{} of the peak is a checkpoint that the model has already copied", size(saving));
     let detail = format!(
-        "{} of the same sizes as the model's weights is still there: {}",
+        "{} in blocks of the same sizes as the model's weights is still allocated: {}",
         size(sum(&matched)),
         evidence.places(matched.iter().map(|lifetime| (evidence.site(lifetime), evidence.bytes(lifetime))))
     );
     Some(Finding::new("weights-twice", Severity::Warning, title, detail).saves(saving).change(
-        "`del` the checkpoint once the model has it, or load it to the host (`torch.load(…, map_location=\"cpu\")`)",
+        "`del` the checkpoint once the model has loaded it, or load it to the host (`torch.load(…, \
+         map_location=\"cpu\")`)",
     ))
 }
 

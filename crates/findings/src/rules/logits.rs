@@ -46,15 +46,15 @@ pub(super) fn copies(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let saving = evidence.worth(evidence.peak_with(&changes))?;
     let sum = at_peak.iter().map(|copy| evidence.bytes(copy)).fold(0, u64::saturating_add);
-    let title = format!("{} at the peak is logits, in {}", size(sum), counted(at_peak.len(), "copy", "copies"));
+    let title = format!("{} of the peak is logits, in {}", size(sum), counted(at_peak.len(), "copy", "copies"));
     let detail = format!(
-        "the model's output, what the loss makes of it, and its gradient: {}; computed in {CHUNKS} parts, there is one part of \
-         each at a time",
+        "the model's output, the loss's copies of it, and its gradient: {}; computed in {CHUNKS} parts, only one \
+         part of each is alive at a time",
         evidence.places(at_peak.iter().map(|copy| (evidence.site(copy), evidence.bytes(copy))))
     );
     Some(Finding::new("logits-copies", Severity::Warning, title, detail).saves_about(saving).change(
-        "compute the loss in parts, from hidden states, each part under `torch.utils.checkpoint`, or take a loss that is fused \
-         with the last layer (Liger, cut-cross-entropy)",
+        "compute the loss in parts from the hidden states, each under `torch.utils.checkpoint`, or use a loss that \
+         is fused with the last layer (Liger, cut-cross-entropy)",
     ))
 }
 

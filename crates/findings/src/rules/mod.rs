@@ -58,17 +58,17 @@ pub struct Finding {
     pub id: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// What it is, in one line.
+    /// The finding in one line.
     pub title: String,
-    /// What it rests on.
+    /// The evidence.
     pub detail: String,
-    /// What a change would bring, where that is known.
+    /// The saving of the change, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving_bytes: Option<u64>,
     /// The saving is an estimate: nothing recorded can be replayed with the change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// What to change, where there is something.
+    /// The advice, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
     /// The allocator settings that it recommends, as in `PYTORCH_CUDA_ALLOC_CONF`.

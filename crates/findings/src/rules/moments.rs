@@ -24,18 +24,18 @@ pub(super) fn full_precision(evidence: &Evidence<'_>) -> Option<Finding> {
     // A byte for a number, and a scale for each block of them.
     let saving = if numbers == Numbers::Half { bytes / 2 } else { bytes / 4 * 3 };
     let assumed = match numbers {
-        Numbers::Half => "as the weights are in 16 bits",
-        Numbers::Unknown => "if they are float32",
-        Numbers::Mixed | Numbers::Full => "as the weights are float32",
+        Numbers::Half => "given that the weights are in 16 bits",
+        Numbers::Unknown => "if it is float32",
+        Numbers::Mixed | Numbers::Full => "given that the weights are float32",
     };
     let title = format!("{} of the peak is optimizer state", size(bytes));
     let detail = format!(
-        "{} of the peak; in 8 bits a number, it would be about {}, {assumed}",
+        "{} of the peak; stored in 8 bits it would take about {}, {assumed}",
         percent_of(bytes, evidence.peak.bytes),
         size(bytes - saving)
     );
     Some(Finding::new("full-precision-moments", Severity::Info, title, detail).saves_about(saving).change(
-        "an 8-bit optimizer (bitsandbytes, torchao), one with less state (Adafactor, Lion), or state that is \
-         sharded over ranks (FSDP, ZeRO)",
+        "use an 8-bit optimizer (bitsandbytes, torchao), one with less state (Adafactor, Lion), or shard the state \
+         over ranks (FSDP, ZeRO)",
     ))
 }

@@ -56,13 +56,13 @@ pub(super) fn one_hot(evidence: &Evidence<'_>) -> Option<Finding> {
     let bytes = at_peak.iter().map(|l| evidence.bytes(l)).fold(0, u64::saturating_add);
     let title = format!("one-hot rows and their products take {} at the peak", size(bytes));
     let detail = format!(
-        "{}, with a number for every class of every position: {}",
+        "{}, with one element per position and class: {}",
         counted(at_peak.len(), "block", "blocks"),
         evidence.places(at_peak.iter().map(|l| (evidence.site(l), evidence.bytes(l))))
     );
     Some(Finding::new("one-hot", Severity::Warning, title, detail).saves_about(saving).change(
-        "leave the classes as indices: `F.cross_entropy(logits, classes)`, `log_probs.gather(-1, classes.unsqueeze(-1))`, or \
-         `F.embedding(classes, weight)` for a product with a matrix",
+        "keep the classes as indices: `F.cross_entropy(logits, classes)`, `log_probs.gather(-1, \
+         classes.unsqueeze(-1))`, or `F.embedding(classes, weight)` for a product with a matrix",
     ))
 }
 

@@ -32,20 +32,21 @@ pub(super) fn intermediates(evidence: &Evidence<'_>) -> Option<Finding> {
     let at_once = scratch.iter().filter(|l| evidence.peak.entry.is_some_and(|peak| l.is_live_after(peak)));
     let at_once = at_once.map(|lifetime| evidence.bytes(lifetime)).fold(0, u64::saturating_add);
     let detail = format!(
-        "the `foreach` form makes them for all parameters at once: {} at the peak; without, the peak would be {}",
+        "the `foreach` implementation allocates them for all parameters at once: {} at the peak; without them, the \
+         peak would be {}",
         size(at_once),
         size(without)
     );
-    let title = |saving| format!("{} of the peak is intermediates of the optimizer", size(saving));
+    let title = |saving| format!("{} of the peak is the optimizer's intermediates", size(saving));
     if has_fused {
         let finding = Finding::new("optimizer-intermediates", Severity::Warning, title(saving), detail);
-        return Some(finding.saves(saving).change("give the optimizer `fused=True`: it makes none, and is faster"));
+        return Some(finding.saves(saving).change("give the optimizer `fused=True`: it allocates none, and is faster"));
     }
     // One parameter after the other: what the largest one needs, with the result of a step beside its operand.
     let largest = scratch.iter().map(|lifetime| evidence.bytes(lifetime)).max()?.saturating_mul(2);
     let saving = evidence.worth(without.saturating_add(largest))?;
     let finding = Finding::new("optimizer-intermediates", Severity::Warning, title(saving), detail);
-    let change = "give the optimizer `foreach=False`: it takes one parameter after the other, which is slower";
+    let change = "give the optimizer `foreach=False`: it processes one parameter at a time, which is slower";
     Some(finding.saves_about(saving).change(change))
 }
 

@@ -86,14 +86,14 @@ pub(super) fn mixed_precision(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let title = "the forward pass runs in 32 bits";
     let detail = format!(
-        "its loss is float32, and nothing is cast to 16 bits; under autocast, what layers keep for backward is half as large, and \
-         copies of the weights in 16 bits, {}, come beside it",
+        "its loss is float32, and nothing is cast to 16 bits; under autocast, the activations saved for the \
+         backward pass take half the memory, plus {} for 16-bit copies of the weights",
         size(weights / 2)
     );
     Some(
         Finding::new("mixed-precision", Severity::Info, title, detail)
             .saves_about(saving)
-            .change("`with torch.autocast(\"cuda\", torch.bfloat16)` around the forward pass and the loss"),
+            .change("put put put `with torch.autocast(\"cuda\", torch.bfloat16)` around the forward pass and the loss"),
     )
 }
 

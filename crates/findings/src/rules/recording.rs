@@ -21,7 +21,7 @@ pub(super) fn late(evidence: &Evidence<'_>) -> Option<Finding> {
 fn unseen(id: &'static str, evidence: &Evidence<'_>) -> Option<Finding> {
     let recorded = &evidence.device.recorded;
     let unseen = recorded.unseen()?;
-    let title = if evidence.device.has_history() { unseen } else { "peaks are not known" };
+    let title = if evidence.device.has_history() { unseen } else { "peaks are unknown" };
     let finding = Finding::new(id, Severity::Info, title, recorded.reason.clone().unwrap_or_default());
     Some(match recorded.cause {
         Some(cause) => finding.change(cause.advice()),
@@ -35,7 +35,7 @@ pub(super) fn without_stacks(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let title = "no stacks were recorded: allocations cannot be traced to code";
-    let detail = format!("none of {} has `frames`", counted(entries.len(), "entry", "entries"));
+    let detail = format!("{} without `frames`", counted(entries.len(), "entry", "entries"));
     Some(Finding::new("no-stacks", Severity::Info, title, detail).change(
         "record with `highwater run train.py`, or with `torch.cuda.memory._record_memory_history(context=\"alloc\", stacks=\"python\")`",
     ))

@@ -25,14 +25,15 @@ pub(super) fn idle_cache(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let title = format!("{} more was reserved than was ever requested at once", size(unused));
     let detail = format!(
-        "the reserved peak is {}, the requested peak {}; the difference, {} of what was reserved, went to rounding and free \
-         blocks",
+        "the reserved peak is {}, the requested peak {}; the difference, {} of the reserved memory, is rounding and \
+         free blocks",
         size(reserved),
         size(requested),
         percent_of(reserved - requested, reserved)
     );
     Some(Finding::new("reserved-unused", Severity::Warning, title, detail).change(
-        "`highwater simulate` tries other allocator settings; a request far larger than the others leaves most behind",
+        "try other allocator settings with `highwater simulate`; a request far larger than the others leaves the \
+         most unused memory",
     ))
 }
 
@@ -49,14 +50,14 @@ fn unused_since_before(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let title = format!("{} was reserved before the recording began and stays unused", size(unused));
     let detail = format!(
-        "{} was reserved at the first entry, and at most {} is active at once from there on; an earlier peak needed the rest, or it \
-         is in pieces that nothing fits: the recording does not tell which",
+        "{} was reserved at the first entry, and at most {} is active at once after it; either an earlier peak \
+         needed the rest, or it is in pieces too small to use: the recording does not show which",
         size(before),
         size(active.bytes)
     );
     Some(Finding::new("reserved-unused", Severity::Info, title, detail).change(
-        "record from the start of the process to see what reserved it; if that was once, `torch.cuda.empty_cache()` right after \
-         it gives back what lies in wholly free segments",
+        "record from the start of the process to see which code reserved it; if it ran only once, call \
+         `torch.cuda.empty_cache()` right after it to release the segments that are entirely free",
     ))
 }
 
@@ -77,7 +78,7 @@ pub(super) fn free_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let title = format!("{} of {} reserved is free at the dump", size(free), size(reserved));
     let mut parts = Vec::new();
     if whole > 0 {
-        parts.push(format!("{} in segments with nothing in use, which `empty_cache()` gives back", size(whole)));
+        parts.push(format!("{} in unused segments, which `empty_cache()` releases", size(whole)));
     }
     if partly > 0 {
         let pieces = pieces(evidence);
@@ -89,7 +90,7 @@ pub(super) fn free_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
         ));
     }
     let detail = format!(
-        "{} of what is reserved: {}; without a history, what left it free is not known",
+        "{} of the reserved memory: {}; without a history, the cause is unknown",
         percent_of(free, reserved),
         parts.join(", and ")
     );
@@ -98,11 +99,12 @@ pub(super) fn free_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let finding = Finding::new("free-at-dump", severity, title, detail);
     let finding = if whole > 0 { finding.saves(whole) } else { finding };
     Some(finding.change(if whole >= partly {
-        "`torch.cuda.empty_cache()` once, after the peak that reserved it, if other processes want the memory; to see that peak, \
-         record a history (`torch.cuda.memory._record_memory_history()`)"
+        "call `torch.cuda.empty_cache()` once, after the peak that reserved it, if other processes need the memory; \
+         to see that peak, record a history (`torch.cuda.memory._record_memory_history()`)"
     } else {
-        "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` lets free memory serve requests of other sizes; to see how much, record \
-         a history (`torch.cuda.memory._record_memory_history()`) and ask `highwater simulate`"
+        "set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, which lets free memory serve requests of other \
+         sizes; to see how much, record a history (`torch.cuda.memory._record_memory_history()`) and run `highwater \
+         simulate`"
     }))
 }
 
@@ -138,14 +140,13 @@ pub(super) fn private_pools(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let title = format!("{} is free, but in private pools", size(held));
     let detail = format!(
-        "of {} reserved at the dump; memory of a CUDA graph or a `MemPool` serves requests of that pool only",
+        "of {} reserved at the dump; memory of a CUDA graph or a `MemPool` serves only requests of that pool",
         size(device.end.reserved_bytes)
     );
-    Some(
-        Finding::new("private-pools", Severity::Warning, title, detail).change(
-            "let graphs share a pool (`torch.cuda.graph(…, pool=…)`), and drop the pools and graphs that are done",
-        ),
-    )
+    Some(Finding::new("private-pools", Severity::Warning, title, detail).change(
+        "let graphs share a pool (`torch.cuda.graph(…, pool=…)`), and delete pools and graphs that are no \
+             longer used",
+    ))
 }
 
 /// Freed memory that other streams hold back at the dump.
@@ -160,7 +161,7 @@ pub(super) fn awaiting_free(evidence: &Evidence<'_>) -> Option<Finding> {
     let blocks = blocks.filter(|(_, block)| block.state == BlockState::ActiveAwaitingFree).count();
     let title = format!("{} is freed but not yet usable", size(waiting));
     let detail = format!(
-        "{} at the dump wait until another stream is done with them (`record_stream`)",
+        "{} at the dump wait for another stream that still uses them (`record_stream`)",
         counted(blocks, "block", "blocks")
     );
     Some(Finding::new("awaiting-free", Severity::Warning, title, detail))

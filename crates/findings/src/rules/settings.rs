@@ -93,11 +93,8 @@ fn of_whole(study: &Study, reserved: u64) -> Option<Finding> {
     let most = |own: u64| own.saturating_sub(WORTH_BYTES.max(own / 100 * WORTH_PERCENT));
     let Least { conf, bytes, own_bytes } = study.least_reserved(reserved, most)?;
     let saving = own_bytes.saturating_sub(bytes);
-    let detail = format!(
-        "replayed under `{conf}`, the recording's reserved peak is {} rather than {}",
-        size(bytes),
-        size(own_bytes)
-    );
+    let detail =
+        format!("in a replay with `{conf}`, the reserved peak is {} instead of {}", size(bytes), size(own_bytes));
     Some(finding(&conf, saving, detail).saves(saving))
 }
 
@@ -110,8 +107,8 @@ fn from_first_entry(own: &Outlook, others: &[(&str, Outlook)], reserved: u64, be
     let range =
         if size(least) == size(most) { size(most) } else { format!("between {} and {}", size(least), size(most)) };
     let detail = format!(
-        "replayed from the first entry under `{conf}`, the recording's reserved peak is {range} rather than {}; how `{conf}` would have \
-         laid out the {} that was reserved before the recording is not known",
+        "in a replay from the first entry with `{conf}`, the reserved peak is {range} instead of {}; the layout of \
+         the {} reserved before the recording is unknown under these settings",
         size(own_bytes),
         size(before)
     );
@@ -126,8 +123,8 @@ fn begun_anew(own: &Outlook, others: &[(&str, Outlook)], reserved: u64, before: 
     let (conf, best) = others.iter().min_by_key(|(_, outlook)| outlook.anew_bytes)?;
     let saving = worth(own.anew_bytes.min(reserved), best.anew_bytes)?;
     let detail = format!(
-        "{} was reserved before the recording; begun with nothing reserved, the recorded part reserves {}, and {} under `{conf}`: as \
-         much less, unless what came before needs more than what was recorded",
+        "{} was reserved before the recording; a replay that starts with nothing reserved needs {}, and {} with \
+         `{conf}`; the saving assumes that the unrecorded part does not need more than the recorded one",
         size(before),
         size(own.anew_bytes),
         size(best.anew_bytes)
@@ -142,9 +139,10 @@ fn worth(own_bytes: u64, bytes: u64) -> Option<u64> {
 }
 
 fn finding(conf: &str, saving: u64, detail: String) -> Finding {
-    let title = format!("{} less would be reserved under other allocator settings", size(saving));
+    let title = format!("other allocator settings would reserve {} less", size(saving));
     let change = format!(
-        "`PYTORCH_CUDA_ALLOC_CONF={conf}`; `highwater simulate` has all settings, and how little memory is enough"
+        "set `PYTORCH_CUDA_ALLOC_CONF={conf}`; `highwater simulate` compares all settings and finds the least \
+         memory that is enough"
     );
     let conf = Some(conf.to_owned());
     Finding { conf, ..Finding::new("allocator-settings", Severity::Warning, title, detail).change(change) }

@@ -49,8 +49,8 @@ pub(super) fn free_on_another(evidence: &Evidence<'_>) -> Option<Finding> {
     let (idle_name, asking_name) = (name(evidence, stream), name(evidence, asking.stream));
     let title = format!("{} is free on {idle_name} while {asking_name} reserves more", size(free));
     let detail = format!(
-        "at entry {}, where {} is reserved, {idle_name} has {} of it and uses {}: {} of all is of no use to any other stream; allocated \
-         there in all: {}",
+        "at entry {}, where {} is reserved, {idle_name} has {} of it and uses {}: no other stream can use {} of the \
+         reserved memory; allocated on it in all: {}",
         count(entry.index()),
         size(peak.bytes),
         size(idle.reserved),
@@ -59,8 +59,8 @@ pub(super) fn free_on_another(evidence: &Evidence<'_>) -> Option<Finding> {
         evidence.places(made_on(evidence, stream).map(|lifetime| (evidence.site(lifetime), evidence.bytes(lifetime))))
     );
     Some(Finding::new("idle-stream", Severity::Warning, title, detail).saves_about(free).change(
-        "allocate on one stream and only copy on the other: make the tensors outside of `with torch.cuda.stream(…)`, copy into them within, \
-         and call `tensor.record_stream(…)`",
+        "allocate on one stream and only copy on the other: create the tensors outside `with torch.cuda.stream(…)`, \
+         copy into them inside it, and call `tensor.record_stream(…)`",
     ))
 }
 

@@ -28,12 +28,12 @@ pub(super) fn frozen(evidence: &Evidence<'_>) -> Option<Finding> {
     } else {
         ("weights", "load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)")
     };
-    let in_8_bits = |width: u64| format!("in 8 bits a number, they would take about {}", size(frozen / width));
+    let in_8_bits = |width: u64| format!("stored in 8 bits they would take about {}", size(frozen / width));
     let (saving, smaller) = match numbers(evidence) {
         Numbers::Full | Numbers::Mixed => (frozen / 4 * 3, in_8_bits(4)),
         Numbers::Half => (frozen / 2, in_8_bits(2)),
         Numbers::Unknown => {
-            (frozen / 2, format!("{} if they are in 16 bits now, and {} if in 32", in_8_bits(2), size(frozen / 4)))
+            (frozen / 2, format!("{} if they are now 16-bit, {} if they are 32-bit", in_8_bits(2), size(frozen / 4)))
         }
     };
     let title = format!("{} of the peak is {what}", size(frozen));

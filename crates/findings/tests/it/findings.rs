@@ -174,8 +174,8 @@ fn retries_are_counted_and_bound_what_there_was() {
     let retries = json["retries"]["with"]["num_alloc_retries"].as_u64().expect("a number");
     assert_eq!(retries, 2, "one of them before `retries_late` begins");
     for (name, title, less_than) in [
-        ("retries", "2 requests found no room and succeeded only after the cache was emptied", 1006 << 20),
-        ("retries_late", "one request found no room and succeeded only after the cache was emptied", 1036 << 20),
+        ("retries", "2 requests succeeded only after the allocator had emptied its cache", 1006 << 20),
+        ("retries_late", "one request succeeded only after the allocator had emptied its cache", 1036 << 20),
     ] {
         let snapshot = open(&format!("findings/{name}"));
         let analysis = analyse(&snapshot);

@@ -57,13 +57,13 @@ pub(super) enum Amount {
     Tried,
     /// The device's memory.
     Capacity,
-    /// What the driver has left.
+    /// Free memory of the driver.
     Free,
     /// This process, with what PyTorch does not know of.
     ThisProcess,
     /// The process whose id came before.
     OtherProcess,
-    /// What the process may hold.
+    /// The memory limit of the process.
     Limit,
     /// In blocks that the program holds.
     Allocated,

@@ -25,7 +25,7 @@ pub struct Message {
     pub tried_bytes: Option<u64>,
     /// The device's memory in all.
     pub capacity_bytes: Option<u64>,
-    /// What the driver has left.
+    /// Free memory of the driver.
     pub free_bytes: Option<u64>,
     /// What this process has of the device, all in all.
     pub process_bytes: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Message {
     pub reserved_bytes: Option<u64>,
     /// In segments and not in blocks that the program holds.
     pub reserved_unallocated_bytes: Option<u64>,
-    /// What the process may hold.
+    /// The memory limit of the process.
     pub limit_bytes: Option<u64>,
     /// In free blocks of private pools.
     pub private_bytes: Option<u64>,
@@ -57,7 +57,7 @@ pub struct Message {
     pub is_cut: bool,
 }
 
-/// What refused the request.
+/// The component that refused the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The driver or a limit, after all cached memory was released.

@@ -17,7 +17,7 @@ impl Store {
         if self.rendered_bytes > at.saturating_add(MAX_RENDER_BYTES as u64) {
             self.warnings.add(
                 "long-values",
-                "unknown values take too much room; the rest are left out",
+                "unknown values take too much memory; the rest are left out",
                 Place::byte(at),
             );
             return Ok(self.strings.intern("…"));

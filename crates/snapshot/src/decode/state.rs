@@ -236,9 +236,8 @@ impl Store {
         let differs = sums.iter().find(|(_, own, of_blocks)| own.is_some_and(|own| own != *of_blocks));
         let Some(&(word, Some(own), of_blocks)) = differs else { return };
         let first = || {
-            let message = format!(
-                "a segment says that {own} bytes of it are {word}, and its blocks say {of_blocks}; the blocks count"
-            );
+            let message =
+                format!("a segment reports {own} bytes as {word}, and its blocks {of_blocks}; the blocks count");
             (message, Place::byte(at), 0)
         };
         self.odd_sums.get_or_insert_with(first).2 += 1;
@@ -258,7 +257,7 @@ impl Store {
         if !segment.blocks.is_empty() && (!tiled || next != segment.end()) {
             self.warnings.add(
                 "untiled-segment",
-                "the blocks of a segment do not tile it; its totals are those of its blocks",
+                "the blocks of a segment do not cover it exactly; its totals are those of its blocks",
                 Place::byte(at),
             );
             segment.total_bytes = segment

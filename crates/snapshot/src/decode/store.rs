@@ -563,7 +563,7 @@ impl Store {
         }
         let time = self.integer_of(value).and_then(|time| i64::try_from(time).ok());
         if time.is_none() && value != Value::NONE {
-            self.warnings.add("bad-time", "`time_us` is no time; the entry is kept without one", Place::byte(at));
+            self.warnings.add("bad-time", "`time_us` is not a time; the entry is kept without one", Place::byte(at));
         }
         time
     }
@@ -582,7 +582,7 @@ impl Store {
                 0
             }
             None => {
-                let message = format!("`{key}` is no number; it counts as 0");
+                let message = format!("`{key}` is not a number; it counts as 0");
                 self.warnings.add("bad-size", message, Place::byte(at));
                 0
             }

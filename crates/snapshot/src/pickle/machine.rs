@@ -171,7 +171,7 @@ impl<'s, R: Read> Machine<'s, R> {
                     let [protocol] = self.input.take("the protocol")?;
                     self.protocol = protocol;
                     if protocol > 5 {
-                        let message = format!("the pickle announces protocol {protocol}, which is not known");
+                        let message = format!("the pickle has the unknown protocol {protocol}");
                         self.store.warnings.add("unknown-protocol", message, Place::byte(at));
                     }
                 }

@@ -273,7 +273,7 @@ impl Chrome {
         let reserved = self.memory.iter().map(|event| event.reserved_bytes).max().unwrap_or(0);
         let more = match reserved {
             0 => String::new(),
-            _ => format!(" but for a total: up to {reserved} bytes were reserved on one device"),
+            _ => format!(", except for a total: up to {reserved} bytes were reserved on one device"),
         };
         warn_of_form(&mut snapshot.warnings, ProfileForm::ChromeTrace, &more);
         snapshot.profile = Some(profile);
@@ -310,20 +310,20 @@ fn choose(events: &mut Vec<Memory>, warnings: &mut Warnings) -> Option<i64> {
     events.retain(|event| event.device_type == shown);
     let others = (all - events.len()) as u64;
     if others > 0 {
-        let message = "memory of the CPU, or of another kind of device, is in the trace too; it is left out";
+        let message = "the trace also has memory of the CPU, or of another kind of device; it is left out";
         warnings.add_times("profiler-other-devices", message, Place::default(), others);
     }
     match shown {
         CUDA => {}
         CPU => {
-            let message = "the trace tells of the CPU's memory only: device 0 is the CPU";
+            let message = "the trace covers only the CPU's memory: device 0 is the CPU";
             warnings.add("profiler-cpu", message, Place::default());
             for event in events.iter_mut() {
                 event.device = 0;
             }
         }
         other => {
-            let message = format!("the devices are not CUDA's, but of PyTorch's device type {other}");
+            let message = format!("the devices are not CUDA devices, but of PyTorch's device type {other}");
             warnings.add("profiler-device-type", message, Place::default());
         }
     }
@@ -371,11 +371,12 @@ fn entries(
         match misfit {
             Some(Misfit::NotFreed) => {
                 let message =
-                    "an address is allocated again though no free of it is in the trace; it counts as freed then";
+                    "an address is allocated again without a free in the trace; it counts as freed at that point";
                 warnings.add("missing-free", message, place);
             }
             Some(Misfit::OtherSize) => {
-                let message = "a free has another size than what was allocated there; the allocation's counts";
+                let message = "a free has another size than the allocation at its address; the allocation's size \
+                 counts";
                 warnings.add("profiler-size", message, place);
             }
             Some(Misfit::FromBefore) | None => {}
@@ -385,8 +386,8 @@ fn entries(
             // A gap is told where it opens, not with every event that follows.
             if i128::from(total) - expected != deviation {
                 deviation = i128::from(total) - expected;
-                let message = "`Total Allocated` is not what the events before it add up to: events are missing from the trace, \
-                               or out of order, so peaks may be too low or too high";
+                let message = "`Total Allocated` is not the sum of the events before it: events are missing from \
+                               the trace, or out of order, so peaks may be too low or too high";
                 warnings.add("profiler-total", message, place);
             }
         }

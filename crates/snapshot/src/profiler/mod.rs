@@ -134,7 +134,7 @@ impl Found {
 fn warn_of_form(warnings: &mut Warnings, form: ProfileForm, more: &str) {
     let name = form.name();
     let message = format!(
-        "this is {name}: it tells of memory while the profile ran; reserved memory and segments are not in it{more}"
+        "this is {name}: it covers memory while the profile ran; it has no reserved memory and no segments{more}"
     );
     warnings.add("profiler", message, Place::default());
 }

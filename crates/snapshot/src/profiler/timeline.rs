@@ -112,7 +112,7 @@ impl Timeline {
         }
         if let Some(why) = self.unfit {
             return Err(ErrorKind::OtherData(format!(
-                "a list of lists that is no memory timeline of the profiler: {why}"
+                "a list of lists that is not a memory timeline of the profiler: {why}"
             )));
         }
         let mut writer = Writer::new();
@@ -290,7 +290,8 @@ impl Writer {
         let at = self.moment(time_us, category);
         let Some(taken) = self.shelves[category].take(bytes) else {
             let message = format!(
-                "more memory of the category `{}` is freed than the file allocates: it counts as there before the profile",
+                "more memory of the category `{}` is freed than the file allocates: it counts as allocated before \
+                 the profile",
                 CATEGORIES[category]
             );
             let here = self.here();
@@ -396,7 +397,7 @@ impl Writer {
         if ledger.table.is_empty() {
             return Err(ErrorKind::ProfileWithoutMemory);
         }
-        let mut more = ", nor are stacks. Shown as device 0: the file does not name the device".to_owned();
+        let mut more = ", and no stacks. Shown as device 0: the file does not name the device".to_owned();
         if form == ProfileForm::Totals {
             more.push_str(". It holds the sum of each category only: its allocations are the steps of these sums");
         }

@@ -45,7 +45,7 @@ fn directory() {
     let error = Snapshot::open(testdata("layouts")).map(|_| String::new());
     insta::assert_snapshot!(message(error), @"
     FILE cannot be read: this is a directory
-    hint: name a snapshot file inside it
+    hint: give a snapshot file inside it
     ");
 }
 
@@ -93,7 +93,7 @@ fn text_that_begins_with_a_bracket() {
 fn bzip2() {
     insta::assert_snapshot!(refusal(b"BZh91AY&SY\x12\x34"), @"
     FILE is not a memory snapshot: byte 0: expected a pickle header (0x80), found 0x42 0x5a (bzip2)
-    hint: decompress it first; gzip and zstd are read as they are
+    hint: decompress it first; highwater reads gzip and zstd directly
     ");
 }
 
@@ -101,7 +101,7 @@ fn bzip2() {
 fn xz() {
     insta::assert_snapshot!(refusal(b"\xfd7zXZ\0\0\x04"), @"
     FILE is not a memory snapshot: byte 0: expected a pickle header (0x80), found 0xfd 0x37 (xz)
-    hint: decompress it first; gzip and zstd are read as they are
+    hint: decompress it first; highwater reads gzip and zstd directly
     ");
 }
 
@@ -124,8 +124,8 @@ fn spaces() {
 #[test]
 fn page_without_snapshot() {
     insta::assert_snapshot!(refusal(b"<html><body>404 not found</body></html>"), @r#"
-    FILE is not a memory snapshot: this HTML page embeds no snapshot: no `"base64": "…"` in it
-    hint: pages of `torch.cuda._memory_viz trace_plot` and `segment_plot` embed one; dump the pickle itself otherwise
+    FILE is not a memory snapshot: this HTML page has no embedded snapshot: no `"base64": "…"` in it
+    hint: only pages of `torch.cuda._memory_viz trace_plot` and `segment_plot` embed one; otherwise, dump the pickle itself
     "#);
 }
 
@@ -133,7 +133,7 @@ fn page_without_snapshot() {
 fn page_with_other_base64() {
     insta::assert_snapshot!(refusal(b"<html>[{\"name\": \"x\", \"base64\": \"aGVsbG8gd29ybGQ=\"}]</html>"), @"
     FILE is damaged: byte 0: `BINGET` refers to memo slot 101, which was never filled
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
 }
 
@@ -141,7 +141,7 @@ fn page_with_other_base64() {
 fn page_with_broken_base64() {
     insta::assert_snapshot!(refusal(b"<html>[{\"name\": \"x\", \"base64\": \"gAR****dlC4=\"}]</html>"), @"
     FILE is damaged: byte 0: the compressed data are damaged: Invalid symbol 42, offset 3.
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
 }
 
@@ -149,7 +149,7 @@ fn page_with_broken_base64() {
 fn broken_gzip() {
     insta::assert_snapshot!(refusal(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff, 0xff]), @"
     FILE is damaged: byte 0: the compressed data are damaged: corrupt deflate stream
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
 }
 
@@ -157,7 +157,7 @@ fn broken_gzip() {
 fn gzip_header_alone() {
     insta::assert_snapshot!(refusal(&[0x1f, 0x8b, 8]), @"
     FILE is damaged: byte 0: the file ends in the middle of the compressed data
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
 }
 
@@ -363,11 +363,11 @@ fn damaged_pickles() {
     ");
     insta::assert_snapshot!(refusal(b"\x80\x04h\x00."), @"
     FILE is damaged: byte 2: `BINGET` refers to memo slot 0, which was never filled
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
     insta::assert_snapshot!(refusal(b"\x80\x04\x8d\0\0\0\0\0\0\0\x10ab"), @"
     FILE is damaged: byte 11: a string exceeds the limit of 67108864
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
 }
 
@@ -376,26 +376,26 @@ fn deep_nesting() {
     let marks = [b"\x80\x04".as_slice(), &vec![b'('; 100_000]].concat();
     insta::assert_snapshot!(refusal(&marks), @"
     FILE is damaged: byte 1002: the nesting of `MARK` exceeds the limit of 1000
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
     let lists = [b"\x80\x04".as_slice(), &vec![b']'; 100_000], &vec![b'a'; 99_999], b"."].concat();
     insta::assert_snapshot!(refusal(&lists), @"
     FILE is damaged: byte 87383: the number of containers so far exceeds the limit of 87381
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
     let dicts = [b"\x80\x04}".as_slice(), &b"N}".repeat(100_000), &vec![b's'; 100_000], b"."].concat();
     insta::assert_snapshot!(refusal(&dicts), @"
     FILE is damaged: byte 131074: the height of the stack exceeds the limit of 131072
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
     let tuples = [b"\x80\x04N".as_slice(), &vec![0x85; 100_000], b"."].concat();
     insta::assert_snapshot!(refusal(&tuples), @"
     FILE is damaged: byte 1369: the number of tiny lists and dicts so far exceeds the limit of 1366
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
     insta::assert_snapshot!(refusal(&vec![b'['; 100_000]), @"
     FILE is damaged: the file ends in the middle of the JSON text
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
     insta::assert_snapshot!(refusal("{\"segments\":".repeat(100_000).as_bytes()), @r#"
     FILE is not a memory snapshot: not readable as JSON: recursion limit exceeded at line 1 column 1525
@@ -491,7 +491,7 @@ fn broken_json() {
     ");
     insta::assert_snapshot!(refusal(&json[..15]), @"
     FILE is damaged: the file ends in the middle of the JSON text
-    hint: nothing could be recovered: copy the file again, or dump it again; a dump that is still being written is cut too
+    hint: nothing could be recovered: copy or dump the file again; a dump that is still being written looks the same
     ");
     insta::assert_snapshot!(refusal(b"{segments: []}"), @r#"
     FILE is not a memory snapshot: not readable as JSON: key must be a string at line 1 column 2
@@ -536,7 +536,7 @@ fn sizes_that_cannot_be_count_as_zero() {
     `size` is 9223372036854775808, expected 0 to 2^50; it counts as 0
     `size` is 18446744073709551615, expected 0 to 2^50; it counts as 0
     `size` is 1125899906842625, expected 0 to 2^50; it counts as 0
-    `size` is no number; it counts as 0 (4 times)
+    `size` is not a number; it counts as 0 (4 times)
     ");
 }
 
@@ -555,7 +555,7 @@ fn times_that_cannot_be_are_none() {
     let trace = &snapshot.traces[0];
     assert_eq!(trace.ids().map(|id| trace.time_us(id)).collect::<Vec<_>>(), [None, None, None, None, Some(7)]);
     insta::assert_snapshot!(warnings(&snapshot), @"
-    `time_us` is no time; the entry is kept without one (3 times, first: byte 69)
+    `time_us` is not a time; the entry is kept without one (3 times, first: byte 69)
     an allocation has no `size`; it counts as 0 bytes (5 times, first: byte 69)
     ");
 }
@@ -567,7 +567,7 @@ fn overlapping_segments_are_told() {
         {"device": 1, "address": 2048, "total_size": 4096}, {"device": 0, "address": 8192, "total_size": 4096}]}"#;
     insta::assert_snapshot!(oddities(overlapping.as_bytes()), @"
     a segment has no blocks; all of it counts as free (4 times)
-    segments overlap at 0x800; that memory counts twice (device 0)
+    segments overlap at 0x800; that memory is counted twice (device 0)
     ");
 }
 
@@ -591,7 +591,7 @@ fn blocks_that_do_not_tile_are_told() {
     }
     insta::assert_snapshot!(
         oddities(with_segment(&format!("\"blocks\": [{}]", block(base, 512))).as_bytes()),
-        @"the blocks of a segment do not tile it; its totals are those of its blocks"
+        @"the blocks of a segment do not cover it exactly; its totals are those of its blocks"
     );
 }
 
@@ -643,7 +643,7 @@ fn bytes_behind_the_end_are_told() {
 
 #[test]
 fn an_unknown_protocol_is_told() {
-    insta::assert_snapshot!(oddities(b"\x80\x09]."), @"the pickle announces protocol 9, which is not known (byte 0)");
+    insta::assert_snapshot!(oddities(b"\x80\x09]."), @"the pickle has the unknown protocol 9 (byte 0)");
 }
 
 #[test]
@@ -663,7 +663,7 @@ fn a_row_that_two_lists_name_counts_once() {
     insta::assert_snapshot!(warnings(&snapshot), @"
     two segments share one list of blocks; the second gets none (byte 110)
     a segment has no blocks; all of it counts as free (byte 110)
-    segments overlap at 0x0; that memory counts twice (device 0)
+    segments overlap at 0x0; that memory is counted twice (device 0)
     ");
     // One segment twice.
     let segment = b"}(\x8c\x0atotal_sizeK\x08\x8c\x07addressK\x00u\x94";

@@ -21,7 +21,7 @@ fn a_stack_that_holds_nothing_of_use_ends_the_reading() {
     }
     insta::assert_snapshot!(refusal(&[b"\x80\x04](", &b"N".repeat(1_000_000)[..]].concat()), @"
     FILE is damaged: byte 131075: the height of the stack exceeds the limit of 65537
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
 }
 
@@ -53,7 +53,7 @@ fn a_long_list_that_is_written_at_once_is_read() {
 fn a_compressed_file_may_not_become_two_hundred_times_as_large() {
     let bomb = gzip(&padded(80 << 20));
     let message = refusal(&bomb);
-    assert!(message.starts_with("FILE is too large when it is unpacked: "), "{message}");
+    assert!(message.starts_with("FILE is too large when unpacked: "), "{message}");
     assert!(message.contains("64 MiB, which is more than 200 times as much"), "{message}");
     assert!(message.contains("`--allow-any-size`"), "{message}");
     assert!(Snapshot::read_with(bomb.as_slice(), Unpacking::Unbounded).is_ok());
@@ -85,6 +85,6 @@ fn two_layers_of_compression_are_read_and_no_third() {
     assert!(Snapshot::read(twice.as_slice()).is_ok());
     insta::assert_snapshot!(refusal(&gzip(&twice)), @"
     FILE is damaged: the number of compressed layers exceeds the limit of 2
-    hint: no snapshot of PyTorch comes near this limit; if this one is real, please report it
+    hint: no PyTorch snapshot comes near this limit; if this file is a real one, please report it
     ");
 }

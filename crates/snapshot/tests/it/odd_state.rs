@@ -74,7 +74,7 @@ fn sums_of_a_segment_that_are_not_those_of_its_blocks_are_told_once() {
         assert!(told.starts_with("a segment says that 5 bytes of it are "), "{told}");
     }
     let (_, told) = of_segments(&[segment(0, &own(7, 7, 7), ACTIVE), segment(1, &own(8, 8, 8), ACTIVE)].join(","));
-    insta::assert_snapshot!(told, @"a segment says that 7 bytes of it are allocated, and its blocks say 1048576; the blocks count (2 times)");
+    insta::assert_snapshot!(told, @"a segment reports 7 bytes as allocated, and its blocks 1048576; the blocks count (2 times)");
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn blocks_without_a_state_and_segments_without_blocks_are_told() {
     assert_eq!((snapshot.blocks.len(), snapshot.end_totals(0).allocated_bytes), (1, 0));
     insta::assert_snapshot!(told, @"
     a block has no `state`; it counts as inactive
-    a segment says that 1048576 bytes of it are allocated, and its blocks say 0; the blocks count
+    a segment reports 1048576 bytes as allocated, and its blocks 0; the blocks count
     ");
     let (_, told) = of_segments(&format!("{{\"address\": {MIB}, \"total_size\": {MIB}, {own}}}"));
     insta::assert_snapshot!(told, @"
     a segment has no blocks; all of it counts as free
-    a segment says that 1048576 bytes of it are allocated, and its blocks say 0; the blocks count
+    a segment reports 1048576 bytes as allocated, and its blocks 0; the blocks count
     ");
     let (_, told) =
         of_segments(&format!("{{\"address\": {MIB}, \"total_size\": {MIB}, \"blocks\": [5, {{\"size\": 3}}]}}"));

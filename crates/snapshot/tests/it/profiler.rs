@@ -220,7 +220,7 @@ fn a_trace_that_contradicts_itself_says_so_and_still_fits_together() {
     }
 }
 
-/// Each alloc is of an address that nothing holds, each free of what is held or of what was there before, in full.
+/// Each alloc is of an address that nothing holds, each free of what is held or of memory allocated before the recording, in full.
 fn fits_together(entries: &EntryTable) {
     let mut live = BTreeMap::new();
     let mut ids = entries.ids();

@@ -69,7 +69,7 @@ fn title_line(state: &State) -> String {
         (true, false) => format!("log, speed {}", state.speed),
         (false, false) => format!("every {:.3?}", state.interval.div_f64(state.speed)),
     };
-    format!("highwater top  {}  {pace}  {}", driver(sample), counted(count(state.looks), "look", "looks"))
+    format!("highwater top  {}  {pace}  {}", driver(sample), counted(count(state.looks), "sample", "samples"))
 }
 
 fn count(looks: u64) -> usize {
@@ -78,7 +78,7 @@ fn count(looks: u64) -> usize {
 
 fn foot_line(state: &State) -> Line<'static> {
     if state.mode == Mode::Filter {
-        return Line::from(format!("filter: {}_   Enter keeps it, Esc takes it away", printable(&state.filter)));
+        return Line::from(format!("filter: {}_   Enter applies it, Esc removes it", printable(&state.filter)));
     }
     if let Some(message) = &state.message {
         return Line::from(printable(message).into_owned()).style(Style::new().add_modifier(Modifier::BOLD));
@@ -272,8 +272,7 @@ fn process_lines(state: &State, width: usize) -> (Vec<Line<'static>>, std::ops::
         }
     }
     if lines.is_empty() {
-        let why =
-            if state.filter.is_empty() { "no process uses a GPU" } else { "no process is let through by the filter" };
+        let why = if state.filter.is_empty() { "no process uses a GPU" } else { "no process matches the filter" };
         lines.push(Line::styled(format!("      {why}"), dim()));
     }
     (lines, chosen)
@@ -318,7 +317,7 @@ fn opened(process: &ProcessSample, width: usize) -> Vec<String> {
     let lines = torch_lines(process);
     if lines.is_empty() {
         let how =
-            "how PyTorch uses this is not told: start the program with `highwater run`, or see `highwater top --help`";
+            "to see how PyTorch uses this memory, start the program with `highwater run`; see `highwater top --help`";
         return wrapped(how, width);
     }
     lines.iter().flat_map(|line| wrapped(line, width)).collect()

@@ -20,19 +20,19 @@ pub(super) enum Then {
 /// The keys, for the help.
 pub(super) const HELP: [(&str, &str); 14] = [
     ("↑ ↓ PgUp PgDn", "choose a process"),
-    ("Enter", "open its row: how PyTorch uses its memory"),
+    ("Enter", "expand its row: how PyTorch uses its memory"),
     ("d", "details: command, tree, memory"),
-    ("m p u c g", "sort by memory, pid, user, command, GPU; again turns it round"),
+    ("m p u c g", "sort by memory, pid, user, command, GPU; again reverses it"),
     ("s", "sort by the next column"),
-    ("/", "filter by command, user or pid; Esc takes it away"),
-    ("k", "ask the process to end (SIGTERM), after a question"),
-    ("K", "end it (SIGKILL), after a question"),
-    ("Space", "pause, and go on"),
-    ("+ -", "more looks, or fewer; faster or slower in a log"),
+    ("/", "filter by command, user or pid; Esc removes it"),
+    ("k", "ask the process to end (SIGTERM), with confirmation"),
+    ("K", "end it (SIGKILL), with confirmation"),
+    ("Space", "pause or resume"),
+    ("+ -", "sample more or less often; faster or slower in a log"),
     ("? h", "this help"),
     ("Esc", "back"),
     ("q", "leave"),
-    ("Ctrl-C", "leave at once"),
+    ("Ctrl-C", "quit at once"),
 ];
 
 /// Does what a key asks for.
@@ -129,7 +129,7 @@ fn ask_to_kill(state: &mut State, signal: Signal) {
     let Some((_, process)) = state.chosen() else { return };
     let pid = process.pid;
     if state.is_log {
-        state.message = Some("this is a log: nothing in it can be ended".to_owned());
+        state.message = Some("this is a log: its processes cannot be ended".to_owned());
         return;
     }
     match Target::new(pid, signal) {

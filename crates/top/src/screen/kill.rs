@@ -56,7 +56,7 @@ impl Target {
 fn send(pid: u32, signal: Signal) -> io::Result<()> {
     use rustix::process::{Pid, kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no process has that number"))?;
+    let pid = pid.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no process with that pid"))?;
     let signal = match signal {
         Signal::Term => rustix::process::Signal::TERM,
         Signal::Kill => rustix::process::Signal::KILL,
@@ -66,7 +66,7 @@ fn send(pid: u32, signal: Signal) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn send(_pid: u32, _signal: Signal) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "signals are not sent on this system"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system cannot send signals"))
 }
 
 #[cfg(all(test, unix))]

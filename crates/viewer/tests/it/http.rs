@@ -252,13 +252,13 @@ fn malformed_requests_get_a_status_and_a_reason() {
         ("api/files/99999999999999999999999/manifest", 404, "there is no file 99999999999999999999999"),
         ("api/files/0/sections/0/nothing", 404, "there is no section `0/nothing`"),
         ("api/files/0/sections/../manifest", 404, "there is no section `../manifest`"),
-        ("api/files/0/simulate?device=x", 400, "`device=x` names no device"),
+        ("api/files/0/simulate?device=x", 400, "`device=x` is not a device"),
         ("api/files/0/simulate?device=9", 400, "there is no device 9"),
-        ("api/files/0/simulate?capacity=24", 400, "`24` is no size of memory"),
-        ("api/files/0/simulate?capacity=-1", 400, "`-1` is no size of memory"),
-        ("api/files/0/simulate?speed=1", 400, "`speed` cannot be asked for here"),
-        ("api/files/0/simulate?conf=nonsense:1", 400, "the settings `nonsense:1` cannot be run under"),
-        ("api/files/0/simulate?conf=%ff%fe", 400, "the settings `\u{fffd}\u{fffd}` cannot be run under"),
+        ("api/files/0/simulate?capacity=24", 400, "`24` is not a size"),
+        ("api/files/0/simulate?capacity=-1", 400, "`-1` is not a size"),
+        ("api/files/0/simulate?speed=1", 400, "`speed` is not a parameter here"),
+        ("api/files/0/simulate?conf=nonsense:1", 400, "the settings `nonsense:1` cannot be simulated"),
+        ("api/files/0/simulate?conf=%ff%fe", 400, "the settings `\u{fffd}\u{fffd}` cannot be simulated"),
     ] {
         let answer = served.get(path);
         assert_eq!((answer.status, answer.json()["error"].as_str()), (status, Some(error)), "{path}");

@@ -64,7 +64,7 @@ pub struct Segment {
 pub struct Block {
     /// Its bytes.
     pub bytes: u64,
-    /// What it is.
+    /// The value.
     pub state: BlockState,
 }
 

@@ -14,7 +14,7 @@ pub enum Step {
         slot: u32,
         /// The entry; `u32::MAX` if that came before the first one.
         entry: u32,
-        /// Bytes as asked for.
+        /// Requested bytes.
         bytes: u64,
         /// Row of [`Program::streams`].
         stream: u32,

@@ -327,7 +327,8 @@ impl<'a> Replayer<'a> {
             }
             _ if self.plan.device.recorded.from_start => {}
             _ => {
-                let note = "the recording does not begin with the program, and what the allocator held is not known";
+                let note = "the recording begins after the program, and the allocator's state at that point is \
+                 unknown";
                 self.part(self.columns.significant(0), None, note.to_owned());
             }
         }
@@ -367,7 +368,7 @@ impl<'a> Replayer<'a> {
         let next = self.plan.next(row);
         let after = if at_once { self.plan.next(next) } else { next };
         if slot == NO_SLOT {
-            let note = "an address is freed that nothing allocated, or that is free already";
+            let note = "an address is freed that was never allocated, or is already free";
             self.part(row, None, note.to_owned());
             return after;
         }
@@ -577,8 +578,8 @@ impl<'a> Replayer<'a> {
         let address = self.columns.addresses.get(row).copied().unwrap_or(0);
         if recorded.is_some_and(|action| action != Action::OOM) && !address.is_multiple_of(MIN_BLOCK_BYTES) {
             return format!(
-                "every block of PyTorch's allocator lies at a multiple of {MIN_BLOCK_BYTES} bytes, and this address is none: the entry is \
-                 not one that the allocator wrote"
+                "every block of PyTorch's allocator lies at a multiple of {MIN_BLOCK_BYTES} bytes, and this address \
+                 does not: the allocator did not write this entry"
             );
         }
         if !self.plan.device.lifetimes.unrecorded_ends.is_empty() {
@@ -586,18 +587,18 @@ impl<'a> Replayer<'a> {
         }
         let note = match (recorded, predicted.map(|entry| entry.action)) {
             (Some(Action::SEGMENT_ALLOC | Action::SEGMENT_MAP), _) => {
-                "the recorded allocator did not find a block that the replay finds: a private pool or a setting that the \
-                 recording does not tell"
+                "the recorded allocator did not find a block that the replay finds: a private pool or a setting \
+                 that was not recorded"
             }
             (Some(Action::SEGMENT_FREE | Action::SEGMENT_UNMAP), _) => {
                 "memory was released that the recorded settings do not release here: a private pool, a limit or a \
-                 setting that the recording does not tell"
+                 setting that was not recorded"
             }
             (Some(Action::ALLOC), Some(highwater_allocator::Action::Alloc)) => {
-                "the block lies elsewhere: another version's order of equal blocks, a private pool, or a setting that \
-                 changed during the run"
+                "the block has another address: another version's order of equal blocks, a private pool, or a \
+                 setting that changed during the run"
             }
-            _ => "a private pool, a limit or a setting that the recording does not tell",
+            _ => "a private pool, a limit or a setting that was not recorded",
         };
         note.to_owned()
     }

@@ -58,7 +58,7 @@ impl Run<'_, '_> {
                     if at.state > 0 {
                         ""
                     } else {
-                        " and no optimizer was seen yet, so the most is with the state of Adam"
+                        " and no optimizer has run yet, so the upper bound assumes Adam's state"
                     }
                 );
                 (least, needed.saturating_add(to_come).max(after), reason)

@@ -24,13 +24,13 @@ impl Run<'_, '_> {
     pub(super) fn by_call_before(&self) -> Option<WholeStep> {
         let call = self.call_without_autograd()?;
         let mut whole =
-            self.carried_on((call.entries, call.start), "the call before, made without autograd", "that call")?;
+            self.carried_on((call.entries, call.start), "the previous call, made without autograd", "that call")?;
         if call.kept_bytes > 0 {
             // How many calls are to come nothing tells.
             whole.at_most_bytes = None;
             let kept = size(call.kept_bytes);
             let _ =
-                write!(whole.reason, "; each call leaves something, the one before {kept}, so later ones need more");
+                write!(whole.reason, "; each call keeps some memory, the previous one {kept}, so later ones need more");
         }
         Some(whole)
     }
@@ -90,11 +90,11 @@ impl Run<'_, '_> {
         let most = most.saturating_add(most / 100 * SLACK_PERCENT);
         let done = aligned.reached * 100 / model.len().max(1);
         let scaled = match scale.factor() {
-            Some(factor) => format!(", whose sizes are {factor:.3} times its own"),
+            Some(factor) => format!(", scaled by {factor:.3} to its sizes"),
             None => String::new(),
         };
         let reason = format!(
-            "it failed {}, after {done} % of the allocations of {name}{scaled}; the rest of {it} was carried on",
+            "it failed {}, after {done} % of the allocations of {name}{scaled}; the rest is extrapolated from {it}",
             self.words()
         );
         Some(self.answer(Basis::EarlierStep, least, Some(most), reason))

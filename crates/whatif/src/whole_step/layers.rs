@@ -38,8 +38,8 @@ impl Run<'_, '_> {
             Some(counts) => counts,
             None => {
                 let reason = format!(
-                    "it failed in the forward pass, in repetition {} of a part that keeps {} each time; how many there are is \
-                     not told, so this is what is sure",
+                    "it failed in the forward pass, in repetition {} of a part that keeps {} each time; the number \
+                     of repetitions is unknown, so this is a lower bound",
                     count(done + 1),
                     size(each)
                 );
@@ -76,8 +76,8 @@ impl Run<'_, '_> {
             if is_after { "after the layers".to_owned() } else { format!("in layer {} of {many}", count(done + 1)) };
         let to_come = match (trains, before.state > 0, is_after) {
             (false, ..) => String::new(),
-            (true, true, _) => "; gradients and the optimizer's intermediates are counted".to_owned(),
-            (true, false, _) => "; no optimizer was seen yet, so the most is with the state of Adam".to_owned(),
+            (true, true, _) => "; gradients and the optimizer's intermediates are included".to_owned(),
+            (true, false, _) => "; no optimizer has run yet, so the upper bound assumes Adam's state".to_owned(),
         };
         let head = if logits > 0 { format!(", then logits of {}", size(logits)) } else { String::new() };
         let reason = format!(

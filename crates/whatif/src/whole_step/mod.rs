@@ -100,11 +100,16 @@ impl WholeStep {
 pub fn whole_step(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, failure: &OutOfMemory) -> WholeStep {
     let run = Run::new(analysis, device, failure);
     let proven = run.live.saturating_add(failure.requested_bytes);
-    let mut whole = run.by_earlier_step().or_else(|| run.by_call_before()).or_else(|| run.by_layers()).or_else(|| run.by_phase()).unwrap_or_else(|| {
-        let reason =
-            "no earlier step was recorded, and nothing that repeats tells how much of the program was still to come";
-        run.answer(Basis::Request, proven, None, reason.to_owned())
-    });
+    let mut whole = run
+        .by_earlier_step()
+        .or_else(|| run.by_call_before())
+        .or_else(|| run.by_layers())
+        .or_else(|| run.by_phase())
+        .unwrap_or_else(|| {
+            let reason =
+                "no earlier step was recorded, and no repetition shows how much of the program was still to come";
+            run.answer(Basis::Request, proven, None, reason.to_owned())
+        });
     whole.at_least_bytes = whole.at_least_bytes.max(proven);
     whole.at_most_bytes = whole.at_most_bytes.map(|most| most.max(whole.at_least_bytes));
     whole
@@ -166,7 +171,7 @@ struct Run<'b, 'a> {
     made: Vec<Made>,
     /// Where the failed request was made.
     place: Place,
-    /// What was live.
+    /// Live memory.
     live: u64,
     phases: StackPhases,
     /// The call of a module in which it failed.

@@ -1,4 +1,4 @@
-//! What a recorded program would have done: one binary, so that there is one thing to link.
+//! What a recorded program would have been enough: one binary, so that there is one thing to link.
 
 mod block_sizes;
 mod outcomes;

@@ -1,7 +1,7 @@
 /** Made by `make schemas` of the comments in crates/documents: change these. */
 
 /**
- * Why memory ran out, and what to change. Made by `highwater explain --format json`.
+ * Why memory ran out, and how to fix it. Made by `highwater explain --format json`.
  */
 export interface Explanation {
   /**
@@ -9,7 +9,7 @@ export interface Explanation {
    */
   diagnosis: Diagnosis;
   /**
-   * Where a message and a snapshot that are given together do not tell of one failure.
+   * Where a message and a snapshot that are given together do not report the same failure.
    */
   disagreements?: string[];
   /**
@@ -37,11 +37,11 @@ export interface Explanation {
    */
   messages_left_out?: number;
   /**
-   * What the device's memory adds up to at the first failure.
+   * The parts of the device's memory at the first failure.
    */
   shares: Share[];
   /**
-   * What to change, in the order of what it brings.
+   * Advice, the largest saving first.
    */
   steps: Step[];
   /**
@@ -49,7 +49,7 @@ export interface Explanation {
    */
   version: 1;
   /**
-   * What was odd in a snapshot.
+   * Warnings about the snapshot.
    */
   warnings: Warning[];
 }
@@ -66,11 +66,11 @@ export interface Diagnosis {
    */
   cause: string;
   /**
-   * What the process may hold, if that is the cause: equal numbers where it is known.
+   * The memory limit of the process, if that is the cause: equal numbers where it is known exactly.
    */
   limit?: Limit;
   /**
-   * What else is worth knowing.
+   * Further notes.
    */
   notes: string[];
   /**
@@ -79,7 +79,7 @@ export interface Diagnosis {
   text: string;
 }
 /**
- * A limit, or what it is known to lie between.
+ * A limit, or its lower and upper bound.
  */
 export interface Limit {
   /**
@@ -104,11 +104,11 @@ export interface FailureExplained {
    */
   autograd_node?: string;
   /**
-   * What was live.
+   * Live memory.
    */
   call_sites: CallSite[];
   /**
-   * What was live, by what it is for; in the total that its call sites go by.
+   * Live memory by category, in the measure of its call sites.
    */
   categories: Categories;
   /**
@@ -128,11 +128,11 @@ export interface FailureExplained {
    */
   frames: Frame[];
   /**
-   * What the driver had.
+   * Free memory that the driver reported.
    */
   free_bytes?: number;
   /**
-   * What was free in the allocator, and why it did not do.
+   * Free memory in the allocator, by the reason why it could not be used.
    */
   gaps?: Gaps;
   /**
@@ -148,7 +148,7 @@ export interface FailureExplained {
    */
   place: string;
   /**
-   * As asked for, rounded.
+   * The requested bytes, rounded.
    */
   requested_bytes: number;
   /**
@@ -160,7 +160,7 @@ export interface FailureExplained {
    */
   reserved_unallocated_bytes: number | null;
   /**
-   * What the device's memory adds up to.
+   * The parts of the device's memory.
    */
   shares: Share[];
   /**
@@ -172,19 +172,19 @@ export interface FailureExplained {
    */
   simulated_card_bytes?: number;
   /**
-   * What the simulator says of other settings.
+   * The simulator's verdict on other settings.
    */
   simulation?: Verdict;
   /**
-   * What to change.
+   * Advice, the largest saving first.
    */
   steps: Step[];
   /**
-   * What the driver was asked for.
+   * Bytes requested from the driver.
    */
   tried_bytes: number | null;
   /**
-   * What the step needs in which the request failed.
+   * The memory of the whole step in which the request failed.
    */
   whole_step?: WholeStep;
 }
@@ -221,7 +221,7 @@ export interface CallSite {
    */
   place: string;
   /**
-   * Bytes asked for.
+   * Requested bytes.
    */
   requested_bytes: number;
 }
@@ -259,11 +259,11 @@ export interface Categories {
    */
   gradient: number;
   /**
-   * What the program feeds in.
+   * Data that the program feeds in.
    */
   input: number;
   /**
-   * What the optimizer keeps.
+   * State that the optimizer keeps.
    */
   optimizer_state: number;
   /**
@@ -271,15 +271,15 @@ export interface Categories {
    */
   parameter: number;
   /**
-   * What lives for a moment.
+   * Short-lived memory.
    */
   temporary: number;
   /**
-   * Not told.
+   * Unknown.
    */
   unknown: number;
   /**
-   * What libraries keep.
+   * Memory that libraries keep.
    */
   workspace: number;
 }
@@ -362,7 +362,7 @@ export interface PinningSite {
    */
   place: string;
   /**
-   * Bytes as asked for.
+   * Requested bytes.
    */
   requested_bytes: number;
 }
@@ -400,7 +400,7 @@ export interface Verdict {
    */
   kind: 'impossible' | 'saved' | 'not-saved' | 'better' | 'optimal';
   /**
-   * What is live at most.
+   * The peak of live memory.
    */
   live_bytes: number;
   /**
@@ -408,7 +408,7 @@ export interface Verdict {
    */
   live_entry: number | null;
   /**
-   * What is left of that.
+   * Bytes still free of that.
    */
   spare_bytes?: number;
   /**
@@ -421,7 +421,7 @@ export interface Verdict {
  */
 export interface Step {
   /**
-   * What it brings.
+   * The saving.
    */
   brings_bytes?: number;
   /**
@@ -445,12 +445,12 @@ export interface Step {
    */
   id: string;
   /**
-   * What to do.
+   * The advice.
    */
   title: string;
 }
 /**
- * What a step needs that ran out of memory in the middle.
+ * The memory that an interrupted step needs in full.
  */
 export interface WholeStep {
   /**
@@ -462,7 +462,7 @@ export interface WholeStep {
    */
   at_most_bytes?: number;
   /**
-   * `earlier-step`, `layers`, `phase` or `request`: on what it rests.
+   * The evidence: `earlier-step`, `layers`, `phase` or `request`.
    */
   basis: string;
   /**
@@ -477,7 +477,7 @@ export interface WholeStep {
    */
   layers_done?: number;
   /**
-   * `forward`, `backward` or `optimizer`: what was under way.
+   * The phase of the failure: `forward`, `backward` or `optimizer`.
    */
   phase?: string;
   /**
@@ -608,7 +608,7 @@ export interface Warning {
    */
   id: string;
   /**
-   * What it is.
+   * The warning in words.
    */
   message: string;
 }

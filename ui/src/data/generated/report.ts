@@ -6,7 +6,7 @@
 export type Severity = 'error' | 'warning' | 'info';
 
 /**
- * What filled the GPU, and when. Made by `highwater report --format json`.
+ * The memory of a recording: peaks, call sites, categories, findings. Made by `highwater report --format json`.
  */
 export interface Report {
   /**
@@ -28,11 +28,11 @@ export interface Report {
     [k: string]: unknown;
   };
   /**
-   * What was read.
+   * The input file.
    */
   source: Source;
   /**
-   * How long it took, if asked for.
+   * Durations, if requested.
    */
   timings?: Timings;
   /**
@@ -48,7 +48,7 @@ export interface Report {
    */
   version: 1;
   /**
-   * What was odd.
+   * Warnings.
    */
   warnings: Warning[];
 }
@@ -85,7 +85,7 @@ export interface Device {
    */
   envelope: Envelope;
   /**
-   * What to look at.
+   * The findings.
    */
   findings: Finding[];
   /**
@@ -93,7 +93,7 @@ export interface Device {
    */
   fragmentation: Fragmentation;
   /**
-   * What iterations leave behind, by call site.
+   * Memory that iterations leave behind, by call site.
    */
   growth: Growth[];
   /**
@@ -108,7 +108,7 @@ export interface Device {
    */
   growth_places: ViewerPlace[];
   /**
-   * Whether anything was recorded over time: else the state at the dump is all that is known.
+   * Whether a history was recorded; without one, only the state at the dump is known.
    */
   has_history: boolean;
   /**
@@ -145,7 +145,7 @@ export interface Device {
   start: Totals;
 }
 /**
- * What was there at the peak.
+ * Live memory at the peak.
  */
 export interface AtPeak {
   /**
@@ -238,7 +238,7 @@ export interface CallSite {
    */
   place: string;
   /**
-   * Bytes asked for.
+   * Requested bytes.
    */
   requested_bytes: number;
 }
@@ -276,11 +276,11 @@ export interface Categories {
    */
   gradient: number;
   /**
-   * What the program feeds in.
+   * Data that the program feeds in.
    */
   input: number;
   /**
-   * What the optimizer keeps.
+   * State that the optimizer keeps.
    */
   optimizer_state: number;
   /**
@@ -288,15 +288,15 @@ export interface Categories {
    */
   parameter: number;
   /**
-   * What lives for a moment.
+   * Short-lived memory.
    */
   temporary: number;
   /**
-   * Not told.
+   * Unknown.
    */
   unknown: number;
   /**
-   * What libraries keep.
+   * Memory that libraries keep.
    */
   workspace: number;
 }
@@ -327,7 +327,7 @@ export interface Ceiling {
   label: string;
 }
 /**
- * What `torch.cuda.memory_stats()` says of a device at the dump: `*_bytes.all.current`.
+ * The totals of a device at the dump, as in `torch.cuda.memory_stats()`: `*_bytes.all.current`.
  */
 export interface EndTotals {
   /**
@@ -343,7 +343,7 @@ export interface EndTotals {
    */
   inactive_split_bytes: number;
   /**
-   * Asked for, of active blocks.
+   * Requested, of active blocks.
    */
   requested_bytes: number;
   /**
@@ -369,7 +369,7 @@ export interface Envelope {
  */
 export interface Finding {
   /**
-   * What to change, where there is something.
+   * The advice, if there is any.
    */
   change?: string;
   /**
@@ -377,7 +377,7 @@ export interface Finding {
    */
   conf?: string;
   /**
-   * What it rests on.
+   * The evidence.
    */
   detail: string;
   /**
@@ -393,7 +393,7 @@ export interface Finding {
    */
   places: ViewerPlace[];
   /**
-   * What a change would bring, where that is known.
+   * The saving of the change, where it is known.
    */
   saving_bytes?: number;
   /**
@@ -401,7 +401,7 @@ export interface Finding {
    */
   severity: Severity;
   /**
-   * What it is, in one line.
+   * The finding in one line.
    */
   title: string;
 }
@@ -480,15 +480,15 @@ export interface Fragmentation {
    */
   private_pool_free_bytes: number;
   /**
-   * In segments with nothing active: `empty_cache()` gives them back.
+   * In segments with nothing active: `empty_cache()` releases them.
    */
   releasable_bytes: number;
   /**
-   * Active bytes beyond what was asked for, at the peak.
+   * Active bytes beyond the requested ones, at the peak.
    */
   rounding_at_peak_bytes: number;
   /**
-   * Active bytes beyond what was asked for.
+   * Active bytes beyond the requested ones.
    */
   rounding_bytes: number;
   /**
@@ -501,7 +501,7 @@ export interface Fragmentation {
   unused_at_peak_bytes: number;
 }
 /**
- * What iterations leave behind at one call site.
+ * Memory that iterations leave behind at one call site.
  */
 export interface Growth {
   /**
@@ -648,7 +648,7 @@ export interface Oom {
    */
   autograd_node?: string;
   /**
-   * What this process could have had: reserved, and free on the device.
+   * Memory available to this process: reserved, plus free on the device.
    */
   available_bytes: number | null;
   /**
@@ -656,7 +656,7 @@ export interface Oom {
    */
   cause: string;
   /**
-   * What the driver had.
+   * Free memory that the driver reported.
    */
   device_free_bytes: number | null;
   /**
@@ -696,7 +696,7 @@ export interface Oom {
    */
   reserved_bytes: number;
   /**
-   * What the driver was asked for.
+   * Bytes requested from the driver.
    */
   segment_bytes: number;
   /**
@@ -733,7 +733,7 @@ export interface Peak {
    */
   allocated_entry: number | null;
   /**
-   * Asked for.
+   * Requested.
    */
   requested_bytes: number;
   /**
@@ -754,7 +754,7 @@ export interface Peak {
  */
 export interface Recorded {
   /**
-   * What to do so that the next recording does.
+   * Advice for a complete recording.
    */
   advice?: string;
   /**
@@ -787,7 +787,7 @@ export interface Totals {
    */
   allocated_bytes: number;
   /**
-   * `requested_bytes`: asked for, of active blocks.
+   * `requested_bytes`: requested, of active blocks.
    */
   requested_bytes: number;
   /**
@@ -813,7 +813,7 @@ export interface Host {
   reserved_bytes: number;
 }
 /**
- * What was read.
+ * The input file.
  */
 export interface Source {
   /**
@@ -888,7 +888,7 @@ export interface Warning {
    */
   id: string;
   /**
-   * What it is.
+   * The warning in words.
    */
   message: string;
 }

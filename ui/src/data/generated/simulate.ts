@@ -1,7 +1,7 @@
 /** Made by `make schemas` of the comments in crates/documents: change these. */
 
 /**
- * A recording under other settings, with less memory, on other cards. Made by `highwater simulate --format json`.
+ * A recording under other settings, with less memory, on other GPUs. Made by `highwater simulate --format json`.
  */
 export interface Simulation {
   /**
@@ -9,7 +9,7 @@ export interface Simulation {
    */
   alarms: Alarm[];
   /**
-   * What no setting can go below.
+   * The lower bound for all settings.
    */
   bound: Bound;
   /**
@@ -17,7 +17,7 @@ export interface Simulation {
    */
   device: number;
   /**
-   * What each `empty_cache()` cost.
+   * The cost of each `empty_cache()`.
    */
   empty_caches: EmptyCache[];
   /**
@@ -29,7 +29,7 @@ export interface Simulation {
    */
   fidelity: Fidelity;
   /**
-   * How little memory is enough, if no memory was asked for.
+   * The least memory that is enough, if no capacity was given.
    */
   fit: Fit[];
   /**
@@ -41,7 +41,7 @@ export interface Simulation {
    */
   largest_block: Largest[];
   /**
-   * Why the program may not be what ran.
+   * Why the program may differ from the recorded one.
    */
   premise?: string;
   /**
@@ -57,7 +57,7 @@ export interface Simulation {
    */
   sites: Site[];
   /**
-   * What is held over time, if that is asked for.
+   * Reserved memory over time, if requested.
    */
   timelines?: Timeline[];
   /**
@@ -65,7 +65,7 @@ export interface Simulation {
    */
   torch: Rules;
   /**
-   * The answer, if no settings and no memory were asked for.
+   * The answer, if neither settings nor a capacity were given.
    */
   verdict?: Verdict;
   /**
@@ -99,7 +99,7 @@ export interface Alarm {
  */
 export interface Bound {
   /**
-   * What the program itself holds at most, each request rounded up to 512 bytes.
+   * The peak of live memory, each request rounded up to 512 bytes.
    */
   live_bytes: number;
   /**
@@ -107,7 +107,7 @@ export interface Bound {
    */
   live_entry: number | null;
   /**
-   * What a placement that knows the future needs.
+   * Bytes that a placement with knowledge of the future needs.
    */
   packed_bytes: number;
   /**
@@ -116,7 +116,7 @@ export interface Bound {
   proven_optimal: boolean;
 }
 /**
- * What an `empty_cache()` cost.
+ * The cost of an `empty_cache()`.
  */
 export interface EmptyCache {
   /**
@@ -170,16 +170,16 @@ export interface Difference {
    */
   note: string;
   /**
-   * What the allocator would have done there; null where the replay could not go on.
+   * The allocator's action there; null where the replay could not continue.
    */
   predicted: Entry | null;
   /**
-   * What was recorded; null where the recording ends.
+   * The recorded action; null where the recording ends.
    */
   recorded: Entry | null;
 }
 /**
- * What is compared of an entry.
+ * The compared fields of an entry.
  */
 export interface Entry {
   /**
@@ -204,7 +204,7 @@ export interface Entry {
  */
 export interface Fit {
   /**
-   * What is held with memory without end.
+   * Reserved memory without a limit.
    */
   ample_reserved_bytes: number;
   /**
@@ -228,7 +228,7 @@ export interface Fit {
    */
   num_alloc_retries: number;
   /**
-   * Over what the program itself holds.
+   * Beyond the live memory.
    */
   over_live_ratio: number;
 }
@@ -266,7 +266,7 @@ export interface Card {
  */
 export interface Largest {
   /**
-   * In all; null with memory without end.
+   * The total; null without a limit.
    */
   allocatable_bytes: number | null;
   /**
@@ -283,11 +283,11 @@ export interface Largest {
  */
 export interface Run {
   /**
-   * What the allocator could have; null is without end.
+   * The memory that the allocator may reserve; null without a limit.
    */
   capacity_bytes: number | null;
   /**
-   * The card, if one was asked for.
+   * The GPU, if one was given.
    */
   card?: string;
   /**
@@ -319,7 +319,7 @@ export interface Run {
    */
   outcome: 'fits' | 'oom';
   /**
-   * The largest amount in blocks that were handed out.
+   * The peak of allocated bytes.
    */
   peak_allocated_bytes: number;
   /**
@@ -355,7 +355,7 @@ export interface Failure {
    */
   frames: Frame[];
   /**
-   * What PyTorch would have printed.
+   * The message that PyTorch would have printed.
    */
   message: string | null;
   /**
@@ -371,7 +371,7 @@ export interface Failure {
    */
   place: string;
   /**
-   * As asked for.
+   * Requested.
    */
   requested_bytes: number;
   /**
@@ -379,7 +379,7 @@ export interface Failure {
    */
   reserved_bytes: number;
   /**
-   * What the driver was asked for.
+   * Bytes requested from the driver.
    */
   segment_bytes: number;
 }
@@ -450,7 +450,7 @@ export interface PinningSite {
    */
   place: string;
   /**
-   * Bytes as asked for.
+   * Requested bytes.
    */
   requested_bytes: number;
 }
@@ -487,7 +487,7 @@ export interface Site {
    */
   pooled_saves_bytes: number;
   /**
-   * Their bytes, as asked for.
+   * Their requested bytes.
    */
   requested_bytes: number;
 }
@@ -496,7 +496,7 @@ export interface Site {
  */
 export interface Timeline {
   /**
-   * What the allocator could have; null is without end.
+   * The memory that the allocator may reserve; null without a limit.
    */
   capacity_bytes: number | null;
   /**
@@ -512,7 +512,7 @@ export interface Timeline {
    */
   oom_entry?: number;
   /**
-   * What is held after each of them, and until the next.
+   * Reserved memory from each of them to the next.
    */
   reserved_bytes: number[];
 }
@@ -550,7 +550,7 @@ export interface Verdict {
    */
   kind: 'impossible' | 'saved' | 'not-saved' | 'better' | 'optimal';
   /**
-   * What is live at most.
+   * The peak of live memory.
    */
   live_bytes: number;
   /**
@@ -558,7 +558,7 @@ export interface Verdict {
    */
   live_entry: number | null;
   /**
-   * What is left of that.
+   * Bytes still free of that.
    */
   spare_bytes?: number;
   /**

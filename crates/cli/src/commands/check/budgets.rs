@@ -48,7 +48,8 @@ pub(super) fn gather(args: &Args) -> Result<Budgets, Problem> {
     let baseline = args.baseline.clone().or(written.baseline);
     let tolerance = args.tolerance.or(written.tolerance).unwrap_or(0.0);
     if limits.is_empty() && baseline.is_none() {
-        let hint = "give one, such as `--max-peak-reserved 16GiB` or `--baseline old.pickle`, or write it into `highwater.toml`";
+        let hint = "give one, such as `--max-peak-reserved 16GiB` or `--baseline old.pickle`, or put it into \
+         `highwater.toml`";
         return Err(Problem::new("there is no budget to check").hint(hint));
     }
     Ok(Budgets { limits, baseline, tolerance })
@@ -89,13 +90,13 @@ fn parse(path: &Path, text: Vec<u8>) -> Result<Written, Problem> {
     let Some(budget) = table.get("budget") else {
         return Err(problem("it has no table `[budget]`".to_owned()));
     };
-    let budget = budget.as_table().ok_or_else(|| problem("`budget` is no table".to_owned()))?;
+    let budget = budget.as_table().ok_or_else(|| problem("`budget` is not a table".to_owned()))?;
     let mut written = Written::default();
     for (key, value) in budget {
         let text = match value {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
-            _ => return Err(problem(format!("`{key}` is neither a text nor a whole number"))),
+            _ => return Err(problem(format!("`{key}` is neither a string nor a whole number"))),
         };
         let said =
             |size: Result<u64, SizeError>| size.map(Some).map_err(|why| problem(format!("`{key} = {text}`: {why}")));
@@ -112,7 +113,7 @@ fn parse(path: &Path, text: Vec<u8>) -> Result<Written, Problem> {
             "tolerance" => written.tolerance = share()?,
             _ => {
                 let known: Vec<String> = Measure::ALL.iter().map(|measure| measure.rule().replace('-', "_")).collect();
-                return Err(problem(format!("`{key}` is no budget"))
+                return Err(problem(format!("`{key}` is not a budget"))
                     .hint(format!("known: {}, baseline, tolerance", known.join(", "))));
             }
         }

@@ -49,16 +49,16 @@ pub(crate) struct Args {
     sites: SitesArgs,
     #[command(flatten)]
     limits: Limits,
-    /// What each peak and the growth were in this recording, they may be again
+    /// Use this recording's peaks and growth as limits
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// How much more than in the baseline is allowed, such as `2%` [default: 0%]
+    /// Allowed excess over the baseline, such as `2%` [default: 0%]
     #[arg(long, value_name = "PERCENT", value_parser = highwater_answers::check::parse_share)]
     tolerance: Option<f64>,
-    /// Where budgets are written down; flags go before it [default: highwater.toml, if it is there]
+    /// File with budgets; flags take precedence [default: highwater.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -67,19 +67,19 @@ pub(crate) struct Args {
 #[expect(clippy::struct_field_names, reason = "the flags' names")]
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 struct Limits {
-    /// The most that may be asked for at once
+    /// Limit on the peak of requested bytes
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_peak_requested: Option<u64>,
-    /// The most that may be allocated: `torch.cuda.max_memory_allocated()`
+    /// Limit on the peak of allocated bytes, `torch.cuda.max_memory_allocated()`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_peak_allocated: Option<u64>,
-    /// The most that may be reserved: `torch.cuda.max_memory_reserved()`
+    /// Limit on the peak of reserved bytes, `torch.cuda.max_memory_reserved()`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_peak_reserved: Option<u64>,
-    /// How much more may be allocated at the end of an iteration than at the end of the one before, in the mean
+    /// Limit on the mean growth of allocated bytes from the end of one iteration to the next
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_growth_per_iteration: Option<u64>,
-    /// Of the reserved memory, the share that may be in no active block at the peak, such as `10%`
+    /// Limit on the share of reserved memory in no active block at the peak, such as `10%`
     #[arg(long, value_name = "PERCENT", value_parser = highwater_answers::check::parse_share)]
     max_fragmentation: Option<f64>,
 }

@@ -74,7 +74,7 @@ fn sentence(rule: &RuleView) -> Printable {
         return format!("cannot be measured: {reason} ({limit} allowed)").into();
     }
     let over = match (rule.measured_bytes, rule.limit_bytes) {
-        (Some(bytes), Some(limit)) if bytes > limit => format!(", {} too much", size(bytes - limit)),
+        (Some(bytes), Some(limit)) if bytes > limit => format!(", {} over the limit", size(bytes - limit)),
         _ => String::new(),
     };
     let after = rule.entry.map_or_else(String::new, |entry| format!(", after entry {}", count(entry)));

@@ -30,32 +30,34 @@ fn sentences(diff: &DeviceDiffView<'_>, fit: &BatchView) -> Vec<String> {
     };
     let line = format!("{} fixed + {} per {per}{squared} ({})", size(fit.fixed_bytes), size(slope), compared(fit));
     let counts = fit.points.iter().any(|point| point.fitted_bytes == fit.floor_bytes);
-    let floor =
-        if counts { format!(", and at least {}, whatever the batch", size(fit.floor_bytes)) } else { String::new() };
+    let floor = if counts { format!(", and at least {} for any batch", size(fit.floor_bytes)) } else { String::new() };
     let what = match fit.iteration {
         Some(number) => format!("iteration {} of each", count(number)),
         None => "all of each recording".to_owned(),
     };
     let fitted = match fit.points.len() {
-        2 => format!("a line through two points, {what}: a recording of a third batch would tell whether it is one"),
+        2 => format!(
+            "a line through two points, {what}: a recording of a third batch would show whether it is \
+         really a line"
+        ),
         3 if fit.is_curve() => format!(
-            "a curve through three points, {what}, which lie on no line (attention grows with the square of the length): a \
-             recording of a fourth batch would tell whether it is one"
+            "a curve through three points, {what}, which are not on a line (attention grows with the square of the \
+             length): a recording of a fourth batch would show whether it is really such a curve"
         ),
         _ if fit.is_curve() => format!(
-            "a curve fitted to {what}, for the points lie on no line; it is off by at most {} there, and may not go on \
-             beyond them",
+            "a curve fitted to {what}, because the points are not on a line; its error is at most {} there, and it \
+             may not continue beyond them",
             size(fit.largest_residual_bytes)
         ),
         _ => format!(
-            "a line fitted to {what}, which is off by at most {} there; it may not go on beyond them",
+            "a line fitted to {what}, with an error of at most {} there; it may not continue beyond them",
             size(fit.largest_residual_bytes)
         ),
     };
     let mut sentences = vec![format!("{line}{floor}"), fitted];
     if let Some(contradiction) = fit.contradiction {
         sentences.push(format!(
-            "by its inputs {}'s batch is {} A's, which `--rows` does not say",
+            "judging by its inputs, {}'s batch is {} A's, which contradicts `--rows`",
             letter(contradiction.file),
             times(contradiction.batch_ratio)
         ));
@@ -94,18 +96,20 @@ fn largest(fit: &BatchView, diff: &DeviceDiffView<'_>, capacity: &CapacityView) 
     let beyond = diff.sides.iter().map(|side| side.peak_reserved_bytes.saturating_sub(side.peak_allocated_bytes));
     let beyond = beyond.max().unwrap_or(0);
     let also = format!(
-        "beside it a card has to hold what the allocator reserves beyond what is allocated (up to {} here) and the CUDA context",
+        "a GPU also needs memory for the allocator's overhead (up to {} here) and the CUDA context",
         size(beyond)
     );
     let bytes = size(capacity.bytes);
     match capacity.largest_batch {
-        None => format!("{bytes} holds no batch: the peak is {} at least", size(fit.floor_bytes.max(fit.fixed_bytes))),
+        None => {
+            format!("no batch fits in {bytes}: the peak is at least {}", size(fit.floor_bytes.max(fit.fixed_bytes)))
+        }
         Some(batch) if fit.is_by_rows() => {
-            format!("{bytes} holds {} at most; {also}", counted(whole(batch), "row", "rows"))
+            format!("at most {} fit in {bytes}; {also}", counted(whole(batch), "row", "rows"))
         }
         // Cut, not rounded: what is said fits.
         Some(batch) => {
-            format!("{bytes} holds {} times A's batch at most; {also}", (batch * 100.0).floor() / 100.0)
+            format!("at most {} times A's batch fits in {bytes}; {also}", (batch * 100.0).floor() / 100.0)
         }
     }
 }

@@ -54,7 +54,7 @@ fn write(out: &mut impl Write, name: &str, comparison: &ComparisonView) -> io::R
         return Ok(());
     }
     write_difference(out, events, files)?;
-    writeln!(out, "Without segments, what the program asked for: {}", verdict(requests, files, "request", "requests"))?;
+    writeln!(out, "Without segments, the program's requests: {}", verdict(requests, files, "request", "requests"))?;
     if events.continued { Ok(()) } else { write_difference(out, requests, files) }
 }
 
@@ -71,7 +71,7 @@ fn verdict(diff: &StreamDiffView, files: [&str; 2], one: &str, many: &str) -> St
     match &diff.first_difference {
         Some([None, _]) => {
             format!(
-                "{} are the same{behind}; {} goes on for {} more",
+                "{} are the same{behind}; {} continues for {} more",
                 counted(diff.equal_count, one, many),
                 files[1],
                 count(rest(1))
@@ -79,7 +79,7 @@ fn verdict(diff: &StreamDiffView, files: [&str; 2], one: &str, many: &str) -> St
         }
         Some([_, None]) => {
             format!(
-                "{} are the same{behind}; {} goes on for {} more",
+                "{} are the same{behind}; {} continues for {} more",
                 counted(diff.equal_count, one, many),
                 files[0],
                 count(rest(0))

@@ -35,17 +35,17 @@ pub(crate) struct Args {
     /// The snapshots: each is compared with the first
     #[arg(num_args = 2.., required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// When to compare: `peak`, `end`, or `iteration:N` for the peak of one [default: end for two dumps of one process,
+    /// Moment to compare: `peak`, `end`, or `iteration:N` for the peak of one [default: end for two dumps of one process,
     /// else peak]
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     at: Option<Moment>,
-    /// Rows in the batch of each file, such as `8,16` [default: by the inputs, in batches of the first file]
+    /// Rows in the batch of each file, such as `8,16` [default: from the inputs, in batches of the first file]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_ROWS))]
     rows: Option<Vec<u64>>,
-    /// Say the largest batch whose peak is within so much memory, such as `24GiB`
+    /// Print the largest batch whose peak fits in this much memory, such as `24GiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
-    /// Compare entry by entry, action, size and stream: whether a program did the very same in two runs
+    /// Compare action, size and stream, entry by entry: whether two runs did exactly the same
     #[arg(long, conflicts_with_all = ["at", "rows", "capacity"])]
     events: bool,
     /// Only this device; or the device of each file, such as `0,1` [default: every device that all files have, or the
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatToPaste,
 }

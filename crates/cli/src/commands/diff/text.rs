@@ -126,7 +126,7 @@ fn categories(diff: &DeviceDiffView<'_>) -> Option<Section> {
         return None;
     }
     let mut table = Table::new([
-        ("what", Align::Left),
+        ("category", Align::Left),
         ("A", Align::Right),
         (if diff.sides.len() == 2 { "B" } else { "last" }, Align::Right),
         ("change", Align::Right),
@@ -141,7 +141,7 @@ fn categories(diff: &DeviceDiffView<'_>) -> Option<Section> {
             Cell::new(change(a, b), change_style(a, b)),
         ]);
     }
-    let mut section = Section::new("By what it is for");
+    let mut section = Section::new("By category");
     section.table(table);
     Some(section)
 }

@@ -26,10 +26,10 @@ Examples:
   highwater doctor --python .venv/bin/python --format json"
 )]
 pub(crate) struct Args {
-    /// The interpreter that has torch; it is asked for its version, torch is not imported
+    /// The interpreter that has torch, to read its version; torch is not imported
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

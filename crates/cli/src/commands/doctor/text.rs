@@ -46,7 +46,7 @@ fn setup(document: &DoctorView) -> Table {
             row("driver", driver_line(sample).to_string());
             for gpu in &sample.gpus {
                 let memory = gpu.memory.map_or_else(
-                    || "memory not told".to_owned(),
+                    || "memory unknown".to_owned(),
                     |memory| {
                         format!(
                             "{} free of {}, {} used by {}",

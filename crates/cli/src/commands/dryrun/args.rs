@@ -13,9 +13,7 @@ use crate::units::parse_size;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "an option each")]
 #[command(
-    after_long_help = "The script really runs: it reads its data, writes its files and logs, and takes the values that a \
-GPU would compute as zeros. Only the GPU is imagined. With `--sandbox` its files and those of the programs that it starts go to a \
-temporary folder, where it finds them again. What it prints goes to standard error.
+    after_long_help = "The script really runs: it reads its data, writes its files and logs, and reads the results of the GPU as zeros. Only the GPU is imitated. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
 
 Exit status: 0 if the run fits the card, 1 if the card runs out of memory, 2 if the script fails otherwise.
 
@@ -29,19 +27,19 @@ pub(crate) struct Args {
     /// GPU to imitate, such as `h100` or `rtx4090`
     #[arg(long, value_name = "CARD", default_value = "h200")]
     pub(super) gpu: String,
-    /// Give the card this much memory, such as `16GiB`
+    /// Memory of the GPU, such as `16GiB` [default: that of the product]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) memory: Option<u64>,
-    /// How many cards there are, 16 at most [default: 1, or one for each rank]
+    /// Number of GPUs, at most 16 [default: 1, or one per rank]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)))]
     gpus: Option<u32>,
-    /// End after so many steps of the optimizer [default: the script runs to its end]
+    /// End after this many optimizer steps [default: the script runs to its end]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) steps: Option<u64>,
     /// End after this time, such as `90s`, `10m` or `1h`
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) timeout: Option<Duration>,
-    /// Start so many ranks of the script, as `torchrun` does on one machine
+    /// Start this many ranks of the script, like `torchrun` on one machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
     ranks: Option<u32>,
     /// Run rank 0 of N; the other ranks are simulated
@@ -50,28 +48,28 @@ pub(crate) struct Args {
     /// Invent the weights that the script loads; only the configuration is needed
     #[arg(long)]
     pub(super) fake_weights: bool,
-    /// What to assume about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
+    /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
-    /// Keep what the script writes in a temporary folder, and throw it away at the end
+    /// Redirect the script's writes to a temporary folder, and delete it at the end
     #[arg(long)]
     pub(super) sandbox: bool,
-    /// Do not follow the values of small tensors: faster, and every value that the script reads is zero
+    /// Do not compute the values of small tensors: faster, but every value that the script reads is 0
     #[arg(long)]
     pub(super) no_values: bool,
     /// The interpreter that has torch [default: the active environment's, else `python3`]
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
-    /// Keep the recording in this file; of several ranks, the others' beside it
+    /// Write the recording to this file; with several ranks, the others' files are next to it
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Overwrite the file if it exists
     #[arg(long, requires = "output")]
     pub(super) force: bool,
-    /// How to print the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
-    /// The script, or `-m` and a module, and what is the script's
+    /// The script, or `-m` and a module, and its own arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCRIPT|-m MODULE")]
     pub(super) script: Vec<OsString>,
 }
@@ -100,17 +98,17 @@ impl Args {
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let count: f64 = number.parse().map_err(|_| format!("`{text}` is no time: try `90s` or `10m`"))?;
+    let count: f64 = number.parse().map_err(|_| format!("`{text}` is not a time: try `90s` or `10m`"))?;
     let seconds = match &text[number.len()..] {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        other => return Err(format!("`{other}` is no unit: `s`, `m` and `h` are")),
+        other => return Err(format!("`{other}` is not a unit: use `s`, `m` or `h`")),
     };
     Duration::try_from_secs_f64(count * seconds)
         .ok()
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("`{text}` is no time that can be waited"))
+        .ok_or_else(|| format!("`{text}` is not a possible timeout"))
 }
 
 fn parse_assumption(text: &str) -> Result<(String, String), String> {
@@ -119,14 +117,14 @@ fn parse_assumption(text: &str) -> Result<(String, String), String> {
         [("nonzero", &["full", "none", "uniform"]), ("routing", &["balanced", "unknown"])];
     let (what, how) = text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`: try `nonzero=0.5`"))?;
     let Some((_, words)) = KNOWN.iter().find(|(known, _)| *known == what) else {
-        return Err(format!("nothing can be assumed of `{what}`: `nonzero` and `routing` are known"));
+        return Err(format!("`{what}` has no assumption: use `nonzero` or `routing`"));
     };
     let is_share = what == "nonzero" && how.parse::<f64>().is_ok_and(|share| (0.0..=1.0).contains(&share));
     if is_share || words.contains(&how) {
         return Ok((what.to_owned(), how.to_owned()));
     }
     let share = if what == "nonzero" { ", or a share between 0 and 1" } else { "" };
-    Err(format!("`{how}` is not how `{what}` can be: {}{share}", words.join(", ")))
+    Err(format!("`{how}` is not an assumption of `{what}`: {}{share}", words.join(", ")))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Folder {
         let root = std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| std::env::temp_dir());
         sweep(&root);
         let because =
-            || format!("a temporary folder cannot be made in `{}`: `TMPDIR` names another place", root.display());
+            || format!("cannot make a temporary folder in `{}`: set `TMPDIR` to another directory", root.display());
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         #[cfg(unix)]

@@ -103,8 +103,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn card(name: &str) -> Result<&'static Card, Problem> {
     Card::named(name).ok_or_else(|| {
-        Problem::new(format!("`--gpu {name}` is no card that is known"))
-            .hint(format!("known: {}; `--memory` gives one another size", Card::names()))
+        Problem::new(format!("unknown GPU `{name}`"))
+            .hint(format!("known: {}; `--memory` changes the size of one", Card::names()))
     })
 }
 
@@ -130,23 +130,22 @@ fn status(outcome: &Outcome) -> ExitCode {
 fn nothing_recorded(outcome: &Outcome, args: &Args, folder: &Path) -> Problem {
     let script = Path::new(&args.script[usize::from(args.script.len() > 1 && args.script[0] == "-m")]).display();
     if let Some(why) = &outcome.unwritten {
-        return Problem::new(format!("the recording of `{script}` cannot be written: {}", printable(why)))
-            .hint(format!("it goes to a folder in `{}`: `TMPDIR` names another place", parent(folder).display()));
+        return Problem::new(format!("cannot write the recording of `{script}`: {}", printable(why)))
+            .hint(format!("it goes to a folder in `{}`: set `TMPDIR` to another directory", parent(folder).display()));
     }
     if outcome.asked_to_end {
-        return Problem::new(format!("`{script}` was ended by a signal, and left no recording"));
+        return Problem::new(format!("a signal ended `{script}`, and it left no recording"));
     }
     if outcome.timed_out {
-        return Problem::new(format!("`{script}` took too long, and had not used CUDA by then"))
+        return Problem::new(format!("`{script}` took too long, without using CUDA"))
             .hint("give it more time with `--timeout`");
     }
     if outcome.status.success() {
-        return Problem::new(format!("`{script}` has allocated nothing on a GPU")).hint(
-            "it may choose the CPU: see what it makes of `torch.cuda.is_available()`, which is true in a dry run",
-        );
+        return Problem::new(format!("`{script}` has allocated nothing on a GPU"))
+            .hint("it may choose the CPU: check its use of `torch.cuda.is_available()`, which is true in a dry run");
     }
     Problem::new(format!("`{script}` failed before it allocated anything on the GPU ({})", outcome.status))
-        .hint("what it said itself stands above")
+        .hint("its own messages are above")
 }
 
 fn parent(path: &Path) -> &Path {

@@ -20,7 +20,7 @@ pub(super) fn write(out: &mut impl Ink, writes: &Writes) -> io::Result<()> {
     if *total == Written::default() {
         paragraph(out, "In its sandbox the script wrote no file.")?;
     } else {
-        paragraph(out, &format!("In its sandbox the script wrote {}. That was thrown away:", told(total)))?;
+        paragraph(out, &format!("In its sandbox the script wrote {}. These were deleted:", told(total)))?;
         write_directories(out, writes)?;
     }
     write_outside(out, &writes.outside)?;
@@ -46,7 +46,7 @@ fn write_outside(out: &mut impl Ink, outside: &Outside) -> io::Result<()> {
     let looked_at = counted(count(outside.looked_at), "file or directory", "files and directories");
     let places = "in its working directory and where it wrote";
     if outside.changed.is_empty() {
-        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} looked at, {places}."));
+        return paragraph(out, &format!("Outside, nothing has changed: {looked_at} checked, {places}."));
     }
     let changed = outside.changed.len();
     paragraph(
@@ -68,13 +68,13 @@ fn write_outside(out: &mut impl Ink, outside: &Outside) -> io::Result<()> {
 fn enforced(kernel: &Enforcement) -> String {
     match kernel {
         Enforcement::Enforced { landlock, truncation } => format!(
-            "Enforced by the kernel (Landlock {landlock}): none of its processes could write, make, rename or remove a file \
-             elsewhere. Not enforced: {}files' modes, owners and times",
-            if *truncation { "" } else { "that none is cut short (Linux 6.2 does that), " }
+            "Enforced by the kernel (Landlock {landlock}): none of its processes could write, create, rename or \
+             remove a file elsewhere. Not enforced: {}files' modes, owners and times",
+            if *truncation { "" } else { "truncation (enforced from Linux 6.2), " }
         ),
         Enforcement::NotEnforced { reason } => format!(
-            "Not enforced by the kernel ({}): a program that is linked statically, or that calls the kernel itself, may have \
-             written elsewhere",
+            "Not enforced by the kernel ({}): a statically linked program, or one that calls the kernel itself, may \
+             have written elsewhere",
             printable(reason)
         ),
     }
@@ -89,7 +89,7 @@ fn told(written: &Written) -> String {
     let files = counted(count(written.files), "file", "files");
     let replaced = match written.replaced {
         0 => String::new(),
-        replaced => format!(", of which {replaced} would have replaced one that is there"),
+        replaced => format!(", of which {replaced} would have replaced an existing one"),
     };
     let removed = match written.removed {
         0 => String::new(),
@@ -110,7 +110,7 @@ mod tests {
         let kernel = Enforcement::Enforced { landlock: 2, truncation: false };
         let text = text(&Writes { total: written, directories, outside, kernel });
         assert!(
-            text.contains("3 files (1.00 KiB), of which 1 would have replaced one that is there; 2 would have been"),
+            text.contains("3 files (1.00 KiB), of which 1 would have replaced an existing one; 2 would have been"),
             "{text}"
         );
         assert!(text.contains("`/home/out`: 3 files"), "{text}");

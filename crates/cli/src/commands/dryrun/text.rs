@@ -61,7 +61,7 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
     let script = main.arguments.first().map_or("?", |path| path.as_str());
     let script = Path::new(script).file_name().map_or_else(|| script.into(), |name| name.to_string_lossy());
     format!(
-        "{} on {cards}{} of {}, imagined: {}, {} in {:.1} s, with torch {} and {} of host memory",
+        "{} on {cards}{} of {}, imitated: {}, {} in {:.1} s, with torch {} and {} of host memory",
         printable(&script),
         view.card.name,
         size(view.card.memory_bytes),
@@ -76,7 +76,7 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
 fn ended(process: &Process) -> &'static str {
     match process.how {
         Ending::Exit => "ran to its end",
-        Ending::Steps => "ended after the steps that were asked for",
+        Ending::Steps => "ended after the requested steps",
         Ending::Oom => "ran out of memory",
         Ending::Error => "failed",
         Ending::Timeout => "took too long and was ended",
@@ -88,14 +88,15 @@ fn ended(process: &Process) -> &'static str {
 /// What the script died of, where it is not told by itself.
 fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
-        paragraph(out, &format!("It ended by {}. What follows is what was recorded so far.", printable(&main.error)))?;
+        paragraph(out, &format!("It ended by {}. This is the recording so far.", printable(&main.error)))?;
     }
     if main.error.contains(DISK_FULL) && view.sandbox.is_some() {
         let folder = std::env::temp_dir();
         paragraph(
             out,
             &format!(
-                "The sandbox may be why: all that the script writes goes to a folder in `{}`, and `TMPDIR` names another place.",
+                "The sandbox may be the cause: the script's writes go to a folder in `{}`; set `TMPDIR` to use \
+                 another directory.",
                 printable(&folder.to_string_lossy())
             ),
         )?;
@@ -108,7 +109,7 @@ fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::R
         Some(failed) if main.how != Ending::Oom => paragraph(
             out,
             &format!(
-                "It ran out of memory on the way ({}), first when it asked for {}, and went on.",
+                "It ran out of memory on the way ({}), first for a request of {}, and continued.",
                 counted(usize::try_from(failed.count).unwrap_or(usize::MAX), "time", "times"),
                 size(failed.requested_bytes)
             ),
@@ -152,28 +153,29 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
     let mut caveats = Vec::new();
     if !view.card.proven {
         caveats.push(format!(
-            "Dry runs were compared with a real H100 and H200 only: kernels that are chosen for a {} may take other scratch memory",
+            "Dry runs were only compared with a real H100 and H200: the kernels for a {} may use other scratch memory",
             view.card.name
         ));
     }
     if main.compiled {
         caveats.push(
-            "`torch.compile` chooses among kernels by timing them, and nothing takes time here: operands are padded where \
-             an H200 found that faster, and the first of other kernels is taken; values are not followed in what it compiles"
+            "`torch.compile` chooses among kernels by timing them, which is meaningless here: operands are padded \
+             where an H200 found that faster, and otherwise the first kernel is chosen; values are not followed in \
+             compiled code"
                 .to_owned(),
         );
     }
     if main.benchmarked {
         caveats.push(
-            "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and asks for what the largest wants. \
-             That was learned from an H200 with enough memory for all of them; the engine that cuDNN puts first is taken to be \
-             the fastest"
+            "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and requests the largest \
+             workspace. These sizes were learned from an H200 with enough memory for all of them; cuDNN's first \
+             engine counts as the fastest"
                 .to_owned(),
         );
     }
     if !view.guessed_sizes.is_empty() {
         caveats.push(format!(
-            "Scratch memory of these calls is not known and taken as none: {}",
+            "The scratch memory of these calls is unknown and counts as 0: {}",
             listed(view.guessed_sizes)
         ));
     }
@@ -181,18 +183,18 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
     if !harmless.is_empty() {
         let count: u64 = harmless.iter().map(|read| read.count).sum();
         caveats.push(format!(
-            "The script read {} that only a GPU would have computed, losses and the like; they were 0",
+            "The script read {} that only a GPU could compute, such as losses; they were 0",
             counted(usize::try_from(count).unwrap_or(usize::MAX), "value", "values")
         ));
     }
     if caveats.is_empty() && mattering.is_empty() && main.assumed.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nWhat a run without a GPU cannot know")?;
+    writeln!(out, "\nUnknown without a GPU")?;
     for caveat in &caveats {
         item(out, caveat)?;
     }
-    write_reads(out, "Reads that may decide what is allocated; they were told 0 or nothing", &mattering)?;
+    write_reads(out, "Reads that may decide the size of allocations; they got 0 or nothing", &mattering)?;
     write_reads(out, "Assumed", &main.assumed.iter().collect::<Vec<_>>())
 }
 

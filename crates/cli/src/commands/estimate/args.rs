@@ -29,15 +29,16 @@ pub(super) const TERMS: usize = 12;
   highwater estimate --web                      the same in the browser, with sliders
   highwater estimate gpt2 --batch 8 --web -o page.html")]
 pub(crate) struct Args {
-    /// The model: a name such as `qwen2.5-1.5b`, a directory, a `config.json`, a `.safetensors` or `.gguf` file, a model of the hub cache
+    /// The model: a name such as `qwen2.5-1.5b`, a directory, a `config.json`, a `.safetensors` or `.gguf` file, a model in the
+    /// Hugging Face cache
     #[arg(value_name = "MODEL", required_unless_present_any = ["list", "web"])]
     pub(super) model: Option<String>,
-    /// List the models that are known by name
+    /// List the known model names
     #[arg(long)]
     pub(super) list: bool,
     #[command(flatten)]
     pub(super) run: RunArgs,
-    /// Say what to change so that it fits a card of this memory, such as `24GiB`, or name
+    /// Show changes that make it fit on a GPU of this memory, such as `24GiB`, or name
     #[arg(long, value_name = "SIZE|CARD")]
     pub(super) fit: Option<String>,
     /// Estimate each value of a range: `batch=1..64` or `seq=128..8192`, doubling, or a list as in `batch=1,2,4`
@@ -46,15 +47,15 @@ pub(crate) struct Args {
     /// `simple`: also the well-known formula, in its two variants, for comparison
     #[arg(long, value_enum, default_value_t)]
     pub(super) method: Method,
-    /// Show a recording beside the estimate, by category
+    /// Compare the estimate with a recording, by category
     #[arg(long, value_name = "SNAPSHOT")]
     pub(super) against: Option<PathBuf>,
     #[command(flatten)]
     pub(super) size: crate::input::SizeArgs,
-    /// How many terms to show, 0 for all
+    /// Number of terms to show, 0 for all
     #[arg(long, alias = "terms", value_name = "N", default_value_t = TERMS)]
     pub(super) top: usize,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: FormatToPaste,
     /// Open the calculator in the browser, or write it as one page with `-o FILE`
@@ -67,13 +68,13 @@ pub(crate) struct Args {
 /// Where the calculator goes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PageArgs {
-    /// With `--web`: write the page to this file, which needs no server and no network, rather than serve it
+    /// With `--web`: write the page to this file, which needs no server and no network, instead of serving it
     #[arg(short, long, value_name = "FILE", requires = "web")]
     pub(super) output: Option<PathBuf>,
     /// With `-o`: overwrite the file if it exists
     #[arg(long, requires = "output")]
     pub(super) force: bool,
-    /// With `--web`: the port to listen on [default: one that is free]
+    /// With `--web`: the port to listen on [default: a free one]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, requires = "web")]
     pub(super) port: u16,
     /// With `--web`: only print the address, as over SSH

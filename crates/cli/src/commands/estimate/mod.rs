@@ -67,7 +67,7 @@ fn asked(args: &Args) -> Result<(Architecture, Setup), Problem> {
 /// Estimates over `batch=1..64` or `seq=128,256`.
 fn sweep(architecture: &Architecture, setup: &Setup, range: &str) -> Result<SweepView, Problem> {
     let wrong = || {
-        Problem::new(format!("`--sweep {range}` is no range"))
+        Problem::new(format!("`--sweep {range}` is not a range"))
             .hint("give `batch=1..64` or `seq=128..8192`, which doubles, or a list as in `batch=1,2,4`")
     };
     let (name, values) = range.split_once('=').ok_or_else(wrong)?;

@@ -24,7 +24,7 @@ pub(super) fn write(out: &mut impl Ink, view: &EstimateView, terms: usize) -> io
 pub(super) fn document(view: &EstimateView, terms: usize) -> Document {
     let estimate = &view.estimate;
     let mut document = Document {
-        title: Text::styled(format!("{} needs {} on the card", estimate.model, size(estimate.total_bytes)), STRONG)
+        title: Text::styled(format!("{} needs {} on the GPU", estimate.model, size(estimate.total_bytes)), STRONG)
             .and(format!(": {}.", setup(view)), PLAIN),
         lead: vec![cards(view)],
         sections: Vec::new(),
@@ -64,11 +64,11 @@ fn parameters(view: &EstimateView) -> String {
     let trained = if estimate.trainable_parameters == estimate.parameters {
         String::new()
     } else {
-        format!(", {} of them or of adapters trained", count(estimate.trainable_parameters))
+        format!(", {} of them (or of adapters) trained", count(estimate.trainable_parameters))
     };
     let listed = view.counted_parameters.filter(|counted| *counted != estimate.parameters);
     let listed =
-        listed.map_or_else(String::new, |listed| format!("; the file of weights lists {} numbers", count(listed)));
+        listed.map_or_else(String::new, |listed| format!("; the file of weights lists {} elements", count(listed)));
     format!("{} parameters{trained}{listed}.", count(estimate.parameters))
 }
 
@@ -79,7 +79,7 @@ fn cards(view: &EstimateView) -> Text {
     let Some((smallest, larger)) = fitting.split_first() else {
         let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
         let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
-        return Text::styled("It fits no single card that is known", BAD)
+        return Text::styled("It fits on no single known GPU", BAD)
             .and(format!("; the largest is {} too small.", size(missing)), PLAIN);
     };
     let text = Text::styled(format!("It fits {}", smallest.name), GOOD)
@@ -106,7 +106,7 @@ fn totals(view: &EstimateView) -> Section {
     let workspaces = format!("with {} of library workspaces", size(estimate.workspace_bytes));
     table.row(["peak reserved".to_owned(), size(estimate.peak_reserved_bytes), workspaces]);
     let context = format!("with {} of CUDA context", size(estimate.context_bytes));
-    table.row(["on the card".to_owned(), size(estimate.total_bytes), context]);
+    table.row(["on the GPU".to_owned(), size(estimate.total_bytes), context]);
     let mut section = Section::new("Peak");
     section.table(table);
     section.line(format!("The peak is in: {}.", estimate.peak_phase));
@@ -114,7 +114,7 @@ fn totals(view: &EstimateView) -> Section {
         section.line(format!("Keeping only the loss, not the outputs, saves {}.", size(view.held_outputs_bytes)));
     }
     section.line(format!(
-        "For one token: {} bytes kept for the backward pass; {} values in the outputs of all modules.",
+        "For one token: {} bytes kept for the backward pass; {} elements in the outputs of all modules.",
         count(estimate.saved_bytes_per_token),
         count(estimate.activations_per_token)
     ));
@@ -167,7 +167,7 @@ fn largest_terms(view: &EstimateView, limit: usize) -> Section {
         ("size", Align::Right),
         ("category", Align::Left),
         ("part", Align::Left),
-        ("what", Align::Left),
+        ("allocation", Align::Left),
         ("formula", Align::Left),
     ])
     .indented(2)
@@ -217,10 +217,10 @@ fn fit_in_words(fit: &FitView) -> Text {
 fn changes(fit: &FitView) -> Section {
     let mut section = Section::new(format!("To fit {}", size(fit.limit_bytes)));
     let mut table =
-        Table::new([("", Align::Left), ("on the card", Align::Right), ("change", Align::Left)]).indented(2).wrapped();
+        Table::new([("", Align::Left), ("on the GPU", Align::Right), ("change", Align::Left)]).indented(2).wrapped();
     for change in &fit.changes {
         let mark = if change.fits { Cell::new("fits", GOOD) } else { "no".into() };
-        let cost = if change.cost == "nothing" { String::new() } else { format!("; costs {}", change.cost) };
+        let cost = if change.cost == "nothing" { String::new() } else { format!("; {}", change.cost) };
         table.row([mark, size(change.total_bytes).into(), format!("{}{cost}", change.change).into()]);
     }
     section.table(table);
@@ -232,7 +232,7 @@ fn sweep(sweep: &SweepView) -> Section {
     let mut table = Table::new([
         (sweep.name, Align::Right),
         ("peak requested", Align::Right),
-        ("on the card", Align::Right),
+        ("on the GPU", Align::Right),
         ("peak in", Align::Left),
         ("", Align::Left),
     ])
@@ -256,7 +256,7 @@ fn sweep(sweep: &SweepView) -> Section {
 
 fn against(view: &EstimateView, against: &AgainstView) -> Section {
     let mut section = Section::new(format!(
-        "Beside {} (device {}), requested bytes at the peak of each",
+        "Compared with {} (device {}), requested bytes at the peak of each",
         against.snapshot, against.device
     ));
     let mut table =
@@ -272,6 +272,6 @@ fn against(view: &EstimateView, against: &AgainstView) -> Section {
     section.table(table);
     let recorded = against.peak_phase.map_or_else(String::new, |phase| format!("; the recording's in: {phase}"));
     section.line(format!("The estimate's peak is in: {}{recorded}.", estimate.peak_phase));
-    section.picture(against.unseen.map(|unseen| format!("Of the recording: {unseen}.")));
+    section.picture(against.unseen.map(|unseen| format!("The recording: {unseen}.")));
     section
 }

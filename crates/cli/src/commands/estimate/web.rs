@@ -18,9 +18,9 @@ use crate::output::{to_stdout, write_to};
 /// If there is no such model, the port is taken, or the page cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if !calculator_is_built() {
-        return Err(Problem::new("this build of highwater has no calculator in it")
-            .because("it was built before the page in `ui/` was, or without Rust's target `wasm32-unknown-unknown`")
-            .hint("`make ui build` builds both, and says what is missing")
+        return Err(Problem::new("this build of highwater has no calculator")
+            .because("it was built before the page in `ui/`, or without Rust's target `wasm32-unknown-unknown`")
+            .hint("`make ui build` builds both, and reports anything missing")
             .into());
     }
     let inputs = inputs(args)?;

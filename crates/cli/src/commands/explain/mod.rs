@@ -35,13 +35,13 @@ use crate::units::{count, counted, parse_size};
 pub(crate) struct Args {
     /// A log or a snapshot, gzip'd or not; `-`, or no FILE at the end of a pipe, reads standard input to its end
     file: Option<PathBuf>,
-    /// The text of the error; with a snapshot, it adds what the snapshot does not say
+    /// The text of the error; with a snapshot, it adds facts that the snapshot lacks
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Explain what would fail if PyTorch could reserve no more than this, such as `16GiB`: needs a snapshot
+    /// Explain the first failure if PyTorch could reserve only this much, such as `16GiB`: needs a snapshot
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "file", conflicts_with = "card")]
     capacity: Option<u64>,
-    /// Explain what would fail on this card, by its memory or its name: needs a snapshot
+    /// Explain the first failure on this GPU, by its memory or its name: needs a snapshot
     #[arg(long, value_name = "SIZE|NAME", requires = "file")]
     card: Option<String>,
     /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows]
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     size: SizeArgs,
     #[command(flatten)]
     sites: SitesArgs,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatToPaste,
 }
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 Some(_) => "--capacity",
                 None => "--message",
             };
-            Err(Problem::new(format!("`{option}` goes with a snapshot, and {} is a log", crate::input::name(file)))
+            Err(Problem::new(format!("`{option}` goes with a snapshot, but {} is a log", crate::input::name(file)))
                 .hint("a log is explained by the messages in it")
                 .into())
         }
@@ -143,19 +143,19 @@ fn nothing(found: &Found, name: &str) -> Problem {
     let lines = counted(found.lines, "line", "lines");
     let cause = match found.mention {
         Some(line) => format!(
-            "line {} speaks of memory that ran out, without the numbers that PyTorch's message has: the text may be cut",
+            "line {} mentions that memory ran out, but without the numbers of PyTorch's message: the text may be cut",
             count(line)
         ),
         None => format!(
-            "looked through {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also of \
-             HIP, XPU, MPS and `cudaMallocAsync`",
+            "searched {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also \
+             of HIP, XPU, MPS and `cudaMallocAsync`",
             TorchVersion::NEWEST
         ),
     };
-    Problem::new(format!("{name} holds no out-of-memory message of PyTorch")).because(cause).hint(
-        "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log of the rank \
-         that failed first; a process that the system killed (`Killed`, exit code 137) ran out of the host's memory, not the \
-         GPU's",
+    Problem::new(format!("{name} contains no out-of-memory message of PyTorch")).because(cause).hint(
+        "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
+         of the rank that failed first; a process killed by the system (`Killed`, exit code 137) ran out of host \
+         memory, not GPU memory",
     )
 }
 
@@ -205,25 +205,29 @@ fn explained<'a>(
         (None, Some(device)) => Some(device),
         _ => busiest(analysis, question.device),
     };
-    let device = device.ok_or_else(|| without_trace(&format!("`{name}`"), "it does not say what failed"))?;
+    let device = device.ok_or_else(|| without_trace(&format!("`{name}`"), "it does not show the failure"))?;
     // A limit that only the message tells says what to simulate where the recording itself went well.
     let of_message = message.and_then(|message| message.limit_bytes).filter(|_| device.oom.is_empty());
     let memory = question.memory.or(of_message.map(Memory::Limit));
     if device.oom.is_empty() && memory.is_none() && message.is_none() {
         let entries = counted(device.entries.len(), "entry", "entries");
         if let Some(profile) = &analysis.snapshot.profile {
-            return Err(Problem::new(format!("`{name}` is {}: it does not say which request failed", profile.form.name()))
-                .because("a profiler's file tells of memory that was allocated and freed, not of errors")
-                .hint(format!(
-                    "`highwater report {name}` says what filled the memory; to explain a failure give its message (`--message`), \
-                     the log, or a snapshot recorded with `torch.cuda.memory._record_memory_history()`"
-                )));
+            return Err(Problem::new(format!(
+                "`{name}` is {}: it does not show which request failed",
+                profile.form.name()
+            ))
+            .because("a profiler's file records allocations and frees, not errors")
+            .hint(format!(
+                "`highwater report {name}` shows the use of memory; to explain a failure, give its message \
+                     (`--message`), the log, or a snapshot recorded with \
+                     `torch.cuda.memory._record_memory_history()`"
+            )));
         }
-        return Err(Problem::new(format!("`{name}` holds no request that failed"))
+        return Err(Problem::new(format!("`{name}` has no failed request"))
             .because(format!("none of the {entries} of device {} is an `oom`", device.device))
             .hint(
-                "`--capacity 16GiB` or `--card rtx4090` explains what would fail with less memory; `highwater report` says \
-                 what filled it",
+                "`--capacity 16GiB` or `--card rtx4090` explains the first failure with less memory; `highwater \
+                 report` shows the use of memory",
             ));
     }
     let is_replayable = match check_replayable(analysis.snapshot, &format!("`{name}`")) {

@@ -39,7 +39,7 @@ pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
     }
     document.lead.extend(view.diagnosis.notes.iter().map(|note| format!("{}.", capitalised(note)).into()));
     if !view.disagreements.is_empty() {
-        let mut section = Section::new("The message and the snapshot do not tell of the same failure");
+        let mut section = Section::new("The message and the snapshot do not report the same failure");
         view.disagreements.iter().for_each(|difference| section.line(difference.as_str()));
         document.sections.push(section);
     }
@@ -59,7 +59,7 @@ fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, n
         let entry = failure.entry.map_or_else(String::new, |entry| format!(" at entry {}", count(entry)));
         return Some(match (failure.simulated_card_bytes, failure.simulated_capacity_bytes) {
             (Some(card), _) => {
-                format!("{name}, device {}: on a card of {} it runs out of memory{entry}", failure.device, size(card))
+                format!("{name}, device {}: on a GPU with {} it runs out of memory{entry}", failure.device, size(card))
             }
             (None, Some(capacity)) => {
                 format!("{name}, device {}: with {} it runs out of memory{entry}", failure.device, size(capacity))
@@ -83,7 +83,7 @@ fn shares(view: &ExplainView<'_>) -> Option<Section> {
     let sum = view.shares.iter().map(|share| share.bytes).fold(0, u64::saturating_add).max(1);
     let capacity = view.message.as_ref().and_then(|message| message.capacity_bytes);
     let mut section = Section::new(match capacity {
-        Some(capacity) => format!("Where the {} of the device went", size(capacity)),
+        Some(capacity) => format!("Where the {} of the GPU went", size(capacity)),
         None => format!("Where the known {} went", size(sum)),
     });
     let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]);
@@ -118,7 +118,7 @@ fn evidence(failure: &FailureExplainedView<'_>) -> Vec<Section> {
     }
     sections.extend(categories(failure));
     if !failure.call_sites.is_empty() {
-        let mut section = Section::new("What was live, by call site");
+        let mut section = Section::new("Live memory by call site");
         let mut table = Table::new([("", Align::Right), ("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
         for site in failure.call_sites.iter().take(LISTED) {
             table.row([size(site.bytes), counted(site.count, "block", "blocks"), frames::place_of(&site.at)]);
@@ -160,7 +160,7 @@ fn categories(failure: &FailureExplainedView<'_>) -> Option<Section> {
         return None;
     }
     let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add).max(1);
-    let mut section = Section::new("What was live, by what it is for");
+    let mut section = Section::new("Live memory by category");
     let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]);
     for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
         let bar = Cell::new(bar(bytes, all), category_style(name));

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// List the blocks of each segment, too; JSON always has them
     #[arg(long)]
     blocks: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -134,7 +134,7 @@ fn write_text(
         writeln!(out, "{NOTHING_RECORDED}")?;
     }
     if let Some(profile) = &snapshot.profile {
-        return writeln!(out, "this is {}: segments are not in it", profile.form.name());
+        return writeln!(out, "this is {}: it has no segments", profile.form.name());
     }
     for map in maps {
         write_totals(out, snapshot, map.device)?;

@@ -20,13 +20,13 @@ pub(crate) struct Args {
     /// The snapshot: pickle, JSON or HTML page, gzip'd or not; `-` reads standard input
     #[arg(required_unless_present = "requests", conflicts_with = "requests")]
     file: Option<PathBuf>,
-    /// Settings to run under, as in `PYTORCH_ALLOC_CONF`; `''` is PyTorch's default; repeat it to compare
+    /// Allocator settings, as in `PYTORCH_ALLOC_CONF`; `''` is PyTorch's default; repeat it to compare
     #[arg(long, value_name = "SETTINGS", conflicts_with = "verify")]
     pub(super) conf: Vec<String>,
-    /// What the allocator may reserve, such as `16GiB`, or with `--requests` the device's memory; repeat it to compare
+    /// Limit on reserved memory, such as `16GiB`, or with `--requests` the device's memory; repeat it to compare
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "verify")]
     pub(super) capacity: Vec<u64>,
-    /// A card, by its memory or its name: what it leaves to PyTorch is the limit; repeat it to compare
+    /// GPU, by its memory or its name: its memory for PyTorch is the limit; repeat it to compare
     #[arg(long, value_name = "SIZE|NAME", conflicts_with_all = ["verify", "requests"])]
     pub(super) card: Vec<String>,
     /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows; with `--requests` the newest]
@@ -42,10 +42,10 @@ pub(crate) struct Args {
     pub(super) size: SizeArgs,
     #[command(flatten)]
     pub(super) sites: SitesArgs,
-    /// Replay the recorded settings, and say whether each entry is predicted as it was recorded
+    /// Replay the recorded settings, and check that each entry is predicted as recorded
     #[arg(long, conflicts_with = "requests")]
     pub(super) verify: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: FormatToPaste,
     #[command(flatten)]
@@ -61,11 +61,11 @@ pub(super) struct RequestArgs {
     /// Run this request program, or log of RAPIDS RMM, gzip'd or not; `-` reads standard input
     #[arg(id = "requests", long = "requests", value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Where the driver puts segments: `driver`, `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`
-    /// [default: driver, and the summary says what others would change]
+    /// Rule for the addresses of segments: `driver`, `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`
+    /// [default: driver, and the summary shows differences with the others]
     #[arg(long, value_name = "POLICY", conflicts_with = "file")]
     pub(super) va: Option<Va>,
-    /// What others hold of the device's memory
+    /// The device's memory that other processes use
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", conflicts_with = "file")]
     pub(super) outside: u64,
     /// Stop at the first request that fails
@@ -115,7 +115,7 @@ impl FromStr for Va {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("script:") {
-            Some("") => Err("`script:` needs the name of a file".to_owned()),
+            Some("") => Err("`script:` needs a file".to_owned()),
             Some(file) => Ok(Self::Script(file.into())),
             None => text.parse().map(Self::Rule).map_err(|_| {
                 "expected `driver`, `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`".to_owned()

@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, file: &Path) -> anyhow::Result<()> {
 
 /// That a script of addresses did not suffice.
 fn unscripted(ranges: u64) -> Option<Warning> {
-    let message = "a range was not in the script of addresses and went elsewhere".to_owned();
+    let message = "a range was not in the script of addresses and got another address".to_owned();
     (ranges > 0).then_some(Warning { id: "unscripted", message, count: ranges, line: None })
 }
 
@@ -113,7 +113,7 @@ fn machines(args: &Args) -> Result<Vec<Options>, Problem> {
 fn check_outputs(args: &Args, runs: usize) -> Result<(), Problem> {
     for (option, path) in args.requests.outputs() {
         if runs > 1 {
-            return Err(Problem::new(format!("`{option}` writes one run, and there are {}", count(runs)))
+            return Err(Problem::new(format!("`{option}` writes one run, but there are {}", count(runs)))
                 .hint("give one `--conf` and one `--capacity` at most"));
         }
         if !args.requests.force && !is_stdout(path) && path.exists() {
@@ -128,9 +128,7 @@ fn check_settings(conf: &str, torch: TorchVersion, warnings: &mut Vec<Warning>) 
     settings.parse(conf).map_err(|error| refused(&format!("the settings `{conf}`"), torch, &error))?;
     if settings.backend == Backend::CudaMallocAsync {
         return Err(Problem::new("`backend:cudaMallocAsync` cannot be simulated")
-            .because(
-                "the driver's own pools serve the requests then: they have no blocks, and their rules are not known",
-            )
+            .because("the driver's own pools then serve the requests: they have no blocks, and their rules are unknown")
             .hint("leave the backend out, or write `backend:native`"));
     }
     for message in settings.remarks().iter().map(ToString::to_string) {
@@ -193,9 +191,9 @@ fn explain(file: &ProgramFile, path: &Path, machines: &[Options], machine: usize
         }
         RunError::Undefined { op, reason } => {
             let hint = match (machines, machine.conf.as_str()) {
-                ([_], _) => "what PyTorch does from there on is not defined, so nothing is shown".to_owned(),
-                (_, "") => format!("so it does with PyTorch's default settings on {}", size(machine.capacity_bytes)),
-                (_, conf) => format!("so it does with the settings `{conf}` on {}", size(machine.capacity_bytes)),
+                ([_], _) => "PyTorch's further behaviour is undefined, so there is no result".to_owned(),
+                (_, "") => format!("this happens with PyTorch's default settings on {}", size(machine.capacity_bytes)),
+                (_, conf) => format!("this happens with the settings `{conf}` on {}", size(machine.capacity_bytes)),
             };
             Problem::new(format!("{path}: {}: PyTorch itself would fail here", file.place(op)))
                 .because(reason)

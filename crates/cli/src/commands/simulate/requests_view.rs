@@ -30,7 +30,7 @@ pub(super) fn print_warnings(warnings: &[Warning]) -> io::Result<()> {
 
 /// The runs of the program that is called `title`.
 pub(super) fn document(view: &RequestsView, title: &str) -> Document {
-    let kind = if view.program.kind == "rmm-log" { " made of a log of RMM" } else { "" };
+    let kind = if view.program.kind == "rmm-log" { " made from a log of RMM" } else { "" };
     let rows = counted(view.program.rows, "row", "rows");
     let title = format!("{title}: {rows}{kind}, torch {}'s rules, addresses {}", view.torch.version, view.addresses);
     let mut document = Document { title: title.into(), ..Document::default() };

@@ -17,7 +17,7 @@ use crate::progress::SimulationBar;
 /// # Errors
 /// If the snapshot cannot be read, or settings or a card are not what PyTorch or this program knows.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let input = args.input().context("a snapshot is needed")?;
+    let input = args.input().context("`simulate` needs a snapshot")?;
     let (snapshot, classes) = input.read_with(|snapshot| StackClasses::with(snapshot, args.sites.lines()))?;
     let analysis = analyse_with(&snapshot, classes);
     let asked = Asked {

@@ -30,12 +30,14 @@ pub(super) fn document(view: &SimulateView<'_>, name: &str, width: Option<usize>
     let mut document =
         Document { title: format!("{name}, device {}: {}", view.device, replayed(view)).into(), ..Document::default() };
     if let Some(premise) = &view.premise {
-        document.lead.push(Text::styled("Take what follows with care", WARNING).and(format!(": {premise}."), PLAIN));
+        document
+            .lead
+            .push(Text::styled("The following may be inaccurate", WARNING).and(format!(": {premise}."), PLAIN));
     }
     document.lead.extend(view.verdict.iter().map(|verdict| Text::styled(sentence(&verdict.text), STRONG)));
     document.lead.extend(view.alarms.iter().map(|alarm| {
-        Text::styled(format!("Keep away from {}", settings(&alarm.conf)), WARNING).and(
-            format!(": it takes the peak from {} to {}.", size(alarm.own_reserved_bytes), size(alarm.reserved_bytes)),
+        Text::styled(format!("Avoid {}", settings(&alarm.conf)), WARNING).and(
+            format!(": it raises the peak from {} to {}.", size(alarm.own_reserved_bytes), size(alarm.reserved_bytes)),
             PLAIN,
         )
     }));
@@ -54,13 +56,13 @@ fn replayed(view: &SimulateView<'_>) -> String {
     let version = &view.torch.version;
     if view.fidelity.first_difference.is_none() {
         let of = &view.torch.replayed;
-        let runs = if of == version { String::new() } else { format!("; the runs are under those of torch {version}") };
+        let runs = if of == version { String::new() } else { format!("; the runs follow those of torch {version}") };
         let come = if view.fidelity.entries == 1 {
             "the one entry comes".to_owned()
         } else {
             format!("all {entries} entries come")
         };
-        format!("{requests}; under the rules of torch {of} {come} out as recorded{runs}")
+        format!("{requests}; with the rules of torch {of} {come} out as recorded{runs}")
     } else {
         format!("{requests}; the rules of torch {} explain {equal} of {entries} entries", view.torch.replayed)
     }
@@ -143,14 +145,14 @@ fn bound(view: &SimulateView<'_>) -> Section {
     let packed = if bound.proven_optimal {
         "; a layout of exactly this size exists".to_owned()
     } else if bound.packed_bytes > 0 {
-        format!("; the best placement found that knows the future needs {}", size(bound.packed_bytes))
+        format!("; the best layout found needs {}", size(bound.packed_bytes))
     } else {
         String::new()
     };
     let mut section = Section::without_heading();
-    let holds =
-        if view.ends_at_error { "Up to the error the program itself holds" } else { "The program itself holds" };
-    section.line(format!("{holds} {}{at}: no setting can need less{packed}.", size(bound.live_bytes)));
+    let needs =
+        if view.ends_at_error { "Up to the error the program itself needs" } else { "The program itself needs" };
+    section.line(format!("{needs} {}{at}: no setting can need less{packed}.", size(bound.live_bytes)));
     section
 }
 
@@ -161,7 +163,7 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
     if shown().next().is_none() {
         return Vec::new();
     }
-    let heading = if is_only_the_recording { "The failure, run again with the memory there was" } else { "Runs" };
+    let heading = if is_only_the_recording { "The failure, replayed with the memory there was" } else { "Runs" };
     let mut section = Section::new(heading);
     let mut table = Table::new([
         ("capacity", Align::Right),
@@ -196,7 +198,7 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
     section.table(table);
     let mut sections = vec![section];
     if let Some(message) = shown().find_map(|run| run.oom.as_ref()?.message.as_ref()) {
-        let mut section = Section::new("PyTorch would have said, of the first that fails");
+        let mut section = Section::new("PyTorch's message for the first failure");
         section.line(message.as_str());
         sections.push(section);
     }
@@ -206,13 +208,18 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
 /// What stood in the way of a request, in a sentence.
 fn in_the_way(pinning: &PinningView<'_>) -> String {
     let blocks = counted(pinning.count, "block", "blocks");
-    let way = if pinning.in_place { "in their place" } else { "as whole segments would have gone back to the driver" };
-    let fewest = if pinning.is_smallest { "" } else { " (fewer may do)" };
+    let way = if pinning.in_place {
+        "in their place"
+    } else {
+        "because whole segments would have been released to \
+     the driver"
+    };
+    let fewest = if pinning.is_smallest { "" } else { " (fewer may be enough)" };
     let most = pinning.call_sites.first().map_or_else(String::new, |site| {
-        let from = if pinning.call_sites.len() == 1 { "from" } else { "most of their bytes from" };
+        let from = if pinning.call_sites.len() == 1 { "from" } else { "mostly from" };
         format!(", {from} {}", frames::place_of(&site.at))
     });
-    format!("without {blocks} of {}{fewest} it would have been served, {way}{most}", size(pinning.bytes))
+    format!("freeing {blocks} of {}{fewest} would have been enough, {way}{most}", size(pinning.bytes))
 }
 
 fn run_capacity(run: &RunView<'_>) -> String {
@@ -255,8 +262,8 @@ fn explained(cause: &str) -> &str {
     match cause {
         "requested" => "requested by the program",
         "rounding" => "rounding of requests",
-        "unsplit_slack" => "ends of blocks that are not worth splitting off",
-        "stream_isolation" => "free memory of one stream that another cannot use",
+        "unsplit_slack" => "ends of blocks that are too small to split off",
+        "stream_isolation" => "free memory of one stream that others cannot use",
         "private_pools" => "free memory of private pools that others cannot use",
         "delayed_frees" => "freed blocks that wait for another stream",
         "placement" => "free memory between blocks in use",
@@ -302,7 +309,7 @@ fn empty_caches(view: &SimulateView<'_>) -> Option<Section> {
     let drivers = usize::try_from(all.device_allocs.max(0)).unwrap_or(usize::MAX);
     let mut section = Section::without_heading();
     section.line(format!(
-        "{calls} of `empty_cache()` {effect}, at the price of {} to the driver.",
+        "{calls} of `empty_cache()` {effect}, at the cost of {} to the driver.",
         counted(drivers, "more call", "more calls")
     ));
     Some(section)

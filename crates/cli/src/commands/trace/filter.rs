@@ -122,7 +122,7 @@ fn wanted_actions(names: &[String], snapshot: &Snapshot) -> Result<Option<Vec<bo
     let in_file = snapshot.unknown_actions.iter().map(|&name| snapshot.text(name));
     let known: Vec<_> = Action::NAMES.into_iter().chain(in_file).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(Problem::new(format!("`--action {unknown}`: there is no such action"))
+        return Err(Problem::new(format!("`--action {unknown}` is not an action"))
             .hint(format!("the actions are {}", known.join(", "))));
     }
     Ok(Some(known.iter().map(|name| names.iter().any(|wanted| wanted == name)).collect()))

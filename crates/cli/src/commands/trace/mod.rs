@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Print the whole stack below each entry
     #[arg(long)]
     stacks: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     #[command(flatten)]
