@@ -1,7 +1,7 @@
 /** Made by `make schemas` of the comments in crates/documents: change these. */
 
 /**
- * What changed from one recording to another. Made by `highwater diff --format json`.
+ * The changes from one recording to another. Made by `highwater diff --format json`.
  */
 export interface Diff {
   /**
@@ -9,7 +9,7 @@ export interface Diff {
    */
   devices: DeviceDiff[];
   /**
-   * What the recordings are called; every list that has one for each file is in this order.
+   * The names of the recordings; every list with one element per file is in this order.
    */
   files: string[];
   /**
@@ -79,23 +79,23 @@ export interface DeviceDiff {
  */
 export interface Batch {
   /**
-   * What grows with the batch.
+   * Bytes per unit of the batch.
    */
   bytes_per_unit: number;
   /**
-   * What grows with its square; 0 where the points lie on a line.
+   * Bytes per square of the batch; 0 where the points lie on a line.
    */
   bytes_per_unit_squared: number;
   /**
-   * What a capacity holds, where one was asked for.
+   * The largest batch for a capacity, if one was given.
    */
   capacity?: Capacity;
   /**
-   * A file whose inputs tell of another batch than was said; absent where none does.
+   * A file whose inputs imply another batch than the given one; absent where none does.
    */
   contradiction?: Contradiction;
   /**
-   * What does not grow.
+   * Bytes that do not depend on the batch.
    */
   fixed_bytes: number;
   /**
@@ -115,12 +115,12 @@ export interface Batch {
    */
   points: Point[];
   /**
-   * What a batch is counted in: `row`, or `first-batch`, where the first file's batch is 1.
+   * The unit of a batch: `row`, or `first-batch`, where the first file's batch is 1.
    */
   unit: string;
 }
 /**
- * What a capacity holds.
+ * The largest batch for a capacity.
  */
 export interface Capacity {
   /**
@@ -133,7 +133,7 @@ export interface Capacity {
   largest_batch: number | null;
 }
 /**
- * A file whose inputs tell of another batch than was said.
+ * A file whose inputs imply another batch than the given one.
  */
 export interface Contradiction {
   /**
@@ -276,7 +276,7 @@ export interface Side {
    */
   peak_reserved_bytes: number;
   /**
-   * Asked for, then.
+   * Requested at that moment.
    */
   requested_bytes: number;
   /**
@@ -284,7 +284,7 @@ export interface Side {
    */
   reserved_bytes: number;
   /**
-   * Whether the reserved bytes are known: a profiler's file does not tell of them. Absent where they are.
+   * Whether the reserved bytes are unknown, as in a profiler's file. Absent where they are known.
    */
   reserved_is_unknown?: boolean;
 }

@@ -1,17 +1,17 @@
 /** Made by `make schemas` of the comments in crates/documents: change these. */
 
 /**
- * What a block is for, by the words of the report.
+ * The category of a block, in the words of the report.
  */
 export type Category =
   'parameter' | 'gradient' | 'optimizer_state' | 'activation' | 'cache' | 'input' | 'temporary' | 'workspace';
 
 /**
- * What a model needs, worked out from its configuration. Made by `highwater estimate --format json`.
+ * The memory that a model needs, computed from its configuration. Made by `highwater estimate --format json`.
  */
 export interface EstimateDocument {
   /**
-   * Numbers in the outputs of all modules for one token, containers included: what forward hooks add up.
+   * Elements in the outputs of all modules per token, containers included, as forward hooks count them.
    */
   activations_per_token: number;
   /**
@@ -19,19 +19,19 @@ export interface EstimateDocument {
    */
   against?: Against;
   /**
-   * What was assumed.
+   * The assumptions.
    */
   assumptions: string[];
   /**
-   * What is there at the peak, by the categories of the report.
+   * Live memory at the peak, by the categories of the report.
    */
   breakdown: Breakdown;
   /**
-   * Every card that is known, by the gigabytes on the box.
+   * Every known GPU, by its nominal gigabytes.
    */
   cards: Card[];
   /**
-   * What the CUDA context takes beside it.
+   * The CUDA context, in addition.
    */
   context_bytes: number;
   /**
@@ -47,7 +47,7 @@ export interface EstimateDocument {
    */
   family: string;
   /**
-   * What to change to fit, where that was asked.
+   * Changes that would make it fit, if a capacity was given.
    */
   fit?: Fit;
   /**
@@ -55,7 +55,7 @@ export interface EstimateDocument {
    */
   format: 'highwater-estimate';
   /**
-   * What the requested peak would be less if the script held the loss only.
+   * Bytes less at the requested peak if the script kept only the loss.
    */
   held_outputs_bytes: number;
   /**
@@ -67,7 +67,7 @@ export interface EstimateDocument {
    */
   parameters: number;
   /**
-   * The peak of what the allocator hands out, rounded, without library workspaces.
+   * The peak of allocated memory, with rounding, without library workspaces.
    */
   peak_allocated_bytes: number;
   /**
@@ -75,11 +75,11 @@ export interface EstimateDocument {
    */
   peak_phase: string;
   /**
-   * The peak of what is asked of the allocator, without library workspaces.
+   * The peak of requested memory, without library workspaces.
    */
   peak_requested_bytes: number;
   /**
-   * What the allocator is expected to hold of the card, workspaces included.
+   * The expected reserved memory, workspaces included.
    */
   peak_reserved_bytes: number;
   /**
@@ -91,7 +91,7 @@ export interface EstimateDocument {
    */
   saved_bytes_per_token: number;
   /**
-   * What was estimated.
+   * The estimated setup.
    */
   setup: Setup;
   /**
@@ -119,7 +119,7 @@ export interface EstimateDocument {
    */
   version: 1;
   /**
-   * What cuBLAS works in, which the allocator hands out, too.
+   * Workspaces of cuBLAS, which PyTorch's allocator provides.
    */
   workspace_bytes: number;
 }
@@ -148,11 +148,11 @@ export interface Against {
    */
   peak_reserved_bytes: number;
   /**
-   * What the recording is called.
+   * The name of the recording.
    */
   snapshot: string;
   /**
-   * What of the program's life the recording does not have; null if it has all.
+   * The part of the run that the recording lacks; null if it covers the whole run.
    */
   unseen: string | null;
 }
@@ -190,11 +190,11 @@ export interface Breakdown {
    */
   gradient: number;
   /**
-   * What the program feeds in.
+   * Data that the program feeds in.
    */
   input: number;
   /**
-   * What the optimizer keeps.
+   * State that the optimizer keeps.
    */
   optimizer_state: number;
   /**
@@ -202,15 +202,15 @@ export interface Breakdown {
    */
   parameter: number;
   /**
-   * What lives for a moment.
+   * Short-lived memory.
    */
   temporary: number;
   /**
-   * Always 0: an estimate knows what everything is for. As the report has it.
+   * Always 0, because an estimate knows every category; present as in the report.
    */
   unknown: number;
   /**
-   * What libraries keep.
+   * Memory that libraries keep.
    */
   workspace: number;
 }
@@ -223,7 +223,7 @@ export interface Card {
    */
   fits: boolean;
   /**
-   * What the driver says is there.
+   * The total that the driver reports.
    */
   memory_bytes: number;
   /**
@@ -231,7 +231,7 @@ export interface Card {
    */
   name: string;
   /**
-   * What is left, negative for what is missing.
+   * Spare bytes, negative if it does not fit.
    */
   spare_bytes: number;
 }
@@ -240,7 +240,7 @@ export interface Card {
  */
 export interface ErrorBand {
   /**
-   * What that rests on.
+   * The evidence for the band.
    */
   evidence: string;
   /**
@@ -257,7 +257,7 @@ export interface ErrorBand {
   percent: number;
 }
 /**
- * What to change to fit.
+ * A change that makes the run fit.
  */
 export interface Fit {
   /**
@@ -273,7 +273,7 @@ export interface Fit {
    */
   largest_batch?: number;
   /**
-   * What the card has.
+   * The GPU's memory.
    */
   limit_bytes: number;
 }
@@ -282,11 +282,11 @@ export interface Fit {
  */
 export interface Change {
   /**
-   * What to change.
+   * The change.
    */
   change: string;
   /**
-   * What it costs otherwise.
+   * Its cost in time, precision or dependencies.
    */
   cost: string;
   /**
@@ -294,7 +294,7 @@ export interface Change {
    */
   fits: boolean;
   /**
-   * What the run then takes of the card.
+   * The memory of the run on the GPU after the change.
    */
   total_bytes: number;
 }
@@ -312,7 +312,7 @@ export interface PhasePeak {
   phase: string;
 }
 /**
- * What was estimated.
+ * The estimated setup.
  */
 export interface Setup {
   /**
@@ -362,7 +362,7 @@ export interface Simple {
  */
 export interface Sweep {
   /**
-   * What takes each value: `batch` or `seq`.
+   * The option that takes each value: `batch` or `seq`.
    */
   name: string;
   /**
@@ -379,11 +379,11 @@ export interface SweepRow {
    */
   peak_phase: string;
   /**
-   * The peak of what is asked of the allocator.
+   * The peak of requested memory.
    */
   peak_requested_bytes: number;
   /**
-   * What it takes of the card.
+   * The memory of the run on the GPU.
    */
   total_bytes: number;
   /**
@@ -412,7 +412,7 @@ export interface Term {
    */
   formula: string;
   /**
-   * What it is.
+   * The value.
    */
   name: string;
   /**

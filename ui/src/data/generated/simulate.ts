@@ -21,7 +21,7 @@ export interface Simulation {
    */
   empty_caches: EmptyCache[];
   /**
-   * A request failed in the recording: what the program would have asked for next is not in it, so runs that serve all requests do not prove that the program fits.
+   * Whether a request failed in the recording: the requests after it are unknown, so a run that serves all recorded requests does not prove that the program fits.
    */
   ends_at_error: boolean;
   /**

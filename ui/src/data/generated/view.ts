@@ -5,7 +5,7 @@
  */
 export type Encoding = 'raw' | 'varint' | 'delta' | 'length';
 /**
- * What the numbers of a section are.
+ * The type of the numbers of a section.
  */
 export type Kind = 'u8' | 'u16' | 'u32' | 'f64' | 'json';
 /**
@@ -30,7 +30,7 @@ export interface Manifest {
    */
   frames: number;
   /**
-   * What is not shown.
+   * The entries that are not shown.
    */
   left_out?: LeftOut;
   /**
@@ -60,11 +60,11 @@ export interface Manifest {
    */
   version: 1;
   /**
-   * What was odd.
+   * Warnings.
    */
   warnings: Warning[];
   /**
-   * Whether the page can ask what would have been.
+   * Whether the page can simulate.
    */
   what_if: WhatIf;
   /**
@@ -81,7 +81,7 @@ export interface DeviceManifest {
    */
   before: number;
   /**
-   * What the process could have had when a request failed: the least that is certain.
+   * The memory available to the process when a request failed: the least that is certain.
    */
   capacity_bytes?: number;
   /**
@@ -125,7 +125,7 @@ export interface DeviceManifest {
    */
   marks_left_out?: number;
   /**
-   * What `size` is: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
+   * The meaning of `size`: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
    */
   measure: string;
   /**
@@ -246,7 +246,7 @@ export interface Mark {
    */
   kind: 'oom' | 'snapshot' | 'annotate';
   /**
-   * What to call it.
+   * Its name.
    */
   label: string;
 }
@@ -275,7 +275,7 @@ export interface Pool {
    */
   id: [number, number] | null;
   /**
-   * What to call it.
+   * Its name.
    */
   label: string;
 }
@@ -284,7 +284,7 @@ export interface Pool {
  */
 export interface Recorded {
   /**
-   * What to do so that the next recording does.
+   * Advice for a complete recording.
    */
   advice?: string;
   /**
@@ -326,11 +326,11 @@ export interface Scope {
   start: number;
 }
 /**
- * What the manifest says of a section.
+ * The description of a section in the manifest.
  */
 export interface SectionInfo {
   /**
-   * What every row is: then there is no payload.
+   * The value of every row, if they are all equal; there is no payload then.
    */
   constant?: number;
   /**
@@ -342,7 +342,7 @@ export interface SectionInfo {
    */
   length?: number;
   /**
-   * What its numbers are.
+   * The type of its numbers.
    */
   type: Kind;
 }
@@ -401,7 +401,7 @@ export interface Warning {
    */
   id: string;
   /**
-   * What it is.
+   * The warning in words.
    */
   message: string;
 }
