@@ -48,7 +48,7 @@ export function Facts({report, device}: {report: Report; device: DeviceReport}) 
           Allocator settings
           <span class="faint">
             torch {report.torch.version}
-            {!report.torch.known && ' (not recorded: told from the file)'}
+            {!report.torch.known && ' (not recorded: inferred from the file)'}
           </span>
         </h2>
         {settings.length === 0 ? (

@@ -1,6 +1,6 @@
 /** What to look at, each with the places that it speaks of. Out-of-memory errors are the verdict's. */
 
-import {asSentence, Prose} from '../../kit/prose';
+import {asSentence, capitalised, Prose} from '../../kit/prose';
 import {binary} from '../../model/units';
 import {PlaceButtons} from './go';
 import type {DeviceReport, Finding} from './report';
@@ -21,7 +21,7 @@ export function Findings({device}: {device: DeviceReport}) {
             </span>
             <div>
               <b>
-                <Prose text={finding.title} />
+                <Prose text={capitalised(finding.title)} />
               </b>
               <Body finding={finding} />
             </div>
