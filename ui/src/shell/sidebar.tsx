@@ -184,7 +184,12 @@ function Moment({device}: {device: Opened}) {
       <div class="total">
         <b title={`${count(moment.bytes)} bytes`}>{binary(moment.bytes)}</b>{' '}
         {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {counted(moment.count, 'block')}
-        {device.reservedMaxBytes > 0 && `, ${binary(moment.reservedBytes)} reserved`}
+        {device.reservedMaxBytes > 0 && (
+          <>
+            <br />
+            {binary(moment.reservedBytes)} reserved
+          </>
+        )}
       </div>
       <LegendTable legend={answer.value} all={moment.bytes} />
     </section>

@@ -64,7 +64,7 @@ export function DifferenceFlame({tree, names, moment}: FlameProps) {
         Where it changed
         <span class="faint">{moment}; widths by the larger of the two</span>
         <span class="spring" />
-        <span class="kinds">
+        <span class="faint kinds">
           <span>
             <span class="swatch" style={{background: changeColour(1, shade)}} /> more in {names[1]}
           </span>
