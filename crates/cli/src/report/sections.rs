@@ -368,8 +368,7 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
         (measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default())),
         (
             measured.rounding_bytes,
-            "active beyond the requested bytes, at the dump: the allocator's rounding"
-                .to_owned(),
+            "active beyond the requested bytes, at the dump: the allocator's rounding".to_owned(),
         ),
         (
             measured.private_pool_free_bytes,
