@@ -57,12 +57,9 @@ fn a_recording_that_ends_at_an_error_is_not_said_to_fit_anything() {
         assert!(!table.is_empty() && table.iter().all(|fit| fit["cards"].as_array().unwrap().is_empty()), "{file}");
         for options in ["", "--capacity 100GiB", "--card h200"] {
             let text = stdout(&format!("simulate {file} {options}"));
+            let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(!text.contains("fits") && !text.contains("nothing fails"), "{text}");
-            assert_eq!(
-                options.is_empty(),
-                text.replace('\n', " ").contains("no capacity here is known to be enough"),
-                "{text}"
-            );
+            assert_eq!(options.is_empty(), flowing.contains("no capacity here is known to be enough"), "{text}");
             assert_eq!(!options.is_empty(), text.contains("gets past the error"), "{text}");
         }
     }
