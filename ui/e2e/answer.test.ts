@@ -111,3 +111,28 @@ describe('the summary', () => {
     await viewer.page.close();
   });
 });
+
+describe('What if', () => {
+  const heads = (viewer: Viewer) => viewer.page.locator('.fit th').allInnerTexts();
+
+  it('of a recording that ends at an error promises no GPU that fits', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.keyboard.press('6');
+    await viewer.page.waitForSelector('h2:has-text("the least memory that gets past it")');
+    expect(await heads(viewer)).toEqual(['settings', 'reserved without a limit', 'least memory ▴', 'retries']);
+    await viewer.page.fill('.what-if input[placeholder="no limit"]', '80GiB');
+    await viewer.page.click('button:has-text("Simulate")');
+    await viewer.page.waitForSelector('.good:has-text("✓ gets past the error")');
+    expect(await viewer.page.locator('text=✓ fits').count()).toBe(0);
+    await viewer.page.close();
+  });
+
+  it('of one that does not says the smallest GPU, and that the run fits', async () => {
+    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    await viewer.page.keyboard.press('6');
+    await viewer.page.waitForSelector('h2:has-text("the least memory that is enough")');
+    expect((await heads(viewer)).at(-1)).toBe('smallest GPU');
+    await viewer.page.waitForSelector('.good:has-text("✓ fits")');
+    await viewer.page.close();
+  });
+});

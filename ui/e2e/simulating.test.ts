@@ -48,7 +48,7 @@ describe('a simulation that takes long', () => {
     await page.unroute('**/simulate?*');
     await page.unroute('**/simulate/progress?*');
     await page.click('button:has-text("Find out")');
-    await page.waitForSelector('text=Least memory that is enough');
+    await page.waitForSelector('text=the least memory that is enough');
     expect(viewer.errors).toEqual([]);
     await page.close();
   });

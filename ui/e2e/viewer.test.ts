@@ -189,7 +189,7 @@ describe('a served recording', () => {
   it('simulates settings, and says why some are refused', async () => {
     const viewer = await Viewer.open(browser, server.address);
     await viewer.page.keyboard.press('6');
-    await viewer.page.waitForSelector('text=Least memory that is enough');
+    await viewer.page.waitForSelector('text=the least memory that is enough');
     await viewer.page.fill('input[placeholder="default settings"]', 'expandable_segments:Maybe');
     await viewer.page.click('button:has-text("Simulate")');
     await viewer.page.waitForSelector('.problem-card');

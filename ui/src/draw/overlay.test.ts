@@ -69,11 +69,28 @@ describe('what is drawn over the picture', () => {
     const label = 'out of memory';
     const marks = [2, 10, 99].map(entry => ({entry, kind: 'oom' as const, label}));
     drawMarks(pen, VIEWPORT, INK, marks, entry => entry);
-    drawPeak(pen, VIEWPORT, INK, 50, 1 << 29, 'peak 512 MiB');
+    drawPeak(pen, VIEWPORT, INK, {position: 50, bytes: 1 << 29, words: 'peak 512 MiB'}, 0);
     expect(pen.log.filter(line => line.startsWith('fillText'))).toEqual([
       'fillText out of memory 10 1',
       'fillText peak 512 MiB 0 28',
     ]);
+  });
+
+  it('puts the words of an error under the level whose words they would cover, and those of the peak under both', () => {
+    const pen = loggingPen();
+    const texts = () => pen.log.filter(line => line.startsWith('fillText'));
+    const draw = (entry: number, levelBytes: number) => {
+      pen.log.length = 0;
+      const level = drawLevel(pen, VIEWPORT, INK.capacity, levelBytes, 'limit');
+      const marks = [{entry, kind: 'oom' as const, label: 'error'}];
+      const end = drawMarks(pen, VIEWPORT, INK, marks, at => at, level);
+      drawPeak(pen, VIEWPORT, INK, {position: entry, bytes: 0.8 * 2 ** 30, words: 'peak'}, end);
+      return texts();
+    };
+    // Letters are six pixels wide: the words of the limit begin at 66.
+    expect(draw(45, 0.9 * 2 ** 30)).toEqual(['fillText limit 96 9', 'fillText error 53 14', 'fillText peak 53 30']);
+    expect(draw(5, 0.9 * 2 ** 30)).toEqual(['fillText limit 96 9', 'fillText error 13 1', 'fillText peak 13 17']);
+    expect(draw(45, 0.4 * 2 ** 30)).toEqual(['fillText limit 96 59', 'fillText error 53 1', 'fillText peak 53 17']);
   });
 
   it('draws at most one mark every three pixels, however many there are', () => {

@@ -117,9 +117,25 @@ export function drawReserved(pen: Pen, viewport: Viewport, ink: Ink, picture: St
   pen.lineWidth = 1;
 }
 
-/** A level line with its words, if it is in view: what the device has. */
-export function drawLevel(pen: Pen, viewport: Viewport, colour: string, bytes: number, words: string): void {
-  if (bytes < viewport.lowBytes || bytes > viewport.highBytes) return;
+/** Where the words of a level line begin, from where on they are alone, and the line below them. */
+export interface LevelWords {
+  readonly left: number;
+  readonly top: number;
+  readonly line: number;
+}
+
+/** The height of a line of words. */
+const WORDS_CSS = 14;
+
+/** A level line with its words at the right, if it is in view: what the device has. Gives the place of the words. */
+export function drawLevel(
+  pen: Pen,
+  viewport: Viewport,
+  colour: string,
+  bytes: number,
+  words: string,
+): LevelWords | undefined {
+  if (bytes < viewport.lowBytes || bytes > viewport.highBytes) return undefined;
   const y = Math.round(cssOfBytes(viewport, bytes)) + 0.5;
   pen.strokeStyle = colour;
   pen.setLineDash([6, 4]);
@@ -133,21 +149,27 @@ export function drawLevel(pen: Pen, viewport: Viewport, colour: string, bytes: n
   pen.textAlign = 'right';
   pen.textBaseline = 'bottom';
   pen.fillText(words, viewport.widthCss - 4, y - 2);
+  return {left: viewport.widthCss - 4 - pen.measureText(words).width, top: y - 2 - WORDS_CSS, line: y};
 }
 
 /** Marks nearer than this to the one before are not told apart. */
 const MARK_GAP_CSS = 3;
 
-/** Out-of-memory errors as triangles over the whole height, snapshots and annotations as short lines at the top. */
+/**
+ * Out-of-memory errors as triangles over the whole height, snapshots and annotations as short lines at the top. The words of an error
+ * stand at the top, or under the level line whose words they would cover. Gives where the lowest of them end.
+ */
 export function drawMarks(
   pen: Pen,
   viewport: Viewport,
   ink: Ink,
   marks: readonly Mark[],
   positionOf: (entry: number) => number,
-): void {
+  level?: LevelWords,
+): number {
   let last = {oom: -Infinity, snapshot: -Infinity, annotate: -Infinity};
   let labelledTo = 0;
+  let bottom = 0;
   for (const {entry, kind, label} of marks) {
     const x = cssOfPosition(viewport, positionOf(entry));
     if (x < -4 || x > viewport.widthCss + 4 || x - last[kind] < MARK_GAP_CSS) continue;
@@ -167,12 +189,25 @@ export function drawMarks(
     pen.lineTo(x, 9);
     pen.closePath();
     pen.fill();
-    labelledTo = drawLabel(pen, viewport, ink, label, x, 1, labelledTo);
+    const place = placeOfLabel(pen, viewport, label, x);
+    if (label === '' || place.left < labelledTo) continue;
+    const covers = level && level.top < 1 + WORDS_CSS && place.right > level.left;
+    const y = covers ? level.line + 3 : 1;
+    drawLabel(pen, ink, label, place, y);
+    labelledTo = place.right + 8;
+    bottom = Math.max(bottom, y + WORDS_CSS);
   }
+  return bottom;
 }
 
-/** The peak as a small triangle on the picture's top, with its words. */
-export function drawPeak(pen: Pen, viewport: Viewport, ink: Ink, position: number, bytes: number, words: string): void {
+/** The peak as a small triangle on the picture's top, with its words, which stand below `top`. */
+export function drawPeak(
+  pen: Pen,
+  viewport: Viewport,
+  ink: Ink,
+  {position, bytes, words}: {position: number; bytes: number; words: string},
+  top: number,
+): void {
   const x = cssOfPosition(viewport, position);
   const y = cssOfBytes(viewport, bytes);
   if (x < 0 || x > viewport.widthCss || y < 0 || y > viewport.heightCss) return;
@@ -183,28 +218,33 @@ export function drawPeak(pen: Pen, viewport: Viewport, ink: Ink, position: numbe
   pen.lineTo(x, y);
   pen.closePath();
   pen.fill();
-  drawLabel(pen, viewport, ink, words, x, Math.max(16, y - 22));
+  drawLabel(pen, ink, words, placeOfLabel(pen, viewport, words, x), Math.max(WORDS_CSS + 2, top + 2, y - 22));
 }
 
-/**
- * Words at the right of a place, or at its left where there is no room, over a strip of the background: none where they would begin
- * before `from`. Gives from where on there is room for the next.
- */
-function drawLabel(pen: Pen, viewport: Viewport, ink: Ink, words: string, x: number, y: number, from = 0): number {
+interface LabelPlace {
+  readonly left: number;
+  readonly right: number;
+}
+
+/** Words stand at the right of `x`, or at its left where they do not fit. */
+function placeOfLabel(pen: Pen, viewport: Viewport, words: string, x: number): LabelPlace {
   pen.font = FONT;
   const width = pen.measureText(words).width;
   const left = x + 8 + width > viewport.widthCss ? Math.max(0, x - 8 - width) : x + 8;
-  if (words === '' || left < from) return from;
+  return {left, right: left + width};
+}
+
+/** Words over a strip of the background. */
+function drawLabel(pen: Pen, ink: Ink, words: string, {left, right}: LabelPlace, y: number): void {
   const colour = pen.fillStyle;
   pen.fillStyle = ink.background;
   pen.globalAlpha = 0.8;
-  pen.fillRect(left - 3, y - 1, width + 6, 14);
+  pen.fillRect(left - 3, y - 1, right - left + 6, WORDS_CSS);
   pen.globalAlpha = 1;
   pen.fillStyle = colour;
   pen.textAlign = 'left';
   pen.textBaseline = 'top';
   pen.fillText(words, left, y);
-  return left + width + 8;
 }
 
 /** A selected stretch. */

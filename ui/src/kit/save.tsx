@@ -25,14 +25,14 @@ export function registerPicture(make: () => Saved): () => void {
 export function SaveMenu() {
   if (!current.value) return null;
   return (
-    <>
+    <span class="save">
       <button type="button" title="Save the picture as PNG" onClick={() => void savePng()}>
         PNG
       </button>
       <button type="button" title="Save the picture as SVG" onClick={saveSvg}>
         SVG
       </button>
-    </>
+    </span>
   );
 }
 

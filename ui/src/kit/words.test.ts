@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest';
 import {asInMessages, ordinal} from '../model/units';
 import {filled} from '../views/summary/histograms';
-import {findingPage} from './docs';
 import {asSentence} from './prose';
 
 describe('words', () => {
@@ -32,11 +31,6 @@ describe('words', () => {
       '256.00 MiB',
       '7.86 GiB',
     ]);
-  });
-
-  it('name the page of a finding, and link to it once there is an address', () => {
-    expect(findingPage('oom', '')).toEqual({name: 'docs/findings/oom.md', address: undefined});
-    expect(findingPage('oom', 'https://example.org/docs/').address).toBe('https://example.org/docs/findings/oom.md');
   });
 });
 

@@ -57,7 +57,7 @@ function Section({device, entry, label}: {device: Opened; entry: number; label: 
           {capitalised(label)}.{' '}
           {ask ? (
             <button type="button" onClick={ask}>
-              Work out what to change
+              Work out the changes that help
             </button>
           ) : (
             !value && !problem && 'Working out the cause and the changes that help …'

@@ -102,7 +102,7 @@ function moveFocus(search: HTMLElement, step: number): boolean {
 function Examples() {
   return (
     <div class="found">
-      <table aria-label="What can be searched for">
+      <table aria-label="Examples of searches">
         <tbody>
           {EXAMPLES.map(({words, help}) => (
             <tr key={words}>
@@ -147,7 +147,7 @@ function Hits({number, count: all}: {number: number | undefined; count: number})
   });
   const later = all - skipped.value - shown.value.length;
   return (
-    <ol class="found" aria-label="What was found" start={skipped.value + 1}>
+    <ol class="found" aria-label="Search results" start={skipped.value + 1}>
       {skipped.value > 0 && (
         <Page
           words={`${count(skipped.value)} before`}

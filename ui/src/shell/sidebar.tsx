@@ -183,7 +183,7 @@ function Moment({device}: {device: Opened}) {
       </h2>
       <div class="total">
         <b title={`${count(moment.bytes)} bytes`}>{binary(moment.bytes)}</b>{' '}
-        {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {count(moment.count)}
+        {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {counted(moment.count, 'block')}
         {device.reservedMaxBytes > 0 && `, ${binary(moment.reservedBytes)} reserved`}
       </div>
       <LegendTable legend={answer.value} all={moment.bytes} />

@@ -46,7 +46,7 @@ const asked = new Newest();
 export async function chartOfStacks(session: Session, request: ChartRequest): Promise<Transferred<ChartOfStacks>> {
   const isNewest = asked.begin();
   await new Promise(go => setTimeout(go));
-  if (!isNewest()) throw new Problem({error: 'a newer picture was asked for'});
+  if (!isNewest()) throw new Problem({error: 'a newer picture was requested'});
   const [stacks, shape, axis] = await Promise.all([
     session.stacks(),
     shapeOf(session, request),

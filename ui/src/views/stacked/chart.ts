@@ -323,7 +323,8 @@ export class StackedChart {
     pen.translate(0, MINIMAP_CSS + 2);
     drawLanes(pen, viewport, ink, device, positionOf);
     pen.translate(0, topCss - MINIMAP_CSS - 2);
-    if (device.ceiling) drawLevel(pen, viewport, ink.capacity, device.ceiling.bytes, device.ceiling.label);
+    const {ceiling} = device;
+    const level = ceiling && drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label);
     const newest = this.slot.newest;
     if (newest) {
       drawReserved(pen, viewport, ink, newest);
@@ -331,9 +332,9 @@ export class StackedChart {
       const outlined = this.source.outlined();
       if (outlined !== null) drawBand(pen, viewport, newest, outlined, ink.accent);
     }
+    const wordsEnd = drawMarks(pen, viewport, ink, device.marks, positionOf, level);
     const peak = this.source.peak?.(this.device);
-    if (peak) drawPeak(pen, viewport, ink, positionOf(peak.entry), peak.bytes, peak.words);
-    drawMarks(pen, viewport, ink, device.marks, positionOf);
+    if (peak) drawPeak(pen, viewport, ink, {...peak, position: positionOf(peak.entry)}, wordsEnd);
     const selected = store.selection.value;
     if (selected) drawStretch(pen, viewport, ink, positionOf(selected.from), positionOf(selected.to));
     if (mark.value !== null) drawRuler(pen, viewport, ink.text, positionOf(mark.value));

@@ -37,15 +37,15 @@ export function addChartCommands(
     {keys: ['d', 'ArrowRight'], help: 'move right', run: () => panBy(chart, span() * 0.15)},
     {keys: ['W'], help: 'zoom in on bytes', run: zoomUp(0.7)},
     {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
-    {keys: ['f'], help: 'fit what is pinned, or the selection', run: fit},
+    {keys: ['f'], help: 'fit the pinned row, or the selection', run: fit},
     {keys: ['0'], help: 'show everything', run: showAll},
-    ...(menu ? [{keys: ['ContextMenu'], help: 'menu of what is pinned', run: menu}] : []),
+    ...(menu ? [{keys: ['ContextMenu'], help: 'menu of the pinned row', run: menu}] : []),
     {keys: ['p'], help: 'go to the peak', run: () => reveal(chart.device.peakEntry)},
     {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
     {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},
     {keys: ['['], help: 'previous iteration, phase or scope', run: () => goToBoundary(chart, -1)},
     {keys: ['m'], help: 'mark one end of a stretch, then the other, to measure it', run: measure},
-    {keys: ['r'], help: 'select what is visible', run: () => selectVisible(chart)},
+    {keys: ['r'], help: 'select the visible stretch', run: () => selectVisible(chart)},
     {keys: ['t'], help: 'entries or time on the x axis', run: () => void switchAxis(chart.device)},
   ];
   const end = addCommands(() => ({

@@ -49,7 +49,7 @@ function Chart({device, chart}: {device: Opened; chart: ChartOfStacks}) {
     unit: 'bytes',
     grows: 'down',
     rootLabel: 'all',
-    label: `Flame chart of what was ${subject}`,
+    label: `Flame chart: ${subject}`,
     highlights: true,
     zoomed: 0,
     chosen: Math.min(chosen.value, layout.parent.length - 1),

@@ -133,7 +133,7 @@ export function ChosenBox(props: FlameProps) {
           {line.file && (
             <button
               type="button"
-              title="Highlight in every view what passes through this line"
+              title="Highlight the allocations through this line in every view"
               onClick={() => (store.query.value = `"${line.file}:${line.line}"`)}
             >
               show these allocations

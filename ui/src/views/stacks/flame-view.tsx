@@ -53,7 +53,7 @@ function FlameOf({device, flame}: {device: Opened; flame: FlameAnswer}) {
     unit,
     grows: 'down',
     rootLabel: 'all',
-    label: `Flame graph of what is ${subject}`,
+    label: `Flame graph: ${subject}`,
     highlights: true,
     zoomed,
     chosen: Math.min(chosen.value, layout.parent.length - 1),

@@ -61,7 +61,7 @@ function Sandwich(props: {device: Opened; table: FrameTableRows; around: AroundF
           {around && chosen !== null ? (
             <Around key={chosen} {...{around, table, chosen, choose}} />
           ) : (
-            <p class="reading">choose a frame to see what calls it, and what it calls</p>
+            <p class="reading">choose a frame to see its callers and its callees</p>
           )}
         </div>
       </div>
@@ -94,7 +94,7 @@ function Around(props: {around: AroundFrame; table: FrameTableRows; chosen: numb
         {line?.file && (
           <button
             type="button"
-            title="Highlight in every view what passes through this line"
+            title="Highlight the allocations through this line in every view"
             onClick={() => (store.query.value = `"${line.file}:${line.line}"`)}
           >
             show these allocations
@@ -105,7 +105,7 @@ function Around(props: {around: AroundFrame; table: FrameTableRows; chosen: numb
         {...common}
         layout={around.callees}
         grows="down"
-        label={`What ${label} calls`}
+        label={`Callees of ${label}`}
         onReady={canvas => {
           callees.current = canvas;
         }}

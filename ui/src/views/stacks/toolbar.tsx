@@ -11,8 +11,8 @@ import {CHART_WEIGHINGS, chartWeighing, flameRequest, ORDERS, type Order, weighi
 
 const ORDER_WORDS: Record<Order, {words: string; hint: string}> = {
   callers: {words: 'left heavy', hint: 'The heaviest calls first'},
-  inverted: {words: 'inverted', hint: 'What allocates on top, its callers below (i)'},
-  time: {words: 'over time', hint: 'What was allocated, from left to right in the order of the recording'},
+  inverted: {words: 'inverted', hint: 'The allocating calls on top, their callers below (i)'},
+  time: {words: 'over time', hint: 'Allocations from left to right, in the order of the recording'},
 };
 
 const FOLD_WORDS: Record<Fold, string> = {
@@ -35,7 +35,7 @@ export function StacksToolbar({device}: {device: Opened}) {
         <Switch name="stacks.show" value="table" isOn={isTable} words="Table" />
       </fieldset>
       <label>
-        <span class="hidden">What is weighed</span>
+        <span class="hidden">Measure</span>
         <select
           value={isChart ? chartWeighing() : of}
           onChange={event => store.setViewOption('stacks.of', event.currentTarget.value)}

@@ -8,6 +8,7 @@ import {emphasis} from '../../state/legend';
 import {engine, type Opened, opened, problem, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {StatePicture, StateRequest} from '../../worker/state';
+import {fitted} from '../stacked/lanes';
 import {PictureSlot} from '../stacked/picture-slot';
 
 /** Heights, in CSS pixels. */
@@ -174,7 +175,8 @@ export class StateMap {
     pen.fillStyle = style.getPropertyValue('--text').trim();
     for (const {y, label, segments, mappedBytes, usedBytes} of picture.headings) {
       const words = `${label}: ${segments} ${segments === 1 ? 'segment' : 'segments'}, ${binary(usedBytes)} of ${binary(mappedBytes)} in use`;
-      pen.fillText(words, MARGIN_CSS, y / this.ratio - this.top + HEADING_CSS - 3);
+      const text = fitted(pen, words, this.canvas.width / this.ratio - MARGIN_CSS);
+      pen.fillText(text, MARGIN_CSS, y / this.ratio - this.top + HEADING_CSS - 3);
     }
     this.host.dataset.picture = this.slot.isExact(wanted) ? 'exact' : 'moved';
     this.host.dataset.entry = String(picture.entry);

@@ -8,12 +8,12 @@ import {type DeviceReport, type Report, settingWords} from './report';
 /** Each measure with its definition, as `highwater report` has them: no single one is honest alone. */
 const MEASURES: [name: keyof DeviceReport['fragmentation'], words: string][] = [
   ['free_at_peak_bytes', 'free at the peak: reserved and in no active block'],
-  ['rounding_at_peak_bytes', 'active beyond what was requested, at the peak'],
+  ['rounding_at_peak_bytes', 'active beyond the requested bytes, at the peak'],
   ['free_bytes', 'free at the dump: reserved and in no active block'],
   ['releasable_bytes', 'of these, in segments with nothing active: `empty_cache()` releases them'],
   ['inactive_split_bytes', 'of these, in segments partly in use, expandable ones not counted (`inactive_split`)'],
   ['largest_free_block_bytes', 'the largest free block'],
-  ['rounding_bytes', "active beyond what was requested, at the dump: the allocator's rounding"],
+  ['rounding_bytes', "active beyond the requested bytes, at the dump: the allocator's rounding"],
   ['private_pool_free_bytes', 'of the free bytes, in private pools: other requests cannot use them'],
   ['other_streams_free_bytes', 'of the free bytes, on streams other than the main one'],
 ];
@@ -48,7 +48,7 @@ export function Facts({report, device}: {report: Report; device: DeviceReport}) 
           Allocator settings
           <span class="faint">
             torch {report.torch.version}
-            {!report.torch.known && ' (not recorded: told from the file)'}
+            {!report.torch.known && ' (not recorded: inferred from the file)'}
           </span>
         </h2>
         {settings.length === 0 ? (

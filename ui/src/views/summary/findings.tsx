@@ -1,7 +1,6 @@
 /** What to look at, each with the places that it speaks of. Out-of-memory errors are the verdict's. */
 
-import {findingPage} from '../../kit/docs';
-import {asSentence, Prose} from '../../kit/prose';
+import {asSentence, capitalised, Prose} from '../../kit/prose';
 import {binary} from '../../model/units';
 import {PlaceButtons} from './go';
 import type {DeviceReport, Finding} from './report';
@@ -22,7 +21,7 @@ export function Findings({device}: {device: DeviceReport}) {
             </span>
             <div>
               <b>
-                <Prose text={finding.title} />
+                <Prose text={capitalised(finding.title)} />
               </b>
               <Body finding={finding} />
             </div>
@@ -52,25 +51,10 @@ function Body({finding}: {finding: Finding}) {
       )}
       <div class="actions">
         <PlaceButtons places={finding.places} />
-        <Page id={finding.id} />
+        <span class="faint more">
+          more: <code>highwater help {finding.id}</code>
+        </span>
       </div>
     </>
-  );
-}
-
-/** Where to read more of a kind of finding. */
-function Page({id}: {id: string}) {
-  const {name, address} = findingPage(id);
-  return (
-    <span class="faint more">
-      {'more in '}
-      {address ? (
-        <a href={address} target="_blank" rel="noopener">
-          {name}
-        </a>
-      ) : (
-        <code>{name}</code>
-      )}
-    </span>
   );
 }

@@ -44,7 +44,7 @@ function Errors({device, own: {oom: errors}}: {device: Opened; own: DeviceReport
       {problem && <ProblemCard problem={problem} />}
       {ask && (
         <button type="button" onClick={ask}>
-          Work out what to change
+          Work out the changes that help
         </button>
       )}
       {isBusy && !value && <p class="faint">Working out the changes that help …</p>}

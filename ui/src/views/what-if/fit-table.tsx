@@ -1,4 +1,4 @@
-/** How little memory is enough, under each of the settings. */
+/** Reserved memory without a limit and the least memory that is enough, under each of the settings. */
 
 import {useSignal} from '@preact/signals';
 import {asSentence} from '../../kit/prose';
@@ -8,8 +8,8 @@ import type {Line} from './lines';
 import {type CardFit, confWords, type Fit, type Simulation, smallestCard} from './simulation';
 
 const ORDERS = {
-  capacity: (fit: Fit) => fit.min_capacity_bytes,
   ample: (fit: Fit) => fit.ample_reserved_bytes,
+  capacity: (fit: Fit) => fit.min_capacity_bytes,
   retries: (fit: Fit) => fit.num_alloc_retries,
 } as const;
 
@@ -28,7 +28,7 @@ interface FitProps {
 export function FitTable(props: FitProps) {
   const {simulation} = props;
   const by = useSignal<keyof typeof ORDERS>('capacity');
-  const {fit, bound} = simulation;
+  const {fit, bound, ends_at_error: endsAtError} = simulation;
   if (fit.length === 0) return null;
   const order = ORDERS[by.value];
   const rows = fit.toSorted((a, b) => order(a) - order(b));
@@ -45,7 +45,9 @@ export function FitTable(props: FitProps) {
   return (
     <div class="card">
       <h2>
-        Least memory that is enough
+        {endsAtError
+          ? 'Up to the error: reserved without a limit, and the least memory that gets past it'
+          : 'Reserved without a limit, and the least memory that is enough'}
         {bound && (
           <span class="faint" title={`${count(bound.live_bytes)} bytes`}>
             no setting can need less than the {binary(bound.live_bytes)} that is live at once
@@ -57,14 +59,14 @@ export function FitTable(props: FitProps) {
         <thead>
           <tr>
             <th scope="col">settings</th>
+            {head('ample', 'reserved without a limit', 'The peak of reserved memory if memory were unlimited')}
             {head(
               'capacity',
               'least memory',
               'The least memory with which no request fails; with more, none fails either',
             )}
             {head('retries', 'retries', RETRIES_HINT)}
-            {head('ample', 'reserved without a limit', 'The peak of reserved memory if memory were unlimited')}
-            <th scope="col">smallest GPU</th>
+            {!endsAtError && <th scope="col">smallest GPU</th>}
           </tr>
         </thead>
         <tbody>
@@ -73,6 +75,12 @@ export function FitTable(props: FitProps) {
           ))}
         </tbody>
       </table>
+      {endsAtError && (
+        <p class="faint">
+          The recording ends at an out-of-memory error. The requests that the program would have made after it are
+          unknown, so no memory here is known to be enough for the whole program.
+        </p>
+      )}
     </div>
   );
 }
@@ -97,6 +105,13 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
       </td>
       <td
         class="number bar"
+        style={{'--share': `${(fit.ample_reserved_bytes / most) * 100}%`}}
+        title={`${count(fit.ample_reserved_bytes)} bytes`}
+      >
+        {binary(fit.ample_reserved_bytes)}
+      </td>
+      <td
+        class="number bar"
         style={{'--share': `${(least / most) * 100}%`}}
         title={`${count(least)} bytes, ${percent(fit.over_live_ratio - 1)} more than is live at once`}
       >
@@ -112,17 +127,12 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
         )}
       </td>
       <td class="number">{count(fit.num_alloc_retries)}</td>
-      <td
-        class="number bar"
-        style={{'--share': `${(fit.ample_reserved_bytes / most) * 100}%`}}
-        title={`${count(fit.ample_reserved_bytes)} bytes`}
-      >
-        {binary(fit.ample_reserved_bytes)}
-      </td>
-      <td title={fit.cards.map(cardWords).join('\n')}>
-        {card ? `${card.gigabytes} GB` : 'none known'}
-        {card && <span class="faint"> {card.short_name}</span>}
-      </td>
+      {!props.simulation.ends_at_error && (
+        <td title={fit.cards.map(cardWords).join('\n')}>
+          {card ? `${card.gigabytes} GB` : 'none known'}
+          {card && <span class="faint"> {card.short_name}</span>}
+        </td>
+      )}
     </tr>
   );
 }
@@ -133,14 +143,15 @@ function cardWords({gigabytes, short_name: name, fits, num_alloc_retries: retrie
 }
 
 /** Verdict and fit table, tab-separated. */
-export function studyText({verdict, fit}: Simulation): string {
-  const head = ['settings', 'least memory (bytes)', 'retries', 'reserved without a limit (bytes)', 'smallest GPU'];
+export function studyText({verdict, fit, ends_at_error: endsAtError}: Simulation): string {
+  const head = ['settings', 'reserved without a limit (bytes)', 'least memory (bytes)', 'retries'];
+  if (!endsAtError) head.push('smallest GPU');
   const rows = fit.map(one => [
     confWords(one.conf),
+    one.ample_reserved_bytes,
     one.min_capacity_bytes,
     one.num_alloc_retries,
-    one.ample_reserved_bytes,
-    smallestCard(one)?.short_name ?? '',
+    ...(endsAtError ? [] : [smallestCard(one)?.short_name ?? '']),
   ]);
   return [...(verdict ? [asSentence(verdict.text)] : []), head.join('\t'), ...rows.map(row => row.join('\t'))].join(
     '\n',

@@ -7,7 +7,7 @@ import {placeWords} from '../summary/report';
 import {LineSwatch} from './chart';
 import {RETRIES_HINT} from './fit-table';
 import {type Line, lineId} from './lines';
-import {confWords, type SimulatedRun} from './simulation';
+import {confWords, type SimulatedRun, type Simulation} from './simulation';
 
 const CONFIDENCE = {
   exact: '',
@@ -15,7 +15,14 @@ const CONFIDENCE = {
   'premise-broken': 'the program would not have run as recorded',
 } as const;
 
-export function RunsTable({heading, runs, lines}: {heading: string; runs: SimulatedRun[]; lines: readonly Line[]}) {
+interface RunsProps {
+  readonly heading: string;
+  readonly simulation: Simulation;
+  readonly lines: readonly Line[];
+}
+
+export function RunsTable({heading, simulation, lines}: RunsProps) {
+  const {runs, ends_at_error: endsAtError} = simulation;
   if (runs.length === 0) return null;
   const failed = runs.filter(({oom}) => oom);
   return (
@@ -42,7 +49,7 @@ export function RunsTable({heading, runs, lines}: {heading: string; runs: Simula
         </thead>
         <tbody>
           {runs.map((run, i) => (
-            <RunRow key={i} run={run} line={lines.find(({id}) => id === lineId(run))} />
+            <RunRow key={i} run={run} line={lines.find(({id}) => id === lineId(run))} endsAtError={endsAtError} />
           ))}
         </tbody>
       </table>
@@ -53,7 +60,7 @@ export function RunsTable({heading, runs, lines}: {heading: string; runs: Simula
   );
 }
 
-function RunRow({run, line}: {run: SimulatedRun; line: Line | undefined}) {
+function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undefined; endsAtError: boolean}) {
   const doubt = CONFIDENCE[run.confidence];
   const [low, high] = run.peak_reserved_range_bytes ?? [run.peak_reserved_bytes, run.peak_reserved_bytes];
   return (
@@ -64,7 +71,7 @@ function RunRow({run, line}: {run: SimulatedRun; line: Line | undefined}) {
       <td class="number">{run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}</td>
       <td>
         {run.outcome === 'fits' ? (
-          <span class="good">✓ fits</span>
+          <span class="good">✓ {endsAtError ? 'gets past the error' : 'fits'}</span>
         ) : (
           <span class="danger">
             ✗ out of memory
@@ -110,7 +117,7 @@ function Failure({run}: {run: SimulatedRun}) {
           {pinning.count > 1 && ' in all'}
           {pinning.call_sites[0] &&
             ` (${pinning.count > 1 ? 'first of all ' : ''}${placeWords(pinning.call_sites[0])})`}{' '}
-          would have been enough{!pinning.is_smallest && '; fewer might do'}.
+          would have been enough{!pinning.is_smallest && '; fewer may be enough'}.
         </p>
       )}
       <p>

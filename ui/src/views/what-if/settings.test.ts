@@ -34,7 +34,7 @@ describe('the line for the shell', () => {
 });
 
 describe('the smallest card', () => {
-  const fit = (fits: boolean[]): Fit => ({
+  const fitOn = (fits: boolean[]): Fit => ({
     conf: '',
     min_capacity_bytes: 1,
     min_capacity_any_order_bytes: 1,
@@ -52,9 +52,9 @@ describe('the smallest card', () => {
   });
 
   it('is one from which on all fit', () => {
-    expect(smallestCard(fit([false, true, true]))?.name).toBe('1');
-    expect(smallestCard(fit([true, false, true]))?.name).toBe('2');
-    expect(smallestCard(fit([true, true]))?.name).toBe('0');
-    expect(smallestCard(fit([true, false]))).toBeUndefined();
+    expect(smallestCard(fitOn([false, true, true]))?.name).toBe('1');
+    expect(smallestCard(fitOn([true, false, true]))?.name).toBe('2');
+    expect(smallestCard(fitOn([true, true]))?.name).toBe('0');
+    expect(smallestCard(fitOn([true, false]))).toBeUndefined();
   });
 });

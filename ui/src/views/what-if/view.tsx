@@ -57,7 +57,7 @@ function WhatIf({device}: {device: Opened}) {
       {isLive && <QuestionForm questions={questions} cards={cards} />}
       {own.problem && <ProblemCard problem={own.problem} />}
       <WhatIfChart device={device} lines={drawn} />
-      {own.value && <RunsTable heading="Runs" runs={own.value.runs} lines={ownLines} />}
+      {own.value && <RunsTable heading="Runs" simulation={own.value} lines={ownLines} />}
       {study.problem && <ProblemCard problem={study.problem} />}
       {!study.value && isLive && <StudyState questions={questions} device={device} />}
       {study.value && (
@@ -144,7 +144,7 @@ interface StudyProps {
 }
 
 function Study({simulation, lines, shown, onToggle}: StudyProps) {
-  const {verdict, premise, fidelity, torch, runs} = simulation;
+  const {verdict, premise, fidelity, torch} = simulation;
   const lineOf = new Map(lines.filter(({capacityBytes}) => capacityBytes === null).map(line => [confOf(line), line]));
   return (
     <>
@@ -188,7 +188,7 @@ function Study({simulation, lines, shown, onToggle}: StudyProps) {
         <LongLived sites={simulation.sites} />
         <EmptyCaches empty_caches={simulation.empty_caches} />
       </div>
-      <RunsTable heading="Under its own settings" runs={runs} lines={lines} />
+      <RunsTable heading="Under its own settings" simulation={simulation} lines={lines} />
     </>
   );
 }
