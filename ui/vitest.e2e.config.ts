@@ -2,5 +2,12 @@ import {defineConfig} from 'vitest/config';
 
 // The page in a real browser: `npm run e2e`, after `make ui` and `cargo build`.
 export default defineConfig({
-  test: {include: ['e2e/**/*.test.ts'], testTimeout: 60_000, hookTimeout: 60_000, fileParallelism: false},
+  test: {
+    include: ['e2e/**/*.test.ts'],
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    fileParallelism: false,
+    // A machine whose cores are all busy takes longer than the usual second.
+    expect: {poll: {timeout: 30_000}},
+  },
 });

@@ -106,7 +106,7 @@ export class Viewer {
 
   static async open(context: BrowserContext | Browser, address: string): Promise<Viewer> {
     const viewer = new Viewer(await context.newPage());
-    viewer.page.setDefaultTimeout(20_000);
+    viewer.page.setDefaultTimeout(60_000);
     await viewer.page.setViewportSize({width: 1280, height: 720});
     await viewer.page.goto(address);
     await viewer.settled();
@@ -115,8 +115,14 @@ export class Viewer {
 
   /** Waits until the picture is exactly what is asked for. */
   async settled(): Promise<void> {
-    await this.page.waitForTimeout(200);
+    await inPage(this.page, 200);
     await this.page.waitForSelector('[data-picture=exact]');
+  }
+
+  /** The text after `#`, decoded, once it has followed the state. */
+  async hash(): Promise<string> {
+    await inPage(this.page, ADDRESS_MS);
+    return decodeURIComponent(await this.page.evaluate(() => location.hash));
   }
 
   /** The picture of the plot, without the words over it. */
@@ -161,6 +167,20 @@ export class Viewer {
     const title = await this.page.locator('.moment .total b').getAttribute('title');
     return Number(title?.replace(/\D/g, ''));
   }
+}
+
+/** Longer than the address waits before it follows the state, in milliseconds. */
+export const ADDRESS_MS = 600;
+
+/**
+ * Waits in the page itself, then until it has drawn twice: timers that the page set before, and which were to end sooner, have ended,
+ * however busy the machine is.
+ */
+export function inPage(page: Page, ms: number): Promise<void> {
+  return page.evaluate(
+    ms => new Promise<void>(go => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(() => go())), ms)),
+    ms,
+  );
 }
 
 /** Whole bytes of `1.5 MiB (1,572,864 bytes)` or `512 B`. */

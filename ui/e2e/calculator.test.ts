@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
 import type {Browser, BrowserContext, Page} from 'playwright-core';
 import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {CALCULATOR, launch, recording, run, Server, scratch} from './browser';
+import {ADDRESS_MS, CALCULATOR, inPage, launch, recording, run, Server, scratch} from './browser';
 
 let browser: Browser;
 beforeAll(async () => {
@@ -21,7 +21,7 @@ class Calculator {
 
   private constructor(page: Page) {
     this.page = page;
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(60_000);
     page.on('pageerror', error => this.said.push(String(error)));
     page.on('console', message => this.said.push(message.text()));
     page.on('request', request => this.asked.push(request.url()));
@@ -46,7 +46,7 @@ class Calculator {
 
   /** The address, which follows after a moment. */
   async address(): Promise<string> {
-    await this.page.waitForTimeout(600);
+    await inPage(this.page, ADDRESS_MS);
     return this.page.evaluate(() => location.href);
   }
 }

@@ -2,7 +2,7 @@
 
 import type {Browser, Page} from 'playwright-core';
 import {afterAll, beforeAll, beforeEach, describe, expect, it} from 'vitest';
-import {launch, recording, Server, Viewer} from './browser';
+import {ADDRESS_MS, inPage, launch, recording, Server, Viewer} from './browser';
 
 let browser: Browser;
 let server: Server;
@@ -31,7 +31,7 @@ const ENTRIES = 1336;
 /** Waits until the address has a text, and gives it. */
 async function hashWith(part: RegExp): Promise<string> {
   const hash = () => page.evaluate(() => decodeURIComponent(location.hash));
-  await expect.poll(hash, {timeout: 10_000}).toMatch(part);
+  await expect.poll(hash).toMatch(part);
   return hash();
 }
 
@@ -93,12 +93,12 @@ describe('Back', () => {
     await dragInStrip(0.2, 0.6);
     const first = await visible();
     // Longer than gestures that count as one.
-    await page.waitForTimeout(2000);
+    await inPage(page, 2000);
     await dragInStrip(0.4, 0.5);
     await expect.poll(async () => (await visible())[0]).not.toBeCloseTo(first[0], 0);
-    await page.waitForTimeout(500);
+    await inPage(page, ADDRESS_MS);
     await page.goBack();
-    expect(await visible()).toEqual(first);
+    await expect.poll(() => visible()).toEqual(first);
     await page.goBack();
     await expect.poll(() => page.evaluate(() => location.hash)).not.toContain('x=');
     await page.goBack();

@@ -79,15 +79,13 @@ describe('the panel', () => {
     await first.click();
     await viewer.page.waitForSelector('.legend tr.only');
     await viewer.page.mouse.move(10, 10);
-    await viewer.page.waitForTimeout(300);
     await viewer.settled();
-    expect((await viewer.picture()) === whole, 'the others fade').toBe(false);
+    await expect.poll(async () => (await viewer.picture()) === whole, {message: 'the others fade'}).toBe(false);
     await viewer.page.waitForFunction(() => location.hash.includes('legend.only'));
     await first.click();
     await viewer.page.mouse.move(10, 10);
-    await viewer.page.waitForTimeout(300);
     await viewer.settled();
-    expect((await viewer.picture()) === whole, 'as it was').toBe(true);
+    await expect.poll(async () => (await viewer.picture()) === whole, {message: 'as it was'}).toBe(true);
     await viewer.page.close();
   });
 
@@ -97,14 +95,12 @@ describe('the panel', () => {
     await viewer.page.locator('.legend button.swatch').first().click();
     await viewer.page.waitForSelector('.legend tr.off');
     await viewer.page.mouse.move(10, 10);
-    await viewer.page.waitForTimeout(300);
     await viewer.settled();
-    expect((await viewer.picture()) === whole, 'the group is gone').toBe(false);
+    await expect.poll(async () => (await viewer.picture()) === whole, {message: 'the group is gone'}).toBe(false);
     await viewer.page.click('text=show all groups');
     await viewer.page.mouse.move(10, 10);
-    await viewer.page.waitForTimeout(300);
     await viewer.settled();
-    expect((await viewer.picture()) === whole, 'it is back').toBe(true);
+    await expect.poll(async () => (await viewer.picture()) === whole, {message: 'it is back'}).toBe(true);
     await viewer.page.close();
   });
 

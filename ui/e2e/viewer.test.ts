@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
 import type {Browser} from 'playwright-core';
 import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {bytesOf, launch, live, recording, run, Server, scratch, Viewer} from './browser';
+import {bytesOf, inPage, launch, live, recording, run, Server, scratch, Viewer} from './browser';
 import {serveMadeUp} from './made-up';
 
 const OOM = recording('oom_gpt2_8gib');
@@ -39,7 +39,7 @@ describe('a served recording', () => {
       await viewer.page.waitForSelector('.pinned');
       await viewer.settled();
       const facts = await viewer.facts();
-      const entry = Number(/at=(\d+)/.exec(await hash(viewer))?.[1]);
+      const entry = Number(/at=(\d+)/.exec(await viewer.hash())?.[1]);
       const [address] = facts.address.split(' ');
       const block = live(OOM, entry).find(one => one.address === Number(address));
       expect(block, `${address} after entry ${entry}`).toBeDefined();
@@ -100,7 +100,7 @@ describe('a served recording', () => {
     await viewer.page.keyboard.up('Shift');
     await viewer.page.waitForSelector('.range');
     const facts = await viewer.page.innerText('.range .facts');
-    const [first, last] = (await hash(viewer))
+    const [first, last] = (await viewer.hash())
       .match(/range=(\d+)\.\.(\d+)/)!
       .slice(1)
       .map(Number);
@@ -144,7 +144,7 @@ describe('a served recording', () => {
     await viewer.page.click('[aria-label^="Theme"]');
     await viewer.page.click('[aria-label^="Theme"]');
     await viewer.settled();
-    const [picture, facts, address] = [await viewer.picture(), await viewer.facts(), await hash(viewer)];
+    const [picture, facts, address] = [await viewer.picture(), await viewer.facts(), await viewer.hash()];
     expect(address).toMatch(/x=.*row=.*at=.*q=modeling_gpt2.*colour=size.*theme=dark/);
 
     await viewer.page.reload();
@@ -189,7 +189,7 @@ describe('a served recording', () => {
   it('simulates settings, and says why some are refused', async () => {
     const viewer = await Viewer.open(browser, server.address);
     await viewer.page.keyboard.press('6');
-    await viewer.page.waitForSelector('text=the least memory that is enough');
+    await viewer.page.waitForSelector('table.fit');
     await viewer.page.fill('input[placeholder="default settings"]', 'expandable_segments:Maybe');
     await viewer.page.click('button:has-text("Simulate")');
     await viewer.page.waitForSelector('.problem-card');
@@ -244,7 +244,7 @@ describe('ten million entries', () => {
     const facts = await viewer.facts();
     expect(facts.size).toBe('512 B');
     const {start, end} = made.needle;
-    const [from, to] = (await hash(viewer))
+    const [from, to] = (await viewer.hash())
       .match(/x=([\d.]+?)\.\.([\d.]+)/)!
       .slice(1)
       .map(Number);
@@ -275,7 +275,7 @@ describe('a single file', () => {
     expect(await single.activeBytes()).toBe(await served.activeBytes());
     for (const key of ['2', '3', '4', '5', '6', '1']) {
       await single.page.keyboard.press(key);
-      await single.page.waitForTimeout(300);
+      await inPage(single.page, 300);
     }
     expect(await single.page.locator('.problem-card').count()).toBe(0);
     expect(single.errors).toEqual([]);
@@ -308,7 +308,7 @@ describe('a snapshot whose names are markup', () => {
       const viewer = await Viewer.open(browser, address);
       for (const key of ['1', '2', '3', '4', '5', '6']) {
         await viewer.page.keyboard.press(key);
-        await viewer.page.waitForTimeout(250);
+        await inPage(viewer.page, 250);
       }
       await viewer.page.keyboard.press('1');
       await viewer.page.waitForSelector('.legend');
@@ -356,12 +356,6 @@ describe('a snapshot of several devices', () => {
     await server.stop();
   });
 });
-
-async function hash(viewer: Viewer): Promise<string> {
-  // The address follows the state after a moment.
-  await viewer.page.waitForTimeout(600);
-  return decodeURIComponent(await viewer.page.evaluate(() => location.hash));
-}
 
 /** Drops a file on the page, as from a file manager. */
 async function drop(viewer: Viewer, name: string, bytes: Buffer): Promise<void> {

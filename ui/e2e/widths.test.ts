@@ -2,7 +2,7 @@
 
 import type {Browser} from 'playwright-core';
 import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, recording, Server, Viewer} from './browser';
+import {inPage, launch, recording, Server, Viewer} from './browser';
 
 let browser: Browser;
 let server: Server;
@@ -22,7 +22,7 @@ describe('in a window of any width', () => {
       await viewer.page.setViewportSize({width, height: 720});
       for (const key of ['1', '2', '3', '4', '5', '6']) {
         await viewer.page.keyboard.press(key);
-        await viewer.page.waitForTimeout(200);
+        await inPage(viewer.page, 200);
         const {still, tallest} = await heightsAtRest(viewer);
         expect(still, `the height of view ${key} comes to rest`).toBe(true);
         expect(tallest, `the tallest canvas of view ${key}`).toBeLessThanOrEqual(720);

@@ -64,10 +64,16 @@ export function DifferenceFlame({tree, names, moment}: FlameProps) {
         Where it changed
         <span class="faint">{moment}; widths by the larger of the two</span>
         <span class="spring" />
-        <span class="faint">
-          <span class="swatch" style={{background: changeColour(1, shade)}} /> more in {names[1]}{' '}
-          <span class="swatch" style={{background: changeColour(-1, shade)}} /> less{' '}
-          <span class="swatch" style={{background: changeColour(0, shade)}} /> the same
+        <span class="kinds">
+          <span>
+            <span class="swatch" style={{background: changeColour(1, shade)}} /> more in {names[1]}
+          </span>
+          <span>
+            <span class="swatch" style={{background: changeColour(-1, shade)}} /> less
+          </span>
+          <span>
+            <span class="swatch" style={{background: changeColour(0, shade)}} /> the same
+          </span>
         </span>
         {zoomed.value !== 0 && (
           <button type="button" class="plain" onClick={() => (zoomed.value = 0)}>

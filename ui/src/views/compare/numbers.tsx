@@ -3,7 +3,7 @@
 import {useSignal} from '@preact/signals';
 import type {DeviceDiff, Diff, Side} from '../../data/generated/diff';
 import {categoryWords} from '../../model/categories';
-import {binary, count, signed} from '../../model/units';
+import {binary, count, counted, signed} from '../../model/units';
 import {placeWords} from '../summary/report';
 
 interface NumbersProps {
@@ -174,38 +174,44 @@ function CallSites({device, names}: {device: DeviceDiff; names: readonly string[
         Call sites that changed most
         <span class="faint">{momentWords(device)}</span>
       </h2>
-      {changed.length === 0 && <p>No call site holds more or less than in the other file.</p>}
-      <table class="data changes">
-        <thead>
-          <tr>
-            <th scope="col" class="number">
-              change
-            </th>
-            {names.map((name, i) => (
-              <th key={i} scope="col" class="number">
-                {name}
+      {changed.length === 0 ? (
+        <p>No call site holds more or less than in the other file.</p>
+      ) : (
+        <table class="data changes">
+          <thead>
+            <tr>
+              <th scope="col" class="number">
+                change
               </th>
-            ))}
-            <th scope="col">where</th>
-          </tr>
-        </thead>
-        <tbody>
-          {shown.map((site, row) => (
-            <tr key={row} title={site.frames.map(({name, filename, line}) => `${filename}:${line} ${name}`).join('\n')}>
-              <Change bytes={site.change_bytes} />
-              {site.bytes.map((bytes, i) => (
-                <td key={i} class="number">
-                  {binary(bytes)}
-                </td>
+              {names.map((name, i) => (
+                <th key={i} scope="col" class="number">
+                  {name}
+                </th>
               ))}
-              <td class="site">{placeWords(site)}</td>
+              <th scope="col">where</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {shown.map((site, row) => (
+              <tr
+                key={row}
+                title={site.frames.map(({name, filename, line}) => `${filename}:${line} ${name}`).join('\n')}
+              >
+                <Change bytes={site.change_bytes} />
+                {site.bytes.map((bytes, i) => (
+                  <td key={i} class="number">
+                    {binary(bytes)}
+                  </td>
+                ))}
+                <td class="site">{placeWords(site)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
       {shown.length < changed.length && (
         <button type="button" class="plain" onClick={() => (isWhole.value = true)}>
-          {count(changed.length - shown.length)} more call sites
+          {counted(changed.length - shown.length, 'more call site')}
         </button>
       )}
     </div>

@@ -1,7 +1,7 @@
 /** Histograms as tables with bars: by size, and by how long memory was held. */
 
 import type {Histogram, Histograms} from '../../model/histograms';
-import {binary, count, duration} from '../../model/units';
+import {binary, count, counted, duration} from '../../model/units';
 
 /** The buckets in which there is something. */
 export function filled(histograms: Pick<Histogram, 'upTo' | 'count'>[]): number[] {
@@ -57,7 +57,7 @@ export function LifetimeHistograms({histograms}: {histograms: Histograms}) {
       <h2>
         Lifetimes
         <span class="faint">
-          and {binary(unfreed.bytes)} in {count(unfreed.count)} never freed
+          and {binary(unfreed.bytes)} in {counted(unfreed.count, 'block')} never freed
         </span>
       </h2>
       <div class="side-by-side">
