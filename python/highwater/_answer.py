@@ -320,7 +320,7 @@ def make_private(folder: Path) -> None:
         os.makedirs(folder, mode=0o700)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise OSError(f"`{folder}` is not this user's own, or is open to others")
+        raise OSError(f"`{folder}` belongs to another user, or other users can open it")
 
 
 def peer_of(connection: socket.socket) -> int:

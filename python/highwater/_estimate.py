@@ -74,7 +74,7 @@ def estimate(
     *,
     batch: int = 1,
     seq: int | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     autocast: str | None = None,
     optimizer: str = "adamw",
     attention: str = "sdpa",
@@ -107,7 +107,8 @@ def estimate(
     batch, seq
         Sequences of a micro-batch, and their tokens.
     dtype, autocast
-        Types of the weights and of ``torch.autocast``: ``"float32"``, ``"bfloat16"``, ``"float16"``; also ``torch.bfloat16``.
+        Types of the weights and of ``torch.autocast``: ``"float32"``, ``"bfloat16"``, ``"float16"``; also ``torch.bfloat16``. Weights
+        have the type of the configuration, and float32 where it has none or under ``autocast``.
     optimizer
         ``"adamw"``, ``"adamw-fused"``, ``"adamw-foreach-off"``, ``"adamw-amsgrad"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``,
         ``"rmsprop"``, ``"adagrad"``, ``"adadelta"``, ``"nadam"``, ``"radam"``, ``"adamax"``, ``"adafactor"``, ``"muon"``,

@@ -69,7 +69,7 @@ class Snapshot:
 
     @property
     def text(self) -> str:
-        """The text of ``highwater report``."""
+        """The text of ``highwater report``, as the command writes it into a pipe."""
         return self._native.report_text(self._name, None)
 
     def peak(self, device: int | None = None) -> dict[str, int | None]:

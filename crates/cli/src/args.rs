@@ -2,6 +2,8 @@
 //!
 //! The options of a command stand in the command's own file.
 
+use std::fmt::Write as _;
+
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use highwater_analysis::callsite::Lines;
 
@@ -128,19 +130,20 @@ pub(crate) fn command() -> clap::Command {
     for (example, says) in FIRST {
         // Both stand in one line where there is room.
         let gap = if width < 90 { "\n      ".to_owned() } else { " ".repeat(46 - example.len()) };
-        text += &format!("  {example}{gap}{DIM}{says}{DIM:#}\n");
+        let _ = writeln!(text, "  {example}{gap}{DIM}{says}{DIM:#}");
     }
     for (group, names) in GROUPS {
-        text += &format!("\n{STRONG}{group}{STRONG:#}\n");
+        let _ = writeln!(text, "\n{STRONG}{group}{STRONG:#}");
         for name in names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             for (number, line) in broken(&about, width.saturating_sub(15)).iter().enumerate() {
-                text += &format!("  {:11}  {line}\n", if number == 0 { *name } else { "" });
+                let _ = writeln!(text, "  {:11}  {line}", if number == 0 { *name } else { "" });
             }
         }
     }
-    text += &format!(
+    let _ = write!(
+        text,
         "\n{STRONG}Usage{STRONG:#}\n  highwater COMMAND [OPTIONS]\n  highwater FILE\n\n{STRONG}Options{STRONG:#}\n{{options}}"
     );
     command.help_template(text)

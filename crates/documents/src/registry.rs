@@ -85,13 +85,7 @@ pub const ALL: &[Kind] = &[
     kind::<DryrunView<'_>>("highwater dryrun --format json", "The memory that a script would use on an imitated GPU."),
     kind::<EstimateView>(
         "highwater estimate --format json",
-        "The memory that a model needs, computed from its \
-     configuration.",
-    ),
-    kind::<EstimateView>(
-        "highwater estimate --format json",
-        "The memory that a model needs, computed from its \
-     configuration.",
+        "The memory that a model needs, computed from its configuration.",
     ),
     kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and how to fix it."),
     kind::<LiveView<'_>>("highwater live --format json", "The live blocks at a moment."),
@@ -140,7 +134,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-requests",
         1,
-        "A name of its own: `highwater simulate --requests` called it `highwater-simulate`.",
+        "A name of its own: `highwater simulate --requests FILE` called it `highwater-simulate`.",
     ),
     change(
         NEXT,

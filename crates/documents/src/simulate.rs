@@ -69,8 +69,8 @@ impl Document for SimulateView<'_> {
 
 /// Reserved bytes over the recording: a step function of its entries.
 ///
-/// Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings holds what
-/// was recorded, at every entry.
+/// Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings reserves the
+/// recorded bytes, at every entry.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineView {

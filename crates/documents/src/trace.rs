@@ -71,7 +71,7 @@ pub struct EntryView<'a> {
     /// The category that a profiler gave it.
     #[serde(skip_serializing_if = "str::is_empty")]
     category: &'a str,
-    /// Its call site in words, or why there is none; absent for a `snapshot`, which nobody asked for memory.
+    /// Its call site in words, or the reason why there is none; absent for a `snapshot`, which is no request.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub place: String,
     /// The stack, innermost frame first.

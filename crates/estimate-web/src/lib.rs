@@ -90,10 +90,10 @@ mod tests {
     fn bad_input_is_said_as_on_the_command_line() {
         let said = |request: Value| answer(&request)["error"].as_str().unwrap().to_owned();
         assert_eq!(said(json!({"model": "gpt2", "batch": 0})), "`--batch 0` is not between 1 and 4,294,967,296");
-        assert_eq!(said(json!({"model": "wonder"})), "`wonder` is no name that is known");
+        assert_eq!(said(json!({"model": "wonder"})), "unknown model `wonder`");
         assert_eq!(
             said(json!({"model": {"config": {"hidden_size": -1}}})),
-            "`config.json` describes no model that can be estimated"
+            "`config.json` does not describe a model that can be estimated"
         );
         assert_eq!(said(json!([])), "the request is none that can be read");
         assert_eq!(said(json!({"batch": 1})), "the model is none that can be read");

@@ -206,9 +206,9 @@ mod tests {
         };
         assert_eq!(said(&json!({"batch": 0})), "`--batch 0` is not between 1 and 4,294,967,296");
         assert_eq!(said(&json!({"seq": 1.5})), "`--seq 1.5` is not between 1 and 4,294,967,296");
-        assert_eq!(said(&json!({"zero": 4})), "`--zero 4` is none of 0, 1, 2, 3");
-        assert_eq!(said(&json!({"attention": "fast"})), "`--attention fast` is none of sdpa, eager, flash");
-        assert_eq!(said(&json!({"checkpointing": "yes"})), "`--checkpointing yes` is none of true, false");
+        assert_eq!(said(&json!({"zero": 4})), "`--zero 4` is not one of 0, 1, 2, 3");
+        assert_eq!(said(&json!({"attention": "fast"})), "`--attention fast` is not one of sdpa, eager, flash");
+        assert_eq!(said(&json!({"checkpointing": "yes"})), "`--checkpointing yes` is not one of true, false");
         assert_eq!(said(&json!({"fsdp": true, "zero": 1})), "`--fsdp` and `--zero` exclude each other");
         assert_eq!(said(&json!({"quantise": "nf4"})), "`--quantise` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-dropout": 0.1})), "`--lora-dropout` needs `--lora-rank`");

@@ -76,7 +76,7 @@ fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     };
     let unseen = device.recorded.unseen().map_or_else(String::new, |unseen| format!(" {}.", capitalised(unseen)));
     // Where the sizes of blocks have bounds, the least of them is true for sure.
-    let bound = if peak.at_most_bytes > peak.bytes { "at least " } else { "" };
+    let bound = if peak.at_most_bytes > peak.bytes { "no less than " } else { "" };
     let reserved = match device.profile {
         Some(_) => String::new(),
         None => format!("; its reserved memory peaked at {}", size(device.timeline.reserved_peak().bytes)),

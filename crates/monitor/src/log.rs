@@ -228,7 +228,7 @@ mod tests {
         insta::assert_snapshot!(error(b"\x80\x04}."), @r#"line 1: expected `{"format":"highwater-log",…}`"#);
         insta::assert_snapshot!(
             error(b"{\"format\":\"highwater-log\",\"version\":9,\"interval_us\":1}\n"),
-            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this log log"
+            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this log log log"
         );
         let bad = [&written(&[])[..], b"{\"time_us\":-1}\n"].concat();
         insta::assert_snapshot!(error(&bad), @"line 2: invalid value: integer `-1`, expected u64 at line 1 column 13");

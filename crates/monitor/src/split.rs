@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_together_is_said() {
         let late = split(&told(700, 1000, None), 1700 * MIB, &[]);
-        assert!(late.note.is_some_and(|note| note.contains("usual")));
+        assert!(late.note.is_some_and(|note| note.contains("typical")));
         let newer = split(&told(700, 1000, Some(500)), 900 * MIB, &[]);
         assert_eq!(parts(&newer), [700, 300, 0, 0, 0]);
         assert!(newer.note.is_some_and(|note| note.contains("newer")));

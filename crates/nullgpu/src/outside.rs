@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 /// The result for the directories in which the program wrote or would have written, and for its working directory, each
-
 /// with its own entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

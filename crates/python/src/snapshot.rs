@@ -8,6 +8,7 @@ use highwater_cli::texts;
 use highwater_documents::{FrameView, report};
 use highwater_snapshot::{StackId, Unpacking};
 use highwater_viewer::{PageOptions, ui_is_built, write_page};
+use highwater_whatif::Watch;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -196,7 +197,7 @@ impl Snapshot {
         let page = py.detach(|| {
             let mut page = Vec::new();
             let options = PageOptions { what_if, ..PageOptions::default() };
-            write_page(&mut page, self.analysis(), name, &options, &Default::default()).map(|()| page)
+            write_page(&mut page, self.analysis(), name, &options, &Watch::default()).map(|()| page)
         });
         let page =
             page.map_err(|error| Failure::new(format!("the page cannot be made: {error}"), "please report it"))?;

@@ -57,8 +57,8 @@ pub(crate) fn live(analysis: &Analysis<'_>, moments: &[(u32, Option<EntryId>)]) 
 /// The columns that lifetimes and live blocks have in common.
 fn of_lifetimes(analysis: &Analysis<'_>, rows: &[Row<'_, '_>]) -> Vec<(&'static str, ArrayRef)> {
     let snapshot = analysis.snapshot;
-    let size = |row: &Row<'_, '_>| row.0.blocks().of(row.2, snapshot);
-    let at_most = |row: &Row<'_, '_>| size(row).saturating_add(row.0.blocks().doubt(row.2));
+    let block = |row: &Row<'_, '_>| row.0.blocks().of(row.2, snapshot);
+    let at_most = |row: &Row<'_, '_>| block(row).saturating_add(row.0.blocks().doubt(row.2));
     let category = |row: &Row<'_, '_>| u8::try_from(row.0.decided(row.1).category as usize).unwrap_or(u8::MAX);
     let name = |row: &Row<'_, '_>| row.2.alloc().map(|entry| row.0.entries.user_metadata().get(entry.index()));
     let site = |row: &Row<'_, '_>| (row.0.site(row.2, &analysis.sites), row.2.stack);
@@ -67,7 +67,7 @@ fn of_lifetimes(analysis: &Analysis<'_>, rows: &[Row<'_, '_>]) -> Vec<(&'static 
         ("device", small(rows.iter().map(|row| row.0.device).collect())),
         ("address", large(rows.iter().map(|row| row.2.address).collect())),
         ("requested_bytes", large(rows.iter().map(|row| row.2.requested_bytes).collect())),
-        ("size_bytes", large(rows.iter().map(size).collect())),
+        ("size_bytes", large(rows.iter().map(block).collect())),
         ("where", texts(rows.iter().map(site), |&(site, stack)| place_in(snapshot, &analysis.sites, site, stack))),
         ("size_bytes_at_most", large(rows.iter().map(at_most).collect())),
         ("stream", large(rows.iter().map(stream).collect())),

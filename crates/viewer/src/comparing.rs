@@ -33,14 +33,14 @@ pub(crate) struct Other {
 
 /// The answer, as JSON.
 pub(crate) fn compared(analysis: &Analysis<'_>, other: &Other, wanted: Wanted) -> Result<Bytes, Refusal> {
-    let analyses = [analysis, other.recording.analysis()];
+    let both = [analysis, other.recording.analysis()];
     match wanted {
         Wanted::Numbers => {
             let device = other.devices.map(Vec::from);
-            let comparison = Comparison::new(other.names.to_vec(), &analyses, Asked { device, ..Asked::default() })?;
+            let comparison = Comparison::new(other.names.to_vec(), &both, Asked { device, ..Asked::default() })?;
             Ok(json(&comparison.view()))
         }
-        Wanted::Stacks => stacks(&analyses, other),
+        Wanted::Stacks => stacks(&both, other),
     }
 }
 

@@ -127,6 +127,6 @@ mod tests {
         assert!(!waiting.is_stopped());
         drop(body);
         assert!(waiting.is_stopped());
-        assert!(out.write_all(&[0; PIECE_BYTES]).is_err());
+        assert!(out.write_all(&vec![0; PIECE_BYTES]).is_err());
     }
 }

@@ -275,12 +275,12 @@ fn pack_large(columns: &mut Columns) -> Vec<(String, Bytes)> {
 /// Answers until nobody can ask any more.
 fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
     // Questions to the simulator take long: they wait for each other, nothing else waits for them. So do pages.
-    let (pages, pager) = channel();
+    let (pages, wanted_pages) = channel();
     let (simulations, simulator) = channel::<(WhatIf, Arc<Waiting>, Answer)>();
     let explanation: OnceLock<Result<Bytes, Refusal>> = OnceLock::new();
     thread::scope(|scope| {
         scope.spawn(move || Simulator { analysis, replayed: HashMap::new(), answers: HashMap::new() }.run(&simulator));
-        scope.spawn(move || make_pages(analysis, name, &pager));
+        scope.spawn(move || make_pages(analysis, name, &wanted_pages));
         let mut made: Option<Bytes> = None;
         while let Ok(question) = asked.recv() {
             match question {

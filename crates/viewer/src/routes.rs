@@ -216,7 +216,7 @@ async fn curves(
             "parts" => {
                 let number = value.parse().ok().filter(|&parts| parts <= MAX_PARTS);
                 parts = number.ok_or_else(|| {
-                    Refusal::malformed(format!("`parts={value}` is no number of parts"))
+                    Refusal::malformed(format!("`parts={value}` is not a number of parts"))
                         .hint(format!("give one up to {MAX_PARTS}; 0 gives the peaks alone"))
                 })?;
             }

@@ -306,7 +306,7 @@ fn a_list_of_reserves_ends_at_its_bracket() {
 fn an_unknown_key_says_why() {
     insta::assert_snapshot!(error(8, "large_segment_size_mb:40"), @"
     byte 0: `large_segment_size_mb` is not a setting of torch 2.8
-    hint: it came with torch 2.11
+    hint: torch 2.11 introduced it
     ");
     insta::assert_snapshot!(error(15, "max_split_size:64"), @"
     byte 0: `max_split_size` is not a setting of torch 2.15

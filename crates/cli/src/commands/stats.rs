@@ -51,9 +51,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                     writeln!(out, "{NOTHING_RECORDED}")?;
                 }
                 let is_narrow = terminal_width().is_some_and(|width| width < WIDTH);
-                view.devices.iter().try_for_each(|device| match is_narrow {
-                    true => narrow_summary(out, device, args.abbreviated),
-                    false => summary(out, device, args.abbreviated),
+                view.devices.iter().try_for_each(|device| {
+                    let write = if is_narrow { narrow_summary } else { summary };
+                    write(out, device, args.abbreviated)
                 })
             })?;
             crate::warnings::print_all(&analysis).context("cannot write to standard error")
@@ -107,7 +107,9 @@ fn narrow_summary(out: &mut impl Ink, view: &DeviceStatsView, abbreviated: bool)
             add("  from small pool", (&format!("{metric}.small_pool"), &all), unit);
         }
     }
-    OVERSIZE.iter().for_each(|(name, metric)| add(name, (metric, metric), Unit::Count));
+    for (name, metric) in &OVERSIZE {
+        add(name, (metric, metric), Unit::Count);
+    }
     table.write(out, None)
 }
 

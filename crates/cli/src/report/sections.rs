@@ -344,38 +344,27 @@ fn fragmentation(device: &DeviceView<'_>) -> Option<Section> {
     if device.peak.reserved_bytes == 0 {
         return None;
     }
-    let measured = &device.fragmentation;
+    let waste = &device.fragmentation;
     let part = |share: Option<f64>| share.map_or_else(String::new, |share| format!(" ({})", percent(share)));
-    let outside =
-        measured.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
+    let outside = waste.scattered_share.map(|share| format!("; {} of the free bytes lie outside it", percent(share)));
     let at_peak = [
-        (measured.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned()),
-        (measured.rounding_at_peak_bytes, "active beyond the requested bytes, at the peak".to_owned()),
+        (waste.free_at_peak_bytes, "free at the peak: reserved and in no active block".to_owned()),
+        (waste.rounding_at_peak_bytes, "active beyond the requested bytes, at the peak".to_owned()),
     ];
     let at_dump = [
+        (waste.free_bytes, format!("free at the dump: reserved and in no active block{}", part(waste.free_share))),
+        (waste.releasable_bytes, "of these, in segments with nothing active: `empty_cache()` releases them".to_owned()),
         (
-            measured.free_bytes,
-            format!("free at the dump: reserved and in no active block{}", part(measured.free_share)),
-        ),
-        (
-            measured.releasable_bytes,
-            "of these, in segments with nothing active: `empty_cache()` releases them".to_owned(),
-        ),
-        (
-            measured.inactive_split_bytes,
+            waste.inactive_split_bytes,
             "of these, in segments partly in use, expandable ones not counted (`inactive_split`)".to_owned(),
         ),
-        (measured.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default())),
+        (waste.largest_free_block_bytes, format!("the largest free block{}", outside.unwrap_or_default())),
+        (waste.rounding_bytes, "active beyond the requested bytes, at the dump: the allocator's rounding".to_owned()),
         (
-            measured.rounding_bytes,
-            "active beyond the requested bytes, at the dump: the allocator's rounding"
-                .to_owned(),
-        ),
-        (
-            measured.private_pool_free_bytes,
+            waste.private_pool_free_bytes,
             "of the free bytes, in private pools: other requests cannot use them".to_owned(),
         ),
-        (measured.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned()),
+        (waste.other_streams_free_bytes, "of the free bytes, on streams other than the main one".to_owned()),
     ];
     let measures = at_peak.into_iter().filter(|_| device.has_history).chain(at_dump);
     // A zero has no row.

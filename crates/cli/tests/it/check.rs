@@ -13,7 +13,7 @@ fn each_rule_is_one_line_and_the_status_says_whether_all_hold() {
     insta::assert_snapshot!(stdout, @r"
     2 passed, 2 failed
 
-    FAIL  max-peak-allocated        7.86 GiB of 6.00 GiB, 1.86 GiB too much, after entry 589; most at activations.py:66 forward, from capture.py:117 train: 3.00 GiB
+    FAIL  max-peak-allocated        7.86 GiB of 6.00 GiB, 1.86 GiB over the limit, after entry 589; most at activations.py:66 forward, from capture.py:117 train: 3.00 GiB
     ok    max-peak-reserved         7.87 GiB of 8.00 GiB, after entry 586; most at activations.py:66 forward, from capture.py:117 train: 3.00 GiB
     FAIL  max-growth-per-iteration  cannot be measured: fewer than 4 complete iterations were recorded (1.00 MiB allowed)
     ok    max-fragmentation         0.1 % of 10 %, after entry 589
@@ -27,7 +27,7 @@ fn a_workflow_gets_an_error_for_each_rule_that_fails() {
     assert_eq!((code, stderr.as_str()), (1, ""));
     insta::assert_snapshot!(stdout, @"
     ok  max-peak-reserved: leak_grows.pickle.gz, device 0: 250.00 MiB of 1.00 TiB, after entry 1,893; most at capture.py:256 _: 65.04 MiB
-    ::error title=highwater max-growth-per-iteration::leak_grows.pickle.gz, device 0: 512.50 KiB of 256.00 KiB, 256.50 KiB too much; most at capture.py:257 _: 502.86 KiB
+    ::error title=highwater max-growth-per-iteration::leak_grows.pickle.gz, device 0: 512.50 KiB of 256.00 KiB, 256.50 KiB over the limit; most at capture.py:257 _: 502.86 KiB
     ");
 }
 
@@ -99,7 +99,7 @@ fn budgets_can_be_written_down_and_flags_go_before_them() {
         ("[budget]\nmax_peak = 1\n", "`max_peak` is not a budget"),
         ("[budget]\nmax_peak_reserved = \"lots\"\n", "expected a"),
         ("[budget]\nmax_peak_reserved = 24\n", "did you mean `24GiB`?"),
-        ("[budget]\nmax_fragmentation = 0.1\n", "neither a text nor a whole number"),
+        ("[budget]\nmax_fragmentation = 0.1\n", "neither a string nor a whole number"),
         ("budget = 3\n", "`budget` is not a table"),
         ("[budgets]\n", "no table `[budget]`"),
         ("[budget\n", "caused by"),

@@ -16,8 +16,8 @@ fn two_dumps_of_one_process_are_compared_at_their_ends() {
       allocated then  7.86 GiB  33.00 MiB  -7.83 GiB  -99.6 %
       reserved then   7.87 GiB   7.87 GiB                none
 
-    By what it is for
-      what                 A          B                 change
+    By category
+      category             A          B                 change
       parameter     1.32 GiB        0 B    -1.32 GiB  -100.0 %
       activation    6.31 GiB        0 B    -6.31 GiB  -100.0 %
       input       128.50 KiB      512 B            -128.00 KiB
@@ -45,8 +45,8 @@ fn two_programs_are_compared_at_their_peaks() {
       peak reserved          476.00 MiB  4.13 GiB  +3.67 GiB  +789.5 %
       allocated at the dump  438.13 MiB  3.01 GiB  +2.59 GiB  +604.3 %
 
-    By what it is for
-      what                 A           B                  change
+    By category
+      category             A           B                  change
       parameter   128.06 MiB    1.86 GiB    +1.74 GiB  +1390.0 %
       gradient    128.06 MiB         0 B   -128.06 MiB  -100.0 %
       activation   41.00 MiB         0 B    -41.00 MiB  -100.0 %
@@ -116,8 +116,8 @@ fn two_batch_sizes_make_a_line() {
           peak reserved          31.13 GiB  50.08 GiB  +18.96 GiB  +60.9 %
           allocated at the dump  17.32 GiB  17.32 GiB            +7.53 MiB
 
-        By what it is for
-          what                     A          B               change
+        By category
+          category                 A          B               change
           parameter         5.75 GiB   5.75 GiB                 none
           gradient          5.75 GiB      512 B  -5.75 GiB  -100.0 %
           optimizer state  11.50 GiB  11.51 GiB    +7.50 MiB  +0.1 %
@@ -133,12 +133,12 @@ fn two_batch_sizes_make_a_line() {
           … and 13 more call sites; `--top 15` shows all
 
         Peak by the batch
-          18.22 GiB fixed + 1.60 GiB per row (A has 2 rows, B has 16 rows), and at least 28.82 GiB, whatever
-          the batch.
-          A line through two points, iteration 2 of each: a recording of a third batch would tell whether it
-          is one.
-          80.00 GiB holds 38 rows at most; beside it a card has to hold what the allocator reserves beyond
-          what is allocated (up to 6.29 GiB here) and the CUDA context.
+          18.22 GiB fixed + 1.60 GiB per row (A has 2 rows, B has 16 rows), and at least 28.82 GiB for any
+          batch.
+          A line through two points, iteration 2 of each: a recording of a third batch would show whether it
+          is really a line.
+          At most 38 rows fit in 80.00 GiB; a GPU also needs memory for the allocator's overhead (up to
+          6.29 GiB here) and the CUDA context.
         "
     );
 }
@@ -196,7 +196,7 @@ fn a_line_is_not_claimed_where_the_batches_are_not_clear() {
 #[test]
 fn rows_that_the_inputs_contradict_are_said() {
     let text = stdout("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2,8");
-    assert!(text.contains("B's batch is 8 times A's, which `--rows` does not say"), "{text}");
+    assert!(text.contains("B's batch is 8 times A's, which contradicts `--rows`"), "{text}");
     insta::assert_snapshot!(failure("diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2"), @"
     error: `--rows` has 1 number for 2 files
     hint: give the rows of each file's batch, in the order of the files: `--rows 8,16`
@@ -222,13 +222,13 @@ fn three_batch_sizes_say_how_straight_the_line_is() {
     insta::assert_snapshot!(batch, @"
       197.28 MiB fixed + 170.66 MiB per batch of A (B's batch is 4 times A's, C's batch is 12 times
       A's).
-      A line fitted to iteration 2 of each, which is off by at most 7.48 MiB there; it may not go on
+      A line fitted to iteration 2 of each, with an error of at most 7.48 MiB there; it may not continue
       beyond them.
     ");
     let text = stdout(&format!("diff {files} --capacity 1MiB"));
-    assert!(text.contains("1.00 MiB holds no batch: the peak is "), "{text}");
+    assert!(text.contains("No batch fits in 1.00 MiB: the peak is "), "{text}");
     let text = stdout(&format!("diff {files} --capacity 4GiB"));
-    assert!(text.contains("4.00 GiB holds 22.84 times A's batch at most; "), "{text}");
+    assert!(text.contains("At most 22.84 times A's batch fits in 4.00 GiB; "), "{text}");
 }
 
 #[test]

@@ -178,7 +178,8 @@ fn mentioned(line: &str) -> impl Iterator<Item = &str> {
 fn asking_for_help(example: &str) -> String {
     let mut words: Vec<&str> = example.split(' ').collect();
     // What follows a script is the script's.
-    let is_script = |word: &&str| word.ends_with(".py") || *word == "-m";
+    let is_script =
+        |word: &&str| Path::new(word).extension().is_some_and(|extension| extension == "py") || *word == "-m";
     let at = match words.get(1) {
         Some(&("run" | "dryrun")) => words.iter().position(is_script).unwrap_or(words.len()),
         _ => words.iter().position(|word| matches!(*word, "|" | ">" | "&&")).unwrap_or(words.len()),
@@ -266,7 +267,6 @@ fn the_commands_of_the_pages_do_what_these_say() {
         }
     }
     let [compared, known, recorded] = counts;
-    println!("{compared} commands were run and compared, {known} are known, {recorded} were recorded elsewhere");
     assert!(wrong.is_empty(), "other than the pages say; `INSTA_UPDATE=always` writes them anew:\n\n{wrong}");
     assert!(compared >= 8 && known >= 100 && recorded >= 8, "{counts:?}: blocks of the pages are not found");
 }

@@ -38,8 +38,8 @@ fn what_cannot_be_run_is_said_with_what_to_do() {
     let err = refused(&["-o", "there.py", "there.py"]);
     assert!(err.contains("already exists") && err.contains("--force"), "{err}");
     for (option, value, why) in [
-        ("--timeout", "soon", "is no time"),
-        ("--assume", "nonzero=lots", "is not how `nonzero` can be"),
+        ("--timeout", "soon", "is not a time"),
+        ("--assume", "nonzero=lots", "is not an assumption of `nonzero`"),
         ("--memory", "much", "--memory"),
         ("--steps", "0", "--steps"),
         ("--ranks", "17", "--ranks"),

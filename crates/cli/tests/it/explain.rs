@@ -239,7 +239,7 @@ fn a_limit_that_is_only_asked_about_was_not_set_by_anybody() {
     let run = json("simulate qwen_train_b2.pickle.gz --card 24GiB --format json");
     assert_eq!(failure["entry"], run["runs"][0]["oom_entry"]);
     let refusal = crate::run::failure("explain qwen_train_b2.pickle.gz --card rtx1");
-    assert!(refusal.contains("neither a size nor a card that is known"), "{refusal}");
+    assert!(refusal.contains("neither a size nor a known GPU"), "{refusal}");
 }
 
 #[test]

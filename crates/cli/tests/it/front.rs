@@ -28,7 +28,7 @@ fn an_error_is_explained_pasted_or_piped() {
     assert_eq!(command().args(ERROR.split(' ')).output().unwrap().stdout, explained);
     let piped = run_with("explain", ERROR);
     assert_eq!((piped.code, piped.stdout), (0, run_with("explain -", ERROR).stdout));
-    assert!(run_with("explain", "").stderr.contains("holds no out-of-memory message"));
+    assert!(run_with("explain", "").stderr.contains("contains no out-of-memory message"));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn unbounded_growth_comes_before_findings_about_the_peak() {
 #[test]
 fn a_report_of_a_failure_leads_to_its_explanation() {
     let text = stdout("report oom_gpt2_8gib.pickle.gz");
-    assert!(text.contains("\n→ `highwater explain oom_gpt2_8gib.pickle.gz` says why, and what to change\n"), "{text}");
+    assert!(text.contains("\n→ `highwater explain oom_gpt2_8gib.pickle.gz` shows why, and how to fix it\n"), "{text}");
     assert!(text.contains("Allocator settings\n  all at their defaults\n"), "{text}");
     assert!(!stdout("report linear_forward.pickle.gz").contains("highwater explain"));
 }

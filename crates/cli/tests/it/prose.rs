@@ -115,7 +115,7 @@ fn captured(source: &str, token: &Regex) -> Vec<Piece> {
 /// The strings of a Python file, docstrings among them.
 fn python_strings(source: &str) -> Vec<Piece> {
     static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r##"#[^\n]*|"""((?s:.*?))"""|"((?:\\.|[^"\\\n])*)"|'((?:\\.|[^'\\\n])*)'"##).unwrap()
+        Regex::new(r#"#[^\n]*|"""((?s:.*?))"""|"((?:\\.|[^"\\\n])*)"|'((?:\\.|[^'\\\n])*)'"#).unwrap()
     });
     captured(source, &TOKEN)
 }

@@ -37,23 +37,22 @@ fn a_small_report_reads_like_this() {
     reserved memory peaked at 4.13 GiB. The largest part, 1.90 GiB (46 %), was allocated at
     capture.py:133 linear_forward.
 
-    What to look at
-      - warning, device 0 [saves 1.12 GiB]: 1.12 GiB of the peak is the iteration before, which was not
-        let go yet
-        Still alive while the next iteration makes the same again: 954.00 MiB at capture.py:133
-        linear_forward; 190.73 MiB at capture.py:132 linear_forward; freed at the iteration's end, the
-        peak would be 3.01 GiB.
-        → `del` these results at the end of the loop's body, or make them inside a function
+    Findings
+      - warning, device 0 [saves 1.12 GiB]: 1.12 GiB of the peak still belongs to the previous iteration
+        Still alive while the next iteration allocates the same again: 954.00 MiB at capture.py:133
+        linear_forward; 190.73 MiB at capture.py:132 linear_forward; if they were freed at the end of
+        each iteration, the peak would be 3.01 GiB.
+        → `del` these results at the end of the loop body, or compute them inside a function
         (freed-late: `highwater help freed-late`)
       - info, device 0 [saves about 1.40 GiB]: 1.86 GiB of the peak is weights
         45 % of the peak; stored in 8 bits they would take about 477.05 MiB.
         → load the weights in 8 or 4 bits (bitsandbytes, torchao, GPTQ, AWQ)
         (frozen-weights: `highwater help frozen-weights`)
-      - info, device 0: at most 2.24 GiB of the peak grows with the batch; 1.90 GiB does not
-        Parameters, their gradients, optimizer state and workspaces stay what they are; inputs,
-        activations and temporaries may grow with the batch.
-        → a batch twice as large needs at most 2.24 GiB more; `highwater diff` of recordings of two
-        batch sizes fits a line
+      - info, device 0: at most 2.24 GiB of the peak scales with the batch; 1.90 GiB is fixed
+        Parameters, their gradients, optimizer state and workspaces do not depend on the batch; inputs,
+        activations and temporaries may grow with it.
+        → a batch twice as large needs at most 2.24 GiB more; to fit a line, run `highwater diff` on
+        recordings of two batch sizes
         (batch-size: `highwater help batch-size`)
 
     Device 0
@@ -80,7 +79,7 @@ fn a_small_report_reads_like_this() {
                   █ allocated   · reserved   ▲ peak   | iteration
 
     Device 0: live at the peak, by category
-       allocated  share  what
+       allocated  share  category
         1.86 GiB   45 %  parameter  ██████████▉
         1.86 GiB   45 %  temporary  ██████████▉
       381.47 MiB  9.0 %  input      ██▎
@@ -105,7 +104,7 @@ fn a_small_report_reads_like_this() {
          1.12 GiB  of these, in segments with nothing active: `empty_cache()` releases them
          2.07 MiB  of these, in segments partly in use, expandable ones not counted (`inactive_split`)
        954.00 MiB  the largest free block; 17 % of the free bytes lie outside it
-      1000.69 KiB  active beyond what was requested, at the dump: rounding, and ends of blocks that were not split off
+      1000.69 KiB  active beyond the requested bytes, at the dump: the allocator's rounding
 
     Allocator settings
       all at their defaults

@@ -269,7 +269,7 @@ fn a_log_of_rmm_is_a_program() {
     warning: a line cannot be read; it is left out (line 105)
     ");
     insta::assert_snapshot!(stdout.lines().take(4).collect::<Vec<_>>().join("\n"), @r"
-    standard input: 103 rows made of a log of RMM, torch 2.11's rules, addresses driver
+    standard input: 103 rows made from a log of RMM, torch 2.11's rules, addresses driver
 
        capacity  outcome                  peak allocated  peak reserved  retries  settings
       16.00 GiB  out of memory at line 3        1.95 GiB       1.95 GiB        1  (PyTorch's default)
@@ -311,8 +311,8 @@ fn a_difference_is_shown_and_fails_the_check() {
                  action  address      bytes  stream
       recorded   alloc   0x3021c3400    512       0
       predicted  alloc   0x3021c5000    512       0
-    the block lies elsewhere: another version's order of equal blocks, a private pool, or a setting that
-    changed during the run
+    the block has another address: another version's order of equal blocks, a private pool, or a setting
+    that changed during the run
     ");
     // Its first entries are left out: what is freed at entry 0 was never allocated.
     let snapshot = r#"{"segments": [], "device_traces": [[
@@ -324,7 +324,7 @@ fn a_difference_is_shown_and_fails_the_check() {
     device 0: 0 of 2 entries equal (torch 2.11's rules); the first that differs is entry 0
                 action          address  bytes  stream
       recorded  free_requested  0x1000     512       0
-    the recording does not begin with the program, and what the allocator held is not known
+    the recording begins after the program, and the allocator's state at that point is unknown
     ");
     let document = run_with("simulate - --verify --torch 2.11 --format json", snapshot);
     assert_eq!(document.code, 1);

@@ -53,7 +53,9 @@ fn check_widths(line: &str) {
 
 #[test]
 fn reports_fit_every_width_with_every_number() {
-    all_recordings().iter().for_each(|file| check_widths(&format!("report {file}")));
+    for file in all_recordings() {
+        check_widths(&format!("report {file}"));
+    }
 }
 
 #[test]

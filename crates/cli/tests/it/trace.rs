@@ -220,7 +220,7 @@ fn pools_metadata_and_unknown_actions_are_shown() {
 #[test]
 fn an_unknown_action_is_refused_with_the_known_ones() {
     insta::assert_snapshot!(failure("trace linear_forward.pickle.gz --action aloc"), @r"
-        error: `--action aloc`: there is no such action
+        error: `--action aloc` is not an action
         hint: the actions are alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom, annotate
     ");
 }

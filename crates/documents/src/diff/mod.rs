@@ -210,8 +210,8 @@ fn call_site<'a>(analyses: &'a [&'a Analysis<'a>], site: &SiteDiff<'a>) -> SiteD
         bytes: site.bytes.clone(),
         count: site.count.clone(),
         label: site.site.label,
-        at: PlaceView::new(&analyses[file], site.there, stack),
-        frames: frames_from_site(&analyses[file], site.there, stack),
+        at: PlaceView::new(analyses[file], site.there, stack),
+        frames: frames_from_site(analyses[file], site.there, stack),
     }
 }
 

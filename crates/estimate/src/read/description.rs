@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(said("a.safetensors", b"abc"), "`a.safetensors` is not a safetensors file that can be read");
         assert_eq!(said("a.gguf", b"GG"), "`a.gguf` is not a GGUF file that can be read");
         let index = described("model.safetensors.index.json", b"{}").unwrap_err();
-        assert!(index.to_string().contains("only names"), "{index}");
+        assert!(index.to_string().contains("only lists the files"), "{index}");
         let long = describe("a.json", b"{", CONFIG_LIMIT + 1).unwrap_err();
         assert_eq!(long.to_string(), "`a.json` is not a `config.json`");
     }

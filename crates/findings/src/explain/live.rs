@@ -193,7 +193,7 @@ mod tests {
         4.00 GiB of optimizer state: a sharded or 8-bit optimizer, or one with less state.
         2.00 GiB of gradients: shard them (FSDP, ZeRO), or train fewer parameters (LoRA).
         2.00 GiB of parameters: shard them (FSDP, ZeRO), or a smaller dtype.
-        How much less would do, the numbers do not tell
+        The numbers do not show how much less would be enough
         ");
     }
 
@@ -215,7 +215,7 @@ mod tests {
         reduce the memory needed at once, parameters first: 70 % of the live memory
         14.00 GiB of parameters: a smaller dtype or quantised weights.
         6.00 GiB of a KV cache: shorter contexts, fewer sequences at once, a quantised cache.
-        How much less would do, the numbers do not tell
+        The numbers do not show how much less would be enough
         ");
     }
 
@@ -233,7 +233,7 @@ mod tests {
         insta::assert_snapshot!(advised(&live(&[(Category::Unknown, 5)])), @"
         reduce the memory that the call sites above hold: 100 % of the live memory has no known category
         5.00 GiB of no known category: its call sites show where it was allocated.
-        How much less would do, the numbers do not tell
+        The numbers do not show how much less would be enough
         ");
         assert_eq!(advised(&Live::default()), "general\ngeneral", "nothing was live");
     }
@@ -241,6 +241,6 @@ mod tests {
     #[test]
     fn sums_beyond_all_bounds_do_not_panic() {
         let huge = Live { categories: [u64::MAX; Category::ALL.len()], ..Live::default() };
-        assert!(advised(&huge).starts_with("need less at once"));
+        assert!(advised(&huge).starts_with("reduce the memory needed at once"), "{}", advised(&huge));
     }
 }

@@ -274,7 +274,7 @@ fn the_loss_that_is_kept_is_named() {
     let snapshot = open("recordings/leak_grows");
     let found = findings_of(&analyse(&snapshot));
     let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
-    assert!(growth.detail.contains("the loss itself, made at capture.py:252 step"), "{}", growth.detail);
+    assert!(growth.detail.contains("the loss itself, allocated at capture.py:252 step"), "{}", growth.detail);
     assert!(growth.change.as_ref().unwrap().contains("loss.item()"));
 }
 

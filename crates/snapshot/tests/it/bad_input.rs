@@ -587,7 +587,7 @@ fn blocks_that_do_not_tile_are_told() {
     ] {
         let text = with_segment(&format!("\"blocks\": [{}]", blocks.join(",")));
         let found = oddities(text.as_bytes());
-        assert!(found.starts_with("the blocks of a segment do not tile it"), "{blocks:?}: {found}");
+        assert!(found.starts_with("the blocks of a segment do not cover it exactly"), "{blocks:?}: {found}");
     }
     insta::assert_snapshot!(
         oddities(with_segment(&format!("\"blocks\": [{}]", block(base, 512))).as_bytes()),

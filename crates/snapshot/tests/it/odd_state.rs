@@ -71,7 +71,7 @@ fn sums_of_a_segment_that_are_not_those_of_its_blocks_are_told_once() {
     assert_eq!(told, "");
     for own in [own(MIB, MIB, 5), own(MIB, 5, 1_048_000), own(5, MIB, 1_048_000)] {
         let (_, told) = of_segments(&segment(0, &own, ACTIVE));
-        assert!(told.starts_with("a segment says that 5 bytes of it are "), "{told}");
+        assert!(told.starts_with("a segment reports 5 bytes as "), "{told}");
     }
     let (_, told) = of_segments(&[segment(0, &own(7, 7, 7), ACTIVE), segment(1, &own(8, 8, 8), ACTIVE)].join(","));
     insta::assert_snapshot!(told, @"a segment reports 7 bytes as allocated, and its blocks 1048576; the blocks count (2 times)");
@@ -149,7 +149,7 @@ fn the_sums_of_a_block_that_a_segment_lists_over_and_over_saturate() {
     let snapshot = Snapshot::read(pickle_of_segments(&segment).as_slice()).unwrap();
     assert_eq!(snapshot.segments[0].blocks.len(), 20_001);
     let told = warnings(&snapshot);
-    assert!(told.contains(&format!("1 bytes of it are allocated, and its blocks say {}", u64::MAX)), "{told}");
+    assert!(told.contains(&format!("1 bytes as allocated, and its blocks {}", u64::MAX)), "{told}");
 }
 
 #[test]

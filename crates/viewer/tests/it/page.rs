@@ -13,9 +13,9 @@ use highwater_viewer::{PageOptions, write_page};
 use highwater_whatif::Watch;
 use serde_json::Value;
 
-fn page_of(snapshot: &Snapshot, name: &str, options: PageOptions) -> String {
+fn page_of(snapshot: &Snapshot, name: &str, options: &PageOptions) -> String {
     let mut page = Vec::new();
-    write_page(&mut page, &analyse(snapshot), name, &options, &Watch::default()).expect("memory takes it");
+    write_page(&mut page, &analyse(snapshot), name, options, &Watch::default()).expect("memory takes it");
     String::from_utf8(page).expect("text")
 }
 
@@ -138,7 +138,7 @@ fn every_recording_comes_back_out_of_its_page() {
         let Some(name) = file.strip_suffix(".pickle.gz") else { continue };
         let snapshot = Snapshot::open(&path).expect("the recording reads");
         let want = columns(&analyse(&snapshot), &file, &Options::default());
-        let page = page_of(&snapshot, &file, PageOptions { what_if: Some(false), ..PageOptions::default() });
+        let page = page_of(&snapshot, &file, &PageOptions { what_if: Some(false), ..PageOptions::default() });
         check(&page, &want, name);
         // Beside them stands the program, which is the same for all; a small recording is smaller than any page. An explanation
         // is as long as a failure is complicated, however small the recording.
@@ -162,7 +162,7 @@ fn packed_bytes(page: &str, id: &str) -> usize {
 #[test]
 fn the_usual_what_ifs_are_in_the_page() {
     let snapshot = recording("oom_gpt2_8gib");
-    let page = page_of(&snapshot, "a.pickle", PageOptions::default());
+    let page = page_of(&snapshot, "a.pickle", &PageOptions::default());
     let packed = packed(&page);
     let manifest = json(&packed["manifest"]);
     assert_eq!((&manifest["what_if"], &manifest["what_if_reason"]), (&"precomputed".into(), &Value::Null));
@@ -172,7 +172,7 @@ fn the_usual_what_ifs_are_in_the_page() {
     assert!(answer["fit"].as_array().is_some_and(|fit| fit.len() > 2));
     assert!(answer["timelines"].as_array().is_some_and(|timelines| timelines.len() > 2));
 
-    let without = page_of(&snapshot, "a.pickle", PageOptions { what_if: Some(false), ..PageOptions::default() });
+    let without = page_of(&snapshot, "a.pickle", &PageOptions { what_if: Some(false), ..PageOptions::default() });
     let manifest = json(&self::packed(&without)["manifest"]);
     assert_eq!(manifest["what_if"], "left out");
     assert_eq!(manifest["what_if_reason"], "the page was made with `--no-what-if`");
@@ -183,13 +183,13 @@ fn the_usual_what_ifs_are_in_the_page() {
 fn small_allocations_can_be_left_out() {
     let snapshot = recording("qwen_train_b16");
     let options = PageOptions { least_bytes: Some(1 << 20), what_if: Some(false), ..PageOptions::default() };
-    let page = page_of(&snapshot, "a.pickle", options);
+    let page = page_of(&snapshot, "a.pickle", &options);
     let want = columns(&analyse(&snapshot), "a.pickle", &Options { least_bytes: Some(1 << 20) });
     check(&page, &want, "qwen_train_b16");
     let left_out = &json(&packed(&page)["manifest"])["left_out"];
     assert_eq!(left_out["below_bytes"], 1 << 20);
     assert!(left_out["allocations"].as_u64() > Some(1000));
-    let whole = page_of(&snapshot, "a.pickle", PageOptions { what_if: Some(false), ..PageOptions::default() });
+    let whole = page_of(&snapshot, "a.pickle", &PageOptions { what_if: Some(false), ..PageOptions::default() });
     assert!(page.len() < whole.len());
 }
 
@@ -209,7 +209,7 @@ const HOSTILE: &str = r#"{"segments": [{"device": 0, "address": 4096, "total_siz
 fn nothing_of_the_snapshot_is_markup() {
     let snapshot = Snapshot::read(HOSTILE.as_bytes()).expect("it reads");
     let name = "</title><script>alert(1)</script>.pickle";
-    let page = page_of(&snapshot, name, PageOptions::default());
+    let page = page_of(&snapshot, name, &PageOptions::default());
     for text in ["alert(1)", "onerror=", "<svg", "/home/me"] {
         assert!(!page.contains(text), "{text}");
     }
@@ -250,11 +250,11 @@ fn the_place_that_a_page_opens_on_is_packed_like_all_else() {
     let snapshot = recording("linear_forward");
     let place = "view=state&at=7&q=</script><b>";
     let options = PageOptions { what_if: Some(false), place: place.to_owned(), ..PageOptions::default() };
-    let page = page_of(&snapshot, "a.pickle", options);
+    let page = page_of(&snapshot, "a.pickle", &options);
     let tag = "<script type=\"application/x-highwater\" id=\"place\">";
     let (_, after) = page.split_once(tag).expect("it has a place");
     let (base64, _) = after.split_once("</script>").expect("it is closed");
     assert_eq!(STANDARD.decode(base64).expect("base64"), place.as_bytes());
-    let without = page_of(&snapshot, "a.pickle", PageOptions { what_if: Some(false), ..PageOptions::default() });
+    let without = page_of(&snapshot, "a.pickle", &PageOptions { what_if: Some(false), ..PageOptions::default() });
     assert!(!without.contains(tag));
 }

@@ -492,7 +492,7 @@ export interface Site {
   requested_bytes: number;
 }
 /**
- * Reserved bytes over the recording: a step function of its entries.  Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings holds what was recorded, at every entry.
+ * Reserved bytes over the recording: a step function of its entries.  Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings reserves the recorded bytes, at every entry.
  */
 export interface Timeline {
   /**

@@ -118,7 +118,7 @@ mod tests {
             text.contains("1 of 5 files and directories") && text.contains("or by another program: - `/home/log"),
             "{text}"
         );
-        assert!(text.contains("Landlock 2") && text.contains("cut short") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.contains("Landlock 2") && text.contains("truncation") && !text.contains('\u{1b}'), "{text}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn document(view: &VerifyView<'_>) -> Document {
     let TorchView { version, chosen_by, keys } = &view.torch;
     match *chosen_by {
         "replay" => {
-            section.line(format!("The file's keys are those of torch {keys}; of these, {version} agrees best."))
+            section.line(format!("The file's keys are those of torch {keys}; of these, {version} agrees best."));
         }
         "file" if keys.contains(" to ") && view.fidelity.first_difference.is_some() => {
             section.line(format!("The file's keys are those of torch {keys}, whose rules are the same."));

@@ -117,8 +117,7 @@ fn fit(view: &SimulateView<'_>, width: Option<usize>) -> Option<Section> {
     section.table(table);
     if view.ends_at_error {
         section.line(
-            "The recording ends at an out-of-memory error, and the program would have gone on to ask for more: no capacity here is known \
-             to be enough for it.",
+            "The recording ends at an out-of-memory error, and the program would have requested more: no capacity here is known to be enough.",
         );
     }
     Some(section)
