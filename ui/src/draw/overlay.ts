@@ -91,7 +91,10 @@ export function drawPositionAxis(
     pen.lineTo(x, y + 4);
     pen.stroke();
     pen.fillStyle = ink.faint;
-    pen.fillText(kind === 'entry' ? count(position) : duration(position), x, y + 6);
+    const words = kind === 'entry' ? count(position) : duration(position);
+    // The last one may lie at the picture's very edge.
+    const most = left + viewport.widthCss - pen.measureText(words).width / 2;
+    pen.fillText(words, Math.min(x, most), y + 6);
   }
 }
 

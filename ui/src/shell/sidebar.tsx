@@ -96,7 +96,7 @@ function Pinned({device}: {device: Opened}) {
           at its end
         </button>
         <button type="button" title="Search for its call site" onClick={() => (store.query.value = siteQuery(details))}>
-          all of this site
+          all of this call site
         </button>
       </div>
       <Frames details={details} />
