@@ -144,7 +144,7 @@ describe('keys', () => {
     await page.keyboard.press('m');
     await page.mouse.move(to.x, to.y);
     await page.keyboard.press('m');
-    await page.waitForSelector('.range .sites');
+    await page.waitForSelector('.range .stretch-sites');
     const words = await page.innerText('.range');
     for (const word of ['allocated', 'freed', 'net', 'activations.py:66']) expect(words).toContain(word);
     expect(await page.innerText('aside')).not.toContain('Shift-drag');

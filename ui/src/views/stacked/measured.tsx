@@ -65,7 +65,7 @@ export function MeasureHint() {
 function Sites({totals: {sites, otherSites}}: {totals: RangeTotals}) {
   if (sites.length === 0) return null;
   return (
-    <table class="sites">
+    <table class="stretch-sites">
       <thead>
         <tr>
           <th scope="col">allocated</th>
