@@ -32,6 +32,21 @@ describe('in a window of any width', () => {
     });
   }
 
+  it('the tab of the open view is in sight', async () => {
+    const viewer = await Viewer.open(browser, server.address);
+    await viewer.page.setViewportSize({width: 360, height: 720});
+    for (const key of ['6', '1']) {
+      await viewer.page.keyboard.press(key);
+      const tab = viewer.page.locator(`.views [aria-selected=true][title$="(${key})"]`);
+      const isInSight = async () => {
+        const {x, width} = (await tab.boundingBox())!;
+        return x >= 0 && x + width <= 360;
+      };
+      await expect.poll(isInSight).toBe(true);
+    }
+    await viewer.page.close();
+  });
+
   it('the list of entries shows every line whole, and the last one where it is chosen', async () => {
     const viewer = await Viewer.open(browser, server.address);
     for (const width of [600, 1280]) {

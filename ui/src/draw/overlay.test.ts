@@ -3,7 +3,17 @@ import type {DeviceManifest} from '../data/manifest';
 import {loggingPen} from '../testing/pen';
 import {drawLanes, namesAt} from '../views/stacked/lanes';
 import type {StackedPicture} from '../worker/pictures';
-import {drawBand, drawByteAxis, drawLevel, drawMarks, drawPeak, drawReserved, type Ink, runOf} from './overlay';
+import {
+  drawBand,
+  drawByteAxis,
+  drawLevel,
+  drawMarks,
+  drawPeak,
+  drawPositionAxis,
+  drawReserved,
+  type Ink,
+  runOf,
+} from './overlay';
 import {type Viewport, zoomed} from './viewport';
 
 const INK: Ink = {
@@ -73,6 +83,17 @@ describe('what is drawn over the picture', () => {
     expect(pen.log.filter(line => line.startsWith('fillText'))).toEqual([
       'fillText out of memory 10 1',
       'fillText peak 512 MiB 0 28',
+    ]);
+  });
+
+  it('keeps the words of the last position in the picture', () => {
+    const pen = loggingPen();
+    drawPositionAxis(pen, VIEWPORT, INK, 20, 0, 'entry');
+    // Letters are six pixels wide: `100` in the middle of 111 ends at 120.
+    expect(pen.log.filter(line => line.startsWith('fillText'))).toEqual([
+      'fillText 0 21 6',
+      'fillText 50 71 6',
+      'fillText 100 111 6',
     ]);
   });
 

@@ -1,5 +1,6 @@
 /** The line at the top: files, devices, views, search, theme, help. */
 
+import {useEffect, useRef} from 'preact/hooks';
 import {ThemeButton} from '../kit/theme-button';
 import {count} from '../model/units';
 import {dataSource, files, forgetPlace, opened} from '../state/session';
@@ -75,8 +76,13 @@ function ViewTabs() {
       ? hasReserved && opened.value?.manifest.what_if !== undefined
       : hasReserved || !NEEDS_RESERVED.includes(id);
   });
+  const host = useRef<HTMLDivElement>(null);
+  // In a narrow window the row scrolls.
+  useEffect(() => {
+    host.current?.querySelector('[aria-selected=true]')?.scrollIntoView({block: 'nearest', inline: 'nearest'});
+  }, [store.view.value, views.length]);
   return (
-    <div class="views" role="tablist" aria-label="Views">
+    <div ref={host} class="views" role="tablist" aria-label="Views">
       {views.map(({id, title, hint}) => (
         <button
           key={id}
