@@ -17,7 +17,7 @@ const ROWS: usize = 15;
 
 /// What `highwater report` prints; `name` is the file's. Lines have at most `width` cells, if it is given.
 pub fn report_text(report: &ReportView<'_>, name: &str, width: Option<usize>) -> String {
-    let options = report::Options { top: ROWS, capacity_bytes: None, width };
+    let options = report::Options { top: ROWS, capacity_bytes: None, width, leads_on: true };
     text(|out| report::document(report, name, options).write_text(out, width))
 }
 

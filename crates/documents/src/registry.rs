@@ -2,6 +2,7 @@
 
 use crate::{ExplainView, LiveView, ReportView, SimulateView};
 
+#[cfg(feature = "schema")]
 use crate::Document;
 use crate::check::CheckView;
 use crate::columns::Manifest;
@@ -21,9 +22,9 @@ use crate::verify::VerifyView;
 /// A kind of document.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// [`Document::FORMAT`]
+    /// [`crate::Document::FORMAT`]
     pub format: &'static str,
-    /// [`Document::VERSION`]
+    /// [`crate::Document::VERSION`]
     pub version: u32,
     /// The command that makes it.
     pub made_by: &'static str,

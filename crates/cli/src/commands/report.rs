@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     );
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
-    let options = Options { top: args.top.max(1), capacity_bytes: args.capacity, width };
+    let options = Options { top: args.top.max(1), capacity_bytes: args.capacity, width, leads_on: true };
     args.output.write(|out| match args.format {
         FormatToPaste::Json => write_json(out, &report),
         FormatToPaste::Text => {

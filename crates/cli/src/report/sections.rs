@@ -24,6 +24,8 @@ pub(crate) struct Options {
     pub(crate) capacity_bytes: Option<u64>,
     /// Cells of the terminal.
     pub(crate) width: Option<usize>,
+    /// Whether a failure leads on to `highwater explain FILE`: not where its explanation stands beside the report.
+    pub(crate) leads_on: bool,
 }
 
 /// The report as a document; `name` is the file's.
@@ -42,7 +44,7 @@ pub(crate) fn document(report: &ReportView<'_>, name: &str, options: Options) ->
         lead: vec![verdict(report)],
         sections: Vec::new(),
     };
-    if report.devices.iter().any(|device| !device.oom.is_empty()) {
+    if options.leads_on && report.devices.iter().any(|device| !device.oom.is_empty()) {
         document.lead.push(
             Text::from("→ ")
                 .and(format!("`highwater explain {name}`"), HINT)

@@ -131,7 +131,7 @@ fn torch_running_out_of_memory_is_the_imagined_cards() {
     let (status, said, err) = dry_run(directory.path(), &["--python", &python(), "--memory", "8GiB", "script.py"]);
     assert_eq!(status, 1, "{err}");
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.starts_with("script.py on NVIDIA H200 of 8.00 GiB, imagined: ran out of memory, "), "{said}");
+    assert!(said.starts_with("script.py on NVIDIA H200 of 8.00 GiB, imitated: ran out of memory, "), "{said}");
     assert!(said.contains(text), "{text}: {said}");
 }
 

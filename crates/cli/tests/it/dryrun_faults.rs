@@ -256,7 +256,7 @@ except OSError as error:
         return;
     }
     assert_eq!(status, Some(2), "{err}");
-    assert!(err.contains("No space left on device") && err.contains("`TMPDIR` names another place"), "{err}");
+    assert!(err.contains("No space left on device") && err.contains("set `TMPDIR` to another directory"), "{err}");
     assert!(!err.contains("may choose the CPU"), "{err}");
     let mut command = on_small_disk();
     command.arg("fails");

@@ -40,7 +40,12 @@ pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_ke
         explain::text::write(out, explained, name)?;
         writeln!(out)?;
     }
-    let options = Options { top: ROWS, capacity_bytes: Some(view.card.memory_bytes), width: terminal_width() };
+    let options = Options {
+        top: ROWS,
+        capacity_bytes: Some(view.card.memory_bytes),
+        width: terminal_width(),
+        leads_on: view.explain.is_none(),
+    };
     report::document(view.report, name, options).write_text(out, terminal_width())?;
     if let Some(simulated) = view.simulate {
         writeln!(out)?;

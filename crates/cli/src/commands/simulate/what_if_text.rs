@@ -208,7 +208,7 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
 fn in_the_way(pinning: &PinningView<'_>) -> String {
     let blocks = counted(pinning.count, "block", "blocks");
     let way = if pinning.in_place {
-        "in their place"
+        "where they lie"
     } else {
         "because whole segments would have been released to \
      the driver"
