@@ -14,7 +14,7 @@ const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/go
 const {chromium} = createRequire(join(ROOT, 'ui/package.json'))('playwright-core');
 
 /** A page that scrolls slowly is no page that people wait for. */
-const LARGEST_BYTES = 120_000;
+const LARGEST_BYTES = 200_000;
 
 const recording = name => join(ROOT, 'testdata/recordings', `${name}.pickle.gz`);
 const viewer = (file, hash) => ({command: ['view', '--no-open', recording(file)], hash});
@@ -62,7 +62,7 @@ for (const [name, {command, hash}] of Object.entries(PICTURES)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
   const {address, child} = await served(command);
   try {
-    const page = await browser.newPage({viewport: {width: 1040, height: 600}, colorScheme: 'light', reducedMotion: 'reduce'});
+    const page = await browser.newPage({viewport: {width: 1120, height: 600}, colorScheme: 'light', reducedMotion: 'reduce'});
     // The calculator's address has a place of its own after `#`.
     await page.goto(hash ? `${address}#${hash}` : address);
     await settled(page);
