@@ -17,7 +17,9 @@ const {chromium} = createRequire(join(ROOT, 'ui/package.json'))('playwright-core
 const LARGEST_BYTES = 200_000;
 
 const recording = name => join(ROOT, 'testdata/recordings', `${name}.pickle.gz`);
-const viewer = (file, hash) => ({command: ['view', '--no-open', recording(file)], hash});
+const batch = rows => join(ROOT, 'testdata/batches', `resnet18_b${rows}.pickle.gz`);
+const view = (files, hash) => ({command: ['view', '--no-open', ...files], hash});
+const viewer = (name, hash) => view([recording(name)], hash);
 
 const PICTURES = {
   timeline: viewer('annotated', 'colour=category'),
@@ -26,6 +28,8 @@ const PICTURES = {
   segments: viewer('fuzz_gc08split64', 'view=segments'),
   stacks: viewer('annotated', 'view=stacks'),
   summary: viewer('oom_gpt2_8gib', 'view=summary'),
+  compare: view([batch(32), batch(96)], 'view=compare'),
+  ranks: view([batch(8), batch(32), batch(96)], 'view=ranks'),
   'what-if': viewer('fuzz_gc08split64', 'view=what-if'),
   calculator: {command: ['estimate', 'llama3.1-8b', '--batch', '4', '--web', '--no-open'], hash: ''},
 };
