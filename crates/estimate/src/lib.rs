@@ -1,4 +1,4 @@
-//! What a model needs of a GPU's memory, worked out from its configuration: for training, a forward pass or a generation.
+//! The GPU memory of a model, computed from its configuration: for training, a forward pass or a generation.
 //!
 //! A training loop runs without numbers on a tape: each operator of PyTorch does to the books what the real one does to memory, each
 //! family's forward pass calls the operators as its module in transformers does, and autograd's engine runs them backward in PyTorch's
@@ -6,7 +6,7 @@
 //!
 //! Pure: nothing is opened, printed or measured here.
 //!
-//! It is the largest crate, because half of it are the families of models, a file each over the same operators: a crate of their own
+//! More than 9,000 lines, because half of it are the families of models, a file each over the same operators: a crate of their own
 //! would make every operator public.
 
 mod advise;

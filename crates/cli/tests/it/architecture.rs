@@ -9,6 +9,9 @@ const PAGE: &str = include_str!("../../../../ARCHITECTURE.md");
 /// Words on the page, as `wc -w` counts them.
 const WORDS_MAX: usize = 1500;
 
+/// Lines of a crate that needs no reason for being as large.
+const LINES_MAX: usize = 9000;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -46,6 +49,28 @@ fn dependencies(name: &str) -> Vec<String> {
 /// What stands between backquotes on the page.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
+}
+
+/// Lines of the Rust files in a directory.
+fn lines_in(directory: &Path) -> usize {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let lines = paths.map(|path| match path.extension() {
+        _ if path.is_dir() => lines_in(&path),
+        Some(extension) if extension == "rs" => fs::read_to_string(&path).unwrap().lines().count(),
+        _ => 0,
+    });
+    lines.sum()
+}
+
+#[test]
+fn a_large_crate_says_why() {
+    for name in crates() {
+        let source = root().join("crates").join(&name).join("src");
+        let first = fs::read_to_string(source.join("lib.rs")).unwrap_or_default();
+        let comment = first.lines().take_while(|line| line.starts_with("//!")).collect::<String>();
+        let (lines, gives_reason) = (lines_in(&source), comment.contains("More than 9,000 lines, because"));
+        assert_eq!(lines > LINES_MAX, gives_reason, "{name} has {lines} lines");
+    }
 }
 
 #[test]
