@@ -103,7 +103,7 @@ describe('a menu', () => {
     await page.mouse.click(box.x + 40, box.y + 19 * 12 + 8, {button: 'right'});
     await page.click('.menu >> text=Hide all stacks');
     await expect.poll(() => page.innerText('.subject')).toContain('without 1 frame');
-    expect(await page.innerText('.subject')).not.toContain('7.86 GiB');
+    await expect.poll(() => page.innerText('.subject')).not.toContain('7.86 GiB');
     await page.click('.subject .chip');
     await expect.poll(() => page.innerText('.subject')).toContain('7.86 GiB');
   });
@@ -125,6 +125,8 @@ describe('a menu', () => {
     await page.click('dialog.editor >> text=Use it');
     const frame = page.locator('.pinned .frames a >> nth=0');
     expect(await frame.getAttribute('href')).toMatch(/^cursor:\/\/file\/.*activations\.py:66$/);
+    // The address follows what is pinned.
+    await expect.poll(() => viewer.hash()).toContain('row=');
     await page.reload();
     await viewer.settled();
     expect(await page.locator('.pinned .frames a >> nth=0').getAttribute('href')).toMatch(/^cursor:/);

@@ -77,7 +77,7 @@ pub(crate) enum Command {
     Trace(trace::Args),
     /// Draw the segments and the blocks in them, as they were at the dump
     Segments(segments::Args),
-    /// Replay a recording under other settings, with less memory, on another card
+    /// Replay a recording with other settings, less memory or another GPU
     Simulate(simulate::Args),
     /// Compute the GPU memory of a model, for training or inference, from its configuration
     Estimate(Box<estimate::Args>),
