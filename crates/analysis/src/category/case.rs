@@ -242,7 +242,7 @@ impl<'a> Case<'a> {
         self.pairing.kept_gradients.contains(&self.row)
     }
 
-    /// Whether it was there before, and is as large as all that the model is fed while it collects what it learns from.
+    /// Whether it was allocated before the recording, and is as large as all inputs of one rollout.
     pub(crate) fn holds_rollout(&self) -> bool {
         self.is_before && self.stays() && self.course.collected_bytes == Some(self.size_bytes)
     }

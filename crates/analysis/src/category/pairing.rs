@@ -116,11 +116,11 @@ struct Known<'a, T> {
     stacks: &'a StackOrigins,
     /// By size.
     of_size: FxHashMap<u64, OfSize>,
-    /// The sizes of what outlives each backward pass, in order, of passes that differ.
+    /// The sizes of the blocks that outlive each backward pass, in order, for passes that differ.
     orders: Vec<Vec<u64>>,
-    /// The sizes of what modules and the program make and never free.
+    /// The sizes of the blocks that modules and the program allocate and never free.
     left: FxHashSet<u64>,
-    /// The sizes of what the first whole backward pass makes and frees, in order.
+    /// The sizes of the blocks that the first whole backward pass allocates and frees, in order.
     scratch: Vec<u64>,
     /// Where the first backward pass begins; the end of the recording if there is none.
     first_pass: u32,
@@ -186,8 +186,8 @@ impl<T> Known<'_, T> {
         self.left.contains(&size_bytes)
     }
 
-    /// Trained parameters whose gradients no pass leaves, by how many blocks there are of each size; their gradients are made in the
-    /// order of what the first pass frees.
+    /// Trained parameters whose gradients no pass leaves, by how many blocks there are of each size; their gradients are in the
+    /// order of the blocks that the first pass frees.
     fn kept(&mut self, there: &FxHashMap<u64, usize>) -> Kept {
         let seen = there.iter().filter_map(|(&size, &blocks)| {
             let of = self.of_size.get(&size).filter(|of| of.is_stepped_without_gradients())?;

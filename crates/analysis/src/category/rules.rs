@@ -114,7 +114,7 @@ pub const RULES: &[Rule] = &[
         Input,
         "holds-rollout",
         &[Untold],
-        "there before the recording, never freed, and as large as all that the model is fed while it collects what several steps learn from",
+        "allocated before the recording, never freed, and as large as all inputs of one rollout, from which several steps learn",
         |case| case.holds_rollout(),
     ),
     rule(
@@ -136,7 +136,7 @@ pub const RULES: &[Rule] = &[
         Gradient,
         "kept-from-step-to-step",
         &[Untold],
-        "there before the recording, never freed, and as large as a parameter that the optimizer works on, though no backward pass \
+        "allocated before the recording, never freed, and as large as a parameter that the optimizer works on, though no backward pass \
          leaves a gradient of that size: zeroed in place",
         |case| case.pairs_as_gradient(),
     ),

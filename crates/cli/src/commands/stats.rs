@@ -77,7 +77,7 @@ const ROWS: [(&str, &str, Unit); 9] = [
     ("Non-releasable allocs", "inactive_split", Unit::Count),
 ];
 
-/// The rows of what is too large for any pool.
+/// The rows of requests that are too large for any pool.
 const OVERSIZE: [(&str, &str); 2] =
     [("Oversize allocations", "oversize_allocations"), ("Oversize GPU segments", "oversize_segments")];
 

@@ -47,7 +47,7 @@ pub struct Columns {
     pub sections: BTreeMap<String, Section>,
 }
 
-/// Makes every column of an analysis. The `report` and `explain` sections, and what a server answers, are not among
+/// Makes every column of an analysis. The `report` and `explain` sections, and the answers of a server, are not among
 /// them.
 ///
 /// # Examples

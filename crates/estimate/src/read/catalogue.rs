@@ -13,7 +13,7 @@ pub fn catalogue_names() -> impl Iterator<Item = &'static str> {
 
 /// A model of the catalogue, by its name there or on the hub: `llama3.1-8b`, `meta-llama/Llama-3.1-8B-Instruct`.
 ///
-/// Letters may be of either case; the publisher, dashes and what a model was tuned for make no difference to its size.
+/// Case, the publisher, dashes and the suffix of a tuned version make no difference.
 pub fn named(name: &str) -> Option<Architecture> {
     let (name, config) = catalogued(name)?;
     let mut architecture = from_config_value(&config()).ok()?;

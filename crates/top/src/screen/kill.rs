@@ -56,7 +56,7 @@ impl Target {
 fn send(pid: u32, signal: Signal) -> io::Result<()> {
     use rustix::process::{Pid, kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no process with that pid"))?;
+    let pid = pid.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no process has that pid"))?;
     let signal = match signal {
         Signal::Term => rustix::process::Signal::TERM,
         Signal::Kill => rustix::process::Signal::KILL,
