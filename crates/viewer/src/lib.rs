@@ -23,6 +23,7 @@ mod reader;
 mod refusal;
 mod routes;
 mod server;
+mod simulator;
 mod token;
 mod upload;
 mod waiting;

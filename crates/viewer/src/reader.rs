@@ -4,7 +4,6 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -12,21 +11,19 @@ use std::thread;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use highwater_allocator::Memory;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, columns};
 use highwater_documents::{explain, report};
-use highwater_problem::{Explained as _, Problem};
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
-use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel, replayable};
+use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel};
 use tokio::sync::{oneshot, watch};
 
 use crate::comparing::{Other, Wanted, compared};
 use crate::download::Outgoing;
 use crate::html::{PageOptions, write_page};
 use crate::refusal::Refusal;
+use crate::simulator::{Simulator, WhatIf};
 use crate::waiting::{Told, Waiting};
 
 self_cell::self_cell!(
@@ -83,15 +80,7 @@ enum Ask {
     Page(PageOptions, Outgoing),
 }
 
-type Answer = oneshot::Sender<Result<Bytes, Refusal>>;
-
-/// What is asked of the simulator.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct WhatIf {
-    pub(crate) device: Option<u32>,
-    pub(crate) confs: Vec<String>,
-    pub(crate) capacities: Vec<u64>,
-}
+pub(crate) type Answer = oneshot::Sender<Result<Bytes, Refusal>>;
 
 impl Shown {
     /// The report, as JSON.
@@ -279,7 +268,7 @@ fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
     let (simulations, simulator) = channel::<(WhatIf, Arc<Waiting>, Answer)>();
     let explanation: OnceLock<Result<Bytes, Refusal>> = OnceLock::new();
     thread::scope(|scope| {
-        scope.spawn(move || Simulator { analysis, replayed: HashMap::new(), answers: HashMap::new() }.run(&simulator));
+        scope.spawn(move || Simulator::new(analysis).run(&simulator));
         scope.spawn(move || make_pages(analysis, name, &wanted_pages));
         let mut made: Option<Bytes> = None;
         while let Ok(question) = asked.recv() {
@@ -344,81 +333,6 @@ fn explained(analysis: &Analysis<'_>) -> Result<Bytes, Refusal> {
     Ok(json(&view))
 }
 
-/// Answers that are kept: each is some 100 kB at most.
-const MAX_ANSWERS: usize = 64;
-
-struct Simulator<'b, 'a> {
-    analysis: &'b Analysis<'a>,
-    /// By device.
-    replayed: HashMap<u32, Replayed>,
-    answers: HashMap<WhatIf, Bytes>,
-}
-
-impl Simulator<'_, '_> {
-    fn run(mut self, questions: &Receiver<(WhatIf, Arc<Waiting>, Answer)>) {
-        while let Ok((question, waiting, answer)) = questions.recv() {
-            // Whoever asked may be gone.
-            if !waiting.is_stopped() {
-                let answered = self.answer(&question, &waiting);
-                let _ = answer.send(answered);
-            }
-        }
-    }
-
-    fn answer(&mut self, asked: &WhatIf, waiting: &Arc<Waiting>) -> Result<Bytes, Refusal> {
-        if let Some(answer) = self.answers.get(asked) {
-            return Ok(answer.clone());
-        }
-        let analysis = self.analysis;
-        if let Some(wanted) = asked.device
-            && analysis.device(wanted).is_none()
-        {
-            return Err(Refusal::malformed(format!("there is no device {wanted}")));
-        }
-        let device = replayable(analysis, "the snapshot", asked.device)?;
-        waiting.begin(device.entries.len());
-        let watch = Watch::shared(Arc::clone(waiting) as _);
-        let replayed = match self.replayed.entry(device.device) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let replayed = Replayed::watched(analysis, device, None, &watch);
-                if waiting.is_stopped() {
-                    // It may hold only the beginning of the recording.
-                    return Err(unawaited());
-                }
-                place.insert(replayed)
-            }
-        };
-        replayed.study.program.watch = watch;
-        let confs = asked.confs.iter().map(|conf| {
-            highwater_whatif::conf(&replayed.study, conf).map_err(|error| {
-                let problem = Problem::new(format!("the settings `{conf}` cannot be simulated"));
-                let problem = problem.because(&error).hinted(error.hint());
-                Refusal { status: StatusCode::BAD_REQUEST, problem }
-            })
-        });
-        let question = Question {
-            confs: confs.collect::<Result<_, _>>()?,
-            memories: asked.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None)).collect(),
-            with_timelines: true,
-        };
-        let answer = json(&answer::answer(replayed, analysis, device, &question));
-        if waiting.is_stopped() {
-            // It may not be whole, and nobody sees it.
-            return Err(unawaited());
-        }
-        if self.answers.len() >= MAX_ANSWERS {
-            self.answers.clear();
-        }
-        self.answers.insert(asked.clone(), answer.clone());
-        Ok(answer)
-    }
-}
-
-fn unawaited() -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no client waits for the answer")
-}
-
 pub(crate) fn json(document: &impl serde::Serialize) -> Bytes {
     // The documents are made of strings, numbers and lists of them.
     serde_json::to_vec(document).expect("it is JSON").into()
@@ -464,26 +378,6 @@ mod tests {
     use highwater_testkit::recording;
 
     use super::*;
-
-    #[test]
-    fn a_question_that_nobody_waits_for_any_more_is_given_up() {
-        let snapshot = recording("linear_forward");
-        let analysis = analyse(&snapshot);
-        let mut simulator = Simulator { analysis: &analysis, replayed: HashMap::new(), answers: HashMap::new() };
-        let question = WhatIf { capacities: vec![1 << 30], ..WhatIf::default() };
-
-        let waiting = Arc::new(Waiting::default());
-        waiting.leave();
-        assert!(simulator.answer(&question, &waiting).is_err());
-        assert!(simulator.answers.is_empty(), "half an answer is not kept");
-        assert!(simulator.replayed.is_empty(), "nor half a recording");
-
-        let waiting = Arc::new(Waiting::default());
-        let whole = simulator.answer(&question, &waiting).expect("an answer");
-        assert!(
-            whole.windows(b"\"capacity_bytes\":1073741824".len()).any(|part| part == b"\"capacity_bytes\":1073741824")
-        );
-    }
 
     #[test]
     fn only_large_columns_are_packed_and_the_manifest_says_how() {

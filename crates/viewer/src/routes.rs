@@ -21,9 +21,9 @@ use crate::comparing::Wanted;
 use crate::download;
 use crate::guard::guard;
 use crate::html::PageOptions;
-use crate::reader::WhatIf;
 use crate::refusal::Refusal;
 use crate::server::Served;
+use crate::simulator::WhatIf;
 use crate::upload::{self, pipe, too_large};
 
 type Answer = Result<Response, Refusal>;

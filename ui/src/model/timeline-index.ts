@@ -14,7 +14,7 @@ const BUCKET = 64;
 /** Least distance of two live lists, in entries. */
 const LIST_STRIDE_MIN = 1024;
 /** About how many rows all live lists may have together. */
-const LIST_ROWS_MAX = 5_000_000;
+const LIST_ROWS_MAX = 2_000_000;
 
 /** The extreme total of a stretch of entries, and where it is first reached. */
 export interface Extreme {

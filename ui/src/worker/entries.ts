@@ -1,5 +1,6 @@
 /** The entries of the trace, as a list: what each did. */
 
+import type {Column} from '../data/section';
 import type {Session} from './session';
 
 /** Names of the codes in `other_action`: `Action::NAMES` in `crates/snapshot/src/entries.rs`. */
@@ -32,45 +33,87 @@ export interface EntryLine {
 
 /** The entries from `from` up to and without `to`. */
 export async function entryLines(session: Session, from: number, to: number): Promise<EntryLine[]> {
-  const lookUp = await lookUpOf(session);
-  const last = Math.min(to, session.device.entries);
-  const entries = Array.from({length: Math.max(0, last - from)}, (_, i) => from + i);
-  return Promise.all(entries.map(lookUp));
+  const [others, stacks, frees] = await Promise.all([othersOf(session), session.stacks(), freesOf(session)]);
+  const told: ({entry: number; other: number} | {entry: number; action: string; row: number})[] = [];
+  for (let entry = from; entry < Math.min(to, session.device.entries); entry++) {
+    const other = others.place.get(entry);
+    const about = other === undefined ? rowAt(session, frees, entry) : undefined;
+    told.push(about ? {entry, ...about} : {entry, other: other ?? -1});
+  }
+  const blocks = await blocksOf(
+    session,
+    told.flatMap(one => ('row' in one ? [one.row] : [])),
+  );
+  return told.map(one => {
+    if ('row' in one) {
+      const site = stacks.describeSite(stacks.sites[session.stack[one.row]]);
+      return {...one, ...blocks.get(one.row)!, site};
+    }
+    const {entry, other} = one;
+    if (other < 0) return {entry, action: 'unknown action', bytes: 0, site: ''};
+    const {action, address, size, stack, free} = others;
+    return {
+      entry,
+      action: ACTIONS[action[other]] ?? 'unknown action',
+      bytes: size[other],
+      ...(address[other] > 0 ? {address: address[other]} : {}),
+      site: stacks.describeSite(stacks.sites[stack[other]]),
+      ...(free[other] >= 0 ? {deviceFreeBytes: free[other]} : {}),
+    };
+  });
 }
 
-function lookUpOf(session: Session): Promise<(entry: number) => Promise<EntryLine>> {
-  return session.once('entry-lines', async () => {
-    const others = ['entry', 'action', 'address', 'size', 'stack', 'free'].map(name => `other_${name}`);
-    const [entries, action, address, size, stack, free] = await Promise.all(others.map(name => session.column(name)));
-    const [stacks, pending] = await Promise.all([session.stacks(), session.pending()]);
-    const {unitBytes} = session.lifetimes;
-    const requestedBy = new Map([...pending.requestedAt].map(([row, entry]) => [entry, row]));
-    const place = new Map(Array.from(entries, (entry, i) => [entry, i]));
-    const about = async (entry: number, what: string, row: number): Promise<EntryLine> => {
-      const cells = ['requested', 'segment', 'offset'].map(name => session.cell(name, row));
-      const [bytes, segment, offset] = await Promise.all(cells);
-      const address = (await session.cell('segment_address', segment)) + offset * unitBytes;
-      return {entry, action: what, row, bytes, address, site: stacks.describeSite(stacks.sites[session.stack[row]])};
-    };
-    return async (entry: number): Promise<EntryLine> => {
-      const other = place.get(entry);
-      if (other !== undefined) {
-        return {
-          entry,
-          action: ACTIONS[action[other]] ?? 'unknown action',
-          bytes: size[other],
-          ...(address[other] > 0 ? {address: address[other]} : {}),
-          site: stacks.describeSite(stacks.sites[stack[other]]),
-          ...(free[other] >= 0 ? {deviceFreeBytes: free[other]} : {}),
-        };
-      }
-      const started = session.index.rowStartedBy(entry);
-      if (started !== undefined) return about(entry, 'alloc', started);
-      const ended = session.index.rowEndedBy(entry);
-      if (ended !== undefined) return about(entry, 'free_completed', ended);
-      const freed = requestedBy.get(entry) ?? session.index.rowEndedBy(entry + 1);
-      if (freed !== undefined) return about(entry, 'free_requested', freed);
-      return {entry, action: 'unknown action', bytes: 0, site: ''};
-    };
+/** The lifetime that an entry is about, and what the entry does to it. */
+function rowAt(session: Session, frees: Map<number, number>, entry: number): {action: string; row: number} | undefined {
+  const {index} = session;
+  const started = index.rowStartedBy(entry);
+  if (started !== undefined) return {action: 'alloc', row: started};
+  const ended = index.rowEndedBy(entry);
+  if (ended !== undefined) return {action: 'free_completed', row: ended};
+  const freed = frees.get(entry) ?? index.rowEndedBy(entry + 1);
+  return freed === undefined ? undefined : {action: 'free_requested', row: freed};
+}
+
+/** What was requested for some rows, and where they lie. */
+async function blocksOf(session: Session, rows: number[]): Promise<Map<number, {bytes: number; address: number}>> {
+  const ascending = Uint32Array.from(rows).sort();
+  const [requested, segment, offset, addresses] = await Promise.all([
+    session.cells('requested', ascending),
+    session.cells('segment', ascending),
+    session.cells('offset', ascending),
+    session.column('segment_address'),
+  ]);
+  const {unitBytes} = session.lifetimes;
+  const blocks = new Map<number, {bytes: number; address: number}>();
+  ascending.forEach((row, i) => {
+    blocks.set(row, {bytes: requested[i], address: addresses[segment[i]] + offset[i] * unitBytes});
+  });
+  return blocks;
+}
+
+/** The rows that await their free for longer than an entry, by the entry of their `free_requested`. */
+function freesOf(session: Session): Promise<Map<number, number>> {
+  return session.once('free-requests', async () => {
+    const {requestedAt} = await session.pending();
+    return new Map([...requestedAt].map(([row, entry]) => [entry, row]));
+  });
+}
+
+/** The entries that no lifetime begins or ends with. */
+interface Others {
+  /** In the columns, by entry. */
+  readonly place: Map<number, number>;
+  readonly action: Column;
+  readonly address: Column;
+  readonly size: Column;
+  readonly stack: Column;
+  readonly free: Column;
+}
+
+function othersOf(session: Session): Promise<Others> {
+  return session.once('other-entries', async () => {
+    const names = ['entry', 'action', 'address', 'size', 'stack', 'free'].map(name => `other_${name}`);
+    const [entries, action, address, size, stack, free] = await Promise.all(names.map(name => session.column(name)));
+    return {place: new Map(Array.from(entries, (entry, i) => [entry, i])), action, address, size, stack, free};
   });
 }

@@ -80,21 +80,29 @@ export interface SegmentDetails {
 
 /** What there is to say of a segment. */
 export async function describeSegment(session: Session, segment: number, entry: number): Promise<SegmentDetails> {
-  const names = ['segment', 'segment_address', 'segment_stack'];
-  const [segmentOf, addresses, stack] = await Promise.all(names.map(name => session.column(name)));
+  const live = session.index.liveAt(entry);
+  const [segmentOf, addresses, stack] = await Promise.all([
+    session.cells('segment', live),
+    session.column('segment_address'),
+    session.column('segment_stack'),
+  ]);
   const [pieces, groups, stacks] = await Promise.all([session.pieces(), segmentGroups(session), session.stacks()]);
-  const use = segmentsAfter(pieces, session.index, segmentOf, entry).find(one => one.segment === segment);
-  let blocks = 0;
-  session.index.forEachLive(entry, row => {
-    if (segmentOf[row] === segment) blocks++;
+  const {size, unitBytes} = session.lifetimes;
+  let [mapped, used, blocks] = [0, 0, 0];
+  pieces.index.forEachLive(entry, piece => {
+    if (pieces.segment[piece] === segment) mapped += pieces.index.lifetimes.size[piece];
     return true;
   });
-  const {unitBytes} = session.lifetimes;
+  live.forEach((row, i) => {
+    if (segmentOf[i] !== segment) return;
+    used += size[row];
+    blocks++;
+  });
   return {
     segment,
     address: addresses[segment],
-    mappedBytes: (use?.mapped ?? 0) * unitBytes,
-    usedBytes: (use?.used ?? 0) * unitBytes,
+    mappedBytes: mapped * unitBytes,
+    usedBytes: used * unitBytes,
     blocks,
     label: groups.labels[groups.of[segment]],
     site: stacks.describeSite(stacks.sites[stack[segment]]),

@@ -66,20 +66,50 @@ export class Session {
     return remember(this.columns, name, () => loadSection(sections[name], this.request.addresses[key], key, starts));
   }
 
-  /**
-   * One number of a column. Of a large column that is not here yet, only the part around it is fetched: what is said of
-   * the allocation under the pointer needs a number of each of six columns.
-   */
+  /** One number of a column: `cells` of one row. */
   async cell(name: string, row: number): Promise<number> {
+    return (await this.cells(name, [row]))[0];
+  }
+
+  /**
+   * The numbers of a column at some rows, which ascend. Of a large column that is not here, only the parts around them are fetched:
+   * a state needs three columns of those blocks alone that are live, and the allocation under the pointer a row of six.
+   */
+  async cells(name: string, rows: ArrayLike<number>): Promise<Float64Array> {
     const section = this.device.sections[name];
-    if (section?.constant !== undefined) return section.constant;
+    const cells = new Float64Array(rows.length);
+    if (section?.constant !== undefined) return cells.fill(section.constant);
     const address = this.request.addresses[`${this.device.device}/${name}`];
     const canPart = section && address && 'url' in address && (section.encoding ?? 'raw') === 'raw';
-    if (this.columns.has(name) || !canPart || bytesOf(section) < WHOLE_BYTES_MAX) return (await this.column(name))[row];
-    const page = Math.floor(row / PAGE_ROWS);
-    const rows = await remember(this.pages, `${name} ${page}`, () => loadRows(section, address, page * PAGE_ROWS));
-    if (this.pages.size > PAGES_MAX) this.pages.delete(this.pages.keys().next().value!);
-    return rows[row - page * PAGE_ROWS];
+    const numbers = pagesOf(rows);
+    const isScattered = numbers.length > PAGES_AT_ONCE_MAX;
+    if (this.columns.has(name) || !canPart || bytesOf(section) < WHOLE_BYTES_MAX || isScattered) {
+      const column = await this.column(name);
+      for (let i = 0; i < rows.length; i++) cells[i] = column[rows[i]];
+      return cells;
+    }
+    const pages = await Promise.all(numbers.map(page => this.page(name, section, address, page)));
+    for (let i = 0, at = 0; i < rows.length; i++) {
+      while (rows[i] >= (numbers[at] + 1) * PAGE_ROWS) at++;
+      cells[i] = pages[at][rows[i] - numbers[at] * PAGE_ROWS];
+    }
+    // Those that were used longest ago go.
+    for (const key of this.pages.keys()) {
+      if (this.pages.size <= PAGES_MAX) break;
+      this.pages.delete(key);
+    }
+    return cells;
+  }
+
+  private page(name: string, section: ColumnSection, address: {url: string}, page: number): Promise<Column> {
+    const key = `${name} ${page}`;
+    const known = this.pages.get(key);
+    if (known) {
+      this.pages.delete(key);
+      this.pages.set(key, known);
+      return known;
+    }
+    return remember(this.pages, key, () => loadRows(section, address, page * PAGE_ROWS));
   }
 
   /** Whether the device has a column. */
@@ -144,8 +174,20 @@ export class Session {
 
 /** Columns up to this size are fetched whole, even for one number. */
 const WHOLE_BYTES_MAX = 4 << 20;
-const PAGE_ROWS = 8192;
-const PAGES_MAX = 64;
+const PAGE_ROWS = 2048;
+const PAGES_MAX = 256;
+/** Rows that lie in more parts have their whole column fetched. */
+const PAGES_AT_ONCE_MAX = 64;
+
+/** The parts of a column that rows lie in, which ascend. */
+function pagesOf(rows: ArrayLike<number>): number[] {
+  const pages: number[] = [];
+  for (let i = 0; i < rows.length; i++) {
+    const page = Math.floor(rows[i] / PAGE_ROWS);
+    if (page !== pages.at(-1)) pages.push(page);
+  }
+  return pages;
+}
 
 /** `starts` gives what an `end` counts from. */
 async function loadSection(

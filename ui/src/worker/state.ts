@@ -34,6 +34,8 @@ export interface StateRequest {
   readonly highlightsSearch: boolean;
   readonly emphasis: Emphasis;
   readonly pinned: number | null;
+  /** Of a picture that is done with. */
+  readonly spare?: Uint32Array;
 }
 
 /** A strip of the picture. */
@@ -46,6 +48,8 @@ export interface DrawnStrip extends Strip {
 export interface StatePicture {
   readonly entry: number;
   readonly bitmap: ImageBitmap;
+  /** Of all strips: one memory, which the next picture can have. */
+  readonly ids: Uint32Array;
   /** Those that are visible. */
   readonly strips: DrawnStrip[];
   readonly headings: (Heading & {label: string; mappedBytes: number; usedBytes: number; segments: number})[];
@@ -73,9 +77,12 @@ export async function state(
   matches: Uint8Array | undefined,
 ): Promise<Transferred<StatePicture>> {
   const {entry, width, height, shade, top} = request;
-  const names = ['segment', 'offset', 'segment_size', 'requested'];
-  const [segmentOf, offset, extent, requested] = await Promise.all(names.map(name => session.column(name)));
-  const [pieces, groups, pending, colours] = await Promise.all([
+  const live = session.index.liveAt(entry);
+  const [segmentOf, offset, requested] = await Promise.all(
+    ['segment', 'offset', 'requested'].map(name => session.cells(name, live)),
+  );
+  const [extent, pieces, groups, pending, colours] = await Promise.all([
+    session.column('segment_size'),
     session.pieces(),
     segmentGroups(session),
     session.pending(),
@@ -87,9 +94,14 @@ export async function state(
   const layout = layOut(inOrder(segmentsAt(pieces, entry), extent, groups), scale, request.measures);
   const visible = layout.strips.filter(({y}) => y + request.measures.stripHeight > top && y < top + height);
   const drawn = new Map<number, DrawnStrip[]>();
+  const pixelCount = visible.reduce((sum, strip) => sum + strip.width, 0);
+  const {spare} = request;
+  const ids = spare && spare.length >= pixelCount ? spare.fill(0) : new Uint32Array(pixelCount);
+  let taken = 0;
   for (const strip of visible) {
     const strips = drawn.get(strip.segment);
-    const one = {...strip, ids: new Uint32Array(strip.width)};
+    const one = {...strip, ids: ids.subarray(taken, taken + strip.width)};
+    taken += strip.width;
     if (strips) strips.push(one);
     else drawn.set(strip.segment, [one]);
   }
@@ -115,12 +127,10 @@ export async function state(
 
   const used = new Map<number, number>();
   let pendingUnits = 0;
-  let blocks = 0;
-  const live = session.index.liveAt(entry);
-  for (const row of live) {
-    const segment = segmentOf[row];
+  for (let i = 0; i < live.length; i++) {
+    const row = live[i];
+    const segment = segmentOf[i];
     used.set(segment, (used.get(segment) ?? 0) + size[row]);
-    blocks++;
     const isPending = pending.requestedAt.size > 0 && awaitsFree(pending, row, entry);
     if (isPending) pendingUnits += size[row];
     const strips = drawn.get(segment);
@@ -128,11 +138,11 @@ export async function state(
     let colour: Abgr = lut[key[row]];
     if (request.highlightsSearch && matches && matches[row] === 0) colour = faded(colour, background);
     for (const strip of strips) {
-      const run = runIn(strip, offset[row], size[row]);
+      const run = runIn(strip, offset[i], size[row]);
       if (!run) continue;
       fill(canvas, strip, run.from, run.to, colour, row + 2);
       // What was handed out beyond the request.
-      const asked = runIn(strip, offset[row], requested[row] / unitBytes);
+      const asked = runIn(strip, offset[i], requested[i] / unitBytes);
       if (asked && asked.to < run.to) fill(canvas, strip, asked.to, run.to, halfway(colour, free), row + 2);
       if (isPending) hatch(canvas, strip, run.from, run.to, darker(darker(colour)));
       if (run.to - run.from > 2) fill(canvas, strip, run.from, run.from + 1, darker(colour), row + 2);
@@ -159,12 +169,12 @@ export async function state(
     reservedBytes: pieces.index.totalAfter(entry) * unitBytes,
     largestFreeBytes: largestFree(session, pieces, entry, live, segmentOf, offset) * unitBytes,
     segments: mapped.size,
-    blocks,
+    blocks: live.length,
   };
   const bitmap = await bitmapOf(pixels, width, height);
   const strips = [...drawn.values()].flat();
-  const value = {entry, bitmap, strips, headings, layoutHeight: layout.height, totals};
-  return new Transferred(value, [bitmap, ...strips.map(({ids}) => ids.buffer)]);
+  const value = {entry, bitmap, ids, strips, headings, layoutHeight: layout.height, totals};
+  return new Transferred(value, [bitmap, ids.buffer]);
 }
 
 type Numbers = ArrayLike<number>;
@@ -249,21 +259,21 @@ function outline(canvas: Canvas, strip: Strip, from: number, to: number, colour:
   }
 }
 
-/** The longest stretch of mapped memory without an active block, in units. */
+/** The longest stretch of mapped memory without an active block, in units. `segmentOf` and `offset` are of each of the live rows. */
 function largestFree(
   session: Session,
   pieces: Pieces,
   entry: number,
   live: Uint32Array,
-  segmentOf: Numbers,
-  offset: Numbers,
+  segmentOf: Float64Array,
+  offset: Float64Array,
 ): number {
   const {size} = session.lifetimes;
   const sizes = pieces.index.lifetimes.size;
-  const blocks = Array.from(live).sort((a, b) => segmentOf[a] - segmentOf[b] || offset[a] - offset[b]);
-  const mapped = Array.from(pieces.index.liveAt(entry)).sort(
-    (a, b) => pieces.segment[a] - pieces.segment[b] || pieces.offset[a] - pieces.offset[b],
-  );
+  const blocks = live.map((_, i) => i).sort((a, b) => segmentOf[a] - segmentOf[b] || offset[a] - offset[b]);
+  const mapped = pieces.index
+    .liveAt(entry)
+    .sort((a, b) => pieces.segment[a] - pieces.segment[b] || pieces.offset[a] - pieces.offset[b]);
   let largest = 0;
   let next = 0;
   for (let i = 0; i < mapped.length; ) {
@@ -274,11 +284,14 @@ function largestFree(
     for (i++; i < mapped.length && pieces.segment[mapped[i]] === segment && pieces.offset[mapped[i]] === end; i++) {
       end += sizes[mapped[i]];
     }
-    const isBefore = (row: number) => segmentOf[row] < segment || (segmentOf[row] === segment && offset[row] < at);
-    while (next < blocks.length && isBefore(blocks[next])) next++;
+    for (; next < blocks.length; next++) {
+      const block = blocks[next];
+      if (segmentOf[block] > segment || (segmentOf[block] === segment && offset[block] >= at)) break;
+    }
     for (; next < blocks.length && segmentOf[blocks[next]] === segment && offset[blocks[next]] < end; next++) {
-      largest = Math.max(largest, offset[blocks[next]] - at);
-      at = Math.max(at, offset[blocks[next]] + size[blocks[next]]);
+      const block = blocks[next];
+      largest = Math.max(largest, offset[block] - at);
+      at = Math.max(at, offset[block] + size[live[block]]);
     }
     largest = Math.max(largest, end - at);
   }

@@ -47,17 +47,26 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
       top.value = Math.min(Math.max(0, entry - Math.floor(rows / 2)), Math.max(0, device.device.entries - rows));
   });
 
+  /** One question at a time: while the cursor is dragged there are more places than answers. */
+  const isAsking = useRef(false);
+  const ask = async () => {
+    if (isAsking.current) return;
+    isAsking.current = true;
+    for (let shown = ''; opened.peek() === device; ) {
+      const [from, to] = [top.peek(), top.peek() + visible.peek()];
+      if (shown === `${from} ${to}`) break;
+      shown = `${from} ${to}`;
+      const answer = await engine()
+        .entryLines(from, to)
+        .catch(() => null);
+      if (!answer || opened.peek() !== device) break;
+      lines.value = answer;
+    }
+    isAsking.current = false;
+  };
   useSignalEffect(() => {
-    if (opened.value !== device) return;
-    const from = top.value;
-    engine()
-      .entryLines(from, from + visible.value)
-      .then(
-        answer => {
-          if (from === top.peek()) lines.value = answer;
-        },
-        () => {},
-      );
+    void [top.value, visible.value];
+    if (opened.value === device) void ask();
   });
 
   return (

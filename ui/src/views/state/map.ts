@@ -1,6 +1,7 @@
 /** The picture of a state on its canvas: keeps its size, asks for pictures, and says what a pixel is. */
 
 import {effect} from '@preact/signals';
+import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FONT} from '../../draw/overlay';
 import {binary} from '../../model/units';
@@ -40,7 +41,7 @@ export class StateMap {
     this.device = device;
     this.canvas = host.appendChild(document.createElement('canvas'));
     this.slot = new PictureSlot(
-      request => engine().state(request),
+      request => engine().state(new Transferred(request, request.spare ? [request.spare.buffer] : [])),
       picture => {
         this.onPicture(picture);
         this.schedule();
@@ -159,7 +160,10 @@ export class StateMap {
   private draw(): void {
     if (opened.value !== this.device) return;
     const request = this.request();
-    const wanted = {key: JSON.stringify([request, searchGeneration.value]), request: () => request};
+    const wanted = {
+      key: JSON.stringify([request, searchGeneration.value]),
+      request: (_: number, spare?: Uint32Array) => (spare ? {...request, spare} : request),
+    };
     this.slot.ask(wanted, false);
     const picture = this.slot.newest;
     if (!picture) return;

@@ -1,26 +1,30 @@
 //! `highwater-report`.
 
+mod out_of_memory;
+mod over_time;
+mod source;
+
 use std::borrow::Cow;
 
-use crate::{CeilingView, Document, Format, Version};
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::SiteTotal;
 use highwater_analysis::category::Category;
 use highwater_analysis::device::{Cause, DeviceAnalysis, Recorded};
 use highwater_analysis::fragmentation::Fragmentation;
-use highwater_analysis::growth::Growth;
-use highwater_analysis::iteration::Iteration;
-use highwater_analysis::oom::OutOfMemory;
 use highwater_analysis::outline::Seen;
-use highwater_analysis::timeline::{Peak, Timeline, Totals};
-use highwater_analysis::torch_version::torch_version;
-use highwater_snapshot::{BlockState, EntryId, Setting, Snapshot, Warning, Warnings};
-
-use crate::places::{self, ViewerPlaceView};
-use crate::{FrameView, PlaceView, frames_from_site};
-use highwater_findings::explain::why;
+use highwater_analysis::timeline::Totals;
 use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, findings_beside};
+use highwater_snapshot::{BlockState, EntryId};
+
+pub use self::out_of_memory::OomView;
+pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};
+pub use self::source::{SettingView, SettingsView, SourceView, TorchView, WarningView, warnings};
+
+use self::out_of_memory::oom_view;
+use self::over_time::{ENVELOPE_COLUMNS, growth_view, iteration_views};
+use crate::places::{self, ViewerPlaceView};
+use crate::{CeilingView, Document, Format, FrameView, PlaceView, Version, frames_from_site};
 
 /// The whole report.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -53,24 +57,6 @@ impl Document for ReportView<'_> {
     const VERSION: u32 = 1;
 }
 
-/// The input file.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SourceView {
-    /// Bytes of pickle or JSON, decompressed.
-    pub bytes: u64,
-    /// `pickle protocol 4`, `JSON`.
-    pub encoding: String,
-    /// Whether the input ended too early.
-    pub is_cut: bool,
-    /// Which of the profiler's files it is: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<&'static str>,
-    /// The same in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile_name: Option<&'static str>,
-}
-
 /// Seconds of wall time.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -79,135 +65,6 @@ pub struct TimingsView {
     pub read_secs: f64,
     /// From columns to the report.
     pub analyse_secs: f64,
-}
-
-/// The version that the file shows.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TorchView {
-    /// A version, or a span such as `2.10 to 2.11`; `unknown` of a profiler's file.
-    pub version: String,
-    /// Whether it is one version for sure.
-    pub known: bool,
-}
-
-impl TorchView {
-    /// That of a snapshot.
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        if snapshot.profile.is_some() {
-            return Self { version: "unknown".to_owned(), known: false };
-        }
-        let torch = torch_version(snapshot);
-        Self { version: torch.to_string(), known: torch.is_known() }
-    }
-}
-
-/// A warning of the reader or the analysis.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WarningView {
-    /// A stable word for its kind.
-    pub id: &'static str,
-    /// The warning in words.
-    pub message: String,
-    /// How often.
-    pub count: u64,
-    /// Offset of the first case in the decompressed input.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub byte: Option<u64>,
-    /// Device of the first case.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<u32>,
-    /// Entry of the first case.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub entry: Option<u32>,
-}
-
-/// Warnings about the file, then about contradictions in it, each in order of first appearance.
-pub fn warnings(analysis: &Analysis<'_>) -> Vec<WarningView> {
-    WarningView::all(&analysis.snapshot.warnings).chain(WarningView::all(&analysis.warnings)).collect()
-}
-
-impl WarningView {
-    /// One for each kind, in order of first appearance.
-    pub fn all(warnings: &Warnings) -> impl Iterator<Item = Self> + '_ {
-        warnings.iter().map(Self::new)
-    }
-
-    fn new(warning: &Warning) -> Self {
-        Self {
-            id: warning.id,
-            message: warning.message.clone(),
-            count: warning.count,
-            byte: warning.first.byte,
-            device: warning.first.device,
-            entry: warning.first.entry,
-        }
-    }
-}
-
-/// The settings as one JSON object.
-#[derive(Clone, Debug)]
-pub struct SettingsView<'a>(pub &'a [(String, Setting)]);
-
-/// One setting as a JSON value.
-#[derive(Clone, Debug)]
-pub struct SettingView<'a>(pub &'a Setting);
-
-/// A setting may be a table of settings, and that is all there is to say of its type.
-#[cfg(feature = "schema")]
-mod settings_schema {
-    use std::borrow::Cow;
-
-    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
-    use super::{SettingView, SettingsView};
-
-    impl JsonSchema for SettingsView<'_> {
-        fn schema_name() -> Cow<'static, str> {
-            "Settings".into()
-        }
-
-        fn inline_schema() -> bool {
-            true
-        }
-
-        fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({"type": "object", "additionalProperties": true})
-        }
-    }
-
-    impl JsonSchema for SettingView<'_> {
-        fn schema_name() -> Cow<'static, str> {
-            "Setting".into()
-        }
-
-        fn inline_schema() -> bool {
-            true
-        }
-
-        fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({"type": ["boolean", "integer", "number", "string", "object"]})
-        }
-    }
-}
-
-impl serde::Serialize for SettingsView<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, SettingView(value))))
-    }
-}
-
-impl serde::Serialize for SettingView<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Setting::Bool(flag) => serializer.serialize_bool(*flag),
-            Setting::Int(number) => serializer.serialize_i64(*number),
-            Setting::Float(number) => serializer.serialize_f64(*number),
-            Setting::Text(text) => serializer.serialize_str(text),
-            Setting::Table(table) => SettingsView(table).serialize(serializer),
-        }
-    }
 }
 
 /// One device.
@@ -279,31 +136,6 @@ impl std::ops::Deref for FindingView {
     }
 }
 
-/// The highest totals in equal parts of the trace, in order: a picture of it that loses no peak.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct EnvelopeView {
-    /// The total named by `at_peak.by`.
-    pub bytes: Vec<u64>,
-    /// Reserved bytes.
-    pub reserved_bytes: Vec<u64>,
-}
-
-impl EnvelopeView {
-    fn new(device: &DeviceAnalysis<'_>, columns: usize) -> Self {
-        let (bytes, reserved_bytes) = device
-            .timeline
-            .envelope(columns)
-            .iter()
-            .map(|totals| (device.by.of(totals), totals.reserved_bytes))
-            .unzip();
-        Self { bytes, reserved_bytes }
-    }
-}
-
-/// The default number of parts of the envelope, which fit into a line of text.
-const ENVELOPE_COLUMNS: usize = 86;
-
 /// How much of the run the trace holds.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -332,59 +164,6 @@ impl RecordedView {
             reason: recorded.reason.clone(),
         }
     }
-}
-
-/// The maximum of each total over the recording, and the entry after which it is first reached (null: before the first).
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PeakView {
-    /// Requested.
-    pub requested_bytes: u64,
-    /// In blocks that tensors own. The least that it may be, where [`BlockSizesView::known`] is `bounds`.
-    pub allocated_bytes: u64,
-    /// Allocated, and awaiting free. The least, likewise.
-    pub active_bytes: u64,
-    /// Held from the driver.
-    pub reserved_bytes: u64,
-    /// The most that the allocated bytes may be, where that is more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocated_bytes_at_most: Option<u64>,
-    /// The most that the active bytes may be, where that is more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_bytes_at_most: Option<u64>,
-    /// Where the requested bytes are highest.
-    pub requested_entry: Option<u32>,
-    /// Where the allocated bytes are highest.
-    pub allocated_entry: Option<u32>,
-    /// Where the active bytes are highest.
-    pub active_entry: Option<u32>,
-    /// Where the reserved bytes are highest.
-    pub reserved_entry: Option<u32>,
-}
-
-impl PeakView {
-    fn new(timeline: &Timeline<'_>) -> Self {
-        let [requested, allocated, active, reserved] =
-            [timeline.requested_peak(), timeline.allocated_peak(), timeline.active_peak(), timeline.reserved_peak()];
-        let entry = |peak: Peak| peak.entry.map(EntryId::get);
-        Self {
-            requested_bytes: requested.bytes,
-            allocated_bytes: allocated.bytes,
-            active_bytes: active.bytes,
-            reserved_bytes: reserved.bytes,
-            allocated_bytes_at_most: more(allocated.bytes, allocated.at_most_bytes),
-            active_bytes_at_most: more(active.bytes, active.at_most_bytes),
-            requested_entry: entry(requested),
-            allocated_entry: entry(allocated),
-            active_entry: entry(active),
-            reserved_entry: entry(reserved),
-        }
-    }
-}
-
-/// The upper bound of a number, where it is another one.
-fn more(least: u64, most: u64) -> Option<u64> {
-    (most != least).then_some(most)
 }
 
 /// How far the sizes of blocks are known, on which allocated and active bytes rest.
@@ -572,142 +351,6 @@ impl FragmentationView {
     }
 }
 
-/// One iteration.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct IterationView {
-    /// First entry.
-    pub start_entry: usize,
-    /// Last entry.
-    pub end_entry: usize,
-    /// Whether it was recorded from its begin to its end.
-    pub complete: bool,
-    /// The highest requested bytes.
-    pub peak_requested_bytes: u64,
-    /// The entry of the highest bytes of the total named by [`AtPeakView::by`].
-    pub peak_entry: Option<u32>,
-    /// The highest allocated bytes.
-    pub peak_allocated_bytes: u64,
-    /// The most that those may be, where that is more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peak_allocated_bytes_at_most: Option<u64>,
-    /// Requested bytes at its end.
-    pub end_requested_bytes: u64,
-    /// Allocated bytes at its end.
-    pub end_allocated_bytes: u64,
-    /// The most that those may be, where that is more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub end_allocated_bytes_at_most: Option<u64>,
-    /// The highest reserved bytes.
-    pub peak_reserved_bytes: u64,
-    /// Bytes by category after `peak_entry`, of the total named by [`AtPeakView::by`]; absent where there is no such entry.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peak_categories: Option<CategoriesView>,
-    /// Its phases, in order.
-    pub phases: Vec<PhaseView>,
-}
-
-#[cfg(test)]
-impl IterationView {
-    /// An iteration of which nothing else is known.
-    pub(crate) fn spanning(start_entry: usize, end_entry: usize) -> Self {
-        Self {
-            start_entry,
-            end_entry,
-            complete: true,
-            peak_requested_bytes: 0,
-            peak_entry: None,
-            peak_allocated_bytes: 0,
-            peak_allocated_bytes_at_most: None,
-            end_requested_bytes: 0,
-            end_allocated_bytes: 0,
-            end_allocated_bytes_at_most: None,
-            peak_reserved_bytes: 0,
-            peak_categories: None,
-            phases: Vec::new(),
-        }
-    }
-}
-
-/// A run of one phase.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PhaseView {
-    /// `forward`, `backward` or `optimizer`.
-    pub name: &'static str,
-    /// First entry.
-    pub start_entry: usize,
-    /// Last entry.
-    pub end_entry: usize,
-    /// The highest requested bytes.
-    pub peak_requested_bytes: u64,
-    /// The highest allocated bytes.
-    pub peak_allocated_bytes: u64,
-}
-
-/// Memory that iterations leave behind at one call site.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GrowthView<'a> {
-    /// Bytes left behind an iteration, in the mean.
-    pub bytes_per_iteration: u64,
-    /// Bytes left behind, of all counted iterations.
-    pub bytes: u64,
-    /// Allocations left behind.
-    pub count: u64,
-    /// Iterations that left something.
-    pub iterations: usize,
-    /// Iterations that were counted.
-    pub counted: usize,
-    /// The words for the site where there is no frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub label: Option<&'a str>,
-    /// The site in words, and whose it is.
-    #[serde(flatten)]
-    pub at: PlaceView<'a>,
-    /// The line, then its callers.
-    pub frames: Vec<FrameView<'a>>,
-}
-
-/// One out-of-memory event.
-#[derive(Clone, Debug, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OomView<'a> {
-    /// The entry.
-    pub entry: u32,
-    /// When.
-    pub time_us: Option<i64>,
-    /// The request, rounded.
-    pub requested_bytes: u64,
-    /// Bytes requested from the driver.
-    pub segment_bytes: u64,
-    /// Free memory that the driver reported.
-    pub device_free_bytes: Option<u64>,
-    /// Memory available to this process: reserved, plus free on the device.
-    pub available_bytes: Option<u64>,
-    /// Why it failed: one of the causes of `highwater explain`.
-    pub cause: &'static str,
-    /// Causes that contribute.
-    pub also: Vec<&'static str>,
-    /// In use at that moment.
-    pub live_requested_bytes: u64,
-    /// In blocks that tensors own, at that moment.
-    pub allocated_bytes: u64,
-    /// In active blocks at that moment.
-    pub active_bytes: u64,
-    /// Reserved at that moment.
-    pub reserved_bytes: u64,
-    /// Why it failed, in words.
-    pub explanation: String,
-    /// Where in the viewer it is seen.
-    pub places: Vec<ViewerPlaceView>,
-    /// The site in words, and whose it is.
-    #[serde(flatten)]
-    pub at: PlaceView<'a>,
-    /// The stack of the request.
-    pub frames: Vec<FrameView<'a>>,
-}
-
 /// Pinned host memory at the dump.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -856,87 +499,6 @@ pub(super) fn call_site_view<'a>(analysis: &Analysis<'a>, total: &SiteTotal) -> 
         label: total.site.label(analysis.snapshot),
         at: PlaceView::new(analysis, total.site, total.stack),
         frames: frames_from_site(analysis, total.site, total.stack),
-    }
-}
-
-fn iteration_views(device: &DeviceAnalysis<'_>, snapshot: &Snapshot) -> Vec<IterationView> {
-    let rows = &device.iterations.rows;
-    let peaks: Vec<EntryId> = rows.iter().filter_map(|iteration| iteration.peak_entry).collect();
-    let mut categories = device.counted_by_category_at(&peaks, snapshot).into_iter();
-    let view = |iteration: &Iteration| {
-        let categories = iteration.peak_entry.and_then(|_| categories.next()).map(CategoriesView::new);
-        iteration_view(device, iteration, categories)
-    };
-    rows.iter().map(view).collect()
-}
-
-fn iteration_view(
-    device: &DeviceAnalysis<'_>,
-    iteration: &Iteration,
-    peak_categories: Option<CategoriesView>,
-) -> IterationView {
-    IterationView {
-        start_entry: iteration.entries.start,
-        end_entry: iteration.entries.end.saturating_sub(1),
-        complete: iteration.is_complete,
-        peak_requested_bytes: iteration.peak.requested_bytes,
-        peak_entry: iteration.peak_entry.map(EntryId::get),
-        peak_allocated_bytes: iteration.peak.allocated_bytes,
-        peak_allocated_bytes_at_most: more(iteration.peak.allocated_bytes, iteration.peak.allocated_at_most_bytes()),
-        end_requested_bytes: iteration.end.requested_bytes,
-        end_allocated_bytes: iteration.end.allocated_bytes,
-        end_allocated_bytes_at_most: more(iteration.end.allocated_bytes, iteration.end.allocated_at_most_bytes()),
-        peak_reserved_bytes: iteration.peak.reserved_bytes,
-        peak_categories,
-        phases: iteration
-            .phases
-            .iter()
-            .map(|run| {
-                let (peak, _) = device.timeline.peak_in(run.entries.clone(), device.by);
-                PhaseView {
-                    name: run.phase.name(),
-                    start_entry: run.entries.start,
-                    end_entry: run.entries.end.saturating_sub(1),
-                    peak_requested_bytes: peak.requested_bytes,
-                    peak_allocated_bytes: peak.allocated_bytes,
-                }
-            })
-            .collect(),
-    }
-}
-
-fn growth_view<'a>(analysis: &Analysis<'a>, growth: &Growth) -> GrowthView<'a> {
-    GrowthView {
-        bytes_per_iteration: growth.bytes_per_iteration(),
-        bytes: growth.bytes,
-        count: growth.count,
-        iterations: growth.iterations,
-        counted: growth.counted,
-        label: growth.site.label(analysis.snapshot),
-        at: PlaceView::new(analysis, growth.site, growth.stack),
-        frames: frames_from_site(analysis, growth.site, growth.stack),
-    }
-}
-
-fn oom_view<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'_>, oom: &OutOfMemory) -> OomView<'a> {
-    let why = why(analysis, device, oom);
-    OomView {
-        entry: oom.entry.get(),
-        time_us: device.entries.time_us(oom.entry),
-        requested_bytes: oom.requested_bytes,
-        segment_bytes: oom.segment_bytes,
-        device_free_bytes: oom.device_free_bytes,
-        available_bytes: oom.available_bytes(),
-        cause: why.diagnosis.cause.name(),
-        also: why.diagnosis.also.iter().map(|cause| cause.name()).collect(),
-        live_requested_bytes: oom.totals.requested_bytes,
-        allocated_bytes: oom.totals.allocated_bytes,
-        active_bytes: oom.totals.active_bytes,
-        reserved_bytes: oom.totals.reserved_bytes,
-        explanation: why.diagnosis.text,
-        places: places::of_error(oom.entry.get()),
-        at: PlaceView::new(analysis, analysis.sites.site(oom.stack), oom.stack),
-        frames: frames_from_site(analysis, analysis.sites.site(oom.stack), oom.stack),
     }
 }
 
