@@ -21,6 +21,8 @@ pub const BAD: Style = AnsiColor::Red.on_default().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Advice: a hint, a setting that fits.
 pub const GOOD: Style = AnsiColor::Green.on_default();
+/// Memory in use, in a drawing.
+pub const BAR: Style = AnsiColor::Cyan.on_default();
 /// Where to go on.
 pub const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
@@ -37,6 +39,29 @@ impl Ink for Vec<u8> {
     fn ink(&mut self, _: Style, text: &str) -> io::Result<()> {
         self.write_all(text.as_bytes())
     }
+}
+
+/// How full a GPU is, from 0 to 100 %: room, little room, next to none.
+pub fn of_fullness(percent: u64) -> Style {
+    match percent {
+        0..75 => GOOD,
+        75..92 => AnsiColor::Yellow.on_default(),
+        _ => AnsiColor::Red.on_default(),
+    }
+}
+
+/// A drawing in runs of characters that have one style.
+pub fn runs(drawing: &str, of: impl Fn(char) -> Style) -> Vec<(Style, &str)> {
+    let mut runs = Vec::new();
+    let mut rest = drawing;
+    while let Some(first) = rest.chars().next() {
+        let style = of(first);
+        let end = rest.find(|c| of(c) != style).unwrap_or(rest.len());
+        let (run, later) = rest.split_at(end);
+        runs.push((style, run));
+        rest = later;
+    }
+    runs
 }
 
 /// Whether standard output shows styles: as `--color` says, else as the terminal, `NO_COLOR` and `CLICOLOR_FORCE` do.
@@ -57,6 +82,13 @@ pub fn colour([red, green, blue]: [u8; 3]) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drawing_is_cut_where_its_style_changes() {
+        let of = |c| if c == '█' { BAR } else { PLAIN };
+        assert_eq!(runs("██ a█", of), [(BAR, "██"), (PLAIN, " a"), (BAR, "█")]);
+        assert_eq!(runs("", of), []);
+    }
 
     #[test]
     fn colours_are_the_nearest_of_the_cube() {

@@ -12,7 +12,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::markdown::{Place, markdown};
 use crate::printable::Printable;
-use crate::style::{DIM, Ink, PLAIN, Style};
+use crate::style::{DIM, Ink, PLAIN, Style, runs};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -40,12 +40,27 @@ pub enum Align {
 pub struct Cell {
     text: Printable,
     style: Style,
+    /// Of a drawing, the style of each character.
+    drawn: Option<fn(char) -> Style>,
 }
 
 impl Cell {
     /// A text in a style.
     pub fn new(text: impl Into<Printable>, style: Style) -> Self {
-        Self { text: text.into(), style }
+        Self { text: text.into(), style, drawn: None }
+    }
+
+    /// A drawing, whose characters have styles of their own.
+    pub fn drawn(drawing: impl Into<Printable>, of: fn(char) -> Style) -> Self {
+        Self { text: drawing.into(), style: PLAIN, drawn: Some(of) }
+    }
+
+    /// Writes its text, or what of it has room.
+    fn ink(&self, out: &mut impl Ink, text: &str) -> io::Result<()> {
+        match self.drawn {
+            Some(of) => runs(text, of).into_iter().try_for_each(|(style, run)| out.ink(style, run)),
+            None => out.ink(self.style, text),
+        }
     }
 
     pub(crate) fn text(&self) -> &Printable {
@@ -237,7 +252,7 @@ impl Table {
         let Some((last, others)) = cells.split_last() else { return Ok(()) };
         if layout.is_headed && !cells[0].text.is_empty() {
             write!(out, "{:indent$}", "", indent = self.indent)?;
-            out.ink(cells[0].style, &cells[0].text)?;
+            cells[0].ink(out, &cells[0].text)?;
             writeln!(out)?;
         }
         if let Some(width) = layout.below {
@@ -245,7 +260,7 @@ impl Table {
             let lines = if self.is_wrapped { broken(&last.text, width) } else { vec![last.text.to_string()] };
             for line in lines.iter().filter(|line| !line.is_empty()) {
                 write!(out, "{:indent$}", "", indent = self.indent + BELOW)?;
-                out.ink(last.style, &shorten(line, width))?;
+                last.ink(out, &shorten(line, width))?;
                 writeln!(out)?;
             }
             return Ok(());
@@ -255,7 +270,7 @@ impl Table {
         };
         let mut others = others.to_vec();
         for line in broken(&last.text, width) {
-            others.push(Cell::new(line, last.style));
+            others.push(Cell { text: line.into(), ..last.clone() });
             self.write_row(out, &others, layout)?;
             others.pop();
             others.fill(Cell::default());
@@ -274,7 +289,7 @@ impl Table {
                 (blanks, end) = (self.indent + BELOW, self.indent + BELOW);
             }
             end += width + GAP;
-            let Cell { text, style } = &cells[column];
+            let text = &cells[column].text;
             let is_number = self.columns[column].1 == Align::Right;
             let text = if is_number { text.to_string() } else { shorten(text, width) };
             let text = text.trim_end();
@@ -285,7 +300,7 @@ impl Table {
             }
             let before = if is_number { padding } else { 0 };
             write!(out, "{:blanks$}", "", blanks = blanks + before)?;
-            out.ink(*style, text)?;
+            cells[column].ink(out, text)?;
             blanks = padding - before + GAP;
         }
         writeln!(out)

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use highwater_monitor::{GpuSample, ProcessSample, Sample, TorchSplit};
+use highwater_monitor::{GpuSample, Memory, ProcessSample, Sample, TorchSplit};
 use highwater_output::printable::Printable;
-use highwater_output::style::Ink;
-use highwater_output::table::{Align, Table};
+use highwater_output::style::{BAD, DIM, Ink, PLAIN, STRONG, Style, of_fullness};
+use highwater_output::table::{Align, Cell, Table};
 use highwater_units::size;
 
 /// Where something is not known.
@@ -16,7 +16,8 @@ pub(super) const UNKNOWN: &str = "-";
 /// # Errors
 /// Those of `out`.
 pub(super) fn write(out: &mut impl Ink, sample: &Sample, width: Option<usize>) -> io::Result<()> {
-    writeln!(out, "{}\n", driver(sample))?;
+    out.ink(DIM, &driver(sample))?;
+    writeln!(out, "\n")?;
     gpus(sample).write(out, width)?;
     if sample.gpus.iter().any(|gpu| !gpu.processes.is_empty()) {
         writeln!(out)?;
@@ -47,25 +48,36 @@ fn gpus(sample: &Sample) -> Table {
         ("name", Align::Left),
     ]);
     for gpu in &sample.gpus {
-        let memory = |pick: fn(&highwater_monitor::Memory) -> u64| known(gpu.memory.as_ref().map(pick), size);
+        let memory = |pick: fn(&Memory) -> u64| known(gpu.memory.as_ref().map(pick), size);
         table.row([
-            gpu.label(),
-            memory(|memory| memory.used_bytes),
-            memory(|memory| memory.free_bytes),
-            memory(|memory| memory.reserved_bytes),
-            memory(|memory| memory.total_bytes),
-            known(gpu.bar1, |bar1| size(bar1.used_bytes)),
-            busy(gpu),
-            temperature(gpu),
-            power(gpu),
-            ecc(gpu),
-            if gpu.is_lost { format!("{} (lost)", gpu.name) } else { gpu.name.clone() },
+            Cell::new(gpu.label(), STRONG),
+            Cell::new(memory(|memory| memory.used_bytes), fullness(gpu)),
+            memory(|memory| memory.free_bytes).into(),
+            memory(|memory| memory.reserved_bytes).into(),
+            memory(|memory| memory.total_bytes).into(),
+            known(gpu.bar1, |bar1| size(bar1.used_bytes)).into(),
+            busy(gpu).into(),
+            temperature(gpu).into(),
+            power(gpu).into(),
+            ecc(gpu).into(),
+            if gpu.is_lost { Cell::new(format!("{} (lost)", gpu.name), BAD) } else { gpu.name.clone().into() },
         ]);
         for note in notes(gpu) {
             table.below(format!("     {note}"));
         }
     }
     table
+}
+
+/// The colour of the memory in use.
+fn fullness(gpu: &GpuSample) -> Style {
+    gpu.memory.as_ref().map_or(PLAIN, |memory| of_fullness(percent_used(memory)))
+}
+
+/// Used memory, the driver's own included, of the whole.
+pub(super) fn percent_used(memory: &Memory) -> u64 {
+    let used = memory.used_bytes.saturating_add(memory.reserved_bytes);
+    used.saturating_mul(100).checked_div(memory.total_bytes).unwrap_or(0)
 }
 
 /// What to know of a GPU, a line each.

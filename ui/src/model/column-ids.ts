@@ -77,6 +77,18 @@ export class BandList implements Bands {
     this.count = 0;
   }
 
+  /** Leaves out those whose id does not hold; the order stays. */
+  keep(holds: (id: number) => boolean): void {
+    const {ids, units} = this;
+    let kept = 0;
+    for (let i = 0; i < this.count; i++) {
+      if (!holds(ids[i])) continue;
+      ids[kept] = ids[i];
+      units[kept++] = units[i];
+    }
+    this.count = kept;
+  }
+
   push(id: number, units: number): void {
     if (this.count === this.ids.length) this.reserve(this.count + 1);
     this.ids[this.count] = id;

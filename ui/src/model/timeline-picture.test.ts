@@ -129,8 +129,26 @@ describe('the picture of the timeline', () => {
     isPending[0] = 1;
     const pending = {isPending, requestedAt: new Map([[0, 10]])};
     const window = {width: 4, height: 1, x: {from: 8, to: 12}, lowBytes: 0, highBytes: 512};
-    const picture = drawTimeline(index, entryAxis(3000), window, pending);
+    const picture = drawTimeline(index, entryAxis(3000), window, {pending});
     expect(Array.from(picture.ids)).toEqual([1, 1, 1 | ID_IDLE, 1 | ID_IDLE]);
+  });
+
+  it('moves down what lies above a hidden group, and keeps the totals of all', () => {
+    const key = Uint8Array.from({length: lifetimes.rows}, (_, row) => row % 3);
+    const isHidden = Uint8Array.of(0, 1, 0);
+    const window = {width: 60, height: 40, x: {from: 0, to: 3000}, lowBytes: 0, highBytes: peak * 512};
+    const whole = drawTimeline(index, entryAxis(3000), window);
+    const rest = drawTimeline(index, entryAxis(3000), window, {hidden: {key, isHidden}});
+    expect(rest.highBytes).toEqual(whole.highBytes);
+    expect(rest.entries).toEqual(whole.entries);
+    for (let column = 0; column < 60; column++) {
+      const left = index.liveAt(rest.entries[column]).filter(row => row % 3 !== 1);
+      const units = left.reduce((sum, row) => sum + lifetimes.size[row], 0);
+      const ids = rest.ids.subarray(column * 40, column * 40 + 40);
+      const filled = ids.indexOf(0);
+      expect(filled === -1 ? 40 : filled).toBe(Math.ceil((units / peak) * 40 - 1e-9));
+      expect(ids.every(id => id === 0 || ((id & ID_MASK) - 1) % 3 !== 1)).toBe(true);
+    }
   });
 
   it('over time shows the state before a gap throughout the gap', () => {

@@ -19,22 +19,30 @@ export function Header() {
       <ViewTabs />
       <span class="spring" />
       <SearchBox />
-      <Share />
-      {dataSource().isServed && (
-        <a
-          class="tab"
-          href="calculator.html"
-          target="_blank"
-          title="What a model needs, before it is run"
-          rel="noopener"
+      <span class="tools">
+        <Share />
+        {dataSource().isServed && (
+          <a
+            class="tab"
+            href="calculator.html"
+            target="_blank"
+            title="What a model needs, before it is run"
+            rel="noopener"
+          >
+            Calculator
+          </a>
+        )}
+        <ThemeButton />
+        <button
+          type="button"
+          class="plain"
+          title="Help (?)"
+          aria-label="Help"
+          onClick={() => (isHelpOpen.value = true)}
         >
-          Calculator
-        </a>
-      )}
-      <ThemeButton />
-      <button type="button" class="plain" title="Help (?)" aria-label="Help" onClick={() => (isHelpOpen.value = true)}>
-        ?
-      </button>
+          ?
+        </button>
+      </span>
     </header>
   );
 }

@@ -8,7 +8,7 @@ import {FrameLink} from '../kit/frame-menu';
 import {Splitter, usePanelWidth} from '../kit/splitter';
 import {fullFrame} from '../model/frames';
 import {address, binary, count, counted, exact} from '../model/units';
-import {engine, type Opened, opened, shownEntry} from '../state/session';
+import {engine, type Opened, opened, pictured, shownEntry} from '../state/session';
 import * as store from '../state/store';
 import {SegmentLegend} from '../views/segments/legend';
 import {MeasuredStretch, MeasureHint} from '../views/stacked/measured';
@@ -163,7 +163,10 @@ function textOf(details: RowDetails): string {
 
 function Moment({device}: {device: Opened}) {
   const totals = useAnswer<MomentTotals>(device, () => engine().moment(shownEntry.value));
-  const answer = useAnswer<Legend>(device, () => engine().legend(store.colourBy.value, shownEntry.value));
+  const answer = useAnswer<Legend>(device, () => {
+    const [by, entry] = [store.colourBy.value, shownEntry.value];
+    return pictured.value === device ? engine().legend(by, entry) : null;
+  });
   const moment = totals.value;
   if (!moment || !answer.value) return null;
   const {lines: legend} = answer.value;

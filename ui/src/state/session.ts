@@ -43,6 +43,11 @@ export function highestShown({device, peakBytes, reservedMaxBytes}: Opened): num
 
 export const files = signal<FileState[]>([]);
 export const opened = signal<Opened | null>(null);
+/** The device of which a picture was shown: the worker makes that first, then what is beside it. */
+export const pictured = signal<Opened | null>(null);
+const WITH_PICTURE: readonly store.ViewId[] = ['timeline', 'state', 'segments'];
+/** How long to wait for a picture, in milliseconds. */
+const PICTURED_MS = 1000;
 /** What keeps the page from showing the file. */
 export const problem = signal<Problem | null>(null);
 /** What the search found; `undefined` without a search. */
@@ -205,6 +210,11 @@ async function open(file: number, device: number | null): Promise<void> {
       };
     });
     document.title = `${manifest.name} · highwater`;
+    const shown = opened.value;
+    if (!WITH_PICTURE.includes(store.view.value)) pictured.value = shown;
+    setTimeout(() => {
+      if (opened.value === shown) pictured.value = shown;
+    }, PICTURED_MS);
   } catch (error) {
     if (!isNewest()) return;
     batch(() => {

@@ -62,6 +62,14 @@ export function emphasised(
   return {key: rows.key, lut: Uint32Array.from(groups.ofKey, group => shown[group])};
 }
 
+/** The keys of rows whose groups are hidden, one byte each; `undefined` where none is. */
+export function hiddenKeys({groups, keyOf}: Colouring, {hidden}: Emphasis): Uint8Array | undefined {
+  if (hidden.length === 0) return undefined;
+  const faint = new Set(hidden);
+  const isHidden = Uint8Array.from({length: groups.count}, (_, group) => (faint.has(keyOf(group)) ? 1 : 0));
+  return isHidden.includes(1) ? Uint8Array.from(groups.ofKey, group => isHidden[group]) : undefined;
+}
+
 /** What the colours of a picture stand for. */
 export interface Legend {
   readonly lines: LegendLine[];

@@ -4,7 +4,7 @@ import type {Transferred} from '../data/rpc';
 import {BACKGROUND, pixelOf} from '../draw/palette';
 import type {Grouping} from '../model/groups';
 import {drawTimeline} from '../model/timeline-picture';
-import {colouring, type Emphasis, emphasised} from './grouping';
+import {colouring, type Emphasis, emphasised, hiddenKeys} from './grouping';
 import {finish, type StackedPicture, type StackedRequest} from './pictures';
 import type {Session} from './session';
 
@@ -27,10 +27,13 @@ export async function timeline(
     colouring(session, request.colourBy),
   ]);
   const hatched = pending.requestedAt.size > 0 ? pending : undefined;
-  const picture = drawTimeline(session.index, axis, request, hatched, request.spare);
+  const isHidden = hiddenKeys(colours, request.emphasis);
+  const hidden = isHidden && {key: colours.rows.key, isHidden};
+  const picture = drawTimeline(session.index, axis, request, {pending: hatched, hidden, spare: request.spare});
   const background = pixelOf(BACKGROUND[request.shade]);
   return finish(session, request, picture, {
-    colours: emphasised(colours, request.emphasis, background),
+    // What is hidden has left the stack.
+    colours: emphasised(colours, {...request.emphasis, hidden: []}, background),
     background,
     idle: 'hatched',
     before: session.lifetimes.before,

@@ -1,7 +1,7 @@
 //! A small timeline for the terminal: allocated bytes as bars, reserved bytes above, the capacity as a line.
 
 use crate::document::Text;
-use crate::style::{BAD, DIM, PLAIN, STRONG, WARNING};
+use crate::style::{self, BAD, BAR, DIM, PLAIN, STRONG, WARNING};
 use crate::units;
 
 /// Rows of the picture.
@@ -105,20 +105,12 @@ pub(crate) fn styled(line: &str) -> Text {
         '▲' => STRONG,
         '─' => WARNING,
         '·' | '│' | '┤' | '└' => DIM,
+        '▁'..='█' => BAR,
         _ => PLAIN,
     };
     // The axis is drawn as the capacity is, and is no such line.
     let of = |c: char| if line.contains('└') && c == '─' { DIM } else { style_of(c) };
-    let mut text = Text::default();
-    let mut rest = line;
-    while let Some(first) = rest.chars().next() {
-        let style = of(first);
-        let end = rest.find(|c| of(c) != style).unwrap_or(rest.len());
-        let (now, later) = rest.split_at(end);
-        text = text.and(now, style);
-        rest = later;
-    }
-    text
+    style::runs(line, of).into_iter().fold(Text::default(), |text, (style, run)| text.and(run, style))
 }
 
 /// The legend below a picture, on as many lines as a terminal of `width` cells needs.
@@ -142,12 +134,12 @@ fn eighths(bytes: u64, top: u64) -> usize {
 }
 
 /// Cells of a bar that lies.
-const BAR: u128 = 24;
+const BAR_CELLS: u128 = 24;
 
 /// A bar as long as the share of a part, in eighths of a cell; something for anything above 0.
 pub(crate) fn bar(part: u64, whole: u64) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (u128::from(part) * BAR * 8).div_ceil(u128::from(whole.max(1))).min(BAR * 8);
+    let eighths = (u128::from(part) * BAR_CELLS * 8).div_ceil(u128::from(whole.max(1))).min(BAR_CELLS * 8);
     let eighths = usize::try_from(eighths).unwrap_or_default();
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }

@@ -1,7 +1,8 @@
 //! The commands of the README and of `docs/` do what these pages say.
 //!
 //! - A ```` ```console ```` block is a transcript. Its commands run in a directory that has `testdata`, and must print what stands below
-//!   them. A line `…` stands for any number of lines. `INSTA_UPDATE=always` writes the output anew, around the `…`.
+//!   them. A line `…` stands for any number of lines, and a `…` within a line for a time, a version or a path: anything.
+//!   `INSTA_UPDATE=always` writes the output anew, around the `…`.
 //! - Where a GPU or a network is needed, the line before the block says when and where it was recorded:
 //!   `Recorded on 2026-11-22, NVIDIA H200:`. It is not run.
 //! - Any other line of code that begins with `highwater` is an example: it runs on the files of [`FILES`], and must not be refused. What
@@ -143,12 +144,28 @@ fn matches(shown: &[&str], printed: &[String]) -> bool {
     match shown.split_first() {
         None => printed.is_empty(),
         Some((&ELISION, rest)) => (0..=printed.len()).any(|left| matches(rest, &printed[left..])),
-        Some((first, rest)) => printed.split_first().is_some_and(|(line, more)| line == first && matches(rest, more)),
+        Some((first, rest)) => {
+            printed.split_first().is_some_and(|(line, more)| is_line(first, line) && matches(rest, more))
+        }
+    }
+}
+
+/// Whether a line is what a page shows, which may leave parts of it out.
+fn is_line(shown: &str, printed: &str) -> bool {
+    match shown.split_once(ELISION) {
+        None => shown == printed,
+        Some((head, tail)) => printed.strip_prefix(head).is_some_and(|printed| {
+            printed.char_indices().map(|(at, _)| at).chain([printed.len()]).any(|at| is_line(tail, &printed[at..]))
+        }),
     }
 }
 
 /// What the page should show: as many lines before and after what is left out as it has now.
 fn again(shown: &[&str], printed: &[String]) -> Vec<String> {
+    // What is right stays, with all that it leaves out.
+    if matches(shown, printed) {
+        return shown.iter().map(|line| (*line).to_owned()).collect();
+    }
     let Some(first) = shown.iter().position(|line| *line == ELISION) else { return printed.to_vec() };
     let after = shown.iter().rev().position(|line| *line == ELISION).unwrap_or(0);
     let (first, from) = (first.min(printed.len()), printed.len().saturating_sub(after));
@@ -282,6 +299,9 @@ fn lines_that_are_left_out_may_be_any() {
         assert!(!matches(shown, &printed), "{shown:?}");
     }
     assert_eq!(again(&["x", "…", "y"], &printed), ["a", "…", "d"]);
+    assert_eq!(again(&["a", "…", "c", "d"], &printed), ["a", "…", "c", "d"]);
+    assert!(is_line("read in … s", "read in 1.25 s") && is_line("… in …", "a in b") && is_line("a…", "a"));
+    assert!(!is_line("read in … s", "read in 1.25 ms") && !is_line("a…b", "a") && !is_line("", "a"));
     assert_eq!(again(&["x"], &printed), printed);
 }
 

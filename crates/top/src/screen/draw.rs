@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use super::graph::{bar, graph};
 use super::keys::HELP;
 use super::state::{Mode, Sort, State};
-use crate::table::{busy, command, driver, ecc, notes, power, temperature, torch_lines};
+use crate::table::{busy, command, driver, ecc, notes, percent_used, power, temperature, torch_lines};
 
 /// Lines for processes, with their titles, before graphs get any.
 const FEWEST_ROWS: u16 = 8;
@@ -208,8 +208,7 @@ fn head(state: &State, gpu: &GpuSample, width: usize) -> Line<'static> {
 /// Green, yellow, red; the number beside it says the same.
 fn tint(state: &State, gpu: &GpuSample) -> Style {
     let Some(memory) = gpu.memory.filter(|_| state.has_colour) else { return Style::new() };
-    let used = memory.used_bytes.saturating_add(memory.reserved_bytes);
-    Style::new().fg(match used.saturating_mul(100).checked_div(memory.total_bytes).unwrap_or(0) {
+    Style::new().fg(match percent_used(&memory) {
         0..75 => Color::Green,
         75..92 => Color::Yellow,
         _ => Color::Red,

@@ -108,7 +108,7 @@ function Verdict({outlier, ranks}: {outlier: ReturnType<typeof outlierOf>; ranks
           {outlier.differenceBytes > 0 ? 'above' : 'below'} the median of {binary(outlier.medianBytes)}.
         </>
       ) : (
-        ranks.length > 0 && <>All peaks are within 2 % of the median.</>
+        ranks.length >= 3 && <>All peaks are within 2 % of the median.</>
       )}
       {failed.length > 0 && (
         <> {failed.length === 1 ? failed[0].name : `${failed.length} of ${ranks.length}`} ran out of memory.</>

@@ -17,7 +17,7 @@ import {
 import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
 import {type Axis, within} from '../../model/axis';
 import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
-import {highestShown, type Opened, opened, problem} from '../../state/session';
+import {highestShown, type Opened, opened, pictured, problem} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedPicture, StackedRequest} from '../../worker/pictures';
 import {drawLanes, LANE_CSS, laneCount} from './lanes';
@@ -253,6 +253,7 @@ export class StackedChart {
     this.drawOver(viewport);
     if (this.slot.isExact(wanted)) this.host.dataset.picture = 'exact';
     else if (this.slot.newest) this.host.dataset.picture = 'moved';
+    if (this.slot.newest) pictured.value = this.device;
   }
 
   /** The whole recording, behind the newest picture and in the minimap. */

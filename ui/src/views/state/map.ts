@@ -6,7 +6,7 @@ import {Problem} from '../../data/source';
 import {FONT} from '../../draw/overlay';
 import {binary} from '../../model/units';
 import {emphasis} from '../../state/legend';
-import {engine, type Opened, opened, problem, searchGeneration, shownEntry} from '../../state/session';
+import {engine, type Opened, opened, pictured, problem, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {StatePicture, StateRequest} from '../../worker/state';
 import {fitted} from '../stacked/lanes';
@@ -184,5 +184,6 @@ export class StateMap {
     }
     this.host.dataset.picture = this.slot.isExact(wanted) ? 'exact' : 'moved';
     this.host.dataset.entry = String(picture.entry);
+    pictured.value = this.device;
   }
 }

@@ -3,7 +3,7 @@
 import {AllocationLines} from '../../kit/allocation';
 import {openAllocationMenu} from '../../kit/allocation-menu';
 import {binary, count} from '../../model/units';
-import {emphasis} from '../../state/legend';
+import {emphasis, hidden} from '../../state/legend';
 import {engine, type Opened, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {ChartSource, Hit, StackedChart} from '../stacked/chart';
@@ -76,5 +76,6 @@ async function fitLife(row: number | null, chart: StackedChart): Promise<void> {
   const margin = Math.max(details.sizeBytes, 1024);
   const low = Math.max(0, details.at.belowBytes - margin);
   const isVisible = details.sizeBytes > chart.fitY.high * VISIBLE_PART;
-  store.yRange.value = isVisible ? null : {low, high: low + details.sizeBytes + 2 * margin};
+  // Bands lie lower where groups are hidden.
+  store.yRange.value = isVisible || hidden.value.length > 0 ? null : {low, high: low + details.sizeBytes + 2 * margin};
 }

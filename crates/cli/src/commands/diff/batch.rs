@@ -1,6 +1,6 @@
 //! The peak by the batch, in words.
 
-use highwater_documents::diff::{BatchView, CapacityView, DeviceDiffView};
+use highwater_documents::diff::{BatchView, CapacityView, DeviceDiffView, PointView};
 use highwater_findings::verdict::capitalised;
 
 use super::text::letter;
@@ -68,15 +68,19 @@ fn sentences(diff: &DeviceDiffView<'_>, fit: &BatchView) -> Vec<String> {
     sentences
 }
 
-/// How the recordings' batches relate.
+/// How the recordings' batches relate, and what each costs.
 fn compared(fit: &BatchView) -> String {
+    let cost = |point: &PointView| {
+        let batch = point.batch;
+        size(whole(fit.bytes_per_unit.mul_add(batch, fit.bytes_per_unit_squared * batch * batch)))
+    };
     let others = fit.points.iter().enumerate().skip(usize::from(!fit.is_by_rows()));
     let others: Vec<String> = others
         .map(|(i, point)| {
             if fit.is_by_rows() {
-                format!("{} has {}", letter(i), counted(point.batch_ratio[0], "row", "rows"))
+                format!("{} has {}: {}", letter(i), counted(point.batch_ratio[0], "row", "rows"), cost(point))
             } else {
-                format!("{}'s batch is {} A's", letter(i), times(point.batch_ratio))
+                format!("{}'s batch is {} A's: {}", letter(i), times(point.batch_ratio), cost(point))
             }
         })
         .collect();
@@ -109,7 +113,10 @@ fn largest(fit: &BatchView, diff: &DeviceDiffView<'_>, capacity: &CapacityView) 
         }
         // Cut, not rounded: what is said fits.
         Some(batch) => {
-            format!("at most {} times A's batch fits in {bytes}; {also}", (batch * 100.0).floor() / 100.0)
+            format!(
+                "at most {} times A's batch fits in {bytes}, which is a number of rows with `--rows`; {also}",
+                (batch * 100.0).floor() / 100.0
+            )
         }
     }
 }

@@ -2,11 +2,23 @@
 
 use highwater_snapshot::{Block, BlockState, Segment};
 
+use crate::style::{BAR, DIM, PLAIN, Style, WARNING};
+
 /// Cells of a bar.
 const CELLS: usize = 48;
 
 /// What the cells mean.
 pub(crate) const LEGEND: &str = "█ allocated  ▄ partly allocated  ~ awaiting free  · free";
+
+/// The style of a cell.
+pub(crate) fn style_of(cell: char) -> Style {
+    match cell {
+        '█' | '▄' => BAR,
+        '~' => WARNING,
+        '·' => DIM,
+        _ => PLAIN,
+    }
+}
 
 /// Bytes of one cell, by what holds them.
 #[derive(Clone, Copy, Default)]

@@ -15,8 +15,8 @@ use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId}
 
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
-use crate::style::Ink;
-use crate::table::{Align, Table};
+use crate::style::{Ink, STRONG, runs};
+use crate::table::{Align, Cell, Table};
 use crate::units::{counted, size};
 use crate::{output, warnings};
 
@@ -139,13 +139,16 @@ fn write_text(
     for map in maps {
         write_totals(out, snapshot, map.device)?;
         for group in &map.groups {
-            writeln!(out, "\n{}, stream {}", pool_name(group.pool), group.stream)?;
+            writeln!(out)?;
+            out.ink(STRONG, &format!("{}, stream {}", pool_name(group.pool), group.stream))?;
+            writeln!(out)?;
             write_group(out, snapshot, group, block_sites)?;
         }
         writeln!(out)?;
     }
     if maps.iter().any(|map| !map.groups.is_empty()) {
-        writeln!(out, "{}", bar::LEGEND)?;
+        runs(bar::LEGEND, bar::style_of).into_iter().try_for_each(|(style, run)| out.ink(style, run))?;
+        writeln!(out)?;
     }
     if let Some(host) = &snapshot.host {
         let bytes = host.segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.total_bytes));
@@ -159,12 +162,9 @@ fn write_totals(out: &mut impl Ink, snapshot: &Snapshot, device: u32) -> io::Res
     let awaiting = totals.active_bytes.saturating_sub(totals.allocated_bytes);
     let free = totals.reserved_bytes.saturating_sub(totals.active_bytes);
     let count = snapshot.segments_of(device).count();
-    writeln!(
-        out,
-        "device {device}: {}, {} reserved",
-        counted(count, "segment", "segments"),
-        size(totals.reserved_bytes)
-    )?;
+    let segments = counted(count, "segment", "segments");
+    out.ink(STRONG, &format!("device {device}: {segments}, {} reserved", size(totals.reserved_bytes)))?;
+    writeln!(out)?;
     let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
     table.row(["allocated".to_owned(), size(totals.allocated_bytes), String::new()]);
     table.row(["awaiting free".to_owned(), size(awaiting), String::new()]);
@@ -196,13 +196,13 @@ fn write_group(out: &mut impl Ink, snapshot: &Snapshot, group: &Group, block_sit
     for &(segment, usage) in &group.segments {
         let of_segment = snapshot.blocks_of(segment);
         table.row([
-            format!("{:#x}", segment.address),
-            if segment.is_expandable { "expandable" } else { segment.segment_type.name() }.to_owned(),
-            size(segment.total_bytes),
-            size(usage.active_bytes),
-            size(usage.free_bytes),
-            of_segment.len().to_string(),
-            bar::bar(segment, of_segment),
+            format!("{:#x}", segment.address).into(),
+            if segment.is_expandable { "expandable" } else { segment.segment_type.name() }.into(),
+            size(segment.total_bytes).into(),
+            size(usage.active_bytes).into(),
+            size(usage.free_bytes).into(),
+            of_segment.len().to_string().into(),
+            Cell::drawn(bar::bar(segment, of_segment), bar::style_of),
         ]);
         if let Some(sites) = block_sites {
             for block in of_segment {
