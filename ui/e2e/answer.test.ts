@@ -2,22 +2,12 @@
 
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
-import type {Browser} from 'playwright-core';
-import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, recording, run, Server, scratch, Viewer} from './browser';
+import {describe, expect, it} from 'vitest';
+import {recording, run, scratch, serving, Viewer} from './browser';
 
 const OOM = recording('oom_gpt2_8gib');
 
-let browser: Browser;
-let server: Server;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(OOM, recording('annotated'));
-});
-afterAll(async () => {
-  await browser.close();
-  await server.stop();
-});
+const served = serving(OOM, recording('annotated'));
 
 interface Explained {
   steps: {title: string; change?: string}[];
@@ -25,7 +15,7 @@ interface Explained {
 
 describe('the verdict bar', () => {
   it('says what failed, and leads to the report, to the state at the error, and to what would help', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     const {page} = viewer;
     const bar = page.locator('.verdict-bar.failed');
     expect(await bar.innerText()).toMatch(/Out of memory on device 0 at entry 590: 256\.00 MiB requested/);
@@ -42,7 +32,7 @@ describe('the verdict bar', () => {
   });
 
   it('of a run that did not fail says how high it peaked', async () => {
-    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    const viewer = await Viewer.open(served.browser, `${served.server.address}#file=1`);
     await viewer.page.waitForFunction(() =>
       document.querySelector('.verdict-bar')?.textContent?.startsWith('iDevice 0 peaked at'),
     );
@@ -64,7 +54,7 @@ describe('the panel', () => {
   }
 
   it('has the steps of `highwater explain`, and comes to sight with the key that goes to the error', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     await hasTheSteps(viewer);
     await viewer.page.evaluate(() => document.querySelector('aside')!.scrollTo(0, 1e6));
     await viewer.page.keyboard.press('o');
@@ -76,7 +66,7 @@ describe('the panel', () => {
   it('has them in a page that needs no program, too', async () => {
     const file = join(scratch(), 'oom.html');
     run('export', OOM, '--to', 'html', '-o', file);
-    const viewer = await Viewer.open(browser, pathToFileURL(file).href);
+    const viewer = await Viewer.open(served.browser, pathToFileURL(file).href);
     await hasTheSteps(viewer);
     expect(viewer.errors).toEqual([]);
     await viewer.page.close();
@@ -85,7 +75,7 @@ describe('the panel', () => {
 
 describe('the summary', () => {
   it('tells of the error once, with the steps of `highwater explain`', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     await viewer.page.keyboard.press('5');
     await viewer.page.waitForSelector('.verdict .steps');
     const text = (await viewer.page.innerText('.summary')).replace(/\s+/g, ' ');
@@ -97,7 +87,7 @@ describe('the summary', () => {
   });
 
   it('fills in What if from the finding, where the winning setting can be copied', async () => {
-    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    const viewer = await Viewer.open(served.browser, `${served.server.address}#file=1`);
     await viewer.page.keyboard.press('5');
     await viewer.page.click('text=try these settings');
     await viewer.page.waitForSelector('.what-if .conf input');
@@ -116,7 +106,7 @@ describe('What if', () => {
   const heads = (viewer: Viewer) => viewer.page.locator('.fit th').allInnerTexts();
 
   it('of a recording that ends at an error promises no GPU that fits', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     await viewer.page.keyboard.press('6');
     await viewer.page.waitForSelector('h2:has-text("the least memory that gets past it")');
     expect(await heads(viewer)).toEqual(['settings', 'reserved without a limit', 'least memory ▴', 'retries']);
@@ -128,7 +118,7 @@ describe('What if', () => {
   });
 
   it('of one that does not says the smallest GPU, and that the run fits', async () => {
-    const viewer = await Viewer.open(browser, `${server.address}#file=1`);
+    const viewer = await Viewer.open(served.browser, `${served.server.address}#file=1`);
     await viewer.page.keyboard.press('6');
     await viewer.page.waitForSelector('h2:has-text("the least memory that is enough")');
     expect((await heads(viewer)).at(-1)).toBe('smallest GPU');

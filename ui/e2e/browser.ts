@@ -5,6 +5,7 @@ import {existsSync, mkdtempSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {type Browser, type BrowserContext, chromium, type Page} from 'playwright-core';
+import {afterAll, beforeAll} from 'vitest';
 
 /** The repository. */
 export const ROOT = resolve(import.meta.dirname, '../..');
@@ -85,6 +86,20 @@ export class Server {
       this.child.kill('SIGINT');
     });
   }
+}
+
+/** A browser and a server of some files, for all tests of the file or the group that calls this. */
+export function serving(...files: string[]): {readonly browser: Browser; readonly server: Server} {
+  const served = {} as {browser: Browser; server: Server};
+  beforeAll(async () => {
+    served.browser = await launch();
+    served.server = await Server.start(...files);
+  });
+  afterAll(async () => {
+    await served.browser?.close();
+    await served.server?.stop();
+  });
+  return served;
 }
 
 /** A page, and everything that went wrong in it. */

@@ -1,23 +1,14 @@
 /** Pointer, wheel and keys on the timeline, in a real browser. */
 
-import type {Browser, Page} from 'playwright-core';
-import {afterAll, beforeAll, beforeEach, describe, expect, it} from 'vitest';
-import {ADDRESS_MS, inPage, launch, recording, Server, Viewer} from './browser';
+import type {Page} from 'playwright-core';
+import {beforeEach, describe, expect, it} from 'vitest';
+import {ADDRESS_MS, inPage, recording, serving, Viewer} from './browser';
 
-let browser: Browser;
-let server: Server;
 let viewer: Viewer;
 let page: Page;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('oom_gpt2_8gib'));
-});
-afterAll(async () => {
-  await browser.close();
-  await server.stop();
-});
+const served = serving(recording('oom_gpt2_8gib'));
 beforeEach(async () => {
-  viewer = await Viewer.open(browser, server.address);
+  viewer = await Viewer.open(served.browser, served.server.address);
   page = viewer.page;
   return async () => {
     expect(viewer.errors).toEqual([]);

@@ -2,22 +2,13 @@
 
 import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import type {Browser, Page} from 'playwright-core';
-import {afterAll, beforeAll, beforeEach, describe, expect, it} from 'vitest';
-import {launch, recording, Server, scratch, Viewer} from './browser';
+import type {Page} from 'playwright-core';
+import {beforeEach, describe, expect, it} from 'vitest';
+import {recording, Server, scratch, serving, Viewer} from './browser';
 
-let browser: Browser;
-let server: Server;
 let viewer: Viewer;
 let page: Page;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('oom_gpt2_8gib'));
-});
-afterAll(async () => {
-  await browser.close();
-  await server.stop();
-});
+const served = serving(recording('oom_gpt2_8gib'));
 
 function items(): Promise<string[]> {
   return page.locator('.menu [role^=menuitem]').allInnerTexts();
@@ -37,7 +28,7 @@ async function watchClipboard(): Promise<() => Promise<string>> {
 
 describe('a menu', () => {
   beforeEach(async () => {
-    viewer = await Viewer.open(browser, server.address);
+    viewer = await Viewer.open(served.browser, served.server.address);
     page = viewer.page;
     return async () => {
       expect(viewer.errors).toEqual([]);
@@ -148,7 +139,7 @@ describe('frames that are called like programs', () => {
     const file = join(scratch(), 'evil.json');
     writeFileSync(file, JSON.stringify(snapshot));
     const evil = await Server.start(file);
-    viewer = await Viewer.open(browser, `${evil.address}#row=0`);
+    viewer = await Viewer.open(served.browser, `${evil.address}#row=0`);
     page = viewer.page;
     await page.waitForSelector('.pinned .frames button');
     const count = await page.locator('.pinned .frames button').count();

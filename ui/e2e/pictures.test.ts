@@ -1,24 +1,14 @@
 /** What the plots paint, compared pixel by pixel. */
 
-import type {Browser} from 'playwright-core';
-import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, live, recording, run, Server, Viewer} from './browser';
+import {describe, expect, it} from 'vitest';
+import {live, recording, run, Server, serving, Viewer} from './browser';
 
-let browser: Browser;
-let server: Server;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('oom_gpt2_8gib'));
-});
-afterAll(async () => {
-  await browser.close();
-  await server.stop();
-});
+const served = serving(recording('oom_gpt2_8gib'));
 
 describe('a colour that is chosen', () => {
   for (const colour of ['stack', 'category', 'stream', 'pool', 'size']) {
     it(`paints by ${colour} what a reload paints`, async () => {
-      const viewer = await Viewer.open(browser, server.address);
+      const viewer = await Viewer.open(served.browser, served.server.address);
       await viewer.page.selectOption('.toolbar select', colour);
       await viewer.page.waitForFunction(colour => location.hash.includes(`colour=${colour}`), colour);
       await viewer.settled();
@@ -36,7 +26,7 @@ describe('the legend', () => {
   it('has every category of the picture, also those with nothing at the cursor', async () => {
     const file = recording('annotated');
     const annotated = await Server.start(file);
-    const viewer = await Viewer.open(browser, `${annotated.address}#colour=category&at=100`);
+    const viewer = await Viewer.open(served.browser, `${annotated.address}#colour=category&at=100`);
     await viewer.page.waitForFunction(() => document.querySelector('.moment h2')?.textContent?.includes('entry 100'));
     const rows = viewer.page.locator('.legend tr');
     const names = await rows.evaluateAll(all => all.map(row => row.querySelector('.label')!.textContent));
@@ -70,7 +60,7 @@ describe('the level that reserved memory could not pass', () => {
   it('has the words of the report, and is in view', async () => {
     const [label] = /limit below [\d.]+ GiB/.exec(run('report', recording('oom_gpt2_8gib'))) ?? [];
     expect(label).toBeDefined();
-    const context = await browser.newContext();
+    const context = await served.browser.newContext();
     await context.addInitScript(() => {
       const words = new Set<string>();
       Object.assign(window, {words});
@@ -80,7 +70,7 @@ describe('the level that reserved memory could not pass', () => {
         write.call(this, text, ...at);
       };
     });
-    const viewer = await Viewer.open(context, server.address);
+    const viewer = await Viewer.open(context, served.server.address);
     const words = await viewer.page.evaluate(() => [...(window as unknown as {words: Set<string>}).words]);
     expect(words).toContain(label);
     expect(viewer.errors).toEqual([]);

@@ -2,23 +2,14 @@
 
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
-import type {Browser, Page} from 'playwright-core';
-import {afterAll, beforeAll, beforeEach, describe, expect, it} from 'vitest';
-import {launch, recording, run, Server, scratch, Viewer} from './browser';
+import type {Page} from 'playwright-core';
+import {beforeEach, describe, expect, it} from 'vitest';
+import {recording, run, scratch, serving, Viewer} from './browser';
 import {serveMadeUp} from './made-up';
 
-let browser: Browser;
-let server: Server;
 let viewer: Viewer;
 let page: Page;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('oom_gpt2_8gib'));
-});
-afterAll(async () => {
-  await browser.close();
-  await server.stop();
-});
+const served = serving(recording('oom_gpt2_8gib'));
 
 function said(): Promise<string> {
   return page.innerText('.hits');
@@ -26,7 +17,7 @@ function said(): Promise<string> {
 
 describe('the search box', () => {
   beforeEach(async () => {
-    viewer = await Viewer.open(browser, server.address);
+    viewer = await Viewer.open(served.browser, served.server.address);
     page = viewer.page;
     return async () => {
       expect(viewer.errors).toEqual([]);
@@ -76,7 +67,7 @@ describe('a single file', () => {
   it('has regular expressions too', async () => {
     const file = join(scratch(), 'page.html');
     run('export', '--to', 'html', recording('oom_gpt2_8gib'), '-o', file);
-    viewer = await Viewer.open(browser, pathToFileURL(file).href);
+    viewer = await Viewer.open(served.browser, pathToFileURL(file).href);
     page = viewer.page;
     await page.fill('#search', '/activations\\.py:\\d+/ size>100MiB');
     await expect.poll(said).toMatch(/^[1-9]\d* found/);
@@ -88,7 +79,7 @@ describe('a single file', () => {
 describe('ten million entries', () => {
   it('are searched while the picture moves', async () => {
     const made = await serveMadeUp(10_000_000);
-    viewer = await Viewer.open(browser, made.address);
+    viewer = await Viewer.open(served.browser, made.address);
     page = viewer.page;
     const at = await viewer.place(0.5, 0.5);
     await page.mouse.move(at.x, at.y);

@@ -2,25 +2,15 @@
 
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
-import type {Browser} from 'playwright-core';
-import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, recording, Server, scratch, Viewer} from './browser';
+import {describe, expect, it} from 'vitest';
+import {recording, scratch, serving, Viewer} from './browser';
 
-let browser: Browser;
-let server: Server;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('linear_forward'), recording('oom_gpt2_8gib'));
-});
-afterAll(async () => {
-  await server.stop();
-  await browser.close();
-});
+const served = serving(recording('linear_forward'), recording('oom_gpt2_8gib'));
 
 describe('what is shared', () => {
   it('is one file that opens at the very place, without the server and the network', async () => {
     const place = 'x=300..700&y=1000000..6000000000&range=400..450&at=420&q=pytorch_utils&colour=size';
-    const viewer = await Viewer.open(browser, `${server.address}#file=1&${place}`);
+    const viewer = await Viewer.open(served.browser, `${served.server.address}#file=1&${place}`);
     // Wide enough that both headers are one line.
     const size = {width: 1900, height: 720};
     await viewer.page.setViewportSize(size);
@@ -35,7 +25,7 @@ describe('what is shared', () => {
     await download.saveAs(file);
     expect(viewer.errors).toEqual([]);
 
-    const context = await browser.newContext({offline: true});
+    const context = await served.browser.newContext({offline: true});
     const page = await Viewer.open(context, pathToFileURL(file).href);
     await page.page.setViewportSize(size);
     await page.page.waitForSelector('.hits');
@@ -52,13 +42,13 @@ describe('what is shared', () => {
   });
 
   it('is an address that says how long it lives', async () => {
-    const context = await browser.newContext({permissions: ['clipboard-read', 'clipboard-write']});
-    const viewer = await Viewer.open(context, `${server.address}#at=7`);
+    const context = await served.browser.newContext({permissions: ['clipboard-read', 'clipboard-write']});
+    const viewer = await Viewer.open(context, `${served.server.address}#at=7`);
     await viewer.page.getByRole('button', {name: 'Copy link'}).click();
     await viewer.page.waitForFunction(() =>
       document.querySelector('.notice')?.textContent?.includes('until `highwater view` ends'),
     );
-    expect(await viewer.page.evaluate(() => navigator.clipboard.readText())).toBe(`${server.address}#at=7`);
+    expect(await viewer.page.evaluate(() => navigator.clipboard.readText())).toBe(`${served.server.address}#at=7`);
     await context.close();
   });
 });

@@ -1,23 +1,13 @@
 /** A simulation that takes long: how far it is, and how it is ended. The program ends with the request: `reader.rs`. */
 
-import type {Browser} from 'playwright-core';
-import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {launch, recording, Server, Viewer} from './browser';
+import {describe, expect, it} from 'vitest';
+import {recording, serving, Viewer} from './browser';
 
-let browser: Browser;
-let server: Server;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('linear_forward'));
-});
-afterAll(async () => {
-  await server.stop();
-  await browser.close();
-});
+const served = serving(recording('linear_forward'));
 
 describe('a simulation that takes long', () => {
   it('says how far it is, and ends with its request when it is cancelled', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     const {page} = viewer;
     const progress = {
       stage: 'running',

@@ -1,24 +1,14 @@
 /** The page in windows from a phone's width on. */
 
-import type {Browser} from 'playwright-core';
-import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {inPage, launch, recording, Server, Viewer} from './browser';
+import {describe, expect, it} from 'vitest';
+import {inPage, recording, serving, Viewer} from './browser';
 
-let browser: Browser;
-let server: Server;
-beforeAll(async () => {
-  browser = await launch();
-  server = await Server.start(recording('oom_gpt2_8gib'));
-});
-afterAll(async () => {
-  await browser.close();
-  await server.stop();
-});
+const served = serving(recording('oom_gpt2_8gib'));
 
 describe('in a window of any width', () => {
   for (const width of [360, 600, 800, 1024, 1600]) {
     it(`every view keeps its height at ${width} px`, async () => {
-      const viewer = await Viewer.open(browser, server.address);
+      const viewer = await Viewer.open(served.browser, served.server.address);
       await viewer.page.setViewportSize({width, height: 720});
       for (const key of ['1', '2', '3', '4', '5', '6']) {
         await viewer.page.keyboard.press(key);
@@ -33,7 +23,7 @@ describe('in a window of any width', () => {
   }
 
   it('the tab of the open view is in sight', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     await viewer.page.setViewportSize({width: 360, height: 720});
     for (const key of ['6', '1']) {
       await viewer.page.keyboard.press(key);
@@ -48,7 +38,7 @@ describe('in a window of any width', () => {
   });
 
   it('the list of entries shows every line whole, and the last one where it is chosen', async () => {
-    const viewer = await Viewer.open(browser, server.address);
+    const viewer = await Viewer.open(served.browser, served.server.address);
     for (const width of [600, 1280]) {
       await viewer.page.setViewportSize({width, height: 720});
       await viewer.page.keyboard.press('2');

@@ -17,9 +17,8 @@ export function Header() {
       <FileTabs />
       <DeviceChoice />
       <ViewTabs />
-      <span class="spring" />
-      <SearchBox />
       <span class="tools">
+        <SearchBox />
         <Share />
         {dataSource().isServed && (
           <a

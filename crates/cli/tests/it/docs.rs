@@ -289,6 +289,24 @@ fn the_commands_of_the_pages_do_what_these_say() {
 }
 
 #[test]
+fn the_animation_shows_what_the_program_prints() {
+    let svg = fs::read_to_string(root().join("docs/images/terminal.svg")).unwrap();
+    let texts = svg.lines().filter(|line| line.starts_with("<text ")).map(|line| {
+        let words = line.split('<').filter_map(|part| part.split_once('>')).map(|(_, words)| words);
+        words.collect::<String>().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    });
+    let texts: Vec<String> = texts.collect();
+    let (command, shown) = texts.split_first().expect("a command");
+    let command = command.strip_prefix("$ ").expect("a prompt");
+    let (printed, _) = printed(&format!("COLUMNS=92 {command}"), &root().join("testdata/recordings"));
+    let mut rest = printed.iter();
+    for line in shown.iter().filter(|line| *line != ELISION) {
+        assert!(rest.any(|printed| printed == line), "{line}: `node docs/images/terminal.mjs` makes it again");
+    }
+    assert!(shown.len() > 20 && svg.contains("prefers-reduced-motion") && !svg.contains("<script"));
+}
+
+#[test]
 fn lines_that_are_left_out_may_be_any() {
     let printed: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
     for shown in [&["a", "b", "c", "d"][..], &["a", "…", "d"], &["…"], &["…", "c", "…"], &["a", "b", "c", "d", "…"]]

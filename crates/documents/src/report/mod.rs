@@ -19,10 +19,11 @@ use highwater_snapshot::{BlockState, EntryId};
 
 pub use self::out_of_memory::OomView;
 pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};
-pub use self::source::{SettingView, SettingsView, SourceView, TorchView, WarningView, warnings};
+pub use self::source::{SettingView, SourceView, TorchView, WarningView, warnings};
 
 use self::out_of_memory::oom_view;
 use self::over_time::{ENVELOPE_COLUMNS, growth_view, iteration_views};
+use self::source::SettingsView;
 use crate::places::{self, ViewerPlaceView};
 use crate::{CeilingView, Document, Format, FrameView, PlaceView, Version, frames_from_site};
 

@@ -25,7 +25,7 @@ Examples:
 )]
 pub(crate) struct Args {
     /// GPU to imitate, such as `h100` or `rtx4090`
-    #[arg(long, value_name = "CARD", default_value = "h200")]
+    #[arg(long, alias = "card", value_name = "CARD", default_value = "h200")]
     pub(super) gpu: String,
     /// Memory of the GPU, such as `16GiB` [default: that of the product]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

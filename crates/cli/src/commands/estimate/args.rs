@@ -104,6 +104,8 @@ fn argument(option: &'static Opt, usual: &'static str) -> Arg {
     if matches!(option.kind, Kind::Flag) {
         return argument.action(ArgAction::SetTrue);
     }
+    // As `simulate` calls it.
+    let argument = if option.name == "gpu" { argument.alias("card") } else { argument };
     let argument = argument.value_name(option.value_name).value_parser(OneWord(option));
     if usual.is_empty() { argument } else { argument.default_value(usual) }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "verify")]
     pub(super) capacity: Vec<u64>,
     /// GPU, by its memory or its name: its memory for PyTorch is the limit; repeat it to compare
-    #[arg(long, value_name = "SIZE|NAME", conflicts_with_all = ["verify", "requests"])]
+    #[arg(long, alias = "gpu", value_name = "SIZE|NAME", conflicts_with_all = ["verify", "requests"])]
     pub(super) card: Vec<String>,
     /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows; with `--requests` the newest]
     #[arg(long, value_name = "VERSION")]
