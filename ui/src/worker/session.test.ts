@@ -1,0 +1,84 @@
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest';
+import type {DeviceManifest, Manifest} from '../data/manifest';
+import {Session} from './session';
+
+const ROWS = 1_200_000;
+const BYTES = 4 * ROWS;
+
+/** What a column of the made-up device holds. */
+const valueAt = (row: number) => row * 3;
+
+/** Ranges that were asked for; `whole` is all of a column. */
+let asked: string[] = [];
+
+beforeEach(() => {
+  asked = [];
+  const column = Uint32Array.from({length: ROWS}, (_, row) => valueAt(row));
+  vi.stubGlobal('fetch', async (url: string, init?: RequestInit) => {
+    const range = new Headers(init?.headers).get('range');
+    if (url.endsWith('/frames'))
+      return new Response('{"strings": [], "name": [], "file": [], "line": [], "owner": [], "labels": []}');
+    asked.push(range ?? 'whole');
+    if (range === null) return new Response(column.buffer.slice(0));
+    const [first, last] = range.slice('bytes='.length).split('-').map(Number);
+    return new Response(column.buffer.slice(first, Math.min(last + 1, BYTES)), {status: 206});
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+async function session(): Promise<Session> {
+  const constant = (value: number, length = ROWS) => ({type: 'u32' as const, length, constant: value});
+  const pieces = ['segment', 'offset', 'size', 'start', 'end'].map(name => [`piece_${name}`, constant(0, 0)]);
+  const device = {
+    device: 0,
+    entries: 10,
+    rows: ROWS,
+    before: ROWS,
+    unit_bytes: 512,
+    sections: {
+      start: constant(0),
+      end: constant(10),
+      size: constant(1),
+      stack: constant(0),
+      pending_row: constant(0, 0),
+      pending_entry: constant(0, 0),
+      segment_address: constant(0, 0),
+      ...Object.fromEntries(pieces),
+      requested: {type: 'u32' as const, length: ROWS},
+    },
+  } as unknown as DeviceManifest;
+  const stacks = ['node_parent', 'node_frame', 'stack_node', 'stack_site'].map(name => [name, constant(0, 0)]);
+  const manifest = {devices: [device], sections: Object.fromEntries(stacks)} as unknown as Manifest;
+  const addresses = {'0/requested': {url: 'http://local/requested'}, frames: {url: 'http://local/frames'}};
+  return Session.open({manifest, device: 0, addresses});
+}
+
+describe('numbers of a large column', () => {
+  it('are fetched in parts, once each', async () => {
+    const opened = await session();
+    const rows = [0, 1, 2047, 2048, 500_000, ROWS - 1];
+    expect(Array.from(await opened.cells('requested', rows))).toEqual(rows.map(valueAt));
+    expect(asked).toHaveLength(4);
+    expect(asked).not.toContain('whole');
+    expect(await opened.cell('requested', 2049)).toBe(valueAt(2049));
+    expect(asked).toHaveLength(4);
+    expect(Array.from(await opened.cells('requested', []))).toEqual([]);
+  });
+
+  it('are fetched whole where the rows lie in too many parts', async () => {
+    const opened = await session();
+    const rows = Array.from({length: 300}, (_, i) => i * 4000);
+    expect(Array.from(await opened.cells('requested', rows))).toEqual(rows.map(valueAt));
+    expect(asked).toEqual(['whole']);
+  });
+
+  it('are let go when many others were asked for since', async () => {
+    const opened = await session();
+    for (let row = 0; row < ROWS; row += 2048) expect(await opened.cell('requested', row)).toBe(valueAt(row));
+    const parts = asked.length;
+    expect(await opened.cell('requested', 0)).toBe(0);
+    expect(asked).toHaveLength(parts + 1);
+    expect(await opened.cell('requested', ROWS - 1)).toBe(valueAt(ROWS - 1));
+    expect(asked).toHaveLength(parts + 1);
+  });
+});
