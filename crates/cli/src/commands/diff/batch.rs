@@ -114,7 +114,7 @@ fn largest(fit: &BatchView, diff: &DeviceDiffView<'_>, capacity: &CapacityView) 
         // Cut, not rounded: what is said fits.
         Some(batch) => {
             format!(
-                "at most {} times A's batch fits in {bytes}, which is a number of rows with `--rows`; {also}",
+                "at most {} times A's batch fits in {bytes} (`--rows` gives it in rows); {also}",
                 (batch * 100.0).floor() / 100.0
             )
         }
