@@ -333,19 +333,24 @@ fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
 
 /// The rounds of a program that calls and computes in turns, always in the same order of places.
 fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
-    let mut places: Vec<(Kind, StackId)> = Vec::new();
-    let mut starts: Vec<usize> = Vec::new();
+    let mut rounds = Places::default();
     for part in outline.parts.iter().filter(|part| part.kind != Kind::Build) {
-        let place = (part.kind, if part.kind == Kind::Program { part.first } else { StackId::MISSING });
-        if places.last() != Some(&place) {
-            places.push(place);
-            starts.push(part.entries.start);
+        let first = if part.kind == Kind::Program { part.first } else { StackId::MISSING };
+        let swept = if part.kind == Kind::Program { swept(entries, &part.entries) } else { 0 };
+        if rounds.places.last() != Some(&(part.kind, first)) {
+            rounds.places.push((part.kind, first));
+            rounds.swept.push(swept);
+            rounds.starts.push(part.entries.start);
         }
     }
-    let (first, period) = cycle(&places)?;
+    let (first, period) = match rounds.of_evaluations() {
+        Some(round) => round,
+        None => cycle(&rounds.places)?,
+    };
+    let Places { places, starts, .. } = rounds;
     let calls = |range: &[(Kind, StackId)]| range.iter().filter(|place| matches!(place.0, Kind::Call(_))).count();
     // What the program does again and again without a call is a loop over parameters.
-    if calls(&places[first..first + period]) == 0 {
+    if calls(&places[first..(first + period).min(places.len())]) == 0 {
         return None;
     }
     let begins: Vec<usize> = (first..places.len()).step_by(period).map(|at| starts[at]).collect();
@@ -354,6 +359,48 @@ fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
     let rounds = begins.iter().zip(ends).enumerate().map(|(at, (&start, end))| (start..end, whole(at)));
     // What comes after the last round is no round if it never calls.
     Some(rounds.filter(|(range, is_whole)| *is_whole || calls_in(outline, range)).collect())
+}
+
+/// Where a program calls and computes in turns.
+#[derive(Default)]
+struct Places {
+    places: Vec<(Kind, StackId)>,
+    /// By place: allocations in loops over parameters.
+    swept: Vec<usize>,
+    /// By place: its first entry.
+    starts: Vec<usize>,
+}
+
+impl Places {
+    /// Where the rounds begin, and their period, of a program that changes all parameters between any two calls, without autograd: the
+    /// calls evaluate them, and a round has a step of them all. So how often it goes through them tells its places apart, too.
+    fn of_evaluations(&self) -> Option<(usize, usize)> {
+        let is_call = |at: usize| matches!(self.places[at].0, Kind::Call(_));
+        let calls: Vec<usize> = (0..self.places.len()).filter(|&at| is_call(at)).collect();
+        let sweeps = |pair: &[usize]| (pair[0]..pair[1]).any(|at| self.swept[at] > 0);
+        if calls.len() < 2 || !calls.windows(2).all(sweeps) {
+            return None;
+        }
+        let (first, last) = (calls[0], calls[calls.len() - 1]);
+        // Behind the last call the next step does not begin, so its place is like no other.
+        let told_apart: Vec<_> = self.places[..=last].iter().zip(&self.swept).collect();
+        let is_one = || (calls.len() <= MAX_TURN).then_some((first, self.places.len() - first));
+        cycle(&told_apart).or_else(is_one)
+    }
+}
+
+/// Allocations of a range at places that make so many, in so many sizes, that they go through a model's parameters.
+fn swept(entries: &EntryTable, range: &Range<usize>) -> usize {
+    const MIN_PARAMETERS: usize = 8;
+    const MIN_SIZES: usize = 3;
+    let mut by_stack: FxHashMap<StackId, (usize, FxHashSet<u64>)> = FxHashMap::default();
+    for row in range.clone().filter(|&row| entries.actions()[row] == Action::ALLOC) {
+        let of = by_stack.entry(entries.stacks()[row]).or_default();
+        of.0 += 1;
+        of.1.insert(entries.sizes_bytes()[row]);
+    }
+    let sweeps = by_stack.values().filter(|(count, sizes)| *count >= MIN_PARAMETERS && sizes.len() >= MIN_SIZES);
+    sweeps.map(|(count, _)| count).sum()
 }
 
 fn calls_in(outline: &Outline, range: &Range<usize>) -> bool {

@@ -112,6 +112,15 @@ struct Segment {
     in_runs: bool,
 }
 
+impl Segment {
+    /// Whether one of the two has a block for which it was reserved alone, and the other had what is gone by now: such a pair tells
+    /// nothing, for the large blocks of a model are the last of their kind.
+    fn is_filled_beside(&self, other: &Self) -> bool {
+        let is_alone = |segment: &Self| segment.end_address - segment.address > SHARED && segment.fresh > 0;
+        (is_alone(self) && other.fresh == 0) || (is_alone(other) && self.fresh == 0)
+    }
+}
+
 fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
     let wanted = held.iter().filter(|block| is_wanted(block));
     let usual: FxHashSet<u64> = wanted.map(|block| own_segment(block.block_bytes)).collect();
@@ -241,7 +250,7 @@ impl<'a> Labelling<'a> {
             let change =
                 match at.checked_sub(1).map(|before| segment.address.saturating_sub(self.segments[before].end_address))
                 {
-                    Some(distance) if distance <= APART => CHANGE,
+                    Some(distance) if distance <= APART && !segment.is_filled_beside(self.segments[at - 1]) => CHANGE,
                     Some(_) => CHANGE_APART,
                     None => 0.0,
                 };

@@ -426,11 +426,12 @@ impl Pairing {
         let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
         let mut telling = there.clone();
         telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
+        let is_workspace = |size: u64| WORKSPACES.contains(&size);
         let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
         let states = match known.memory.keeps {
             // A copy of the parameters counts like more state, so state has to lie like it.
             Keeps::Told { least, most } if least >= ADAM => {
-                let is_more = |size: u64| made(size) > 0 && there[&size] > made(size) * (least + 1);
+                let is_more = |size: u64| made(size) > 0 && !is_workspace(size) && there[&size] > made(size) * (least + 1);
                 Longest::new(&known.orders).usual(&held, is_more).unwrap_or(least).clamp(least, most)
             }
             Keeps::Told { least, most } => by_count.clamp(least, most),
@@ -455,6 +456,8 @@ impl Pairing {
                 // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
                 let is_state_alone = is_told && others > 0 && count == others;
                 let least = if is_state_alone { 0 } else { gradients(size) };
+                // One more, of a size of workspaces, is one.
+                let others = others + usize::from(is_workspace(size) && count == others + least + 1);
                 (size, count.min(least.max(count.saturating_sub(others))))
             })
             .collect();
