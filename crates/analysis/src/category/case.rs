@@ -198,7 +198,7 @@ impl<'a> Case<'a> {
 
     /// Whether the model's call that made it has returned while it is there, and layers followed it in that call.
     pub(crate) fn is_kept_by_call(&self) -> bool {
-        let call_end = self.course.program_after(self.alloc).unwrap_or(self.course.entries);
+        let call_end = self.course.returned(self.alloc);
         call_end < self.freed.saturating_add(1) && self.course.modules_between(self.alloc, call_end) > BEHIND_OUTPUT
     }
 

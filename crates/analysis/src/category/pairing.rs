@@ -571,7 +571,7 @@ impl Pairing {
                 Origin::Module | Origin::Compiled => {
                     made += 1;
                     let failure = course.failures.get(course.failures.partition_point(|&failure| failure < alloc));
-                    let end = course.program_after(alloc).unwrap_or(course.entries);
+                    let end = course.returned(alloc);
                     if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
                         kept += 1;
                         let place = known.stacks.place(lifetime.stack);
