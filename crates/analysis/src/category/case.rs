@@ -242,6 +242,11 @@ impl<'a> Case<'a> {
         self.pairing.kept_gradients.contains(&self.row)
     }
 
+    /// Whether it was there before and is one of a set of data.
+    pub(crate) fn is_of_data(&self) -> bool {
+        self.pairing.data.contains(&self.row)
+    }
+
     /// Whether it was allocated before the recording, and is as large as all inputs of one rollout.
     pub(crate) fn holds_rollout(&self) -> bool {
         self.is_before && self.stays() && self.course.collected_bytes == Some(self.size_bytes)

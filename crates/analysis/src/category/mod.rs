@@ -24,6 +24,7 @@ pub mod course;
 mod kept;
 pub mod origin;
 mod pairing;
+mod rows;
 mod rules;
 mod runs;
 mod unfinished;

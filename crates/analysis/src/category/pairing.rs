@@ -11,6 +11,7 @@ use super::case::BEHIND_OUTPUT;
 use super::course::{Course, is_backward};
 use super::kept::{self, Kept, Seen};
 use super::origin::{Origin, StackOrigins};
+use super::rows;
 use super::runs::Longest;
 use super::unfinished::Unfinished;
 use crate::lifetime::{Lifetime, Lifetimes};
@@ -53,6 +54,8 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
+    /// Rows from before the recording that are a set of data.
+    pub(crate) data: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
@@ -177,8 +180,8 @@ impl<T> Known<'_, T> {
         let counts = there.iter().filter(|&(&size, &count)| {
             size > LARGE && count >= MIN_FROZEN && is_unpaired(size) && !is_copy(size) && !self.is_left(size)
         });
-        let (sizes, common) = counts.fold((0, 0), |(sizes, common), (_, &count)| (sizes + 1, gcd(count, common)));
-        sizes >= MIN && common >= MIN_FROZEN
+        let (sizes, common) = counts.fold((0, 0), |(sizes, common), (_, &count)| (sizes + 1, gcd(count as u64, common)));
+        sizes >= MIN && common >= MIN_FROZEN as u64
     }
 
     /// Whether what runs forward leaves blocks of a size for good: then earlier ones may have been left by it, too.
@@ -473,6 +476,15 @@ impl Pairing {
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
         let is_unpaired = |size: u64| gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size);
         let layers = known.layers_of(&there, is_unpaired);
+        // What a leak has left before the recording is there once for each earlier step.
+        let is_leaked = |size: u64| known.is_left(size) && there[&size] > 1;
+        let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
+        let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
+        let trained = there.keys().copied().filter(|&size| gradients(size) > 0);
+        if let Some(rows) = rows::row_bytes(&unpaired_sizes, trained) {
+            let of_data = unpaired_blocks().filter(|block| block.size_bytes.is_multiple_of(rows));
+            self.data.extend(of_data.map(|block| block.row));
+        }
         // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
         let may_be_frozen = |block: &Held, is_fresh: bool| {
             (is_fresh || (block.size_bytes > LARGE && layers && !known.is_left(block.size_bytes)))
@@ -627,7 +639,7 @@ fn most_at_once(spans: &[(u32, u32)]) -> usize {
     most
 }
 
-fn gcd(a: usize, b: usize) -> usize {
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

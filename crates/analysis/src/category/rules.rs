@@ -118,6 +118,14 @@ pub const RULES: &[Rule] = &[
         |case| case.holds_rollout(),
     ),
     rule(
+        Input,
+        "rows-of-data",
+        &[Untold],
+        "allocated before the recording, never freed, and of a number of rows that several such blocks share and no parameter has: a \
+         set of data",
+        |case| case.is_of_data(),
+    ),
+    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
