@@ -262,7 +262,10 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
     let next = |starts: &[usize], from: usize| starts.get(starts.partition_point(|&start| start < from)).copied();
     let updates = |from: usize, to: usize| next(&update_starts, from).is_some_and(|start| start < to);
     let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
-    let turn = turn(&callers);
+    // Passes without an update between them, but with one behind the last, are of one step.
+    let is_one_step = callers.iter().all(|(_, updates)| !updates)
+        && passes.last().is_some_and(|last| updates(last.end, entries.len()));
+    let turn = if is_one_step { passes.len() } else { turn(&callers) };
     let mut start = forward_starts.first().copied().unwrap_or(first.start);
     let mut ranges = Vec::new();
     for turn in passes.chunks(turn) {
