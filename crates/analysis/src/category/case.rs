@@ -242,6 +242,16 @@ impl<'a> Case<'a> {
         self.pairing.kept_gradients.contains(&self.row)
     }
 
+    /// Whether it holds the gradients of all parameters.
+    pub(crate) fn is_flat_gradient(&self) -> bool {
+        self.pairing.flat_gradients == Some(self.row)
+    }
+
+    /// Whether it holds what the optimizer keeps for all parameters.
+    pub(crate) fn is_flat_state(&self) -> bool {
+        self.pairing.flat_states.contains(&self.row)
+    }
+
     /// Whether it was there before and is one of a set of data.
     pub(crate) fn is_of_data(&self) -> bool {
         self.pairing.data.contains(&self.row)

@@ -21,6 +21,7 @@ mod bare;
 pub(crate) mod before;
 mod case;
 pub mod course;
+mod flat;
 mod kept;
 pub mod origin;
 mod pairing;

@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::before::{self, Held, Region};
 use super::case::BEHIND_OUTPUT;
 use super::course::{Course, is_backward};
+use super::flat::{self, Standing};
 use super::kept::{self, Kept, Seen};
 use super::origin::{Origin, StackOrigins};
 use super::rows;
@@ -54,6 +55,9 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
+    /// Rows of flat blocks: of the gradients of all parameters, and of what the optimizer keeps for all.
+    pub(crate) flat_gradients: Option<usize>,
+    pub(crate) flat_states: FxHashSet<usize>,
     /// Rows from before the recording that are a set of data.
     pub(crate) data: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
@@ -249,6 +253,7 @@ impl Pairing {
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_caches(&known);
         pairing.find_before(&mut known);
+        pairing.find_flat(&known);
         pairing.find_workspaces(&known);
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
@@ -356,6 +361,31 @@ impl Pairing {
                 *count -= 1;
                 self.parameters.insert(row);
             }
+        }
+    }
+
+    /// Blocks for the gradients of all parameters at once, and for what the optimizer keeps for them.
+    fn find_flat<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let Some(last) = known.course.passes.last() else { return };
+        let stands = |&(row, lifetime): &(usize, &Lifetime)| {
+            let size = lifetime.requested_bytes;
+            matches!((known.told)(row), Origin::Build | Origin::Program | Origin::Untold)
+                && alloc(lifetime) < known.first_pass
+                && known.course.freed(lifetime) >= last.end
+                && !(lifetime.awaits_free_at_start() || WORKSPACES.contains(&size))
+        };
+        let standing = known.lifetimes.rows.iter().enumerate().filter(stands).map(|(row, lifetime)| Standing {
+            row,
+            size_bytes: lifetime.requested_bytes,
+            order: (alloc(lifetime), Reverse(lifetime.address)),
+        });
+        let is_dropped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.gradients == 0 && of.is_made_in_pass);
+        let mut found = flat::flat(&standing.collect::<Vec<_>>(), is_dropped).into_iter();
+        self.flat_gradients = found.next();
+        self.flat_states = found.collect();
+        for row in self.flat_gradients.iter().chain(&self.flat_states) {
+            self.parameters.remove(row);
+            self.states.remove(row);
         }
     }
 
