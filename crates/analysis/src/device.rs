@@ -13,7 +13,7 @@ use crate::fragmentation::{Fragmentation, fragmentation};
 use crate::growth::{Growth, growth};
 use crate::initial::{ReservedRun, segments_before};
 use crate::iteration::{Iterations, iterations, unit};
-use crate::lifetime::{number, FinalBlocks, Lifetime, Lifetimes, pair};
+use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, number, pair};
 use crate::oom::{OutOfMemory, events};
 use crate::outline::{ModuleCall, Outline, Seen};
 use crate::phase::StackPhases;

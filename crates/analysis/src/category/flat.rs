@@ -58,7 +58,11 @@ mod tests {
     fn a_block_with_as_many_numbers_as_all_parameters_is_flat() {
         let blocks = standing(&[40_000, 60_000, 30, 200_000, 200_000]);
         assert_eq!(flat(&blocks, |size| size < 100_000), [4, 3], "twice as wide, the highest address first");
-        assert_eq!(flat(&standing(&[40_000, 60_000, 100_010]), |size| size < 100_000), [2], "of one precision, with padding");
+        assert_eq!(
+            flat(&standing(&[40_000, 60_000, 100_010]), |size| size < 100_000),
+            [2],
+            "of one precision, with padding"
+        );
     }
 
     #[test]

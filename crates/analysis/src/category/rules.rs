@@ -136,8 +136,8 @@ pub const RULES: &[Rule] = &[
         Input,
         "rows-of-data",
         &[Untold],
-        "allocated before the recording, never freed, and of a number of rows that several such blocks share and no parameter has: a \
-         set of data",
+        "allocated before the recording, never freed, and several such blocks have a number of rows in common that no parameter has: a \
+         data set",
         |case| case.is_of_data(),
     ),
     rule(
