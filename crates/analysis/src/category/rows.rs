@@ -26,7 +26,7 @@ const MIN_RATIO: u64 = 16;
 const MAX_SIZES: usize = 64;
 
 /// What the sizes of a set of data are multiples of, if the blocks of these sizes are one.
-pub(super) fn row_bytes(blocks: &[u64], parameters: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for &size in blocks.iter().filter(|&&size| size >= MIN_BYTES) {
         *counts.entry(size).or_default() += 1;
@@ -46,9 +46,9 @@ pub(super) fn row_bytes(blocks: &[u64], parameters: impl Iterator<Item = u64> + 
             && rows <= largest / MIN_RATIO
             && counts.keys().filter(|size| size.is_multiple_of(rows)).count() >= MIN_SIZES
             && bytes(rows) >= bytes(1) / 100 * MIN_PERCENT
-            && !parameters.clone().any(|size| size.is_multiple_of(factor))
+            && !parameters.iter().any(|size| size.is_multiple_of(factor))
     };
-    counts.keys().copied().rev().take(MAX_SIZES).filter(is_shared).max()
+    counts.keys().copied().rev().take(MAX_SIZES).filter(is_shared).min()
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     const PARAMETERS: [u64; 3] = [512_000, 262_144, 40_960];
 
     fn rows(blocks: &[u64]) -> Option<u64> {
-        row_bytes(blocks, PARAMETERS.into_iter())
+        row_bytes(blocks, &PARAMETERS)
     }
 
     #[test]
@@ -82,6 +82,6 @@ mod tests {
 
     #[test]
     fn a_number_that_parameters_share_is_a_width() {
-        assert_eq!(row_bytes(&[40_000_000, 1_920_000, 160_000], [5_000, 64].into_iter()), None);
+        assert_eq!(row_bytes(&[40_000_000, 1_920_000, 160_000], &[5_000, 64]), None);
     }
 }

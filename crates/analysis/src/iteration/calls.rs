@@ -59,17 +59,17 @@ fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
     for part in outline.parts.iter().filter(|part| part.kind != Kind::Build) {
         let first = if part.kind == Kind::Program { part.first } else { StackId::MISSING };
         let swept = if part.kind == Kind::Program { swept(entries, &part.entries) } else { 0 };
-        if rounds.places.last() != Some(&(part.kind, first)) {
-            rounds.places.push((part.kind, first));
+        if rounds.runs.last() != Some(&(part.kind, first)) {
+            rounds.runs.push((part.kind, first));
             rounds.swept.push(swept);
             rounds.starts.push(part.entries.start);
         }
     }
     let (first, period) = match rounds.of_evaluations() {
         Some(round) => round,
-        None => cycle(&rounds.places)?,
+        None => cycle(&rounds.runs)?,
     };
-    let Places { places, starts, .. } = rounds;
+    let Places { runs: places, starts, .. } = rounds;
     let calls = |range: &[(Kind, StackId)]| range.iter().filter(|place| matches!(place.0, Kind::Call(_))).count();
     // What the program does again and again without a call is a loop over parameters.
     if calls(&places[first..(first + period).min(places.len())]) == 0 {
@@ -86,10 +86,11 @@ fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
 /// Where a program calls and computes in turns.
 #[derive(Default)]
 struct Places {
-    places: Vec<(Kind, StackId)>,
-    /// By place: allocations in loops over parameters.
+    /// Runs of one kind, each of the program's with its first place.
+    runs: Vec<(Kind, StackId)>,
+    /// By run: allocations in loops over parameters.
     swept: Vec<usize>,
-    /// By place: its first entry.
+    /// By run: its first entry.
     starts: Vec<usize>,
 }
 
@@ -97,16 +98,16 @@ impl Places {
     /// Where the rounds begin, and their period, of a program that changes all parameters between any two calls, without autograd: the
     /// calls evaluate them, and a round has a step of them all. So how often it goes through them tells its places apart, too.
     fn of_evaluations(&self) -> Option<(usize, usize)> {
-        let is_call = |at: usize| matches!(self.places[at].0, Kind::Call(_));
-        let calls: Vec<usize> = (0..self.places.len()).filter(|&at| is_call(at)).collect();
+        let is_call = |at: usize| matches!(self.runs[at].0, Kind::Call(_));
+        let calls: Vec<usize> = (0..self.runs.len()).filter(|&at| is_call(at)).collect();
         let sweeps = |pair: &[usize]| (pair[0]..pair[1]).any(|at| self.swept[at] > 0);
         if calls.len() < 2 || !calls.windows(2).all(sweeps) {
             return None;
         }
         let (first, last) = (calls[0], calls[calls.len() - 1]);
         // Behind the last call the next step does not begin, so its place is like no other.
-        let told_apart: Vec<_> = self.places[..=last].iter().zip(&self.swept).collect();
-        let is_one = || (calls.len() <= MAX_TURN).then_some((first, self.places.len() - first));
+        let told_apart: Vec<_> = self.runs[..=last].iter().zip(&self.swept).collect();
+        let is_one = || (calls.len() <= MAX_TURN).then_some((first, self.runs.len() - first));
         cycle(&told_apart).or_else(is_one)
     }
 }

@@ -101,8 +101,8 @@ impl Pairing {
         let is_leaked = |size: u64| known.is_left(size) && there[&size] > 1;
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
-        let trained = there.keys().copied().filter(|&size| gradients(size) > 0);
-        if let Some(rows) = rows::row_bytes(&unpaired_sizes, trained) {
+        let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
+        if let Some(rows) = rows::row_bytes(&unpaired_sizes, &trained) {
             let of_data = unpaired_blocks().filter(|block| block.size_bytes.is_multiple_of(rows));
             self.data.extend(of_data.map(|block| block.row));
         }
