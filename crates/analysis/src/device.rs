@@ -13,7 +13,7 @@ use crate::fragmentation::{Fragmentation, fragmentation};
 use crate::growth::{Growth, growth};
 use crate::initial::{ReservedRun, segments_before};
 use crate::iteration::{Iterations, iterations, unit};
-use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, pair};
+use crate::lifetime::{FinalBlocks, Lifetime, Lifetimes, number, pair};
 use crate::oom::{OutOfMemory, events};
 use crate::outline::{ModuleCall, Outline, Seen};
 use crate::phase::StackPhases;
@@ -209,8 +209,14 @@ impl<'a> DeviceAnalysis<'a> {
         let outline = Outline::new(snapshot, entries, stacks.sites, stacks.origins);
         let mut iterations =
             iterations(snapshot, entries, &timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
-        let categories =
-            Categories::new(snapshot, (device, entries), &lifetimes, (&scopes, &iterations), stacks.origins);
+        let called_again = outline.called_again(snapshot).map(number).collect();
+        let categories = Categories::new(
+            snapshot,
+            (device, entries),
+            &lifetimes,
+            (&scopes, &iterations, called_again),
+            stacks.origins,
+        );
         iterations.unit = unit(&iterations, &outline, &lifetimes, &categories);
         let seen = if iterations.rows.is_empty() { outline.seen(&lifetimes, entries) } else { None };
         let growth = growth(&lifetimes, &iterations, &categories, stacks.sites);

@@ -65,11 +65,18 @@ pub(crate) fn growth(
     let counted = &iterations.rows[counted];
     let start = counted[0].entries.start;
     let mut by_site: FxHashMap<Site, Left> = FxHashMap::default();
+    // Of a queue that was full before the recording, what goes has no stack: bytes that go, by size.
+    let mut untold: FxHashMap<u64, u64> = FxHashMap::default();
     for (row, lifetime) in lifetimes.rows.iter().enumerate() {
         let freed = lifetime.free_completed().map(EntryId::index).filter(|&freed| freed < end);
         let Some(alloc) = lifetime.alloc().map(EntryId::index).filter(|&alloc| alloc >= start) else {
             if freed.is_some_and(|freed| freed >= start) {
-                by_site.entry(sites.site(lifetime.stack)).or_default().went(lifetime.requested_bytes);
+                if lifetime.alloc().is_none() && lifetime.block().is_none() {
+                    let gone = untold.entry(lifetime.requested_bytes).or_default();
+                    *gone = gone.saturating_add(lifetime.requested_bytes);
+                } else {
+                    by_site.entry(sites.site(lifetime.stack)).or_default().went(lifetime.requested_bytes);
+                }
             }
             continue;
         };
@@ -91,7 +98,7 @@ pub(crate) fn growth(
     }
     let mut rows: Vec<Growth> = by_site
         .into_iter()
-        .filter(|(_, left)| left.gone_bytes <= left.bytes / 2)
+        .filter(|(_, left)| left.gone_bytes_with(&untold) <= left.bytes / 2)
         .map(|(site, left)| left.into_growth(site, counted.len()))
         .filter(|growth| growth.iterations > 1 && growth.iterations * 4 >= growth.counted * 3)
         .collect();
@@ -145,9 +152,16 @@ struct Left {
     iterations: usize,
     last_iteration: Option<usize>,
     by_stack: FxHashMap<StackId, u64>,
+    by_size: FxHashMap<u64, u64>,
 }
 
 impl Left {
+    /// What has gone, with what may have come from here before the recording: of the sizes that are left.
+    fn gone_bytes_with(&self, untold: &FxHashMap<u64, u64>) -> u64 {
+        let of_size = self.by_size.iter().filter_map(|(size, left)| Some(*untold.get(size)?.min(left)));
+        of_size.fold(self.gone_bytes, u64::saturating_add)
+    }
+
     /// Allocations come in order of entries, so an iteration's come together.
     fn add(&mut self, iteration: usize, lifetime: &Lifetime, is_loss: bool) {
         let (stack, bytes) = (lifetime.stack, lifetime.requested_bytes);
@@ -158,8 +172,9 @@ impl Left {
             self.iterations += 1;
             self.last_iteration = Some(iteration);
         }
-        let sum = self.by_stack.entry(stack).or_default();
-        *sum = sum.saturating_add(bytes);
+        for sum in [self.by_stack.entry(stack).or_default(), self.by_size.entry(bytes).or_default()] {
+            *sum = sum.saturating_add(bytes);
+        }
     }
 
     fn went(&mut self, bytes: u64) {

@@ -1,5 +1,7 @@
 //! Iterations: one pass of the training loop, or of whatever repeats.
 
+mod calls;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -217,7 +219,7 @@ fn found(
         return (IterationSource::BackwardPasses, by_passes(outline, entries, from_start), None);
     }
     if outline.of(|kind| matches!(kind, Kind::Call(_))).next().is_some() {
-        return (IterationSource::ModelCalls, by_calls(outline, entries), None);
+        return (IterationSource::ModelCalls, calls::by_calls(outline, entries), None);
     }
     let repeated = repetition::repetitions(snapshot, entries).into_iter().map(|range| (range, true)).collect();
     (IterationSource::Repetition, repeated, None)
@@ -262,7 +264,10 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
     let next = |starts: &[usize], from: usize| starts.get(starts.partition_point(|&start| start < from)).copied();
     let updates = |from: usize, to: usize| next(&update_starts, from).is_some_and(|start| start < to);
     let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
-    let turn = turn(&callers);
+    // Passes without an update between them, but with one behind the last, are of one step.
+    let is_one_step = callers.iter().all(|(_, updates)| !updates)
+        && passes.last().is_some_and(|last| updates(last.end, entries.len()));
+    let turn = if is_one_step { passes.len() } else { turn(&callers) };
     let mut start = forward_starts.first().copied().unwrap_or(first.start);
     let mut ranges = Vec::new();
     for turn in passes.chunks(turn) {
@@ -286,80 +291,6 @@ fn passes(outline: &Outline) -> Vec<OutlinedPass> {
     of.map(|part| OutlinedPass { start: part.entries.start, end: part.entries.end, first: part.first }).collect()
 }
 
-/// The calls of a model that is not trained, from one to the next: of the place that calls most often, where it is a loop.
-///
-/// Between other calls on both sides, a place that calls again and again runs layers, unless that whole sequence comes again.
-fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
-    let calls: Vec<(u32, usize)> = outline
-        .parts
-        .iter()
-        .filter_map(|part| if let Kind::Call(call) = part.kind { Some((call, part.entries.start)) } else { None })
-        .collect();
-    if let Some(ranges) = by_rounds(outline, entries) {
-        return ranges;
-    }
-    // One place after the other, without its repetitions.
-    let mut runs: Vec<(u32, Vec<usize>)> = Vec::new();
-    for &(call, start) in &calls {
-        match runs.last_mut().filter(|run| run.0 == call) {
-            Some(run) => run.1.push(start),
-            None => runs.push((call, vec![start])),
-        }
-    }
-    let places: Vec<u32> = runs.iter().map(|run| run.0).collect();
-    let starts: Vec<usize> = match cycle(&places) {
-        Some((first, period)) => runs[first..].iter().step_by(period).map(|run| run.1[0]).collect(),
-        None => {
-            let Some(at) = (0..runs.len()).max_by_key(|&i| (runs[i].1.len(), std::cmp::Reverse(i))) else {
-                return Vec::new();
-            };
-            let is_amid = at > 0 && at + 1 < runs.len();
-            if is_amid { Vec::new() } else { runs[at].1.clone() }
-        }
-    };
-    if starts.len() < 2 {
-        return Vec::new();
-    }
-    // What the program feeds in comes before the call.
-    let fed = |start: usize| {
-        let at = outline.parts.partition_point(|part| part.entries.start < start);
-        let before = outline.parts[..at].iter().rev().take_while(|part| part.kind == Kind::Program);
-        before.last().map_or(start, |part| part.entries.start)
-    };
-    let begins: Vec<usize> = starts.iter().map(|&start| fed(start)).collect();
-    let ends = begins.iter().skip(1).copied().chain([entries.len()]);
-    begins.iter().zip(ends).map(|(&start, end)| (start..end, true)).collect()
-}
-
-/// The rounds of a program that calls and computes in turns, always in the same order of places.
-fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
-    let mut places: Vec<(Kind, StackId)> = Vec::new();
-    let mut starts: Vec<usize> = Vec::new();
-    for part in outline.parts.iter().filter(|part| part.kind != Kind::Build) {
-        let place = (part.kind, if part.kind == Kind::Program { part.first } else { StackId::MISSING });
-        if places.last() != Some(&place) {
-            places.push(place);
-            starts.push(part.entries.start);
-        }
-    }
-    let (first, period) = cycle(&places)?;
-    let calls = |range: &[(Kind, StackId)]| range.iter().filter(|place| matches!(place.0, Kind::Call(_))).count();
-    // What the program does again and again without a call is a loop over parameters.
-    if calls(&places[first..first + period]) == 0 {
-        return None;
-    }
-    let begins: Vec<usize> = (first..places.len()).step_by(period).map(|at| starts[at]).collect();
-    let ends = begins.iter().skip(1).copied().chain([entries.len()]);
-    let whole = |at: usize| first + (at + 1) * period <= places.len();
-    let rounds = begins.iter().zip(ends).enumerate().map(|(at, (&start, end))| (start..end, whole(at)));
-    // What comes after the last round is no round if it never calls.
-    Some(rounds.filter(|(range, is_whole)| *is_whole || calls_in(outline, range)).collect())
-}
-
-fn calls_in(outline: &Outline, range: &Range<usize>) -> bool {
-    outline.of(|kind| matches!(kind, Kind::Call(_))).any(|part| range.contains(&part.entries.start))
-}
-
 /// How many take turns: the rhythm that they keep, or all of them where each comes once.
 fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
     let distinct: FxHashSet<T> = callers.iter().copied().collect();
@@ -370,27 +301,8 @@ fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
     }
 }
 
-/// Where a sequence begins to repeat itself to its end, and with which period; a part of a period may follow.
-fn cycle<T: PartialEq>(places: &[T]) -> Option<(usize, usize)> {
-    /// Calls that come before the loop: of an encoder, of a prompt.
-    const LEAD: usize = 4;
-    /// Longer sequences are not compared.
-    const MAX_PLACES: usize = 100_000;
-    if places.len() > MAX_PLACES {
-        return None;
-    }
-    (2..=places.len() / 2).take(MAX_PERIOD).find_map(|period| {
-        (0..=LEAD.min(places.len().saturating_sub(2 * period)))
-            .find(|&first| places[first..].iter().zip(&places[first + period..]).all(|(a, b)| a == b))
-            .map(|first| (first, period))
-    })
-}
-
 /// Optimizers that take turns, at most.
 const MAX_TURN: usize = 8;
-
-/// Calls from different places in one iteration, at most.
-const MAX_PERIOD: usize = 512;
 
 /// The scopes that PyTorch's optimizers note by themselves.
 ///

@@ -183,6 +183,13 @@ impl Outline {
         Some(Seen { calls: calls.len(), layers })
     }
 
+    /// Where a model is called right after a call that began alike, with nothing of the program in between.
+    pub(crate) fn called_again<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = usize> + 'a {
+        let is_call = |part: &Part| matches!(part.kind, Kind::Call(_));
+        let pairs = self.parts.windows(2).filter(move |pair| is_call(&pair[0]) && is_call(&pair[1]));
+        pairs.filter(|pair| begins_alike(snapshot, pair[0].first, pair[1].first)).map(|pair| pair[1].entries.start)
+    }
+
     /// Whether autograd runs between two entries.
     pub(crate) fn has_backward(&self, start: usize, end: usize) -> bool {
         self.between(start, end).any(|part| part.kind == Kind::Backward)

@@ -45,6 +45,8 @@ pub struct PhaseRun {
 ///   it; the `step` of an optimizer that is not PyTorch's is.
 /// - Else, or where that says forward: a stack that passes through autograd's engine, that has no Python frame, or whose
 ///   outermost Python frame is PyTorch's own, was made on a thread that PyTorch started. That is backward.
+/// - So is a stack without native frames that begins within a function, where others begin with a module: PyTorch called a hook from a
+///   thread of its own. Of a stack that is as deep as the deepest, the begin may be cut off.
 /// - Any other stack is forward.
 ///
 /// In a profiler's trace without Python functions, only what runs inside of autograd's engine is backward.
@@ -68,7 +70,12 @@ impl StackPhases {
                 |frames: &[FrameId]| if frames.iter().any(is_engine) { Phase::Backward } else { Phase::Forward };
             return Self(snapshot.stacks.iter().map(|(_, frames)| phase(frames)).collect());
         }
-        Self(snapshot.stacks.iter().map(|(_, frames)| phase_of(frames, &roles, sites)).collect())
+        let called = CalledBack::new(snapshot, sites);
+        let phase = |frames: &[FrameId]| match phase_of(frames, &roles, sites) {
+            Phase::Forward if called.holds(frames, snapshot) => Phase::Backward,
+            phase => phase,
+        };
+        Self(snapshot.stacks.iter().map(|(_, frames)| phase(frames)).collect())
     }
 
     /// The phase of a stack; `None` where none was recorded.
@@ -111,6 +118,35 @@ impl Role {
             Self::Other
         }
     }
+}
+
+/// Stacks that begin within a function, as those of a thread do that runs no Python but what it calls back.
+struct CalledBack {
+    /// Frames of the deepest stack.
+    deepest: usize,
+    /// Whether stacks tell: most begin with a module, and no frame is native.
+    tell: bool,
+}
+
+impl CalledBack {
+    fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
+        let is_native = snapshot.frames.iter().any(|(id, _)| !sites.owner(id).is_python());
+        let with_frames = || snapshot.stacks.iter().map(|(_, frames)| frames).filter(|frames| !frames.is_empty());
+        let begins = with_frames().filter(|frames| begins_with_module(frames, snapshot)).count();
+        let deepest = with_frames().map(<[FrameId]>::len).max().unwrap_or(0);
+        Self { deepest, tell: !is_native && begins * 2 > with_frames().count() }
+    }
+
+    fn holds(&self, frames: &[FrameId], snapshot: &Snapshot) -> bool {
+        self.tell && !frames.is_empty() && frames.len() < self.deepest && !begins_with_module(frames, snapshot)
+    }
+}
+
+/// Whether the outermost frame is a module's, or Python's own of a thread that a program starts.
+fn begins_with_module(frames: &[FrameId], snapshot: &Snapshot) -> bool {
+    frames.last().is_some_and(|&frame| {
+        matches!(snapshot.text(snapshot.frames.get(frame).name), "<module>" | "_bootstrap" | "_run_module_as_main")
+    })
 }
 
 fn phase_of(frames: &[FrameId], roles: &[Role], sites: &Sites) -> Phase {

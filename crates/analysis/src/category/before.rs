@@ -112,6 +112,15 @@ struct Segment {
     in_runs: bool,
 }
 
+impl Segment {
+    /// Whether one of the two has a block for which it was reserved alone, and the other had what is gone by now: such a pair tells
+    /// little, for the large blocks of a model are the last of their kind.
+    fn is_filled_beside(&self, other: &Self) -> bool {
+        let is_alone = |segment: &Self| segment.end_address - segment.address > SHARED && segment.fresh > 0;
+        (is_alone(self) && other.fresh == 0) || (is_alone(other) && self.fresh == 0)
+    }
+}
+
 fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
     let wanted = held.iter().filter(|block| is_wanted(block));
     let usual: FxHashSet<u64> = wanted.map(|block| own_segment(block.block_bytes)).collect();
@@ -238,13 +247,15 @@ impl<'a> Labelling<'a> {
         let mut least = [0.0, 0.0];
         for (at, segment) in self.segments.iter().enumerate() {
             let worth: f64 = self.sizes[at].iter().map(|&(number, blocks)| worths[number] * count(blocks)).sum();
-            let change =
-                match at.checked_sub(1).map(|before| segment.address.saturating_sub(self.segments[before].end_address))
-                {
-                    Some(distance) if distance <= APART => CHANGE,
-                    Some(_) => CHANGE_APART,
-                    None => 0.0,
-                };
+            let change = match at
+                .checked_sub(1)
+                .map(|before| segment.address.saturating_sub(self.segments[before].end_address))
+            {
+                Some(distance) if distance <= APART && segment.is_filled_beside(self.segments[at - 1]) => CHANGE_FILLED,
+                Some(distance) if distance <= APART => CHANGE,
+                Some(_) => CHANGE_APART,
+                None => 0.0,
+            };
             let from = [least[1] + change < least[0], least[1] <= least[0] + change];
             let other = if from[0] { least[1] + change } else { least[0] };
             let parameters = if from[1] { least[1] } else { least[0] + change };
@@ -264,8 +275,10 @@ impl<'a> Labelling<'a> {
 /// Segments further apart than this are no neighbours.
 const APART: u64 = 64 << 20;
 
-/// What a change between neighbours costs, and one between segments that are no neighbours.
+/// What a change between neighbours costs; one between a large block's segment and one that was filled later; and one between segments
+/// that are no neighbours.
 const CHANGE: f64 = 1.0;
+const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;
 
 /// What the lowest segment costs more than the highest: drivers hand out addresses downwards.

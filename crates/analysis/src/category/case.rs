@@ -198,7 +198,7 @@ impl<'a> Case<'a> {
 
     /// Whether the model's call that made it has returned while it is there, and layers followed it in that call.
     pub(crate) fn is_kept_by_call(&self) -> bool {
-        let call_end = self.course.program_after(self.alloc).unwrap_or(self.course.entries);
+        let call_end = self.course.returned(self.alloc);
         call_end < self.freed.saturating_add(1) && self.course.modules_between(self.alloc, call_end) > BEHIND_OUTPUT
     }
 
@@ -240,6 +240,21 @@ impl<'a> Case<'a> {
     /// Whether it was there before and pairs with a parameter, as its gradient.
     pub(crate) fn pairs_as_gradient(&self) -> bool {
         self.pairing.kept_gradients.contains(&self.row)
+    }
+
+    /// Whether it holds the gradients of all parameters.
+    pub(crate) fn is_flat_gradient(&self) -> bool {
+        self.pairing.flat_gradients == Some(self.row)
+    }
+
+    /// Whether it holds what the optimizer keeps for all parameters.
+    pub(crate) fn is_flat_state(&self) -> bool {
+        self.pairing.flat_states.contains(&self.row)
+    }
+
+    /// Whether it was there before and is one of a set of data.
+    pub(crate) fn is_of_data(&self) -> bool {
+        self.pairing.data.contains(&self.row)
     }
 
     /// Whether it was allocated before the recording, and is as large as all inputs of one rollout.

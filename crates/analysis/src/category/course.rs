@@ -37,6 +37,8 @@ pub(crate) struct Course {
     pub(crate) program: Vec<u32>,
     /// Entries of allocations by modules, in order.
     pub(crate) modules: Vec<u32>,
+    /// Where a model is called right after a call of the same, in order.
+    pub(crate) called_again: Vec<u32>,
     /// Where passes and steps end, in order: there the next forward pass may begin.
     pub(crate) turns: Vec<u32>,
     /// Entries at which the allocator gave up, in order.
@@ -207,6 +209,13 @@ impl Course {
     /// The first allocation by the program itself after an entry.
     pub(crate) fn program_after(&self, entry: u32) -> Option<u32> {
         self.program.get(self.program.partition_point(|&program| program <= entry)).copied()
+    }
+
+    /// Where the call of a model has returned in which an entry lies: the program goes on, or calls the same model again.
+    pub(crate) fn returned(&self, entry: u32) -> u32 {
+        let again = self.called_again.get(self.called_again.partition_point(|&again| again <= entry)).copied();
+        let returned = self.program_after(entry).into_iter().chain(again).min();
+        returned.unwrap_or(self.entries)
     }
 
     /// Whether modules run, the program goes on, and modules run again between two entries: two calls of a model.

@@ -21,9 +21,11 @@ mod bare;
 pub(crate) mod before;
 mod case;
 pub mod course;
+mod flat;
 mod kept;
 pub mod origin;
 mod pairing;
+mod rows;
 mod rules;
 mod runs;
 mod unfinished;
@@ -172,7 +174,7 @@ impl Categories {
         snapshot: &Snapshot,
         (device, entries): (u32, &EntryTable),
         lifetimes: &Lifetimes,
-        (scopes, iterations): (&[Scope], &Iterations),
+        (scopes, iterations, called_again): (&[Scope], &Iterations, Vec<u32>),
         stacks: &StackOrigins,
     ) -> Self {
         let words = Words::new(snapshot, entries);
@@ -182,6 +184,7 @@ impl Categories {
             Some(bare) => Course::new(entries, iterations.rows.len(), |row| bare.at(row), false),
             None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
+        course.called_again = called_again;
         course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes);
         let shows = shows_engine(snapshot, lifetimes, stacks);
         let told = |row: usize| {

@@ -1,17 +1,19 @@
 //! Sizes that pair up: a gradient has its parameter's size, and so has what the optimizer keeps for it.
 
+mod caches;
+mod earlier;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use highwater_snapshot::{Block, StackId};
+use highwater_snapshot::Block;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::before::{self, Held, Region};
-use super::case::BEHIND_OUTPUT;
+use super::before::Region;
 use super::course::{Course, is_backward};
-use super::kept::{self, Kept, Seen};
+use super::flat::{self, Standing};
+use super::kept::{Kept, Seen};
 use super::origin::{Origin, StackOrigins};
-use super::runs::Longest;
 use super::unfinished::Unfinished;
 use crate::lifetime::{Lifetime, Lifetimes};
 
@@ -53,6 +55,11 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
+    /// Rows of flat blocks: of the gradients of all parameters, and of what the optimizer keeps for all.
+    pub(crate) flat_gradients: Option<usize>,
+    pub(crate) flat_states: FxHashSet<usize>,
+    /// Rows from before the recording that are a set of data.
+    pub(crate) data: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
@@ -177,8 +184,9 @@ impl<T> Known<'_, T> {
         let counts = there.iter().filter(|&(&size, &count)| {
             size > LARGE && count >= MIN_FROZEN && is_unpaired(size) && !is_copy(size) && !self.is_left(size)
         });
-        let (sizes, common) = counts.fold((0, 0), |(sizes, common), (_, &count)| (sizes + 1, gcd(count, common)));
-        sizes >= MIN && common >= MIN_FROZEN
+        let (sizes, common) =
+            counts.fold((0, 0), |(sizes, common), (_, &count)| (sizes + 1, gcd(count as u64, common)));
+        sizes >= MIN && common >= MIN_FROZEN as u64
     }
 
     /// Whether what runs forward leaves blocks of a size for good: then earlier ones may have been left by it, too.
@@ -246,6 +254,7 @@ impl Pairing {
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_caches(&known);
         pairing.find_before(&mut known);
+        pairing.find_flat(&known);
         pairing.find_workspaces(&known);
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
@@ -356,6 +365,31 @@ impl Pairing {
         }
     }
 
+    /// Blocks for the gradients of all parameters at once, and for what the optimizer keeps for them.
+    fn find_flat<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let Some(last) = known.course.passes.last() else { return };
+        let stands = |&(row, lifetime): &(usize, &Lifetime)| {
+            let size = lifetime.requested_bytes;
+            matches!((known.told)(row), Origin::Build | Origin::Program | Origin::Untold)
+                && alloc(lifetime) < known.first_pass
+                && known.course.freed(lifetime) >= last.end
+                && !(lifetime.awaits_free_at_start() || WORKSPACES.contains(&size))
+        };
+        let standing = known.lifetimes.rows.iter().enumerate().filter(stands).map(|(row, lifetime)| Standing {
+            row,
+            size_bytes: lifetime.requested_bytes,
+            order: (alloc(lifetime), Reverse(lifetime.address)),
+        });
+        let is_dropped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.gradients == 0 && of.is_made_in_pass);
+        let mut found = flat::flat(&standing.collect::<Vec<_>>(), is_dropped).into_iter();
+        self.flat_gradients = found.next();
+        self.flat_states = found.collect();
+        for row in self.flat_gradients.iter().chain(&self.flat_states) {
+            self.parameters.remove(row);
+            self.states.remove(row);
+        }
+    }
+
     /// The first that stays for good, for each size, stream and kind of thread.
     fn find_workspaces<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let mut seen = FxHashSet::default();
@@ -386,228 +420,6 @@ impl Pairing {
             }
         }
     }
-
-    /// What was there before the recording and stays: of each size as many parameters as [`before`] finds, the rest the
-    /// optimizer's.
-    fn find_before<T: Fn(usize) -> Origin>(&mut self, known: &mut Known<'_, T>) {
-        let is_held = |lifetime: &Lifetime| lifetime.free_requested().is_none() && !lifetime.awaits_free_at_start();
-        let blocks = &known.memory.blocks;
-        let stays = |&row: &usize| (known.told)(row) == Origin::Untold && is_held(&known.lifetimes.rows[row]);
-        let mut held: Vec<Held> = (0..known.lifetimes.before_recording)
-            .filter(stays)
-            .map(|row| {
-                let lifetime = &known.lifetimes.rows[row];
-                let size_bytes = lifetime.requested_bytes;
-                let block = lifetime.block().and_then(|block| blocks.get(block));
-                let block_bytes = block.map_or(size_bytes, |block| block.size_bytes);
-                Held { row, address: lifetime.address, size_bytes, block_bytes }
-            })
-            .collect();
-        held.sort_unstable_by_key(|block| block.address);
-        if known.course.passes.is_empty() {
-            /// Threads and streams have a workspace each; more blocks of one size are weights.
-            const MOST_WORKSPACES: usize = 8;
-            let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
-            for block in &held {
-                *counts.entry(block.size_bytes).or_default() += 1;
-            }
-            held.retain(|b| !WORKSPACES.contains(&b.size_bytes) || counts[&b.size_bytes] > MOST_WORKSPACES);
-            self.find_before_inference(known, &held);
-            return;
-        }
-        let mut there: FxHashMap<u64, usize> = FxHashMap::default();
-        for block in &held {
-            *there.entry(block.size_bytes).or_default() += 1;
-        }
-        let kept = known.kept(&there);
-        let made = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
-        let gradients = |size: u64| made(size).max(kept.count(size));
-        // Sizes that the optimizer works in tell best, where it makes any.
-        let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
-        let mut telling = there.clone();
-        telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
-        let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
-        let states = match known.memory.keeps {
-            // A copy of the parameters counts like more state, so state has to lie like it.
-            Keeps::Told { least, most } if least >= ADAM => {
-                let is_more = |size: u64| made(size) > 0 && there[&size] > made(size) * (least + 1);
-                Longest::new(&known.orders).usual(&held, is_more).unwrap_or(least).clamp(least, most)
-            }
-            Keeps::Told { least, most } => by_count.clamp(least, most),
-            Keeps::Several | Keeps::Untold => by_count,
-        };
-        // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
-        let others = |size: u64, count: usize| {
-            let gradients = gradients(size);
-            match count.checked_div(made(size)) {
-                Some(blocks) if known.memory.keeps == Keeps::Several && count == blocks * gradients => {
-                    (blocks.saturating_sub(1)).min(MAX_STATES) * gradients
-                }
-                _ => (states + usize::from(kept.gradients_stay && kept.count(size) > 0)) * gradients,
-            }
-        };
-        let is_told = matches!(known.memory.keeps, Keeps::Told { least, most } if least == most || least >= ADAM);
-        let wanted: FxHashMap<u64, usize> = there
-            .iter()
-            .filter(|&(&size, _)| gradients(size) > 0)
-            .map(|(&size, &count)| {
-                let others = others(size, count);
-                // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
-                let is_state_alone = is_told && others > 0 && count == others;
-                let least = if is_state_alone { 0 } else { gradients(size) };
-                (size, count.min(least.max(count.saturating_sub(others))))
-            })
-            .collect();
-        let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
-        let fresh = before::lie_as_when_made(&held, &known.memory.regions);
-        // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
-        let pairs_at =
-            held.iter().zip(&found).filter(|(_, is_parameter)| **is_parameter).map(|(block, _)| block.address);
-        let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| first..=last);
-        let is_among = |block: &Held| {
-            block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
-        };
-        let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
-        let is_unpaired = |size: u64| gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size);
-        let layers = known.layers_of(&there, is_unpaired);
-        // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
-        let may_be_frozen = |block: &Held, is_fresh: bool| {
-            (is_fresh || (block.size_bytes > LARGE && layers && !known.is_left(block.size_bytes)))
-                && is_unpaired(block.size_bytes)
-        };
-        let unpaired = held
-            .iter()
-            .zip(&fresh)
-            .filter(|(block, is_fresh)| block.size_bytes > LARGE && may_be_frozen(block, **is_fresh));
-        let is_frozen_model = unpaired.count() >= MIN_FROZEN;
-        for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
-            if is_of_optimizer(block.size_bytes) {
-                self.states.insert(block.row);
-            } else if is_parameter || (may_be_frozen(block, is_fresh) && (is_frozen_model || is_among(block))) {
-                self.parameters.insert(block.row);
-            } else if gradients(block.size_bytes) > 0 {
-                self.states.insert(block.row);
-            }
-        }
-        if kept.gradients_stay {
-            held.retain(|block| kept.count(block.size_bytes) > 0 && self.states.contains(&block.row));
-            for index in kept::gradients(&held, &known.memory.regions, kept.counts) {
-                self.states.remove(&held[index].row);
-                self.kept_gradients.insert(held[index].row);
-            }
-        }
-    }
-
-    /// Where no backward pass was recorded, what stays is parameters. But if a forward pass keeps its graph, and of every large size
-    /// there is a multiple of three, an optimizer such as Adam ran before, and two thirds are its state.
-    fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, held: &[Held]) {
-        /// Sizes that show it: fewer may be chance.
-        const MIN_SIZES: usize = 3;
-        /// The rest is what conversions leave.
-        const FRESH_PERCENT: u64 = 95;
-        // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
-        if known.course.modules.is_empty() {
-            let fresh = held
-                .iter()
-                .zip(before::lie_as_when_made(held, &known.memory.regions))
-                .filter(|(_, is_fresh)| *is_fresh);
-            let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
-            let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
-            if self.caches.is_empty() || fresh < all / 100 * FRESH_PERCENT {
-                return;
-            }
-        }
-        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
-        for block in held.iter().filter(|block| block.size_bytes > LARGE) {
-            *counts.entry(block.size_bytes).or_default() += 1;
-        }
-        let has_states = self.keeps_graph && counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0);
-        if !has_states {
-            self.parameters.extend(held.iter().map(|block| block.row));
-            return;
-        }
-        for block in held.iter().filter(|block| block.size_bytes <= LARGE) {
-            *counts.entry(block.size_bytes).or_default() += 1;
-        }
-        let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[])) {
-            if is_parameter {
-                self.parameters.insert(block.row)
-            } else {
-                self.states.insert(block.row)
-            };
-        }
-    }
-
-    /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
-    fn find_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        /// So many of one size from one place: keys and values of two layers.
-        const MIN_BLOCKS: usize = 4;
-        /// More of what modules make than this share, in percent, is kept for a backward pass that was not recorded.
-        const GRAPH_PERCENT: usize = 35;
-        /// Places that keep something for each layer, of a cache: keys, values, and what quantises them. A graph has more.
-        const MAX_PLACES: usize = 8;
-        let course = known.course;
-        if !course.passes.is_empty() || known.is_bare {
-            return;
-        }
-        let mut trains = false;
-        let (mut made, mut kept) = (0, 0);
-        let mut kept_at: FxHashMap<StackId, usize> = FxHashMap::default();
-        // What the program makes between two calls belongs together: a tensor from each call is no cache.
-        let (mut outlived, mut kept_rows) = (FxHashMap::<StackId, usize>::default(), Vec::new());
-        let mut by_place: FxHashMap<(StackId, u64, Option<u32>), Vec<usize>> = FxHashMap::default();
-        let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
-        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
-            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
-            let place = (lifetime.stack, lifetime.requested_bytes, course.module_after(alloc));
-            match (known.told)(row) {
-                Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
-                    at_dump.entry(known.stacks.place(lifetime.stack)).or_default().push(row);
-                }
-                Origin::Module | Origin::Compiled => {
-                    made += 1;
-                    let failure = course.failures.get(course.failures.partition_point(|&failure| failure < alloc));
-                    let end = course.program_after(alloc).unwrap_or(course.entries);
-                    if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
-                        kept += 1;
-                        let place = known.stacks.place(lifetime.stack);
-                        *kept_at.entry(place).or_insert(0_usize) += 1;
-                        if failure.is_some_and(|&failure| end < failure)
-                            && course.modules_between(alloc, end) > BEHIND_OUTPUT
-                        {
-                            *outlived.entry(place).or_default() += 1;
-                        }
-                        kept_rows.push((row, place));
-                    }
-                }
-                Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
-                Origin::Engine | Origin::Hook | Origin::Recompute | Origin::Optimizer => trains = true,
-                _ => {}
-            }
-        }
-        // What is kept once may be an output.
-        kept_at.retain(|_, count| *count > 1);
-        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
-        if !self.keeps_graph && !trains {
-            let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
-            self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
-        }
-        self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
-        if course.modules.is_empty() && !trains {
-            let bytes = |rows: &Vec<usize>| {
-                rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add)
-            };
-            let all: u64 = at_dump.values().map(bytes).fold(0, u64::saturating_add);
-            let layers: Vec<&Vec<usize>> = at_dump.values().filter(|rows| rows.len() >= MIN_BLOCKS / 2).collect();
-            let of_layers = layers.iter().map(|rows| bytes(rows)).fold(0, u64::saturating_add);
-            // A graph has more places, unless none can be kept.
-            let is_few = layers.len() <= MAX_PLACES || at_dump.keys().all(|&stack| known.stacks.is_without_grad(stack));
-            if !layers.is_empty() && is_few && of_layers >= all / 4 * 3 {
-                self.caches.extend(layers.into_iter().flatten());
-            }
-        }
-    }
 }
 
 /// How many of some spans, in the order of their begins, there are at once at most.
@@ -624,18 +436,6 @@ fn most_at_once(spans: &[(u32, u32)]) -> usize {
     most
 }
 
-fn gcd(a: usize, b: usize) -> usize {
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
-fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> usize {
-    let mut bytes = [0_u64; MAX_STATES + 1];
-    for (&size, &count) in there {
-        if let Some(blocks) = count.checked_div(gradients(size)) {
-            let states = blocks.saturating_sub(1).min(MAX_STATES);
-            bytes[states] = bytes[states].saturating_add(size.saturating_mul(count as u64));
-        }
-    }
-    (0..=MAX_STATES).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
 }

@@ -60,6 +60,21 @@ pub const RULES: &[Rule] = &[
     rule(Workspace, "bucket", &[Bucket], "allocated by `DistributedDataParallel` to send gradients from", |_| true),
     rule(Parameter, "unsharded", &[Unshard], "a whole parameter that FSDP gathers from its shards", |_| true),
     rule(
+        Gradient,
+        "flat-gradient",
+        &[Build, Program, Untold],
+        "as large as all parameters together, in their precision or twice as wide, and no backward pass leaves a gradient: the first \
+         such block, to which hooks add",
+        |case| case.is_flat_gradient(),
+    ),
+    rule(
+        OptimizerState,
+        "flat-state",
+        &[Build, Program, Untold],
+        "as large as the block that holds all gradients, and allocated after it",
+        |case| case.is_flat_state(),
+    ),
+    rule(
         Temporary,
         "build-scratch",
         &[Build],
@@ -116,6 +131,14 @@ pub const RULES: &[Rule] = &[
         &[Untold],
         "allocated before the recording, never freed, and as large as all inputs of one rollout, from which several steps learn",
         |case| case.holds_rollout(),
+    ),
+    rule(
+        Input,
+        "rows-of-data",
+        &[Untold],
+        "allocated before the recording, never freed, and several such blocks have a number of rows in common that no parameter has: a \
+         data set",
+        |case| case.is_of_data(),
     ),
     rule(
         Parameter,

@@ -1,0 +1,80 @@
+//! Where no backward pass was recorded: which blocks are a cache, and whether a graph is kept.
+
+use highwater_snapshot::StackId;
+use rustc_hash::FxHashMap;
+
+use super::{Known, NUMBER, Pairing, alloc};
+use crate::category::case::BEHIND_OUTPUT;
+use crate::category::origin::Origin;
+
+impl Pairing {
+    /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
+    pub(super) fn find_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        /// So many of one size from one place: keys and values of two layers.
+        const MIN_BLOCKS: usize = 4;
+        /// More of what modules make than this share, in percent, is kept for a backward pass that was not recorded.
+        const GRAPH_PERCENT: usize = 35;
+        /// Places that keep something for each layer, of a cache: keys, values, and what quantises them. A graph has more.
+        const MAX_PLACES: usize = 8;
+        let course = known.course;
+        if !course.passes.is_empty() || known.is_bare {
+            return;
+        }
+        let mut trains = false;
+        let (mut made, mut kept) = (0, 0);
+        let mut kept_at: FxHashMap<StackId, usize> = FxHashMap::default();
+        // What the program makes between two calls belongs together: a tensor from each call is no cache.
+        let (mut outlived, mut kept_rows) = (FxHashMap::<StackId, usize>::default(), Vec::new());
+        let mut by_place: FxHashMap<(StackId, u64, Option<u32>), Vec<usize>> = FxHashMap::default();
+        let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
+            let place = (lifetime.stack, lifetime.requested_bytes, course.module_after(alloc));
+            match (known.told)(row) {
+                Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
+                    at_dump.entry(known.stacks.place(lifetime.stack)).or_default().push(row);
+                }
+                Origin::Module | Origin::Compiled => {
+                    made += 1;
+                    let failure = course.failures.get(course.failures.partition_point(|&failure| failure < alloc));
+                    let end = course.returned(alloc);
+                    if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
+                        kept += 1;
+                        let place = known.stacks.place(lifetime.stack);
+                        *kept_at.entry(place).or_insert(0_usize) += 1;
+                        if failure.is_some_and(|&failure| end < failure)
+                            && course.modules_between(alloc, end) > BEHIND_OUTPUT
+                        {
+                            *outlived.entry(place).or_default() += 1;
+                        }
+                        kept_rows.push((row, place));
+                    }
+                }
+                Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
+                Origin::Engine | Origin::Hook | Origin::Recompute | Origin::Optimizer => trains = true,
+                _ => {}
+            }
+        }
+        // What is kept once may be an output.
+        kept_at.retain(|_, count| *count > 1);
+        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
+        if !self.keeps_graph && !trains {
+            let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
+            self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
+        }
+        self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
+        if course.modules.is_empty() && !trains {
+            let bytes = |rows: &Vec<usize>| {
+                rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add)
+            };
+            let all: u64 = at_dump.values().map(bytes).fold(0, u64::saturating_add);
+            let layers: Vec<&Vec<usize>> = at_dump.values().filter(|rows| rows.len() >= MIN_BLOCKS / 2).collect();
+            let of_layers = layers.iter().map(|rows| bytes(rows)).fold(0, u64::saturating_add);
+            // A graph has more places, unless none can be kept.
+            let is_few = layers.len() <= MAX_PLACES || at_dump.keys().all(|&stack| known.stacks.is_without_grad(stack));
+            if !layers.is_empty() && is_few && of_layers >= all / 4 * 3 {
+                self.caches.extend(layers.into_iter().flatten());
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What was there before the recording and stays: as many parameters of each size as pair up, the rest the optimizer's.
+
+use rustc_hash::FxHashMap;
+
+use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
+use crate::category::before::{self, Held};
+use crate::category::origin::Origin;
+use crate::category::runs::Longest;
+use crate::category::{kept, rows};
+use crate::lifetime::Lifetime;
+
+impl Pairing {
+    /// What was there before the recording and stays: of each size as many parameters as [`before`] finds, the rest the
+    /// optimizer's.
+    pub(super) fn find_before<T: Fn(usize) -> Origin>(&mut self, known: &mut Known<'_, T>) {
+        let is_held = |lifetime: &Lifetime| lifetime.free_requested().is_none() && !lifetime.awaits_free_at_start();
+        let blocks = &known.memory.blocks;
+        let stays = |&row: &usize| (known.told)(row) == Origin::Untold && is_held(&known.lifetimes.rows[row]);
+        let mut held: Vec<Held> = (0..known.lifetimes.before_recording)
+            .filter(stays)
+            .map(|row| {
+                let lifetime = &known.lifetimes.rows[row];
+                let size_bytes = lifetime.requested_bytes;
+                let block = lifetime.block().and_then(|block| blocks.get(block));
+                let block_bytes = block.map_or(size_bytes, |block| block.size_bytes);
+                Held { row, address: lifetime.address, size_bytes, block_bytes }
+            })
+            .collect();
+        held.sort_unstable_by_key(|block| block.address);
+        if known.course.passes.is_empty() {
+            /// Threads and streams have a workspace each; more blocks of one size are weights.
+            const MOST_WORKSPACES: usize = 8;
+            let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+            for block in &held {
+                *counts.entry(block.size_bytes).or_default() += 1;
+            }
+            held.retain(|b| !WORKSPACES.contains(&b.size_bytes) || counts[&b.size_bytes] > MOST_WORKSPACES);
+            self.find_before_inference(known, &held);
+            return;
+        }
+        let mut there: FxHashMap<u64, usize> = FxHashMap::default();
+        for block in &held {
+            *there.entry(block.size_bytes).or_default() += 1;
+        }
+        let kept = known.kept(&there);
+        let made = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
+        let gradients = |size: u64| made(size).max(kept.count(size));
+        // Sizes that the optimizer works in tell best, where it makes any.
+        let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
+        let mut telling = there.clone();
+        telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
+        let is_workspace = |size: u64| WORKSPACES.contains(&size);
+        let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
+        let states = match known.memory.keeps {
+            // A copy of the parameters counts like more state, so state has to lie like it.
+            Keeps::Told { least, most } if least >= ADAM => {
+                let is_more =
+                    |size: u64| made(size) > 0 && !is_workspace(size) && there[&size] > made(size) * (least + 1);
+                Longest::new(&known.orders).usual(&held, is_more).unwrap_or(least).clamp(least, most)
+            }
+            Keeps::Told { least, most } => by_count.clamp(least, most),
+            Keeps::Several | Keeps::Untold => by_count,
+        };
+        // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
+        let others = |size: u64, count: usize| {
+            let gradients = gradients(size);
+            match count.checked_div(made(size)) {
+                Some(blocks) if known.memory.keeps == Keeps::Several && count == blocks * gradients => {
+                    (blocks.saturating_sub(1)).min(MAX_STATES) * gradients
+                }
+                _ => (states + usize::from(kept.gradients_stay && kept.count(size) > 0)) * gradients,
+            }
+        };
+        let is_told = matches!(known.memory.keeps, Keeps::Told { least, most } if least == most || least >= ADAM);
+        let wanted: FxHashMap<u64, usize> = there
+            .iter()
+            .filter(|&(&size, _)| gradients(size) > 0)
+            .map(|(&size, &count)| {
+                let others = others(size, count);
+                // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
+                let is_state_alone = is_told && others > 0 && count == others;
+                let least = if is_state_alone { 0 } else { gradients(size) };
+                // One more, of a size of workspaces, is one.
+                let others = others + usize::from(is_workspace(size) && count == others + least + 1);
+                (size, count.min(least.max(count.saturating_sub(others))))
+            })
+            .collect();
+        let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
+        let fresh = before::lie_as_when_made(&held, &known.memory.regions);
+        // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
+        let pairs_at =
+            held.iter().zip(&found).filter(|(_, is_parameter)| **is_parameter).map(|(block, _)| block.address);
+        let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| first..=last);
+        let is_among = |block: &Held| {
+            block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
+        };
+        let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
+        let is_unpaired = |size: u64| gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size);
+        let layers = known.layers_of(&there, is_unpaired);
+        // What a leak has left before the recording is there once for each earlier step.
+        let is_leaked = |size: u64| known.is_left(size) && there[&size] > 1;
+        let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
+        let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
+        let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
+        if let Some(rows) = rows::row_bytes(&unpaired_sizes, &trained) {
+            let of_data = unpaired_blocks().filter(|block| block.size_bytes.is_multiple_of(rows));
+            self.data.extend(of_data.map(|block| block.row));
+        }
+        // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
+        let may_be_frozen = |block: &Held, is_fresh: bool| {
+            (is_fresh || (block.size_bytes > LARGE && layers && !known.is_left(block.size_bytes)))
+                && is_unpaired(block.size_bytes)
+        };
+        let unpaired = held
+            .iter()
+            .zip(&fresh)
+            .filter(|(block, is_fresh)| block.size_bytes > LARGE && may_be_frozen(block, **is_fresh));
+        let is_frozen_model = unpaired.count() >= MIN_FROZEN;
+        for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
+            if is_of_optimizer(block.size_bytes) {
+                self.states.insert(block.row);
+            } else if is_parameter || (may_be_frozen(block, is_fresh) && (is_frozen_model || is_among(block))) {
+                self.parameters.insert(block.row);
+            } else if gradients(block.size_bytes) > 0 {
+                self.states.insert(block.row);
+            }
+        }
+        if kept.gradients_stay {
+            held.retain(|block| kept.count(block.size_bytes) > 0 && self.states.contains(&block.row));
+            for index in kept::gradients(&held, &known.memory.regions, kept.counts) {
+                self.states.remove(&held[index].row);
+                self.kept_gradients.insert(held[index].row);
+            }
+        }
+    }
+
+    /// Where no backward pass was recorded, what stays is parameters. But if a forward pass keeps its graph, and of every large size
+    /// there is a multiple of three, an optimizer such as Adam ran before, and two thirds are its state.
+    fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, held: &[Held]) {
+        /// Sizes that show it: fewer may be chance.
+        const MIN_SIZES: usize = 3;
+        /// The rest is what conversions leave.
+        const FRESH_PERCENT: u64 = 95;
+        // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
+        if known.course.modules.is_empty() {
+            let fresh = held
+                .iter()
+                .zip(before::lie_as_when_made(held, &known.memory.regions))
+                .filter(|(_, is_fresh)| *is_fresh);
+            let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
+            let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
+            if self.caches.is_empty() || fresh < all / 100 * FRESH_PERCENT {
+                return;
+            }
+        }
+        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+        for block in held.iter().filter(|block| block.size_bytes > LARGE) {
+            *counts.entry(block.size_bytes).or_default() += 1;
+        }
+        let has_states = self.keeps_graph && counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0);
+        if !has_states {
+            self.parameters.extend(held.iter().map(|block| block.row));
+            return;
+        }
+        for block in held.iter().filter(|block| block.size_bytes <= LARGE) {
+            *counts.entry(block.size_bytes).or_default() += 1;
+        }
+        let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
+        for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[])) {
+            if is_parameter {
+                self.parameters.insert(block.row)
+            } else {
+                self.states.insert(block.row)
+            };
+        }
+    }
+}
+
+/// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
+fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> usize {
+    let mut bytes = [0_u64; MAX_STATES + 1];
+    for (&size, &count) in there {
+        if let Some(blocks) = count.checked_div(gradients(size)) {
+            let states = blocks.saturating_sub(1).min(MAX_STATES);
+            bytes[states] = bytes[states].saturating_add(size.saturating_mul(count as u64));
+        }
+    }
+    (0..=MAX_STATES).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
+}

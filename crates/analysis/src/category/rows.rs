@@ -1,0 +1,87 @@
+//! A set of data that was on the device before the recording: features, labels and masks, edges, or what a replay buffer holds.
+//!
+//! Its tensors have one row for each example, and the number of examples is chosen by nobody who builds a model: all their sizes
+//! are multiples of it, and no parameter's is.
+
+use std::collections::BTreeMap;
+
+use super::pairing::gcd;
+
+/// Smaller blocks may be anything: a counter, a table of positions.
+const MIN_BYTES: u64 = 4096;
+
+/// Sizes that share the number of rows: two may do so by chance, or be a frozen layer's.
+const MIN_SIZES: usize = 3;
+
+/// The least odd factor of the number of rows: widths of models have small ones.
+const MIN_FACTOR: u64 = 101;
+
+/// The least share of the bytes that have these rows, in percent: a frozen model has other sizes, too.
+const MIN_PERCENT: u64 = 95;
+
+/// The least ratio of the largest block to the smallest, which has one number for each row: of tables, each has rows of its own.
+const MIN_RATIO: u64 = 16;
+
+/// Sets of data have few tensors.
+const MAX_SIZES: usize = 64;
+
+/// What the sizes of a set of data are multiples of, if the blocks of these sizes are one.
+pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for &size in blocks.iter().filter(|&&size| size >= MIN_BYTES) {
+        *counts.entry(size).or_default() += 1;
+    }
+    // Parameters come with as much state each.
+    if counts.values().fold(0, |common, &count| gcd(count, common)) != 1 {
+        return None;
+    }
+    let bytes = |rows: u64| {
+        let of_rows = counts.iter().filter(|(size, _)| size.is_multiple_of(rows));
+        of_rows.fold(0, |sum: u64, (&size, &count)| sum.saturating_add(size.saturating_mul(count)))
+    };
+    let &largest = counts.keys().next_back()?;
+    let is_shared = |&rows: &u64| {
+        let factor = rows >> rows.trailing_zeros();
+        factor >= MIN_FACTOR
+            && rows <= largest / MIN_RATIO
+            && counts.keys().filter(|size| size.is_multiple_of(rows)).count() >= MIN_SIZES
+            && bytes(rows) >= bytes(1) / 100 * MIN_PERCENT
+            && !parameters.iter().any(|size| size.is_multiple_of(factor))
+    };
+    counts.keys().copied().rev().take(MAX_SIZES).filter(is_shared).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMETERS: [u64; 3] = [512_000, 262_144, 40_960];
+
+    fn rows(blocks: &[u64]) -> Option<u64> {
+        row_bytes(blocks, &PARAMETERS)
+    }
+
+    #[test]
+    fn tensors_of_one_number_of_rows_are_data() {
+        assert_eq!(rows(&[40_000_000, 1_920_000, 160_000, 80_000, 20_000]), Some(20_000));
+        assert_eq!(rows(&[40_000_000, 1_920_000, 160_000, 80_000, 20_000, 512]), Some(20_000));
+        assert_eq!(rows(&[40_000_000, 40_000_000, 160_000, 20_000, 20_000, 20_000]), Some(20_000));
+        assert_eq!(rows(&[]), None);
+    }
+
+    #[test]
+    fn a_frozen_model_is_none() {
+        assert_eq!(rows(&[40_000_000, 1_920_000]), None, "two sizes");
+        assert_eq!(rows(&[16_777_216, 8_388_608, 4_194_304]), None, "powers of two");
+        assert_eq!(rows(&[40_000_000, 1_920_000, 160_000, 16_777_216]), None, "other sizes");
+        assert_eq!(rows(&[102_400_000, 51_200_000, 23_040_000, 10_240_000]), None, "tables");
+        assert_eq!(rows(&[40_000_000, 40_000_000, 160_000, 160_000, 20_000, 20_000]), None, "with state");
+        let with_embedding = [205_852_672, 154_389_504, 201_028, 9_437_184 * 24];
+        assert_eq!(rows(&with_embedding), None, "a vocabulary is shared by the layers at both ends alone");
+    }
+
+    #[test]
+    fn a_number_that_parameters_share_is_a_width() {
+        assert_eq!(row_bytes(&[40_000_000, 1_920_000, 160_000], &[5_000, 64]), None);
+    }
+}
