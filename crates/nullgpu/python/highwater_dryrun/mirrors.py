@@ -29,11 +29,13 @@ class Mirrors:
         copy, version = (None, 0) if storage is None else self._copies.get(storage._cdata, (None, 0))
         if copy is None or version != _version(tensor):
             return None
+        if storage is not None and copy.nbytes() != storage.nbytes():
+            # The storage has been resized since, and keeps what fits; what came with it is as good as 0.
+            copy.resize_(storage.nbytes())
         view = torch.empty(0, dtype=tensor.dtype)
         try:
             view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
         except RuntimeError:
-            # The storage has been resized since.
             return None
         return view
 
@@ -42,21 +44,30 @@ class Mirrors:
         storage = _storage(tensor)
         if storage is None:
             return
-        key = storage._cdata
-        copy, version = self._copies.get(key, (None, 0))
+        copy, version = self._copies.get(storage._cdata, (None, 0))
         if copy is None or version != before:
             # What the rest of the storage holds is not known.
             if tensor.numel() * tensor.element_size() != storage.nbytes():
                 return
             copy = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
-            if key not in self._weak:
-                self._weak[key] = storage._weak_ref()
-                self._added += 1
-                if self._added % _PURGE == 0:
-                    self._purge()
         view = torch.empty(0, dtype=tensor.dtype)
         view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
         view.copy_(value)
+        self._keep(storage, copy, tensor)
+
+    def put_storage(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        """Notes what the whole storage of a tensor holds, in bytes."""
+        storage = _storage(tensor)
+        if storage is not None and storage.nbytes() == value.numel():
+            self._keep(storage, value.untyped_storage(), tensor)
+
+    def _keep(self, storage: "torch.UntypedStorage", copy: "torch.UntypedStorage", tensor: torch.Tensor) -> None:
+        key = storage._cdata
+        if key not in self._weak:
+            self._weak[key] = storage._weak_ref()
+            self._added += 1
+            if self._added % _PURGE == 0:
+                self._purge()
         self._copies[key] = (copy, _version(tensor))
 
     def forget(self, tensor: torch.Tensor) -> None:

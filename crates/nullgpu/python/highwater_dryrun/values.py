@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from highwater_dryrun import compiled, core, exchange, nonzero, settings, sizes
+from highwater_dryrun import compiled, core, exchange, nonzero, sizes
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
 from highwater_dryrun.reads import Reads
 
@@ -49,6 +49,7 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE
 """While it is there, a compiler works out shapes."""
 _IF_FINITE = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
 """Numbers that nobody knows are taken to be finite."""
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _DECIDED_BY = {"or": True, "and": False}
 
 
@@ -59,8 +60,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     _hide()
     _see_lists(values)
     nonzero.begin(values.told_of_mask)
-    if not settings.get().imagined_ranks:
-        exchange.begin(values.mirrors)
+    values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     return values
 
@@ -71,6 +71,7 @@ class Values(TorchFunctionMode):
     def __init__(self, assume: "dict[str, str]") -> None:
         super().__init__()
         self.mirrors = Mirrors()
+        self.exchange: "exchange.Exchange | None" = None
         self._reads = Reads(torch)
         self._assume = sizes.Assumptions(assume)
         self._count_unknown = core.library().highwater_nullgpu_unknown_reads
@@ -89,6 +90,10 @@ class Values(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in _ABOUT_THE_TENSOR or torch._C._get_dispatch_mode(_FAKE) is not None:
             return func(*args, **kwargs)
+        if self.exchange is not None and isinstance(func, _OPERATORS):
+            communicates, out = self.exchange.functional(func, args, kwargs)
+            if communicates:
+                return out
         tensors: "list[torch.Tensor]" = []
         _flatten(args, tensors)
         if kwargs:
