@@ -363,13 +363,26 @@ torch.cuda.set_device(rank)
 dist.init_process_group('nccl')
 while rank and not os.path.exists('done'): time.sleep(0.01)
 if rank: time.sleep(2)
-dist.barrier()
+dist.distributed_c10d._get_default_store().set(f'late {rank}', 'yes')
 dist.destroy_process_group()
 open('done', 'w').close()
 ";
     let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
     assert_eq!(status, 0, "{err}");
     assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+    // One that fails ends the others, which name it, and where they waited for it.
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+dist.barrier()
+if rank == 1: os._exit(7)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert!(status == 2 && error.contains("rank 1") && error.contains("`all_reduce` at script.py:8"), "{error} {err}");
     // One that fails ends the run, though it has what the other waits for.
     let script = "
 import os, time, torch, torch.distributed as dist

@@ -29,13 +29,11 @@ class Mirrors:
         copy, version = (None, 0) if storage is None else self._copies.get(storage._cdata, (None, 0))
         if copy is None or version != _version(tensor):
             return None
-        if storage is not None and copy.nbytes() != storage.nbytes():
-            # The storage has been resized since, and keeps what fits; what came with it is as good as 0.
-            copy.resize_(storage.nbytes())
         view = torch.empty(0, dtype=tensor.dtype)
         try:
             view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
         except RuntimeError:
+            # The storage has been resized since.
             return None
         return view
 
@@ -60,6 +58,19 @@ class Mirrors:
         storage = _storage(tensor)
         if storage is not None and storage.nbytes() == value.numel():
             self._keep(storage, value.untyped_storage(), tensor)
+
+    def resize(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Resizes a tensor, by a function of PyTorch's: what fits is kept, and what is new is as good as 0."""
+        tensor = args[0]
+        known = tensor.is_cuda and self.get(tensor) is not None
+        copy = self._copies[tensor.untyped_storage()._cdata][0] if known else None
+        out = func(*args, **kwargs)
+        if copy is not None and may_be_kept(tensor):
+            value = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8)
+            kept = min(value.numel(), copy.nbytes())
+            value[:kept] = torch.empty(0, dtype=torch.uint8).set_(copy)[:kept]
+            self.put_storage(tensor, value)
+        return out
 
     def _keep(self, storage: "torch.UntypedStorage", copy: "torch.UntypedStorage", tensor: torch.Tensor) -> None:
         key = storage._cdata

@@ -24,7 +24,7 @@ _ABOUT_THE_TENSOR = frozenset(
     "__get__ __set__ __delete__ __hash__ __len__ __repr__ __format__ __dir__ __reduce_ex__ __deepcopy__ backward data_ptr dim "
     "element_size get_device is_contiguous is_floating_point is_complex is_inference is_pinned is_shared is_signed is_same_size "
     "ndimension nelement numel register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad set_ size storage "
-    "storage_offset stride type_as untyped_storage record_stream share_memory_ pin_memory resize_ as_subclass "
+    "storage_offset stride type_as untyped_storage record_stream share_memory_ pin_memory as_subclass "
     "_is_view _typed_storage_classmethod typed_storage _version".split()
 )
 """These do not look at what is in a tensor, or are nothing to be done twice."""
@@ -104,6 +104,8 @@ class Values(TorchFunctionMode):
         # A target that is written is not what it was any more.
         inputs = self._inputs(name, tensors, target)
         try:
+            if name == "resize_":
+                return self.mirrors.resize(func, args, kwargs)
             out = func(*args, **kwargs)
         except BaseException:
             # A traceback would keep what it was called with.

@@ -42,9 +42,12 @@ pub(crate) struct Args {
     /// Start this many ranks of the script, like `torchrun` on one machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
     ranks: Option<u32>,
-    /// Run rank 0 of N; the other ranks are simulated
+    /// Run one rank of N; the other ranks are simulated, as if all were alike
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     imagine_ranks: Option<u32>,
+    /// The rank to run, of those imagined
+    #[arg(long, value_name = "R", requires = "imagine_ranks", default_value_t = 0)]
+    rank: u32,
     /// Invent the weights that the script loads; only the configuration is needed
     #[arg(long)]
     pub(super) fake_weights: bool,
@@ -86,11 +89,16 @@ impl Args {
         self.gpus.or(wanted).unwrap_or(1)
     }
 
+    /// The rank that is not one of those imagined, with their number.
+    pub(super) fn missing_rank(&self) -> Option<(u32, u32)> {
+        self.imagine_ranks.filter(|&ranks| self.rank >= ranks).map(|ranks| (self.rank, ranks))
+    }
+
     /// How many processes run the script.
     pub(super) fn ranks(&self) -> Ranks {
         match (self.ranks, self.imagine_ranks) {
             (Some(ranks), _) => Ranks::Launched(ranks),
-            (None, Some(ranks)) => Ranks::Imagined(ranks),
+            (None, Some(ranks)) => Ranks::Imagined { ranks, rank: self.rank },
             (None, None) => Ranks::Alone,
         }
     }
