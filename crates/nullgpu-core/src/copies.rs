@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
+use crate::clock;
 use crate::ffi::{In, Out};
 use crate::launches;
 use crate::memory::is_device;
@@ -160,11 +161,13 @@ pub extern "C" fn highwater_nullgpu_known(address: usize, bytes: usize, size: us
 
 answers! {
     fn cudaMemcpy(to: Out<u8>, from: In, size: usize, _kind: i32) -> Status {
+        clock::wait_for_all();
         copy(to, from, size);
         SUCCESS
     }
 
-    fn cudaMemcpyAsync(to: Out<u8>, from: In, size: usize, _kind: i32, _stream: usize) -> Status {
+    fn cudaMemcpyAsync(to: Out<u8>, from: In, size: usize, _kind: i32, stream: u64) -> Status {
+        clock::copy(stream, size as u64, is_device(to.address()) != is_device(from.address()));
         copy(to, from, size);
         SUCCESS
     }
@@ -193,7 +196,8 @@ answers! {
         SUCCESS
     }
 
-    fn cudaMemsetAsync(address: Out<u8>, value: i32, size: usize, _stream: usize) -> Status {
+    fn cudaMemsetAsync(address: Out<u8>, value: i32, size: usize, stream: u64) -> Status {
+        clock::copy(stream, size as u64, false);
         set(address, value, size);
         SUCCESS
     }

@@ -12,6 +12,7 @@
 
 mod answers;
 mod books;
+mod clock;
 mod compilers;
 mod copies;
 #[expect(unsafe_code, reason = "signal handlers")]
@@ -42,6 +43,7 @@ mod status;
 mod streams;
 mod virtual_memory;
 
+pub use clock::highwater_nullgpu_catch_up;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
 pub use ranks::{

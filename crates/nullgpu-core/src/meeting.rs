@@ -237,12 +237,15 @@ impl Meeting {
         while members.len() < count {
             match Member::open(&place.join(members.len().to_string())) {
                 Some(member) => members.push(member),
-                None => wait.look(|| {
-                    let number = members.len();
-                    enough_left(directory, count).map_or(Ok(()), |ended| {
-                        Err(format!("rank {ended} has ended, and rank {number} of a group of {count} never came"))
-                    })
-                }, || format!("rank {} of a group of {count} to join it", members.len()))?,
+                None => wait.look(
+                    || {
+                        let number = members.len();
+                        enough_left(directory, count).map_or(Ok(()), |ended| {
+                            Err(format!("rank {ended} has ended, and rank {number} of a group of {count} never came"))
+                        })
+                    },
+                    || format!("rank {} of a group of {count} to join it", members.len()),
+                )?,
             }
         }
         let own = Own { file: own, collectives: Calls::default(), received: vec![0; count] };
@@ -288,7 +291,13 @@ impl Meeting {
     }
 
     /// What a rank called, once it has; nothing if that is too long ago.
-    pub(crate) fn wait_for(&self, directory: &Path, member: usize, sort: Sort, number: u64) -> Result<Option<Post>, String> {
+    pub(crate) fn wait_for(
+        &self,
+        directory: &Path,
+        member: usize,
+        sort: Sort,
+        number: u64,
+    ) -> Result<Option<Post>, String> {
         let mut wait = Wait::new(directory);
         loop {
             let (process, global, name) = {
@@ -333,13 +342,15 @@ impl Meeting {
     fn compare(&self) -> Result<(), String> {
         let own = locked(&self.own);
         let mut members = locked(&self.members);
-        let mine = members.get(usize::try_from(self.rank).unwrap_or(0)).map_or_else(String::new, |member| {
-            member.name(usize::try_from(self.rank).unwrap_or(0))
-        });
+        let mine = members
+            .get(usize::try_from(self.rank).unwrap_or(0))
+            .map_or_else(String::new, |member| member.name(usize::try_from(self.rank).unwrap_or(0)));
         for (number, member) in members.iter_mut().enumerate() {
             let until = member.collectives.end().min(own.collectives.end());
             for at in member.compared..until {
-                let (Some(theirs), Some(ours)) = (member.collectives.get(at), own.collectives.get(at)) else { continue };
+                let (Some(theirs), Some(ours)) = (member.collectives.get(at), own.collectives.get(at)) else {
+                    continue;
+                };
                 if theirs.kind != ours.kind || theirs.peer != ours.peer {
                     return Err(format!(
                         "ranks call collectives in different orders: as number {} of a group, {mine} calls {} and {} calls {}",

@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
+use crate::clock;
 use crate::devices;
 use crate::ffi::{Fixed, In, Out};
 use crate::meeting::Kind;
@@ -62,9 +63,19 @@ fn of(handle: usize) -> Communicator {
 }
 
 /// A collective without a root.
-fn of_all(kind: Kind, from: In, to: usize, count: usize, element: i32, operation: i32, communicator: usize) -> Status {
+#[expect(clippy::too_many_arguments, reason = "what NCCL is told")]
+fn of_all(
+    kind: Kind,
+    from: In,
+    to: usize,
+    count: usize,
+    element: i32,
+    operation: i32,
+    communicator: usize,
+    stream: u64,
+) -> Status {
     let call = Call { kind, from: from.address(), to, count, element, operation, root: -1 };
-    ranks::call(&of(communicator), call)
+    ranks::call(&of(communicator), call, stream)
 }
 
 answers! {
@@ -141,41 +152,43 @@ answers! {
         SUCCESS
     }
 
-    fn ncclAllGather(from: In, to: usize, count: usize, kind: i32, communicator: usize) -> Status {
-        of_all(Kind::AllGather, from, to, count, kind, 0, communicator)
+    fn ncclAllGather(from: In, to: usize, count: usize, kind: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::AllGather, from, to, count, kind, 0, communicator, stream)
     }
 
-    fn ncclAlltoAll(from: In, to: usize, count: usize, kind: i32, communicator: usize) -> Status {
-        of_all(Kind::AllToAll, from, to, count, kind, 0, communicator)
+    fn ncclAlltoAll(from: In, to: usize, count: usize, kind: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::AllToAll, from, to, count, kind, 0, communicator, stream)
     }
 
-    fn ncclAllReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, communicator: usize) -> Status {
-        of_all(Kind::AllReduce, from, to, count, kind, operation, communicator)
+    fn ncclAllReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::AllReduce, from, to, count, kind, operation, communicator, stream)
     }
 
-    fn ncclReduceScatter(from: In, to: usize, count: usize, kind: i32, operation: i32, communicator: usize) -> Status {
-        of_all(Kind::ReduceScatter, from, to, count, kind, operation, communicator)
+    fn ncclReduceScatter(from: In, to: usize, count: usize, kind: i32, operation: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::ReduceScatter, from, to, count, kind, operation, communicator, stream)
     }
 
-    fn ncclReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, root: i32, communicator: usize) -> Status {
+    fn ncclReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, root: i32, communicator: usize, stream: u64) -> Status {
         let call = Call { kind: Kind::Reduce, from: from.address(), to, count, element: kind, operation, root };
-        ranks::call(&of(communicator), call)
+        ranks::call(&of(communicator), call, stream)
     }
 
-    fn ncclBroadcast(from: In, to: usize, count: usize, kind: i32, root: i32, communicator: usize) -> Status {
+    fn ncclBroadcast(from: In, to: usize, count: usize, kind: i32, root: i32, communicator: usize, stream: u64) -> Status {
         let call = Call { kind: Kind::Broadcast, from: from.address(), to, count, element: kind, operation: 0, root };
-        ranks::call(&of(communicator), call)
+        ranks::call(&of(communicator), call, stream)
     }
 
-    fn ncclBcast(at: In, count: usize, kind: i32, root: i32, communicator: usize) -> Status {
-        ncclBroadcast(at, at.address(), count, kind, root, communicator)
+    fn ncclBcast(at: In, count: usize, kind: i32, root: i32, communicator: usize, stream: u64) -> Status {
+        ncclBroadcast(at, at.address(), count, kind, root, communicator, stream)
     }
 
-    fn ncclSend(from: In, count: usize, kind: i32, to: i32, communicator: usize) -> Status {
+    fn ncclSend(from: In, count: usize, kind: i32, to: i32, communicator: usize, stream: u64) -> Status {
+        clock::exchange(stream, count as u64 * 2);
         ranks::send(&of(communicator), from.address(), count, kind, to)
     }
 
-    fn ncclRecv(to: usize, count: usize, kind: i32, from: i32, communicator: usize) -> Status {
+    fn ncclRecv(to: usize, count: usize, kind: i32, from: i32, communicator: usize, stream: u64) -> Status {
+        clock::exchange(stream, count as u64 * 2);
         ranks::receive(&of(communicator), to, count, kind, from)
     }
 
@@ -224,11 +237,11 @@ mod tests {
         let (mut handle, base) = (0, 0x1000_0000_0000_usize);
         assert_eq!(ncclCommInitRank(out(&mut handle), 3, UniqueId([0; 128]), 1), SUCCESS);
         copies::note(base, 8, Some(vec![3, 0, 0, 0, 5, 0, 0, 0]));
-        assert_eq!(ncclAllGather(In::at(base), base + 512, 2, 2, handle), SUCCESS);
+        assert_eq!(ncclAllGather(In::at(base), base + 512, 2, 2, handle, 0), SUCCESS);
         assert_eq!(known(base + 512, 24), Some([3, 0, 0, 0, 5, 0, 0, 0].repeat(3)));
-        assert_eq!(ncclAllReduce(In::at(base), base + 1024, 2, 2, 0, handle), SUCCESS);
+        assert_eq!(ncclAllReduce(In::at(base), base + 1024, 2, 2, 0, handle, 0), SUCCESS);
         assert_eq!(known(base + 1024, 8), Some(vec![9, 0, 0, 0, 15, 0, 0, 0]));
-        assert_eq!(ncclBroadcast(In::at(base), base, 2, 2, 0, handle), SUCCESS);
+        assert_eq!(ncclBroadcast(In::at(base), base, 2, 2, 0, handle, 0), SUCCESS);
         assert_eq!(known(base, 8), Some(vec![3, 0, 0, 0, 5, 0, 0, 0]), "the root's are like this rank's");
     }
 }

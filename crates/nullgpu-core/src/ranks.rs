@@ -8,6 +8,7 @@ use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::clock;
 use crate::copies::{self, BYTES_MAX, known};
 use crate::ffi::{In, Out};
 use crate::meeting::{self, Kind, Meeting, Post, Sort};
@@ -138,10 +139,11 @@ fn small(bytes: usize) -> bool {
 }
 
 /// Makes a call.
-pub(crate) fn call(communicator: &Communicator, call: Call) -> Status {
+pub(crate) fn call(communicator: &Communicator, call: Call, stream: u64) -> Status {
     let ranks = usize::try_from(communicator.ranks).unwrap_or(0);
     let rank = usize::try_from(communicator.rank).unwrap_or(0);
     let (gives, gets) = call.sizes(ranks);
+    clock::exchange(stream, gives.max(gets) as u64);
     let sends = call.kind != Kind::Broadcast || call.root == communicator.rank;
     let bytes = if small(gives) && sends { known(call.from, gives) } else { None };
     let (Some(meeting), Some(directory)) = (&communicator.meeting, meeting::directory()) else {

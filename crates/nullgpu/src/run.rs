@@ -49,6 +49,31 @@ pub struct Watch {
     pub assume: BTreeMap<String, String>,
     /// Weights are made of nothing.
     pub fake_weights: bool,
+    /// When the work of a stream is done.
+    pub timing: Timing,
+}
+
+/// When the work of a stream is done: memory that another stream uses is free only then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// When a card would have done it.
+    #[default]
+    Card,
+    /// As soon as it is asked for.
+    AtOnce,
+    /// When the program waits for it.
+    Late,
+}
+
+impl Timing {
+    /// As crates/nullgpu-core reads it.
+    fn name(self) -> &'static str {
+        match self {
+            Timing::Card => "card",
+            Timing::AtOnce => "at-once",
+            Timing::Late => "late",
+        }
+    }
 }
 
 /// How many processes run the program, and what they are told of each other.
@@ -300,6 +325,7 @@ impl Run<'_> {
             .env("PYTHONPATH", in_front(python, std::env::var_os("PYTHONPATH")))
             .env("HIGHWATER_DRYRUN", self.wishes(&prepared.preload[0], directory))
             .env("HIGHWATER_NULLGPU_PARENT", std::process::id().to_string())
+            .env("HIGHWATER_NULLGPU_TIMING", self.watch.timing.name())
             .envs(self.meeting_place(directory))
             .envs(compiler_variables(&prepared.stubs, directory))
             .stdout(io::stderr());

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         without_values: args.no_values,
         assume: args.assume.iter().cloned().collect(),
         fake_weights: args.fake_weights,
+        timing: args.timing(),
     };
     let asked = Run {
         interpreter: &interpreter,
