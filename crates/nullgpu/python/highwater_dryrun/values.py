@@ -136,7 +136,8 @@ class Values(TorchFunctionMode):
         else:
             # A number of Python's may be given as a tensor.
             for tensor in tensors:
-                if tensor.dim() == 0 and self.mirrors.holds(tensor):
+                is_number = tensor.dim() == 0 or (name == "resize_" and tensor is not args[0] and tensor.numel() == 1)
+                if is_number and self.mirrors.holds(tensor):
                     asked.scalar(tensor)
         if asked.assumed is not None:
             self._reads.note(name, may_matter=True, assumed=asked.assumed)
