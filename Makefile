@@ -20,7 +20,7 @@ skip = { mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED); }
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri \
+.PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri parallel \
 	fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
@@ -223,7 +223,7 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri parallel fuzz-all FUZZ_SECONDS=3600
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -236,6 +236,15 @@ LOAD_SECONDS ?= 3600
 load: $(VENV)/ready
 	HIGHWATER_LOAD_SECS=$(LOAD_SECONDS) $(CARGO) test $(WORKSPACE) --test it load::
 	HIGHWATER_LOAD_SECS=$(LOAD_SECONDS) $(VENV)/bin/python -m pytest -q python/tests/test_load.py
+
+# Dry runs of several ranks against what the same program took on as many GPUs: `make parallel PARALLEL=measurements
+# PARALLEL_PROGRAM=script.py`, half a minute to two for each set-up. benches/dryrun_parallel.py says how the files look.
+PARALLEL ?=
+PARALLEL_PROGRAM ?=
+parallel: build
+	@$(if $(and $(PARALLEL),$(wildcard $(WITH_TORCH)/ready)),PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(PYTHON) benches/dryrun_parallel.py \
+		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
+		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
 # The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that
 # a test loads finds it in the test's program (`-rdynamic`). The tests that preload a library into other programs

@@ -6,15 +6,17 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
+use crate::clock;
 use crate::ffi::{In, Out};
 use crate::launches;
 use crate::memory::is_device;
+use crate::ranks;
 use crate::reads;
 use crate::status::{SUCCESS, Status};
 
 /// Larger copies are not remembered.
-const REMEMBERED_BYTES_MAX: usize = 1 << 16;
-/// Nor are more than so many.
+pub(crate) const BYTES_MAX: usize = 1 << 20;
+/// Nor are more than so many, which would be half a GiB at most; a kernel ends them all.
 const REMEMBERED_MAX: usize = 512;
 
 /// Bytes of a device that are known.
@@ -65,20 +67,27 @@ impl Mirror {
         self.known.push_back(Known { address, bytes });
     }
 
-    fn recall(&self, address: usize, size: usize) -> Option<&[u8]> {
-        self.known.iter().rev().find_map(|known| {
-            let at = address.checked_sub(known.address)?;
-            known.bytes.get(at..at.checked_add(size)?)
-        })
+    /// The bytes of a range, which may have been put there in parts.
+    fn recall(&self, address: usize, size: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(size);
+        while bytes.len() < size {
+            let at = address + bytes.len();
+            let part = self.known.iter().rev().find_map(|known| {
+                let part = known.bytes.get(at.checked_sub(known.address)?..)?;
+                (!part.is_empty()).then_some(part)
+            })?;
+            bytes.extend_from_slice(&part[..part.len().min(size - bytes.len())]);
+        }
+        Some(bytes)
     }
 }
 
 /// The bytes at an address of a device, if they are known.
 pub(crate) fn known(address: usize, size: usize) -> Option<Vec<u8>> {
-    if size > REMEMBERED_BYTES_MAX {
+    if size > BYTES_MAX {
         return None;
     }
-    mirror().recall(address, size).map(<[u8]>::to_vec)
+    mirror().recall(address, size)
 }
 
 /// Notes what now lies at an address of a device: bytes, or something that is not known.
@@ -86,7 +95,7 @@ pub(crate) fn note(address: usize, size: usize, bytes: Option<Vec<u8>>) {
     if size == 0 {
         return;
     }
-    match bytes.filter(|_| size <= REMEMBERED_BYTES_MAX) {
+    match bytes.filter(|_| size <= BYTES_MAX) {
         Some(bytes) => mirror().remember(address, bytes),
         None => mirror().forget(address, size),
     }
@@ -100,17 +109,23 @@ pub(crate) fn copy(to: Out<u8>, from: In, size: usize) {
     match (is_device(from.address()), is_device(to.address())) {
         (false, false) => from.copy_to(to, size),
         (false, true) => {
-            let bytes = (size <= REMEMBERED_BYTES_MAX && from.address() != 0).then(|| from.read_bytes(size));
+            let bytes = (size <= BYTES_MAX && from.address() != 0).then(|| from.read_bytes(size));
             note(to.address(), size, bytes);
         }
-        (true, true) => note(to.address(), size, known(from.address(), size)),
-        (true, false) => match reads::answer(size).or_else(|| known(from.address(), size)) {
-            Some(bytes) => to.put_bytes(&bytes),
-            None => {
-                to.fill(launches::unknown_byte(size), size);
-                reads::note_unknown(size);
+        (true, true) => {
+            ranks::settle_at(from.address(), size);
+            note(to.address(), size, known(from.address(), size));
+        }
+        (true, false) => {
+            ranks::settle_at(from.address(), size);
+            match reads::answer(size).or_else(|| known(from.address(), size)) {
+                Some(bytes) => to.put_bytes(&bytes),
+                None => {
+                    to.fill(launches::unknown_byte(size), size);
+                    reads::note_unknown(size);
+                }
             }
-        },
+        }
     }
 }
 
@@ -119,19 +134,40 @@ fn set(address: Out<u8>, value: i32, size: usize) {
     // As in C's `memset`, the lowest byte counts.
     let value = value.to_le_bytes()[0];
     if is_device(address.address()) {
-        note(address.address(), size, (size <= REMEMBERED_BYTES_MAX).then(|| vec![value; size]));
+        note(address.address(), size, (size <= BYTES_MAX).then(|| vec![value; size]));
     } else {
         address.fill(value, size);
     }
 }
 
+/// Says what lies at an address of a device: `size` bytes, or what nobody knows if `bytes` is 0.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_note(address: usize, bytes: usize, size: usize) {
+    let bytes = (bytes != 0 && size <= BYTES_MAX).then(|| In::from(Out::of_argument(bytes)).read_bytes(size));
+    note(address, size, bytes);
+}
+
+/// Writes what lies at an address of a device to `bytes`: 1, or 0 if that is not known.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_known(address: usize, bytes: usize, size: usize) -> i32 {
+    let known = known(address, size);
+    if let Some(known) = &known {
+        Out::of_argument(bytes).put_bytes(known);
+    }
+    i32::from(known.is_some())
+}
+
 answers! {
     fn cudaMemcpy(to: Out<u8>, from: In, size: usize, _kind: i32) -> Status {
+        clock::wait_for_all();
         copy(to, from, size);
         SUCCESS
     }
 
-    fn cudaMemcpyAsync(to: Out<u8>, from: In, size: usize, _kind: i32, _stream: usize) -> Status {
+    fn cudaMemcpyAsync(to: Out<u8>, from: In, size: usize, _kind: i32, stream: u64) -> Status {
+        clock::copy(stream, size as u64, is_device(to.address()) != is_device(from.address()));
         copy(to, from, size);
         SUCCESS
     }
@@ -160,7 +196,8 @@ answers! {
         SUCCESS
     }
 
-    fn cudaMemsetAsync(address: Out<u8>, value: i32, size: usize, _stream: usize) -> Status {
+    fn cudaMemsetAsync(address: Out<u8>, value: i32, size: usize, stream: u64) -> Status {
+        clock::copy(stream, size as u64, false);
         set(address, value, size);
         SUCCESS
     }
@@ -198,13 +235,15 @@ mod tests {
     fn what_was_put_there_comes_back_and_newer_bytes_win() {
         let mut mirror = mirror();
         mirror.remember(1000, vec![1, 2, 3, 4]);
-        assert_eq!(mirror.recall(1001, 2), Some(&[2, 3][..]));
+        assert_eq!(mirror.recall(1001, 2), Some(vec![2, 3]));
         assert_eq!(mirror.recall(1001, 4), None, "one byte too far");
         mirror.remember(1002, vec![9]);
-        assert_eq!(mirror.recall(1000, 4), Some(&[1, 2, 9, 4][..]));
+        assert_eq!(mirror.recall(1000, 4), Some(vec![1, 2, 9, 4]));
         mirror.remember(1003, vec![7, 7]);
         assert_eq!(mirror.recall(1000, 4), None, "known in part is not known");
-        assert_eq!(mirror.recall(1004, 1), Some(&[7][..]));
+        assert_eq!(mirror.recall(1004, 1), Some(vec![7]));
+        mirror.remember(1005, vec![8, 8]);
+        assert_eq!(mirror.recall(1004, 2), Some(vec![7, 8]), "in two parts");
         mirror.forget(900, 200);
         assert_eq!(mirror.recall(1004, 1), None);
     }
@@ -216,6 +255,6 @@ mod tests {
             mirror.remember(index * 10, vec![1]);
         }
         assert_eq!(mirror.recall(0, 1), None);
-        assert_eq!((mirror.known.len(), mirror.recall(10, 1)), (REMEMBERED_MAX, Some(&[1][..])));
+        assert_eq!((mirror.known.len(), mirror.recall(10, 1)), (REMEMBERED_MAX, Some(vec![1])));
     }
 }

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::answers::answers;
-use crate::ffi::{Out, Text};
+use crate::clock;
+use crate::ffi::{In, Out, Text};
 use crate::kernels;
 use crate::settings;
 use crate::status::{SUCCESS, Status};
@@ -37,6 +38,17 @@ fn launch_of(function: usize) -> Status {
     launch()
 }
 
+/// `dim3`
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Grid([u32; 3]);
+
+impl Grid {
+    fn count(self) -> u64 {
+        self.0.iter().fold(1, |count: u64, &side| count.saturating_mul(side.into()))
+    }
+}
+
 /// Work of a library, which runs kernels that nobody sees being launched.
 extern "C" fn work() -> Status {
     launch()
@@ -66,15 +78,21 @@ fn occupancy(block_threads: i32) -> i32 {
 }
 
 answers! {
-    fn cudaLaunchKernel(function: usize) -> Status {
+    fn cudaLaunchKernel(function: usize, grid: Grid, block: Grid, _arguments: usize, _shared: usize, stream: u64) -> Status {
+        clock::kernel(stream, grid.count().saturating_mul(block.count()));
         launch_of(function)
     }
 
-    fn cudaLaunchKernelExC(_configuration: usize, function: usize) -> Status {
+    /// `cudaLaunchConfig_t`: grid, block, shared memory, stream.
+    fn cudaLaunchKernelExC(configuration: In, function: usize) -> Status {
+        let grid: Grid = configuration.read_at(0).unwrap_or_default();
+        let block: Grid = configuration.read_at(12).unwrap_or_default();
+        clock::kernel(configuration.read_at(32).unwrap_or(0), grid.count().saturating_mul(block.count()));
         launch_of(function)
     }
 
-    fn __cudaLaunchKernel(function: usize) -> Status {
+    fn __cudaLaunchKernel(function: usize, grid: Grid, block: Grid, _arguments: usize, _shared: usize, stream: u64) -> Status {
+        clock::kernel(stream, grid.count().saturating_mul(block.count()));
         launch_of(function)
     }
 
@@ -190,9 +208,9 @@ mod tests {
         let name = c"_ZN2at6native13reduce_kernelIZNS0_15and_kernel_cudaERNS_14TensorIteratorEE";
         __cudaRegisterFunction(0, 0x1234, 0, Text::of(name));
         __cudaRegisterFunction(0, 0x1238, 0, Text::of(c"another"));
-        assert_eq!(cudaLaunchKernel(0x1234), SUCCESS);
+        assert_eq!(launch_of(0x1234), SUCCESS);
         assert_eq!([unknown_byte(1), unknown_byte(8)], [1, 0]);
-        assert_eq!(cudaLaunchKernel(0x1238), SUCCESS);
+        assert_eq!(launch_of(0x1238), SUCCESS);
         assert_eq!(unknown_byte(1), 0);
     }
 

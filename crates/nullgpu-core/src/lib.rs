@@ -12,6 +12,7 @@
 
 mod answers;
 mod books;
+mod clock;
 mod compilers;
 mod copies;
 #[expect(unsafe_code, reason = "signal handlers")]
@@ -26,12 +27,15 @@ mod handles;
 mod kernels;
 mod launches;
 mod math;
+mod meeting;
 mod memory;
 mod nccl;
 mod nvml;
 #[expect(unsafe_code, reason = "has itself called when the library is loaded, and asks the kernel for a signal")]
 mod parent;
+mod ranks;
 mod reads;
+mod reduce;
 mod register;
 mod settings;
 mod sizes;
@@ -39,6 +43,12 @@ mod status;
 mod streams;
 mod virtual_memory;
 
+pub use clock::highwater_nullgpu_catch_up;
+pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
+pub use ranks::{
+    highwater_nullgpu_failure, highwater_nullgpu_here, highwater_nullgpu_next_result, highwater_nullgpu_wait_at,
+    highwater_nullgpu_wait_for_results,
+};
 pub use reads::{highwater_nullgpu_answer_reads, highwater_nullgpu_unknown_reads};
 pub use register::{Record, highwater_nullgpu_register, highwater_nullgpu_write_trace};

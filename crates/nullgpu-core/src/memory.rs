@@ -8,6 +8,7 @@ use highwater_driver::{Context, DriverAddressSpace};
 
 use crate::answers::answers;
 use crate::books::Books;
+use crate::clock;
 use crate::devices;
 use crate::ffi::{In, Out};
 use crate::settings::{self, DEVICES_MAX};
@@ -172,6 +173,8 @@ answers! {
     }
 
     fn cudaFree(address: usize) -> Status {
+        // It waits for the device.
+        clock::wait_for_all();
         let freed = address == 0 || all().iter_mut().any(|device| device.books.free(address as u64));
         if freed { SUCCESS } else { INVALID_VALUE }
     }

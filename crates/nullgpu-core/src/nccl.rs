@@ -1,14 +1,17 @@
-//! NCCL: a communicator knows its rank and how many there are; what it is asked to do is done at once, by nobody.
+//! NCCL: communicators, and what their ranks are asked to do.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
-use crate::copies::{self, copy, known};
+use crate::clock;
 use crate::devices;
 use crate::ffi::{Fixed, In, Out};
+use crate::meeting::Kind;
 use crate::memory;
+use crate::ranks::{self, Call, Communicator};
 use crate::settings;
 use crate::status::{INVALID_VALUE, SUCCESS, Status};
 
@@ -17,11 +20,20 @@ use crate::status::{INVALID_VALUE, SUCCESS, Status};
 #[derive(Clone, Copy)]
 pub(crate) struct UniqueId([u8; 128]);
 
-#[derive(Clone, Copy)]
-struct Communicator {
-    ranks: i32,
-    rank: i32,
-    device: i32,
+/// Of its bytes so many tell one from the others.
+const TELLING: usize = 16;
+
+impl UniqueId {
+    fn new() -> Self {
+        let mut bytes = [7; 128];
+        // Without it there are no others either.
+        let _ = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes[..TELLING]));
+        UniqueId(bytes)
+    }
+
+    fn name(&self) -> String {
+        self.0.first_chunk().map_or_else(String::new, |bytes| format!("{:032x}", u128::from_be_bytes(*bytes)))
+    }
 }
 
 static COMMUNICATORS: Mutex<BTreeMap<usize, Communicator>> = Mutex::new(BTreeMap::new());
@@ -38,48 +50,32 @@ fn add(out: Out<usize>, communicator: Communicator) -> Status {
     SUCCESS
 }
 
-fn join(out: Out<usize>, ranks: i32, rank: i32) -> Status {
-    add(out, Communicator { ranks, rank, device: devices::current_ordinal() })
+fn join(out: Out<usize>, ranks: i32, id: &UniqueId, rank: i32) -> Status {
+    match ranks::join(&id.name(), ranks, rank, devices::current_ordinal()) {
+        Ok(communicator) => add(out, communicator),
+        Err(why) => ranks::fail(&why),
+    }
 }
 
 fn of(handle: usize) -> Communicator {
-    communicators().get(&handle).copied().unwrap_or(Communicator { ranks: 1, rank: 0, device: 0 })
+    let alone = Communicator { ranks: 1, rank: 0, device: 0, meeting: None };
+    communicators().get(&handle).cloned().unwrap_or(alone)
 }
 
-/// A broadcast since the last group of calls began.
-struct Broadcast {
+/// A collective without a root.
+#[expect(clippy::too_many_arguments, reason = "what NCCL is told")]
+fn of_all(
+    kind: Kind,
+    from: In,
     to: usize,
-    size: usize,
-    /// This rank sent it.
-    own: bool,
-}
-
-thread_local! {
-    static BROADCASTS: RefCell<Vec<Broadcast>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Broadcasts from several ranks in one group are an all-gather: every rank sent what this one sent.
-fn gather(broadcasts: &[Broadcast]) {
-    let mut of_this_rank = broadcasts.iter().filter(|broadcast| broadcast.own);
-    let (Some(own), None) = (of_this_rank.next(), of_this_rank.next()) else { return };
-    let sent = known(own.to, own.size);
-    for broadcast in broadcasts.iter().filter(|broadcast| !broadcast.own && broadcast.size == own.size) {
-        copies::note(broadcast.to, broadcast.size, sent.clone());
-    }
-}
-
-/// Bytes of an element, by `ncclDataType_t`.
-fn element_size(kind: i32) -> usize {
-    match kind {
-        2 | 3 | 7 => 4,
-        4 | 5 | 8 => 8,
-        6 | 9 => 2,
-        _ => 1,
-    }
-}
-
-fn bytes(count: usize, kind: i32) -> usize {
-    count.saturating_mul(element_size(kind))
+    count: usize,
+    element: i32,
+    operation: i32,
+    communicator: usize,
+    stream: u64,
+) -> Status {
+    let call = Call { kind, from: from.address(), to, count, element, operation, root: -1 };
+    ranks::call(&of(communicator), call, stream)
 }
 
 answers! {
@@ -89,39 +85,41 @@ answers! {
     }
 
     fn ncclGetUniqueId(out: Out<UniqueId>) -> Status {
-        out.put(UniqueId([7; 128]));
+        out.put(UniqueId::new());
         SUCCESS
     }
 
-    fn ncclCommInitRank(out: Out<usize>, ranks: i32, _id: UniqueId, rank: i32) -> Status {
-        join(out, ranks, rank)
+    fn ncclCommInitRank(out: Out<usize>, ranks: i32, id: UniqueId, rank: i32) -> Status {
+        join(out, ranks, &id, rank)
     }
 
-    fn ncclCommInitRankConfig(out: Out<usize>, ranks: i32, _id: UniqueId, rank: i32, _config: usize) -> Status {
-        join(out, ranks, rank)
+    fn ncclCommInitRankConfig(out: Out<usize>, ranks: i32, id: UniqueId, rank: i32, _config: usize) -> Status {
+        join(out, ranks, &id, rank)
     }
 
-    fn ncclCommInitRankScalable(out: Out<usize>, ranks: i32, rank: i32) -> Status {
-        join(out, ranks, rank)
+    fn ncclCommInitRankScalable(out: Out<usize>, ranks: i32, rank: i32, _ids: i32, first_id: In) -> Status {
+        join(out, ranks, &first_id.read_at(0).unwrap_or(UniqueId([7; 128])), rank)
     }
 
+    /// The ranks of one process, which wait for nobody.
     fn ncclCommInitAll(out: Out<usize>, count: i32, device_list: In) -> Status {
         for rank in 0..count {
             let place = usize::try_from(rank).unwrap_or(0);
             let device = device_list.read_at(place * 4).unwrap_or(rank);
-            add(out.after(place), Communicator { ranks: count, rank, device });
+            add(out.after(place), Communicator { ranks: count, rank, device, meeting: None });
         }
         SUCCESS
     }
 
-    /// Nothing says how many have this colour, so it is as if all had: the group's own size is known to PyTorch.
-    fn ncclCommSplit(communicator: usize, color: i32, _key: i32, out: Out<usize>) -> Status {
-        // The number for those who do not take part.
-        if color == -1 {
-            out.put(0);
-            return SUCCESS;
+    fn ncclCommSplit(communicator: usize, color: i32, key: i32, out: Out<usize>) -> Status {
+        match ranks::split(&of(communicator), color, key) {
+            Ok(Some(part)) => add(out, part),
+            Ok(None) => {
+                out.put(0);
+                SUCCESS
+            }
+            Err(why) => ranks::fail(&why),
         }
-        add(out, of(communicator))
     }
 
     fn ncclCommDestroy(communicator: usize) -> Status {
@@ -154,54 +152,49 @@ answers! {
         SUCCESS
     }
 
-    /// Every rank sent what this one sent.
-    fn ncclAllGather(from: In, to: usize, count: usize, kind: i32, communicator: usize) -> Status {
-        let size = bytes(count, kind);
-        let sent = known(from.address(), size);
-        for rank in 0..usize::try_from(of(communicator).ranks).unwrap_or(0) {
-            copies::note(to + rank * size, size, sent.clone());
-        }
-        SUCCESS
+    fn ncclAllGather(from: In, to: usize, count: usize, kind: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::AllGather, from, to, count, kind, 0, communicator, stream)
     }
 
-    fn ncclBroadcast(from: In, to: Out<u8>, count: usize, kind: i32, root: i32, communicator: usize) -> Status {
-        let size = bytes(count, kind);
-        copy(to, from, size);
-        let own = root == of(communicator).rank;
-        BROADCASTS.with_borrow_mut(|broadcasts| broadcasts.push(Broadcast { to: to.address(), size, own }));
-        SUCCESS
+    fn ncclAlltoAll(from: In, to: usize, count: usize, kind: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::AllToAll, from, to, count, kind, 0, communicator, stream)
     }
 
-    fn ncclGroupStart() -> Status {
-        BROADCASTS.with_borrow_mut(Vec::clear);
-        SUCCESS
+    fn ncclAllReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::AllReduce, from, to, count, kind, operation, communicator, stream)
     }
 
-    fn ncclGroupEnd() -> Status {
-        BROADCASTS.with_borrow_mut(|broadcasts| gather(&std::mem::take(broadcasts)));
-        SUCCESS
+    fn ncclReduceScatter(from: In, to: usize, count: usize, kind: i32, operation: i32, communicator: usize, stream: u64) -> Status {
+        of_all(Kind::ReduceScatter, from, to, count, kind, operation, communicator, stream)
     }
 
-    fn ncclAllReduce(from: In, to: Out<u8>, count: usize, kind: i32) -> Status {
-        if from.address() != to.address() {
-            copy(to, from, bytes(count, kind));
-        }
-        SUCCESS
+    fn ncclReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, root: i32, communicator: usize, stream: u64) -> Status {
+        let call = Call { kind: Kind::Reduce, from: from.address(), to, count, element: kind, operation, root };
+        ranks::call(&of(communicator), call, stream)
     }
 
-    /// What the others sent is not known.
-    fn ncclReduceScatter(_from: In, to: usize, count: usize, kind: i32) -> Status {
-        copies::note(to, bytes(count, kind), None);
-        SUCCESS
+    fn ncclBroadcast(from: In, to: usize, count: usize, kind: i32, root: i32, communicator: usize, stream: u64) -> Status {
+        let call = Call { kind: Kind::Broadcast, from: from.address(), to, count, element: kind, operation: 0, root };
+        ranks::call(&of(communicator), call, stream)
     }
 
-    fn ncclReduce(_from: In, to: usize, count: usize, kind: i32) -> Status {
-        copies::note(to, bytes(count, kind), None);
-        SUCCESS
+    fn ncclBcast(at: In, count: usize, kind: i32, root: i32, communicator: usize, stream: u64) -> Status {
+        ncclBroadcast(at, at.address(), count, kind, root, communicator, stream)
     }
 
-    fn ncclRecv(to: usize, count: usize, kind: i32) -> Status {
-        copies::note(to, bytes(count, kind), None);
+    fn ncclSend(from: In, count: usize, kind: i32, to: i32, communicator: usize, stream: u64) -> Status {
+        clock::exchange(stream, count as u64 * 2);
+        ranks::send(&of(communicator), from.address(), count, kind, to)
+    }
+
+    fn ncclRecv(to: usize, count: usize, kind: i32, from: i32, communicator: usize, stream: u64) -> Status {
+        clock::exchange(stream, count as u64 * 2);
+        ranks::receive(&of(communicator), to, count, kind, from)
+    }
+
+    /// An operation of the program's own: 5 is the first number that is none of NCCL's.
+    fn ncclRedOpCreatePreMulSum(out: Out<i32>) -> Status {
+        out.put(5);
         SUCCESS
     }
 
@@ -215,17 +208,18 @@ answers! {
     }
 
     fn ncclGetErrorString(_status: Status) -> Fixed {
-        Fixed::new(c"NCCL of the null GPU")
+        Fixed::new(c"the ranks of a dry run do not go together")
     }
 
-    fn ncclGetLastError(_communicator: usize) -> Fixed {
-        Fixed::new(c"")
+    fn ncclGetLastError(_communicator: usize) -> usize {
+        ranks::failure() as usize
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copies::{self, known};
     use crate::ffi::tests::out;
 
     #[test]
@@ -239,16 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_from_each_rank_in_a_group_are_an_all_gather() {
+    fn ranks_that_are_not_there_are_like_this_one() {
         let (mut handle, base) = (0, 0x1000_0000_0000_usize);
-        assert_eq!(ncclCommInitRank(out(&mut handle), 2, UniqueId([0; 128]), 1), SUCCESS);
-        copies::note(base, 8, Some(vec![3; 8]));
-        assert_eq!(ncclGroupStart(), SUCCESS);
-        let (from, first, second) = (In::at(base), Out::of_argument(base + 512), Out::of_argument(base + 1024));
-        assert_eq!(ncclBroadcast(In::at(base + 512), first, 1, 4, 0, handle), SUCCESS);
-        assert_eq!(ncclBroadcast(from, second, 1, 4, 1, handle), SUCCESS);
-        assert_eq!(ncclGroupEnd(), SUCCESS);
-        assert_eq!(known(base + 512, 8), known(base, 8), "the other rank sent the same");
-        assert_eq!(known(base + 1024, 8), Some(vec![3; 8]));
+        assert_eq!(ncclCommInitRank(out(&mut handle), 3, UniqueId([0; 128]), 1), SUCCESS);
+        copies::note(base, 8, Some(vec![3, 0, 0, 0, 5, 0, 0, 0]));
+        assert_eq!(ncclAllGather(In::at(base), base + 512, 2, 2, handle, 0), SUCCESS);
+        assert_eq!(known(base + 512, 24), Some([3, 0, 0, 0, 5, 0, 0, 0].repeat(3)));
+        assert_eq!(ncclAllReduce(In::at(base), base + 1024, 2, 2, 0, handle, 0), SUCCESS);
+        assert_eq!(known(base + 1024, 8), Some(vec![9, 0, 0, 0, 15, 0, 0, 0]));
+        assert_eq!(ncclBroadcast(In::at(base), base, 2, 2, 0, handle, 0), SUCCESS);
+        assert_eq!(known(base, 8), Some(vec![3, 0, 0, 0, 5, 0, 0, 0]), "the root's are like this rank's");
     }
 }

@@ -9,6 +9,8 @@
 //! | `HIGHWATER_NULLGPU_CUDNN` | the cuDNN version as a number: 91900 is 9.19.0 | 91900 |
 //! | `HIGHWATER_NULLGPU_NCCL` | the NCCL version as a number: 22809 is 2.28.9 | 22809 |
 //! | `HIGHWATER_NULLGPU_PARENT` | the process whose own children end when it does (`parent`) | they go on |
+//! | `HIGHWATER_NULLGPU_RANKS` | the directory where ranks meet | communicators are alone, and as if all of their ranks were alike |
+//! | `HIGHWATER_NULLGPU_TIMING` | when work is done: `card`, `at-once`, or `late`, when somebody waits for it | `at-once` |
 //! | `HIGHWATER_NULLGPU_TRACE` | a file to which every process adds a line of JSON when it ends | nothing is written |
 
 use std::path::PathBuf;
@@ -29,6 +31,20 @@ pub(crate) struct Settings {
     pub(crate) cudnn: u64,
     pub(crate) nccl: i32,
     pub(crate) trace: Option<PathBuf>,
+    pub(crate) ranks: Option<PathBuf>,
+    pub(crate) timing: Timing,
+}
+
+/// When the work of a stream is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Timing {
+    /// As soon as it is asked for.
+    #[default]
+    AtOnce,
+    /// When a card would have done it.
+    Card,
+    /// When somebody waits for it.
+    Late,
 }
 
 /// A kind of card, as programs see it.
@@ -107,6 +123,12 @@ pub(crate) fn get() -> &'static Settings {
         cudnn: number("CUDNN", 91_900),
         nccl: number("NCCL", 22_809),
         trace: text("TRACE").filter(|path| !path.is_empty()).map(PathBuf::from),
+        timing: match text("TIMING").as_deref() {
+            Some("card") => Timing::Card,
+            Some("late") => Timing::Late,
+            _ => Timing::AtOnce,
+        },
+        ranks: text("RANKS").filter(|path| !path.is_empty()).map(PathBuf::from),
     })
 }
 

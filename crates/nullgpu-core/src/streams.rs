@@ -1,4 +1,4 @@
-//! Streams and events, which are numbers; all work is done as soon as it is asked for. And the capture of graphs, of which
+//! Streams and events, which are numbers (`clock` says when they are done). And the capture of graphs, of which
 //! PyTorch's allocator wants to know.
 
 use std::ffi::c_void;
@@ -16,9 +16,11 @@ struct Captures {
     next_id: u64,
     /// Stream and number of each capture that goes on.
     active: Vec<(u64, u64)>,
+    /// Events that were recorded in them.
+    events: Vec<(u64, u64)>,
 }
 
-static CAPTURES: Mutex<Captures> = Mutex::new(Captures { next_id: 1, active: Vec::new() });
+static CAPTURES: Mutex<Captures> = Mutex::new(Captures { next_id: 1, active: Vec::new(), events: Vec::new() });
 /// How many go on: nearly always none, and every allocation asks.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -32,6 +34,31 @@ fn capture_of(stream: u64) -> Option<u64> {
         return None;
     }
     captures().active.iter().find(|(captured, _)| *captured == stream).map(|&(_, id)| id)
+}
+
+/// An event is recorded: whoever waits for one of a capture takes part in it.
+pub(crate) fn recorded(event: u64, stream: u64) {
+    if ACTIVE.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let mut captures = captures();
+    captures.events.retain(|&(recorded, _)| recorded != event);
+    if let Some(&(_, id)) = captures.active.iter().find(|(captured, _)| *captured == stream) {
+        captures.events.push((event, id));
+    }
+}
+
+/// A stream waits for an event.
+pub(crate) fn waits(stream: u64, event: u64) {
+    if ACTIVE.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let mut captures = captures();
+    let id = captures.events.iter().find(|&&(recorded, _)| recorded == event).map(|&(_, id)| id);
+    if let Some(id) = id.filter(|_| captures.active.iter().all(|(captured, _)| *captured != stream)) {
+        captures.active.push((stream, id));
+    }
+    ACTIVE.store(captures.active.len(), Ordering::Release);
 }
 
 /// A graph has no inside: all are this one.
@@ -107,7 +134,10 @@ answers! {
 
     fn cudaStreamEndCapture(stream: u64, graph: Out<usize>) -> Status {
         let mut captures = captures();
-        captures.active.retain(|(captured, _)| *captured != stream);
+        if let Some(&(_, id)) = captures.active.iter().find(|(captured, _)| *captured == stream) {
+            captures.active.retain(|&(_, other)| other != id);
+            captures.events.retain(|&(_, other)| other != id);
+        }
         ACTIVE.store(captures.active.len(), Ordering::Release);
         graph.put(GRAPH);
         SUCCESS
@@ -196,6 +226,10 @@ mod tests {
         assert_ne!(id, 0);
         assert_eq!(cudaStreamIsCapturing(8, out(&mut status)), SUCCESS);
         assert_eq!(status, 0, "another stream is not");
+        recorded(70, 7);
+        waits(8, 70);
+        assert_eq!(cudaStreamIsCapturing(8, out(&mut status)), SUCCESS);
+        assert_eq!(status, 1, "unless it waits for one that is");
         assert_eq!(cudaStreamEndCapture(7, out(&mut graph)), SUCCESS);
         assert_eq!(cudaStreamIsCapturing(7, out(&mut status)), SUCCESS);
         assert_eq!((status, graph), (0, GRAPH));

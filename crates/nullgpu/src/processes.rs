@@ -9,6 +9,8 @@ use std::{fs, io, thread};
 
 use crate::enforcement::{self, Enforcement};
 
+/// The file that says which rank failed first; crates/nullgpu-core knows it (`meeting`).
+const FAILED: &str = "failed";
 /// Waits this long from look to look.
 const STEP: Duration = Duration::from_millis(20);
 /// Time for the other ranks to fail by themselves, once one has failed.
@@ -94,6 +96,10 @@ impl Plan<'_> {
             let mut last = None;
             for (number, child) in children.iter_mut().enumerate() {
                 let Some(status) = child.try_wait()? else { continue };
+                if !status.success() && first_failure.is_none() {
+                    // The others end when they wait for it, and say why.
+                    let _ = fs::write(self.directory.join(FAILED), format!("rank {number} ended ({status})"));
+                }
                 if running.remove(&number) {
                     // Where there is no room for it, the others wait until the run is ended.
                     let _ = fs::write(ended_file(self.directory, number), "");

@@ -49,6 +49,31 @@ pub struct Watch {
     pub assume: BTreeMap<String, String>,
     /// Weights are made of nothing.
     pub fake_weights: bool,
+    /// When the work of a stream is done.
+    pub timing: Timing,
+}
+
+/// When the work of a stream is done: memory that another stream uses is free only then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// When a card would have done it.
+    #[default]
+    Card,
+    /// As soon as it is asked for.
+    AtOnce,
+    /// When the program waits for it.
+    Late,
+}
+
+impl Timing {
+    /// As crates/nullgpu-core reads it.
+    fn name(self) -> &'static str {
+        match self {
+            Timing::Card => "card",
+            Timing::AtOnce => "at-once",
+            Timing::Late => "late",
+        }
+    }
 }
 
 /// How many processes run the program, and what they are told of each other.
@@ -59,8 +84,13 @@ pub enum Ranks {
     Alone,
     /// So many, as `torchrun` starts them on one machine.
     Launched(u32),
-    /// One, which believes to be the first of so many.
-    Imagined(u32),
+    /// One, which believes to be one of so many.
+    Imagined {
+        /// So many.
+        ranks: u32,
+        /// The one that it is.
+        rank: u32,
+    },
 }
 
 /// The note that a process left, written by `highwater_dryrun/notes.py`.
@@ -295,9 +325,16 @@ impl Run<'_> {
             .env("PYTHONPATH", in_front(python, std::env::var_os("PYTHONPATH")))
             .env("HIGHWATER_DRYRUN", self.wishes(&prepared.preload[0], directory))
             .env("HIGHWATER_NULLGPU_PARENT", std::process::id().to_string())
+            .env("HIGHWATER_NULLGPU_TIMING", self.watch.timing.name())
+            .envs(self.meeting_place(directory))
             .envs(compiler_variables(&prepared.stubs, directory))
             .stdout(io::stderr());
         command
+    }
+
+    /// Where ranks find each other; a script may start its own. One that imagines the others is to look for nobody.
+    fn meeting_place<'a>(&self, directory: &'a Path) -> Option<(&'static str, &'a Path)> {
+        (!matches!(self.ranks, Ranks::Imagined { .. })).then_some(("HIGHWATER_NULLGPU_RANKS", directory))
     }
 
     /// The settings that `highwater_dryrun/settings.py` reads.
@@ -306,7 +343,7 @@ impl Run<'_> {
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() + timeout.as_secs_f64()
         });
         let imagined = match self.ranks {
-            Ranks::Imagined(ranks) => ranks,
+            Ranks::Imagined { ranks, .. } => ranks,
             _ => 0,
         };
         serde_json::json!({
@@ -328,23 +365,23 @@ impl Run<'_> {
     fn rank_variables(&self) -> Vec<Vec<(&'static str, String)>> {
         let (started, believed) = match self.ranks {
             Ranks::Alone => return vec![Vec::new()],
-            Ranks::Launched(ranks) => (ranks, ranks),
-            Ranks::Imagined(ranks) => (1, ranks),
+            Ranks::Launched(ranks) => (0..ranks, ranks),
+            Ranks::Imagined { ranks, rank } => (rank..rank + 1, ranks),
         };
-        let local = believed.min(self.machine.devices);
+        let local = believed.min(self.machine.devices).max(1);
         let port = free_port();
         let variables = |rank: u32| {
             vec![
                 ("RANK", rank.to_string()),
-                ("LOCAL_RANK", rank.to_string()),
+                ("LOCAL_RANK", (rank % local).to_string()),
                 ("WORLD_SIZE", believed.to_string()),
                 ("LOCAL_WORLD_SIZE", local.to_string()),
-                ("GROUP_RANK", "0".to_owned()),
+                ("GROUP_RANK", (rank / local).to_string()),
                 ("MASTER_ADDR", "127.0.0.1".to_owned()),
                 ("MASTER_PORT", port.to_string()),
             ]
         };
-        (0..started).map(variables).collect()
+        started.map(variables).collect()
     }
 }
 

@@ -355,6 +355,76 @@ dist.destroy_process_group()
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_carry_small_values() {
+    let script = "
+import os, torch, torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce
+rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+device = torch.device('cuda', rank)
+torch.cuda.set_device(device)
+dist.init_process_group('nccl', device_id=device)
+own = torch.tensor([rank + 1, 10 * (rank + 1)], device=device)
+def reduced(how):
+    copy = own.clone()
+    dist.all_reduce(copy, op=how)
+    return copy.tolist()
+assert reduced(dist.ReduceOp.SUM) == [3, 30] and reduced(dist.ReduceOp.PRODUCT) == [2, 200]
+assert reduced(dist.ReduceOp.MIN) == [1, 10] and reduced(dist.ReduceOp.MAX) == [2, 20]
+parts = [torch.empty_like(own) for _ in range(world)]
+dist.all_gather(parts, own)
+assert [part.tolist() for part in parts] == [[1, 10], [2, 20]]
+part = torch.empty(2, dtype=own.dtype, device=device)
+dist.reduce_scatter(part, [own * (to + 1) for to in range(world)])
+assert part.tolist() == [3 * (rank + 1), 30 * (rank + 1)]
+sizes = torch.tensor([1 + rank, 3], device=device)
+others = torch.empty_like(sizes)
+dist.all_to_all_single(others, sizes)
+assert others.tolist() == ([1, 2] if rank == 0 else [3, 3])
+rows = torch.empty(int(others.sum()), dtype=torch.int64, device=device)
+dist.all_to_all_single(rows, torch.full((int(sizes.sum()),), rank, device=device), others.tolist(), sizes.tolist())
+assert rows.tolist() == [0] * int(others[0]) + [1] * int(others[1])
+next_one = torch.zeros(1, dtype=torch.int64, device=device)
+sent = torch.tensor([rank], device=device)
+for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, 1 - rank), dist.P2POp(dist.irecv, next_one, 1 - rank)]):
+    work.wait()
+assert next_one.item() == 1 - rank
+objects = [None] * world
+dist.all_gather_object(objects, {'rank': rank, 'text': 'x' * (100 * rank)})
+assert objects == [{'rank': 0, 'text': ''}, {'rank': 1, 'text': 'x' * 100}]
+assert all_reduce(own, 'sum', [0, 1]).tolist() == [3, 30]
+dist.barrier()
+dist.destroy_process_group()
+";
+    let (status, _, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_in_different_orders_are_named_with_both_lines() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+data = torch.ones(1 << 20, device='cuda')
+if rank == 0:
+    dist.all_reduce(data)
+else:
+    dist.broadcast(data, 0)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert!(
+        error.contains("`all_reduce` at script.py:8") && error.contains("`broadcast` at script.py:10"),
+        "{error} {err}"
+    );
+    assert_eq!(status, 2);
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_ranks_find_the_first_one_also_when_it_is_done() {
     let script = "
 import os, time, torch, torch.distributed as dist
@@ -363,13 +433,26 @@ torch.cuda.set_device(rank)
 dist.init_process_group('nccl')
 while rank and not os.path.exists('done'): time.sleep(0.01)
 if rank: time.sleep(2)
-dist.barrier()
+dist.distributed_c10d._get_default_store().set(f'late {rank}', 'yes')
 dist.destroy_process_group()
 open('done', 'w').close()
 ";
     let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
     assert_eq!(status, 0, "{err}");
     assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+    // One that fails ends the others, which name it, and where they waited for it.
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+dist.barrier()
+if rank == 1: os._exit(7)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert!(status == 2 && error.contains("rank 1") && error.contains("`all_reduce` at script.py:8"), "{error} {err}");
     // One that fails ends the run, though it has what the other waits for.
     let script = "
 import os, time, torch, torch.distributed as dist

@@ -24,6 +24,19 @@ def library() -> ctypes.CDLL:
     core.highwater_nullgpu_write_trace.argtypes = []
     core.highwater_nullgpu_when_crashed.restype = None
     core.highwater_nullgpu_when_crashed.argtypes = [_CRASHED]
+    number, size = ctypes.c_uint64, ctypes.c_size_t
+    for name, result, arguments in (
+        ("note", None, [size, size, size]),
+        ("known", ctypes.c_int, [size, size, size]),
+        ("here", None, [ctypes.c_char_p, size]),
+        ("next_result", number, []),
+        ("wait_for_results", ctypes.c_int, [number, number]),
+        ("wait_at", ctypes.c_int, [size, size]),
+        ("failure", ctypes.c_char_p, []),
+        ("catch_up", None, []),
+    ):
+        function = getattr(core, f"highwater_nullgpu_{name}")
+        function.restype, function.argtypes = result, arguments
     return core
 
 

@@ -1,83 +1,194 @@
-"""What one rank tells the others by `broadcast`: small values, through the store by which they found each other.
+"""What ranks give each other: small values, along with what the program sends, gathers and reduces.
 
-The null GPU's NCCL moves nothing, and the rank that sends does not wait. A program that has its ranks agree on a number, or sends an
-object, reads what it received.
+The null GPU's NCCL carries the bytes that it knows (`crates/nullgpu-core/src/ranks.rs`), for ranks that were launched; others are taken to
+be like this one. It knows few: what was copied from the host last. So it is told what the inputs of a call hold, and asked for what
+lies in the outputs when the program waits for them. All of PyTorch's collectives go through the methods of a process group, or through
+operators of `_c10d_functional`.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections import Counter
+import sys
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from highwater_dryrun import importing
+from highwater_dryrun import core, importing
 from highwater_dryrun.mirrors import Mirrors, may_be_kept
+from highwater_dryrun.reads import Places
 
-_BYTES_MAX = 1 << 16
-"""Larger tensors are weights, or data."""
-
-
-def begin(mirrors: Mirrors) -> None:
-    """Sends and receives values along with what the program broadcasts, once it imports :mod:`torch.distributed`."""
-
-    def hook(module: Any) -> None:
-        replacement = _broadcast(module, mirrors)
-        module.broadcast = replacement
-        importing.after("torch.distributed", lambda whole: setattr(whole, "broadcast", replacement))
-
-    importing.after("torch.distributed.distributed_c10d", hook)
+_METHODS = (
+    "_allgather_base _reduce_scatter_base allgather allgather_coalesced allgather_into_tensor_coalesced allreduce "
+    "allreduce_coalesced alltoall alltoall_base barrier broadcast gather recv recv_anysource reduce reduce_scatter "
+    "reduce_scatter_tensor_coalesced scatter send _end_coalescing"
+).split()
+"""Of a process group. The first argument of each is what it writes, except for `send`."""
+_WAITS = ("wait", "synchronize", "result", "block_current_stream")
+_BYTES_MAX = 1 << 20
+"""As `BYTES_MAX` of crates/nullgpu-core."""
+_FUNCTIONAL = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 
 
-def _broadcast(module: Any, mirrors: Mirrors) -> Any:
-    plain = module.broadcast
-    signature = inspect.signature(plain)
-    count: "Counter[str]" = Counter()
-
-    @functools.wraps(plain)
-    def broadcast(*arguments: Any, **options: Any) -> Any:
-        work = plain(*arguments, **options)
-        given = signature.bind(*arguments, **options).arguments
-        if not module._rank_not_in_group(given.get("group")) and _is_small(given["tensor"]):
-            with torch._C.DisableTorchFunction(), torch.no_grad():
-                share(given)
-        return work
-
-    def share(given: "dict[str, Any]") -> None:
-        group = given.get("group") or module._get_default_group()
-        name = module._get_process_group_name(group)
-        # All of a group broadcast in the same order.
-        count[name] += 1
-        key = f"highwater/{name}/{count[name]}"
-        store = module._get_default_store()
-        if _sends(module, group, given):
-            _send(store, key, mirrors.get(given["tensor"]))
-        else:
-            _receive(store, key, given["tensor"], mirrors)
-
-    return broadcast
+def begin(mirrors: Mirrors) -> "Exchange":
+    """Carries values along, once the program imports :mod:`torch.distributed`."""
+    exchange = Exchange(mirrors)
+    importing.after("torch.distributed.distributed_c10d", lambda module: exchange.attach(module))
+    return exchange
 
 
-def _is_small(tensor: torch.Tensor) -> bool:
-    return tensor.is_cuda and may_be_kept(tensor) and tensor.numel() * tensor.element_size() <= _BYTES_MAX
+class Exchange:
+    """The calls that the program has not waited for, and what they write."""
+
+    def __init__(self, mirrors: Mirrors) -> None:
+        self._mirrors = mirrors
+        self._library = core.library()
+        self._places = Places(torch)
+        self._waiting: "weakref.WeakKeyDictionary[Any, _Call]" = weakref.WeakKeyDictionary()
+        self._together: "weakref.WeakKeyDictionary[Any, _Call]" = weakref.WeakKeyDictionary()
+        """Groups whose calls are made together, and what has been called."""
+
+    def attach(self, module: Any) -> None:
+        """Begins, with :mod:`torch.distributed.distributed_c10d`."""
+        native = torch._C._distributed_c10d
+        for name in _METHODS:
+            if hasattr(native.ProcessGroup, name):
+                setattr(native.ProcessGroup, name, self._calling(name, getattr(native.ProcessGroup, name)))
+        start = native.ProcessGroup._start_coalescing
+
+        def start_coalescing(group: Any, *arguments: Any, **options: Any) -> Any:
+            self._together[group] = _Call(self._library.highwater_nullgpu_next_result())
+            return start(group, *arguments, **options)
+
+        native.ProcessGroup._start_coalescing = start_coalescing
+        for name in _WAITS:
+            if hasattr(native.Work, name):
+                setattr(native.Work, name, self._waiting_for(getattr(native.Work, name)))
+
+    def functional(self, func: Any, args: Any, kwargs: Any) -> "tuple[bool, Any]":
+        """Calls an operator that communicates; whether it is one, and what it gives."""
+        packet = getattr(func, "overloadpacket", func)
+        space, _, name = str(getattr(packet, "_qualified_op_name", "")).partition("::")
+        if space not in _FUNCTIONAL:
+            return False, None
+        with torch._C.DisableTorchFunction():
+            if name == "wait_tensor":
+                out = func(*args, **kwargs)
+                self._arrived(_tensors([args[0]]), wait=True)
+                return True, out
+            written = name.endswith("_")
+            self._tell(_tensors([args[0]]))
+            self._say_place()
+            out = func(*args, **kwargs)
+            for tensor in _tensors([args[0] if written else out]):
+                self._mirrors.forget(tensor)
+            return True, out
+
+    def _calling(self, name: str, plain: "Callable[..., Any]") -> "Callable[..., Any]":
+        @functools.wraps(plain)
+        def call(group: Any, *arguments: Any, **options: Any) -> Any:
+            with torch._C.DisableTorchFunction():
+                given = [*arguments, *options.values()]
+                self._tell(_tensors(given))
+                self._say_place()
+                made = _Call(self._library.highwater_nullgpu_next_result())
+                work = plain(group, *arguments, **options)
+                made.end = self._library.highwater_nullgpu_next_result()
+                if name not in ("send", "barrier", "_end_coalescing") and given and not _sends(name, group, given):
+                    made.outputs = [tensor for tensor in _tensors(given[:1]) if tensor.is_cuda]
+                for tensor in made.outputs:
+                    self._mirrors.forget(tensor)
+                together = self._together.get(group)
+                if together is not None:
+                    together.outputs += made.outputs
+                    together.end = made.end
+                if name == "_end_coalescing":
+                    made = self._together.pop(group, made)
+                if together is not None and name != "_end_coalescing":
+                    return work
+                if work is None:
+                    # Newer releases wait by themselves where the program does not want to.
+                    self._wait_for(made)
+                else:
+                    self._waiting[work] = made
+                return work
+
+        return call
+
+    def _waiting_for(self, plain: "Callable[..., Any]") -> "Callable[..., Any]":
+        @functools.wraps(plain)
+        def wait(work: Any, *arguments: Any, **options: Any) -> Any:
+            done = plain(work, *arguments, **options)
+            made = self._waiting.pop(work, None)
+            if made is not None:
+                with torch._C.DisableTorchFunction():
+                    self._wait_for(made)
+            return done
+
+        return wait
+
+    def _wait_for(self, made: "_Call") -> None:
+        if self._library.highwater_nullgpu_wait_for_results(made.first, made.end):
+            self._fail()
+        self._arrived(made.outputs, wait=False)
+
+    def _tell(self, tensors: "list[torch.Tensor]") -> None:
+        """Tells the null GPU what is in tensors."""
+        for tensor in tensors:
+            value = self._mirrors.get(tensor) if _may_be_carried(tensor) else None
+            if value is not None:
+                value = value.contiguous()
+                self._library.highwater_nullgpu_note(tensor.data_ptr(), value.data_ptr(), _bytes(tensor))
+
+    def _arrived(self, tensors: "list[torch.Tensor]", *, wait: bool) -> None:
+        """Takes in what has been received, if that is known."""
+        for tensor in tensors:
+            if not _may_be_carried(tensor):
+                continue
+            if wait and self._library.highwater_nullgpu_wait_at(tensor.data_ptr(), _bytes(tensor)):
+                self._fail()
+            # A part of a storage is not kept without the rest, which others may have received.
+            storage = tensor.untyped_storage()
+            value = torch.empty(storage.nbytes(), dtype=torch.uint8)
+            if self._library.highwater_nullgpu_known(storage.data_ptr(), value.data_ptr(), storage.nbytes()):
+                self._mirrors.put_storage(tensor, value)
+
+    def _say_place(self) -> None:
+        place = (self._places.innermost(sys._getframe(2)) or "").encode()
+        self._library.highwater_nullgpu_here(place, len(place))
+
+    def _fail(self) -> None:
+        raise torch.distributed.DistBackendError(self._library.highwater_nullgpu_failure().decode(errors="replace"))
 
 
-def _sends(module: Any, group: Any, given: "dict[str, Any]") -> bool:
-    if given.get("group_src") is not None:
-        return bool(module.get_rank(group) == given["group_src"])
-    return bool(module.get_rank() == given.get("src"))
+class _Call:
+    def __init__(self, first: int) -> None:
+        self.first = self.end = first
+        """The numbers of the null GPU's results."""
+        self.outputs: "list[torch.Tensor]" = []
 
 
-def _send(store: Any, key: str, value: "torch.Tensor | None") -> None:
-    store.set(key, "" if value is None else bytes(value.contiguous().flatten().view(torch.uint8).tolist()).hex())
+def _sends(name: str, group: Any, given: "list[Any]") -> bool:
+    """Whether this rank has what the others get."""
+    return name == "broadcast" and any(getattr(options, "rootRank", None) == group.rank() for options in given[1:])
 
 
-def _receive(store: Any, key: str, tensor: torch.Tensor, mirrors: Mirrors) -> None:
-    sent = bytes.fromhex(store.get(key).decode())
-    if sent:
-        value = torch.frombuffer(bytearray(sent), dtype=tensor.dtype).reshape(tensor.shape)
-        mirrors.put(tensor, value)
-    else:
-        mirrors.forget(tensor)
+def _tensors(arguments: Any) -> "list[torch.Tensor]":
+    found: "list[torch.Tensor]" = []
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            found.append(argument)
+        elif isinstance(argument, (list, tuple)):
+            found += _tensors(argument)
+    return found
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _may_be_carried(tensor: torch.Tensor) -> bool:
+    return tensor.is_cuda and may_be_kept(tensor) and tensor.is_contiguous() and 0 < _bytes(tensor) <= _BYTES_MAX
+

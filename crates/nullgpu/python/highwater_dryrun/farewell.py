@@ -1,6 +1,6 @@
 """The end of a rank among others: who has the store by which the ranks find each other stays until none needs it.
 
-The null GPU's collectives wait for nobody, so the first rank may be done before another has even asked for what lies in its store.
+A rank may be done before another has even asked for what lies in its store: not all of them communicate.
 """
 
 from __future__ import annotations

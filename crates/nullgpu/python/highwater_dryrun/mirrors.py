@@ -42,21 +42,43 @@ class Mirrors:
         storage = _storage(tensor)
         if storage is None:
             return
-        key = storage._cdata
-        copy, version = self._copies.get(key, (None, 0))
+        copy, version = self._copies.get(storage._cdata, (None, 0))
         if copy is None or version != before:
             # What the rest of the storage holds is not known.
             if tensor.numel() * tensor.element_size() != storage.nbytes():
                 return
             copy = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
-            if key not in self._weak:
-                self._weak[key] = storage._weak_ref()
-                self._added += 1
-                if self._added % _PURGE == 0:
-                    self._purge()
         view = torch.empty(0, dtype=tensor.dtype)
         view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
         view.copy_(value)
+        self._keep(storage, copy, tensor)
+
+    def put_storage(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        """Notes what the whole storage of a tensor holds, in bytes."""
+        storage = _storage(tensor)
+        if storage is not None and storage.nbytes() == value.numel():
+            self._keep(storage, value.untyped_storage(), tensor)
+
+    def resize(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Resizes a tensor, by a function of PyTorch's: what fits is kept, and what is new is as good as 0."""
+        tensor = args[0]
+        known = tensor.is_cuda and self.get(tensor) is not None
+        copy = self._copies[tensor.untyped_storage()._cdata][0] if known else None
+        out = func(*args, **kwargs)
+        if copy is not None and may_be_kept(tensor):
+            value = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8)
+            kept = min(value.numel(), copy.nbytes())
+            value[:kept] = torch.empty(0, dtype=torch.uint8).set_(copy)[:kept]
+            self.put_storage(tensor, value)
+        return out
+
+    def _keep(self, storage: "torch.UntypedStorage", copy: "torch.UntypedStorage", tensor: torch.Tensor) -> None:
+        key = storage._cdata
+        if key not in self._weak:
+            self._weak[key] = storage._weak_ref()
+            self._added += 1
+            if self._added % _PURGE == 0:
+                self._purge()
         self._copies[key] = (copy, _version(tensor))
 
     def forget(self, tensor: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""One process that believes to be the first of many: the others are not there, and what they would send is not known.
+"""One process that believes to be one of many: the others are not there, and are taken to be like this one.
 
 Collectives on the device succeed at once, for the null GPU's NCCL waits for nobody. What would wait is how ranks find each other, and
 collectives on the CPU.
@@ -6,9 +6,14 @@ collectives on the CPU.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from highwater_dryrun import importing
+
+_ID_BYTES = 128
+"""Of `ncclUniqueId`."""
+_kept: "list[Any]" = []
 
 
 def imagine() -> None:
@@ -17,18 +22,18 @@ def imagine() -> None:
 
 
 def _imagine(module: Any) -> None:
+    own = int(os.environ.get("RANK", "0"))
     init = module.init_process_group
     new_group = module.new_group
 
     def meet(url: str, rank: int = -1, world_size: int = -1, **_: Any) -> Any:
-        from torch.distributed import HashStore
-
         from highwater_dryrun import settings
 
-        # A store of this process only: whoever would have to wait for others' keys is the one that sets them.
-        return iter([(HashStore(), 0, settings.get().imagined_ranks)])
+        return iter([(_store(own), own, settings.get().imagined_ranks)])
 
     def init_process_group(backend: "str | None" = None, *arguments: Any, **options: Any) -> None:
+        # With a device it splits groups off, and one that is split off learns its size from the others.
+        options.pop("device_id", None)
         init(_without_gloo(backend or "cpu:gloo,cuda:nccl"), *arguments, **options)
 
     def new_group_of(*arguments: Any, **options: Any) -> Any:
@@ -40,6 +45,51 @@ def _imagine(module: Any) -> None:
     for name, replacement in (("init_process_group", init_process_group), ("new_group", new_group_of)):
         setattr(module, name, replacement)
         importing.after("torch.distributed", lambda whole, name=name, new=replacement: setattr(whole, name, new))
+
+
+def _store(rank: int) -> Any:
+    """A store of this process only. Whoever would have to wait for others' keys is the first rank, which sets them; another rank finds
+    something under every key, of the size of what ranks tell each other."""
+    from torch.distributed import HashStore, Store
+
+    if rank == 0:
+        return HashStore()
+
+    class Told(Store):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._values: "dict[str, bytes]" = {}
+
+        def set(self, key: str, value: Any) -> None:
+            self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
+
+        def get(self, key: str) -> bytes:
+            return self._values.get(key, bytes(_ID_BYTES))
+
+        def add(self, key: str, value: int) -> int:
+            total = int(self._values.get(key, b"0")) + value
+            self._values[key] = str(total).encode()
+            return total
+
+        def check(self, keys: "list[str]") -> bool:
+            return all(key in self._values for key in keys)
+
+        def wait(self, keys: "list[str]", timeout: Any = None) -> None:
+            pass
+
+        def delete_key(self, key: str) -> bool:
+            return self._values.pop(key, None) is not None
+
+        def clone(self) -> Any:
+            return self
+
+        def num_keys(self) -> int:
+            return len(self._values)
+
+    store = Told()
+    # PyTorch's own half of it outlives the process group.
+    _kept.append(store)
+    return store
 
 
 def _without_gloo(backend: str) -> str:

@@ -10,16 +10,32 @@ from typing import Any
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+class Places:
+    """The program's own lines."""
+
+    def __init__(self, torch: Any) -> None:
+        self._ours = (_HERE, os.path.dirname(os.path.abspath(torch.__file__)), "<")
+
+    def innermost(self, frame: "FrameType | None") -> "str | None":
+        """The innermost line that is not PyTorch's; ``None`` in a thread that the program did not start."""
+        while frame is not None:
+            path = frame.f_code.co_filename
+            if not path.startswith(self._ours):
+                return f"{_short(path)}:{frame.f_lineno} {frame.f_code.co_name}"
+            frame = frame.f_back
+        return None
+
+
 class Reads:
     """Counts of reads by operator and place."""
 
     def __init__(self, torch: Any) -> None:
-        self._ours = (_HERE, os.path.dirname(os.path.abspath(torch.__file__)), "<")
+        self._places = Places(torch)
         self._counts: "dict[tuple[str, str, bool, str | None], int]" = {}
 
     def note(self, what: str, *, may_matter: bool, assumed: "str | None" = None, count: int = 1) -> None:
         """Notes a read by the operator ``what``."""
-        place = self._place()
+        place = self._places.innermost(sys._getframe(1))
         if place is None and assumed is not None:
             # The backward pass reads the mask of the forward pass again, which has been noted at its line.
             return
@@ -34,16 +50,6 @@ class Reads:
             if (how is not None) == assumed
         ]
         return sorted(rows, key=lambda row: -row["count"])
-
-    def _place(self) -> "str | None":
-        """The innermost line that is not PyTorch's; ``None`` in a thread that the program did not start."""
-        frame: "FrameType | None" = sys._getframe(2)
-        while frame is not None:
-            path = frame.f_code.co_filename
-            if not path.startswith(self._ours):
-                return f"{_short(path)}:{frame.f_lineno} {frame.f_code.co_name}"
-            frame = frame.f_back
-        return None
 
 
 def _short(path: str) -> str:

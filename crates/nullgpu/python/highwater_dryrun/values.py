@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from highwater_dryrun import compiled, core, exchange, nonzero, settings, sizes
+from highwater_dryrun import compiled, core, exchange, nonzero, sizes
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
 from highwater_dryrun.reads import Reads
 
@@ -24,7 +24,7 @@ _ABOUT_THE_TENSOR = frozenset(
     "__get__ __set__ __delete__ __hash__ __len__ __repr__ __format__ __dir__ __reduce_ex__ __deepcopy__ backward data_ptr dim "
     "element_size get_device is_contiguous is_floating_point is_complex is_inference is_pinned is_shared is_signed is_same_size "
     "ndimension nelement numel register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad set_ size storage "
-    "storage_offset stride type_as untyped_storage record_stream share_memory_ pin_memory resize_ as_subclass "
+    "storage_offset stride type_as untyped_storage record_stream share_memory_ pin_memory as_subclass "
     "_is_view _typed_storage_classmethod typed_storage _version".split()
 )
 """These do not look at what is in a tensor, or are nothing to be done twice."""
@@ -49,6 +49,7 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE
 """While it is there, a compiler works out shapes."""
 _IF_FINITE = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
 """Numbers that nobody knows are taken to be finite."""
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _DECIDED_BY = {"or": True, "and": False}
 
 
@@ -59,8 +60,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     _hide()
     _see_lists(values)
     nonzero.begin(values.told_of_mask)
-    if not settings.get().imagined_ranks:
-        exchange.begin(values.mirrors)
+    values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     return values
 
@@ -71,6 +71,7 @@ class Values(TorchFunctionMode):
     def __init__(self, assume: "dict[str, str]") -> None:
         super().__init__()
         self.mirrors = Mirrors()
+        self.exchange: "exchange.Exchange | None" = None
         self._reads = Reads(torch)
         self._assume = sizes.Assumptions(assume)
         self._count_unknown = core.library().highwater_nullgpu_unknown_reads
@@ -89,6 +90,10 @@ class Values(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in _ABOUT_THE_TENSOR or torch._C._get_dispatch_mode(_FAKE) is not None:
             return func(*args, **kwargs)
+        if self.exchange is not None and isinstance(func, _OPERATORS):
+            communicates, out = self.exchange.functional(func, args, kwargs)
+            if communicates:
+                return out
         tensors: "list[torch.Tensor]" = []
         _flatten(args, tensors)
         if kwargs:
@@ -99,6 +104,8 @@ class Values(TorchFunctionMode):
         # A target that is written is not what it was any more.
         inputs = self._inputs(name, tensors, target)
         try:
+            if name == "resize_":
+                return self.mirrors.resize(func, args, kwargs)
             out = func(*args, **kwargs)
         except BaseException:
             # A traceback would keep what it was called with.
@@ -129,7 +136,8 @@ class Values(TorchFunctionMode):
         else:
             # A number of Python's may be given as a tensor.
             for tensor in tensors:
-                if tensor.dim() == 0 and self.mirrors.holds(tensor):
+                is_number = tensor.dim() == 0 or (name == "resize_" and tensor is not args[0] and tensor.numel() == 1)
+                if is_number and self.mirrors.holds(tensor):
                     asked.scalar(tensor)
         if asked.assumed is not None:
             self._reads.note(name, may_matter=True, assumed=asked.assumed)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater_nullgpu::run::Ranks;
+use highwater_nullgpu::run::{Ranks, Timing};
 
 use crate::args::Format;
 use crate::units::parse_size;
@@ -42,15 +42,21 @@ pub(crate) struct Args {
     /// Start this many ranks of the script, like `torchrun` on one machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
     ranks: Option<u32>,
-    /// Run rank 0 of N; the other ranks are simulated
+    /// Run one rank of N; the other ranks are simulated, as if all were alike
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     imagine_ranks: Option<u32>,
+    /// The rank to run, of those imagined
+    #[arg(long, value_name = "R", requires = "imagine_ranks", default_value_t = 0)]
+    rank: u32,
     /// Invent the weights that the script loads; only the configuration is needed
     #[arg(long)]
     pub(super) fake_weights: bool,
     /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
+    /// When streams finish their work: as a GPU does, `at-once`, or `late`, only when the script waits
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Gpu)]
+    timing: When,
     /// Redirect the script's writes to a temporary folder, and delete it at the end
     #[arg(long)]
     pub(super) sandbox: bool,
@@ -74,6 +80,14 @@ pub(crate) struct Args {
     pub(super) script: Vec<OsString>,
 }
 
+/// When streams finish their work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum When {
+    Gpu,
+    AtOnce,
+    Late,
+}
+
 /// More cards than one machine is imagined with.
 const GPUS_MAX: u32 = 16;
 /// The cards of a machine on which many ranks are imagined.
@@ -86,11 +100,25 @@ impl Args {
         self.gpus.or(wanted).unwrap_or(1)
     }
 
+    /// The rank that is not one of those imagined, with their number.
+    pub(super) fn missing_rank(&self) -> Option<(u32, u32)> {
+        self.imagine_ranks.filter(|&ranks| self.rank >= ranks).map(|ranks| (self.rank, ranks))
+    }
+
+    /// When streams finish their work.
+    pub(super) fn timing(&self) -> Timing {
+        match self.timing {
+            When::Gpu => Timing::Card,
+            When::AtOnce => Timing::AtOnce,
+            When::Late => Timing::Late,
+        }
+    }
+
     /// How many processes run the script.
     pub(super) fn ranks(&self) -> Ranks {
         match (self.ranks, self.imagine_ranks) {
             (Some(ranks), _) => Ranks::Launched(ranks),
-            (None, Some(ranks)) => Ranks::Imagined(ranks),
+            (None, Some(ranks)) => Ranks::Imagined { ranks, rank: self.rank },
             (None, None) => Ranks::Alone,
         }
     }

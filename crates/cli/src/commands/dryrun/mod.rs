@@ -38,6 +38,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let card = card(&args.gpu)?;
     python::check_script(&args.script, "dryrun")?;
     check_output(args)?;
+    if let Some((rank, ranks)) = args.missing_rank() {
+        return Err(Problem::new(format!("rank {rank} is not one of {ranks} ranks"))
+            .hint(format!("give `--rank` a number from 0 to {}", ranks - 1))
+            .into());
+    }
     let asked = args.python.clone().unwrap_or_else(python::interpreter);
     let interpreter = Interpreter::new(&asked).map_err(Problem::from)?;
     let end = signals::end_on_signals();
@@ -49,6 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         without_values: args.no_values,
         assume: args.assume.iter().cloned().collect(),
         fake_weights: args.fake_weights,
+        timing: args.timing(),
     };
     let asked = Run {
         interpreter: &interpreter,

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Compares dry runs of several ranks with what the same program took on as many GPUs, rank by rank.
+
+Standard library only. `--data` is a directory with `NAME.rankR.json` for each set-up and rank: `requested`, `allocated` and `reserved`,
+each with its `peak` in bytes. `--program` is the script that was measured, called as `PROGRAM OUT NAME`. `--python` names an
+interpreter with torch and what the program imports. A run takes half a minute for each timing; no GPU is needed.
+
+A set-up is right if each rank is within 0.05 % requested, 0.1 % allocated and 1 % reserved, or if the measured value lies between the
+dry runs with `--timing at-once` and `--timing late`. The exit status is 1 if one is not.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BOUNDS = {"requested": 0.0005, "allocated": 0.001, "reserved": 0.01}
+TIMINGS = ("gpu", "at-once", "late")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", required=True, help="the interpreter that has torch")
+    parser.add_argument("--highwater", default=ROOT / "target/release/highwater", type=pathlib.Path)
+    parser.add_argument("--data", required=True, type=pathlib.Path, help="the directory of measurements")
+    parser.add_argument("--program", required=True, type=pathlib.Path, help="the script that was measured")
+    parser.add_argument("--gpu", default="h200", help="the GPU that measured")
+    parser.add_argument("names", nargs="*", help="set-ups [default: all that were measured]")
+    given = parser.parse_args()
+    measured = {}
+    for path in sorted(given.data.glob("*.rank*.json")):
+        name, rank = re.fullmatch(r"(.+)\.rank(\d+)\.json", path.name).groups()
+        if not given.names or name in given.names:
+            measured.setdefault(name, {})[int(rank)] = json.loads(path.read_text())
+    print("| set-up | rank | requested | allocated | reserved | |\n| --- | ---: | ---: | ---: | ---: | --- |")
+    wrong = sum(not compare(given, name, ranks) for name, ranks in measured.items())
+    print(f"\n{len(measured) - wrong} of {len(measured)} set-ups are within the bounds")
+    return 1 if wrong or not measured else 0
+
+
+def compare(given, name, ranks):
+    runs = {TIMINGS[0]: dry_run(given, name, len(ranks), TIMINGS[0])}
+    differences = {rank: relative(runs["gpu"].get(rank), peaks) for rank, peaks in ranks.items()}
+    right = all(within(difference) for difference in differences.values())
+    if not right:
+        runs.update((timing, dry_run(given, name, len(ranks), timing)) for timing in TIMINGS[1:])
+    all_right = True
+    for rank, peaks in sorted(ranks.items()):
+        difference = differences[rank]
+        said = "" if within(difference) else outside(rank, peaks, runs)
+        all_right &= said != "WRONG"
+        row = " | ".join(f"{difference[measure]:+.3%}" if difference else "no run" for measure in BOUNDS)
+        print(f"| {name} | {rank} | {row} | {said} |", flush=True)
+    return all_right
+
+
+def dry_run(given, name, ranks, timing):
+    """The peaks of each rank."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [given.highwater, "dryrun", "--gpu", given.gpu, "--ranks", str(ranks), "--timing", timing]
+        command += ["--format", "json", "--python", given.python, given.program, folder, name]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        print(f"{name}: {ran.stderr[-2000:]}", file=sys.stderr)
+        return {}
+    # Of the others' GPUs a rank has looked at it holds nothing.
+    own = {process["rank"]: process["devices"] for process in json.loads(ran.stdout)["processes"]}
+    return {rank: max(devices, key=lambda device: device["peak_reserved_bytes"]) for rank, devices in own.items()}
+
+
+def relative(peaks, measured):
+    if peaks is None:
+        return {}
+    return {measure: peaks[f"peak_{measure}_bytes"] / measured[measure]["peak"] - 1 for measure in BOUNDS}
+
+
+def within(difference):
+    return bool(difference) and all(abs(difference[measure]) <= bound for measure, bound in BOUNDS.items())
+
+
+def outside(rank, measured, runs):
+    """Whether the measured peaks lie where timing decides."""
+    if any(rank not in run for run in runs.values()):
+        return "WRONG"
+    for measure, bound in BOUNDS.items():
+        values = [run[rank][f"peak_{measure}_bytes"] for run in runs.values()]
+        if not min(values) * (1 - bound) <= measured[measure]["peak"] <= max(values) * (1 + bound):
+            return "WRONG"
+    return "depends on timing"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

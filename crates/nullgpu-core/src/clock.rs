@@ -1,0 +1,260 @@
+//! The time that a card would take. Each stream has a moment at which it will have done what it was told; the host has its own, and
+//! is ahead until it waits. Events are done when a card would have come to them, so that memory which another stream still uses is
+//! not free at once.
+//!
+//! Durations are rough: bytes and operations over the card's published rates. What matters is the order of a card that is busy, or
+//! of a host that is.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::answers::answers;
+use crate::devices;
+use crate::settings::{self, Timing};
+use crate::status::{NOT_READY, SUCCESS, Status};
+use crate::streams;
+
+/// Nanoseconds.
+type Time = u64;
+
+/// What the host takes for a launch, PyTorch's own work among it.
+const LAUNCH: Time = 6_000;
+/// The shortest time of a kernel.
+const SHORTEST: Time = 2_000;
+/// What a stream holds that has not begun: after so many launches the host waits.
+const QUEUE: usize = 1024;
+/// Bytes that a thread of an elementwise kernel reads and writes, more or less.
+const BYTES_OF_THREAD: u64 = 48;
+/// Of what a card could do, programs reach so much.
+const REACHED_PERCENT: u64 = 70;
+/// Bytes in a nanosecond, between cards and between card and host.
+const LINK: u64 = 300;
+const HOST_LINK: u64 = 25;
+/// One that asks so often without doing anything waits.
+const PATIENCE: u32 = 32;
+
+#[derive(Default)]
+struct Clock {
+    host: Time,
+    streams: HashMap<u64, Stream>,
+    /// By handle: when what was before it will be done.
+    events: HashMap<u64, Time>,
+    /// Questions that were answered with "not yet" since the host last did something.
+    asked: u32,
+}
+
+#[derive(Default)]
+struct Stream {
+    done: Time,
+    queue: VecDeque<Time>,
+}
+
+impl Clock {
+    fn launch(&mut self, stream: u64, duration: Time) {
+        self.host += LAUNCH;
+        self.asked = 0;
+        let own = self.streams.entry(stream).or_default();
+        while own.queue.front().is_some_and(|&done| done <= self.host) {
+            own.queue.pop_front();
+        }
+        if own.queue.len() >= QUEUE
+            && let Some(done) = own.queue.pop_front()
+        {
+            self.host = self.host.max(done);
+        }
+        own.done = own.done.max(self.host) + duration;
+        own.queue.push_back(own.done);
+    }
+
+    fn record(&mut self, event: u64, stream: u64) {
+        let done = self.streams.get(&stream).map_or(0, |stream| stream.done);
+        self.events.insert(event, done);
+    }
+
+    fn wait(&mut self, stream: u64, event: u64) {
+        let done = self.events.get(&event).copied().unwrap_or(0);
+        let stream = self.streams.entry(stream).or_default();
+        stream.done = stream.done.max(done);
+    }
+
+    /// Whether something is done that will be at this time.
+    fn is_done(&mut self, time: Time) -> bool {
+        if time <= self.host {
+            return true;
+        }
+        self.asked += 1;
+        if self.asked > PATIENCE {
+            // Time passes while somebody does nothing but ask.
+            let shift = (self.asked - PATIENCE).min(20);
+            self.host += LAUNCH << shift;
+        }
+        false
+    }
+
+    fn wait_for(&mut self, time: Time) {
+        self.asked = 0;
+        self.host = self.host.max(time);
+    }
+}
+
+static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
+
+fn clock() -> MutexGuard<'static, Option<Clock>> {
+    CLOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does something with the clock, if time passes at all.
+fn with<T>(change: impl FnOnce(&mut Clock) -> T) -> Option<T> {
+    (settings::get().timing != Timing::AtOnce).then(|| change(clock().get_or_insert_default()))
+}
+
+/// The default stream is each device's own.
+fn key(stream: u64) -> u64 {
+    if stream == 0 { u64::try_from(devices::current_ordinal()).unwrap_or(0) } else { stream }
+}
+
+fn start(stream: u64, duration: Time) {
+    // As late as possible: whoever does not wait finds nothing done.
+    let duration = if settings::get().timing == Timing::Late { 1_000_000_000 } else { duration.max(SHORTEST) };
+    with(|clock| clock.launch(key(stream), duration));
+}
+
+/// A kernel of so many threads begins.
+pub(crate) fn kernel(stream: u64, threads: u64) {
+    start(stream, bytes_time(threads.saturating_mul(BYTES_OF_THREAD)));
+}
+
+/// A copy begins, or another work that reads or writes so many bytes.
+pub(crate) fn copy(stream: u64, bytes: u64, from_or_to_host: bool) {
+    start(stream, if from_or_to_host { bytes / HOST_LINK } else { bytes_time(bytes) });
+}
+
+/// Ranks exchange so many bytes.
+pub(crate) fn exchange(stream: u64, bytes: u64) {
+    start(stream, 10_000 + bytes / LINK);
+}
+
+/// A product of matrices begins: multiplications, and whether their numbers have 32 bits or more.
+pub(crate) fn product(stream: u64, multiplications: u64, wide: bool) {
+    start(stream, multiplications.saturating_mul(2) / operations_per_nanosecond(wide).max(1));
+}
+
+/// The bandwidth grows with the bus; 6,144 bits of an H200 bring 4.8 TB in a second.
+fn bytes_time(bytes: u64) -> Time {
+    let bus = u64::from(settings::get().card.bus_bits.unsigned_abs().max(64));
+    bytes * 100 / (bus * 4800 / 6144 * REACHED_PERCENT).max(1)
+}
+
+/// 132 multiprocessors of an H200 do 67 TFLOPS with 32 bits, and 15 times as many with 16.
+fn operations_per_nanosecond(wide: bool) -> u64 {
+    let multiprocessors = u64::from(settings::get().card.multiprocessors.unsigned_abs());
+    let peak = multiprocessors * 67_000 / 132 * if wide { 1 } else { 14 };
+    peak * REACHED_PERCENT / 100
+}
+
+/// Everything is done.
+pub(crate) fn wait_for_all() {
+    with(|clock| {
+        let last = clock.streams.values().map(|stream| stream.done).max().unwrap_or(0);
+        clock.wait_for(last);
+    });
+}
+
+/// Everything is done that the program has asked for until now.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_catch_up() {
+    if settings::get().timing != Timing::Late {
+        wait_for_all();
+    }
+}
+
+fn query(time: impl FnOnce(&Clock) -> Time) -> Status {
+    let done = with(|clock| {
+        let time = time(clock);
+        clock.is_done(time)
+    });
+    if done.unwrap_or(true) { SUCCESS } else { NOT_READY }
+}
+
+fn stream_done(clock: &Clock, stream: u64) -> Time {
+    clock.streams.get(&key(stream)).map_or(0, |stream| stream.done)
+}
+
+answers! {
+    fn cudaEventRecord(event: u64, stream: u64) -> Status {
+        streams::recorded(event, stream);
+        with(|clock| clock.record(event, key(stream)));
+        SUCCESS
+    }
+
+    fn cudaEventRecordWithFlags(event: u64, stream: u64) -> Status {
+        cudaEventRecord(event, stream)
+    }
+
+    fn cudaEventQuery(event: u64) -> Status {
+        query(|clock| clock.events.get(&event).copied().unwrap_or(0))
+    }
+
+    fn cudaEventSynchronize(event: u64) -> Status {
+        with(|clock| clock.wait_for(clock.events.get(&event).copied().unwrap_or(0)));
+        SUCCESS
+    }
+
+    fn cudaEventDestroy(event: u64) -> Status {
+        with(|clock| clock.events.remove(&event));
+        SUCCESS
+    }
+
+    fn cudaStreamWaitEvent(stream: u64, event: u64) -> Status {
+        streams::waits(stream, event);
+        with(|clock| clock.wait(key(stream), event));
+        SUCCESS
+    }
+
+    fn cudaStreamQuery(stream: u64) -> Status {
+        query(|clock| stream_done(clock, stream))
+    }
+
+    fn cudaStreamSynchronize(stream: u64) -> Status {
+        with(|clock| clock.wait_for(stream_done(clock, stream)));
+        SUCCESS
+    }
+
+    fn cudaDeviceSynchronize() -> Status {
+        wait_for_all();
+        SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_done_when_its_stream_has_come_to_it() {
+        let mut clock = Clock::default();
+        clock.launch(1, 1_000_000);
+        clock.record(7, 1);
+        let done = clock.events[&7];
+        assert!(!clock.is_done(done));
+        clock.wait(2, 7);
+        clock.launch(2, 5);
+        clock.record(8, 2);
+        assert!(clock.events[&8] > done, "a stream that waits for another comes after it");
+        clock.wait_for(clock.events[&8]);
+        assert!(clock.is_done(done));
+    }
+
+    #[test]
+    fn the_host_waits_for_a_queue_that_is_full_and_time_passes_for_who_asks() {
+        let mut clock = Clock::default();
+        for _ in 0..=QUEUE {
+            clock.launch(1, 1_000_000);
+        }
+        assert!(clock.host >= 1_000_000, "for the first of them");
+        clock.record(7, 1);
+        let done = clock.events[&7];
+        assert!((0..100).any(|_| clock.is_done(done)), "nobody waits for ever");
+    }
+}
