@@ -347,7 +347,7 @@ def logs():
         ("kubernetes", "2026-05-01T12:00:00.123456789Z stderr F [rank6]: ", 6),
         ("python_logging", "[2026-05-01 12:00:00,123] [ERROR] [Rank 4] ", 4),
         ("ray", "(RayTrainWorker pid=1234, ip=10.0.0.7) ", None),
-        ("vllm", "(Worker_TP1 pid=549) ERROR 07-29 21:48:54 [multiproc_executor.py:962] ", None),
+        ("vllm", "(Worker_TP1 pid=549) ERROR 07-29 21:48:54 [multiproc_executor.py:962] ", 1),
     ]:
         text, found = new(Numbers(own=True, pids=[88]), (2, 9))
         case(name, prefixed("starting\n" + traceback(text) + "bye", prefix), once(found) if rank is None else ranked(found, rank))

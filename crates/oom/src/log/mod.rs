@@ -3,18 +3,24 @@
 //! A log is read once, from front to back, in pieces of any size; what is kept is bounded, and time is linear in its
 //! length, whatever it holds.
 
+mod context;
+mod event;
 mod line;
 mod origin;
+mod table;
 
 use std::collections::hash_map::Entry;
 use std::sync::LazyLock;
 
+pub use event::Event;
 use line::{plain, unescaped};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
+use table::{TableReader, has_anchor};
 
-use super::message::{ANCHOR, Message, Progress, Reader, broken_beginning, without_blanks};
+use super::engine::EngineLog;
+use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -40,10 +46,12 @@ const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
 const BLOCK_BYTES: usize = 64 << 10;
 /// A block without any of these has nothing that matters, but for bytes that are taken out first.
 static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
-    let around: [&[u8]; 3] = [b"expandable_segments:True", b"-- Process ", b"rank  "];
-    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&around).chain(&DEVICES);
+    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&DEVICES);
     words.map(|word| memmem::Finder::new(*word)).collect()
 });
+
+/// How identifiers of engines' failures begin.
+const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-"];
 
 /// What notebooks write into tracebacks.
 const NOTEBOOK: [&[u8]; 3] = [b"ipykernel", b"<ipython-input-", b"Cell In["];
@@ -66,6 +74,14 @@ pub struct Surroundings {
     pub is_notebook: bool,
     /// It says, outside of PyTorch's advice, that expandable segments are on.
     pub has_expandable_segments: bool,
+    /// The engine that serves a model, by its lines: `vllm`, `sglang`, `llama.cpp`.
+    pub engine: Option<&'static str>,
+    /// It has sleep mode or another allocator of pools, which excludes expandable segments.
+    pub has_memory_pools: bool,
+    /// The release of PyTorch that it names.
+    pub torch: Option<(u16, u16)>,
+    /// It is ComfyUI's.
+    pub is_comfyui: bool,
 }
 
 /// What was found in a log.
@@ -81,6 +97,14 @@ pub struct Found {
     pub lines: u64,
     /// The first line that speaks of memory that ran out, without being a message that is known.
     pub mention: Option<u64>,
+    /// Failures of engines, libraries and the host, by their words, by their first appearance.
+    pub events: Vec<Event>,
+    /// How many there are in all.
+    pub event_count: u64,
+    /// What an engine printed while it started.
+    pub engine: Option<EngineLog>,
+    /// The processes of nvidia-smi's table in the log.
+    pub processes: Vec<Process>,
     /// What else the log says.
     pub surroundings: Surroundings,
 }
@@ -104,6 +128,7 @@ pub struct LogReader {
     long: Option<Origin>,
     open: FxHashMap<Vec<u8>, Open>,
     groups: FxHashMap<Message, usize>,
+    table: TableReader,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
     found: Found,
@@ -146,7 +171,7 @@ impl LogReader {
 
     /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
     fn dull_lines<'p>(&self, piece: &'p [u8]) -> &'p [u8] {
-        if !self.open.is_empty() || !self.line.is_empty() || self.long.is_some() {
+        if !self.open.is_empty() || !self.line.is_empty() || self.long.is_some() || self.table.is_open() {
             return &[];
         }
         let block = &piece[..piece.len().min(BLOCK_BYTES)];
@@ -154,6 +179,7 @@ impl LogReader {
         let block = &block[..=end];
         let is_dull =
             memchr::memchr2(0x1b, 0, block).is_none() && FINDERS.iter().all(|finder| finder.find(block).is_none());
+        let is_dull = is_dull && !has_anchor(block);
         if is_dull { block } else { &[] }
     }
 
@@ -201,6 +227,16 @@ impl LogReader {
             self.found.lines += 1;
         }
         self.close_all();
+        self.found.surroundings.engine = self.found.engine.as_ref().and_then(|engine| engine.engine);
+        if let Some(engine) = &mut self.found.engine {
+            self.found.surroundings.has_memory_pools |= engine.has_sleep_mode;
+            engine.refusal = self
+                .found
+                .events
+                .iter()
+                .map(|event| event.id)
+                .find(|id| id.contains('-') && ENGINES.iter().any(|engine| id.starts_with(engine)));
+        }
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.found
@@ -232,10 +268,11 @@ impl LogReader {
         let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
         self.look_around(&line);
         let is_of_interest = NEEDLES.iter().any(|needle| has(needle));
-        if !is_of_interest && self.open.is_empty() && !may_break(&line) {
+        let is_known = self.table.is_open() || has_anchor(&line);
+        if !is_of_interest && !is_known && self.open.is_empty() && !may_break(&line) {
             return;
         }
-        if is_of_interest
+        if (is_of_interest || is_known)
             && depth < MAX_DEPTH
             && let Some(text) = unescaped(&line)
             && text != *line
@@ -259,6 +296,13 @@ impl LogReader {
         let body = &line[of_line.body..];
         if body.trim_ascii().is_empty() {
             return;
+        }
+        if is_known {
+            let number = self.found.lines + 1;
+            let rank = of_line.rank;
+            for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
+                self.found.add(hit, rank, number);
+            }
         }
         self.read_text(body, &of_line, is_of_interest);
     }
@@ -359,6 +403,7 @@ impl LogReader {
 
     /// Ends messages that nobody went on with.
     fn expire(&mut self) {
+        self.table.expire(self.found.lines);
         if self.open.is_empty() || !self.found.lines.is_multiple_of(1024) {
             return;
         }
@@ -408,15 +453,7 @@ impl LogReader {
 
     /// Notes what a line says beside messages.
     fn look_around(&mut self, line: &[u8]) {
-        let has = |needle: &[u8]| memmem::find(line, needle).is_some();
-        let seen = &mut self.found.surroundings;
-        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle)) {
-            seen.is_notebook = true;
-        }
-        if !seen.has_expandable_segments && has(b"expandable_segments:True") {
-            // Not where PyTorch advises it.
-            seen.has_expandable_segments = !has(b"try setting") && !has(b"by PyTorch") && !has(b"avoid fragmentation");
-        }
+        self.found.look_around(line);
         // `-- Process 3 terminated with the following error:` of `torch.multiprocessing`.
         if let Some(rest) = line.strip_prefix(b"-- Process ") {
             self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);

@@ -1,0 +1,107 @@
+//! The answer to a log: what failed, why, and what to change, from everything that was found in it.
+
+mod engines;
+mod flags;
+mod host;
+mod libraries;
+
+use super::diagnosis::{Cause, Diagnosis, diagnosis};
+use super::log::{Event, Found};
+use super::message::Kind;
+use super::situation::Situation;
+use super::steps::{Step, record_a_snapshot, sort, steps};
+
+/// What an answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A message of PyTorch, by its place in [`Found::groups`].
+    Message(usize),
+    /// Another failure, by its place in [`Found::events`].
+    Event(usize),
+}
+
+/// Why a run failed and what to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it is about.
+    pub subject: Subject,
+    /// The numbers of PyTorch's message, if there is one.
+    pub situation: Option<Situation>,
+    /// Why.
+    pub diagnosis: Diagnosis,
+    /// What to change.
+    pub steps: Vec<Step>,
+}
+
+/// The answer; `None` if nothing that is known was found.
+pub fn answer(found: &Found) -> Option<Answer> {
+    let situation = found.groups.first().map(|group| Situation::of_message(&group.message, found.surroundings));
+    let event = strongest(found);
+    let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
+    let (at, event) = match (event, &situation) {
+        (Some((at, event)), None) => (at, event),
+        (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
+        (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
+        (None, None) => return None,
+    };
+    let (diagnosis, mut steps) = of_event(event, found)?;
+    sort(&mut steps);
+    Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
+}
+
+fn of_message(situation: Situation, found: &Found) -> Answer {
+    let mut diagnosis = diagnosis(&situation);
+    let mut steps = steps(&situation, &diagnosis);
+    match &found.engine {
+        Some(engine) if situation.engine.is_some() => {
+            steps.extend(flags::after_start(engine, situation.shortage_bytes(), situation.capacity_bytes));
+            sort(&mut steps);
+            diagnosis.notes.extend(flags::shares(engine));
+        }
+        _ if diagnosis.cause != Cause::NeverFits => steps.push(record_a_snapshot(&situation)),
+        _ => {}
+    }
+    Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
+}
+
+/// The event that tells most; the earliest of these.
+fn strongest(found: &Found) -> Option<(usize, &Event)> {
+    let events = found.events.iter().enumerate();
+    events.min_by_key(|(_, event)| (std::cmp::Reverse(weight(event)), event.line))
+}
+
+/// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1 for what
+/// often follows from something else.
+fn weight(event: &Event) -> u8 {
+    match event.id {
+        id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
+        "trtllm-create" => 3,
+        "runtime" | "sigkill" | "worker-exited" | "trtllm-request" => 1,
+        _ => 2,
+    }
+}
+
+fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    engines::explain(event, found).or_else(|| libraries::explain(event, found)).or_else(|| host::explain(event, found))
+}
+
+/// A diagnosis without notes.
+fn because(cause: Cause, text: impl Into<String>) -> Diagnosis {
+    Diagnosis { cause, also: Vec::new(), text: text.into(), notes: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::FAILURES;
+
+    #[test]
+    fn every_known_failure_has_an_answer() {
+        for row in FAILURES {
+            let event = Event { id: row.id, origin: row.origin, rank: None, line: 1, count: 1, values: Vec::new() };
+            let found = Found { events: vec![event.clone()], ..Found::default() };
+            let (diagnosis, steps) = of_event(&event, &found).unwrap_or_else(|| panic!("{} has no answer", row.id));
+            assert!(!diagnosis.text.is_empty() && !steps.is_empty(), "{}", row.id);
+        }
+    }
+}
