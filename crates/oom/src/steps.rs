@@ -10,6 +10,9 @@ use super::situation::Situation;
 /// Processes that are named in a step.
 const NAMED: usize = 4;
 
+/// The steps against fragmentation.
+const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
+
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -64,6 +67,12 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         judge(step, situation);
     }
     sort(&mut steps);
+    // What cures the cause stands before what others would have to do.
+    if diagnosis.cause == Cause::Fragmentation
+        && let Some(at) = steps.iter().position(|step| FRAGMENTATION.contains(&step.id) && step.is_enough == Some(true))
+    {
+        steps[..=at].rotate_right(1);
+    }
     steps.extend(shrink(situation, diagnosis));
     steps
 }

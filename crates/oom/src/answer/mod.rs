@@ -5,8 +5,10 @@ mod flags;
 mod host;
 mod libraries;
 
+use highwater_units::counted;
+
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
-use super::log::{Event, Found};
+use super::log::{AskedAt, Event, Found, TracebackFrame};
 use super::message::Kind;
 use super::situation::Situation;
 use super::steps::{Step, record_a_snapshot, sort, steps};
@@ -44,14 +46,27 @@ pub fn answer(found: &Found) -> Option<Answer> {
         (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
         (None, None) => return None,
     };
-    let (diagnosis, mut steps) = of_event(event, found)?;
-    sort(&mut steps);
+    // In the order in which they are worth a try: not each has a number.
+    let (diagnosis, steps) = of_event(event, found)?;
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
 }
 
 fn of_message(situation: Situation, found: &Found) -> Answer {
     let mut diagnosis = diagnosis(&situation);
     let mut steps = steps(&situation, &diagnosis);
+    if let Some(group) = found.groups.first() {
+        diagnosis.notes.extend(asked(&group.asked));
+        diagnosis.notes.extend(several_ranks(found));
+    }
+    if let Some((2, minor)) = situation.torch.filter(|_| situation.has_expandable_segments)
+        && minor < 10
+        && found.surroundings.names_new_variable
+    {
+        diagnosis.notes.push(format!(
+            "torch 2.{minor} is reported to ignore `PYTORCH_ALLOC_CONF`; before 2.10 set `PYTORCH_CUDA_ALLOC_CONF`, then check that the \
+             setting is in force"
+        ));
+    }
     match &found.engine {
         Some(engine) if situation.engine.is_some() => {
             steps.extend(flags::after_start(engine, situation.shortage_bytes(), situation.capacity_bytes));
@@ -62,6 +77,42 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         _ => {}
     }
     Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
+}
+
+/// The lines that asked for the memory, in a sentence.
+fn asked(at: &AskedAt) -> Option<String> {
+    let innermost = at.innermost.as_ref()?;
+    let place = |frame: &TracebackFrame| {
+        let text =
+            if frame.source.is_empty() { String::new() } else { format!(" (`{}`)", frame.source.replace('`', "'")) };
+        format!("{}:{} {}{text}", short(&frame.file), frame.line, frame.function)
+    };
+    let allocates = at.allocates().map_or_else(String::new, |what| format!(": it allocates {what}"));
+    Some(match &at.own {
+        Some(own) if own != innermost => format!("requested by {}, inside {}{allocates}", place(own), place(innermost)),
+        _ => format!("requested by {}{allocates}", place(innermost)),
+    })
+}
+
+/// The last three parts of a path.
+fn short(path: &str) -> String {
+    let parts: Vec<&str> = path.rsplit(['/', '\\']).take(3).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join("/")
+}
+
+/// Which rank failed first, where several did.
+fn several_ranks(found: &Found) -> Option<String> {
+    let mut ranks: Vec<u32> = Vec::new();
+    for rank in found.groups.iter().filter_map(|group| group.message.rank) {
+        if !ranks.contains(&rank) && ranks.len() < 1024 {
+            ranks.push(rank);
+        }
+    }
+    let first = ranks.first().filter(|_| ranks.len() > 1)?;
+    Some(format!(
+        "{} of the log ran out of memory; rank {first} is the first in it",
+        counted(ranks.len(), "rank", "ranks")
+    ))
 }
 
 /// The event that tells most; the earliest of these.

@@ -8,7 +8,8 @@ use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-pub(super) const AROUND: [&str; 14] = [
+pub(super) const AROUND: [&str; 15] = [
+    super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
     "rank  ",
@@ -37,6 +38,7 @@ impl Found {
             // Not where PyTorch or an engine advises it.
             let advice: [&[u8]; 4] = [b"try setting", b"by PyTorch", b"avoid fragmentation", b"ompatible"];
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
+            seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/");
         seen.has_memory_pools |= has(b"cumem_allocator")

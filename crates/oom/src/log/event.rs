@@ -60,6 +60,11 @@ impl Event {
 }
 
 impl Found {
+    /// Whether no failure was found.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.events.is_empty()
+    }
+
     /// Counts a failure; those that say the same belong together.
     pub(super) fn add(&mut self, hit: Hit, rank: Option<u32>, line: u64) {
         self.event_count += 1;

@@ -5,21 +5,25 @@
 
 mod context;
 mod event;
+mod found;
 mod line;
 mod origin;
 mod table;
+mod trace;
 
 use std::collections::hash_map::Entry;
 use std::sync::LazyLock;
 
 pub use event::Event;
+pub use found::{Found, Group, Surroundings};
 use line::{plain, unescaped};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 use table::{TableReader, has_anchor};
+use trace::TraceReader;
+pub use trace::{AskedAt, TracebackFrame};
 
-use super::engine::EngineLog;
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
@@ -56,59 +60,6 @@ const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ol
 /// What notebooks write into tracebacks.
 const NOTEBOOK: [&[u8]; 3] = [b"ipykernel", b"<ipython-input-", b"Cell In["];
 
-/// Messages that say the same, of one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// What they say.
-    pub message: Message,
-    /// How many there are.
-    pub count: u64,
-    /// The line of the first, from 1 on.
-    pub line: u64,
-}
-
-/// What a log says of itself, beside its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
-    /// It has frames of a notebook.
-    pub is_notebook: bool,
-    /// It says, outside of PyTorch's advice, that expandable segments are on.
-    pub has_expandable_segments: bool,
-    /// The engine that serves a model, by its lines: `vllm`, `sglang`, `llama.cpp`.
-    pub engine: Option<&'static str>,
-    /// It has sleep mode or another allocator of pools, which excludes expandable segments.
-    pub has_memory_pools: bool,
-    /// The release of PyTorch that it names.
-    pub torch: Option<(u16, u16)>,
-    /// It is ComfyUI's.
-    pub is_comfyui: bool,
-}
-
-/// What was found in a log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// The messages, by their first appearance.
-    pub groups: Vec<Group>,
-    /// How many there are in all, those of no group included.
-    pub count: u64,
-    /// Different messages that are not kept, for there are too many.
-    pub left_out: u64,
-    /// Lines read.
-    pub lines: u64,
-    /// The first line that speaks of memory that ran out, without being a message that is known.
-    pub mention: Option<u64>,
-    /// Failures of engines, libraries and the host, by their words, by their first appearance.
-    pub events: Vec<Event>,
-    /// How many there are in all.
-    pub event_count: u64,
-    /// What an engine printed while it started.
-    pub engine: Option<EngineLog>,
-    /// The processes of nvidia-smi's table in the log.
-    pub processes: Vec<Process>,
-    /// What else the log says.
-    pub surroundings: Surroundings,
-}
-
 /// Reads a log.
 ///
 /// ```
@@ -129,6 +80,7 @@ pub struct LogReader {
     open: FxHashMap<Vec<u8>, Open>,
     groups: FxHashMap<Message, usize>,
     table: TableReader,
+    trace: TraceReader,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
     found: Found,
@@ -141,6 +93,7 @@ struct Open {
     rank: Option<u32>,
     line: u64,
     lines: usize,
+    asked: AskedAt,
 }
 
 #[derive(Clone, Debug)]
@@ -171,7 +124,12 @@ impl LogReader {
 
     /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
     fn dull_lines<'p>(&self, piece: &'p [u8]) -> &'p [u8] {
-        if !self.open.is_empty() || !self.line.is_empty() || self.long.is_some() || self.table.is_open() {
+        if !self.open.is_empty()
+            || !self.line.is_empty()
+            || self.long.is_some()
+            || self.table.is_open()
+            || self.trace.is_open()
+        {
             return &[];
         }
         let block = &piece[..piece.len().min(BLOCK_BYTES)];
@@ -217,6 +175,16 @@ impl LogReader {
                 self.line.clear();
             }
         }
+    }
+
+    /// How many different messages and other failures were found until here, those that may go on not counted.
+    pub fn so_far(&self) -> (usize, usize) {
+        (self.found.groups.len(), self.found.events.len())
+    }
+
+    /// Whether the next line may go on with a message.
+    pub fn is_amid(&self) -> bool {
+        !self.open.is_empty() || !self.line.is_empty() || self.table.is_open()
     }
 
     /// What was found.
@@ -268,7 +236,7 @@ impl LogReader {
         let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
         self.look_around(&line);
         let is_of_interest = NEEDLES.iter().any(|needle| has(needle));
-        let is_known = self.table.is_open() || has_anchor(&line);
+        let is_known = self.table.is_open() || self.trace.is_open() || has_anchor(&line);
         if !is_of_interest && !is_known && self.open.is_empty() && !may_break(&line) {
             return;
         }
@@ -298,6 +266,7 @@ impl LogReader {
             return;
         }
         if is_known {
+            self.trace.read(body, &of_line.key);
             let number = self.found.lines + 1;
             let rank = of_line.rank;
             for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
@@ -362,7 +331,7 @@ impl LogReader {
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
             let begun = Begun::Words(text[text.len() - broken..].to_vec());
-            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1 });
+            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1, asked: AskedAt::default() });
         }
     }
 
@@ -381,7 +350,8 @@ impl LogReader {
             self.context = None;
         }
         let rank = rank.or(context.map(|(rank, _)| rank));
-        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1 };
+        let asked = self.trace.take(&of_line.key);
+        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1, asked };
         match progress {
             Progress::Open => {
                 self.keep(of_line, open);
@@ -446,7 +416,7 @@ impl LogReader {
             Entry::Vacant(group) => {
                 let message = group.key().clone();
                 group.insert(self.found.groups.len());
-                self.found.groups.push(Group { message, count: 1, line: open.line });
+                self.found.groups.push(Group { message, count: 1, line: open.line, asked: open.asked });
             }
         }
     }
