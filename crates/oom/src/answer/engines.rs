@@ -46,7 +46,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "tgi-prefill" => tgi(event, &log),
         "trtllm-create" | "trtllm-request" => tensorrt(event),
         "ollama-system" => ollama_system(event),
-        _ => llama(event, &log),
+        _ => llama(event, &log, found),
     };
     diagnosis.notes.extend(shares(&log));
     diagnosis.notes.extend(sleeps(&log));
@@ -245,7 +245,7 @@ fn expandable() -> (Diagnosis, Vec<Step>) {
 }
 
 /// A rest that grows with each sleep.
-fn sleeps(log: &EngineLog) -> Option<String> {
+pub(super) fn sleeps(log: &EngineLog) -> Option<String> {
     let rest = log.ranks.iter().map(|rank| &rank.sleep_in_use_bytes).max_by_key(|rest| rest.len())?;
     let (first, last) = (*rest.first()?, *rest.last()?);
     (rest.len() > 1 && last > first + first / 10).then(|| {
@@ -382,19 +382,22 @@ fn ollama_system(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![step])
 }
 
-fn llama(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+fn llama(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     let bytes = event.bytes("size").or_else(|| event.bytes("raw"));
     let asked = bytes.map_or_else(|| "a buffer".to_owned(), |bytes| format!("a buffer of {}", size(bytes)));
     let device = event.number("device").map(|device| format!(" on GPU {device}"));
     let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
     let printed = log.printed();
     // What is loaded already tells which buffer it is.
-    let which = match event.id {
-        "llama-kv" => "the KV cache",
-        "llama-compute" => "the compute buffers",
-        _ if printed.weights_bytes.is_none() => "the model's weights",
-        _ if printed.kv_cache_bytes.is_none() => "the KV cache",
-        _ => "the compute buffers",
+    let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    let which = if has("llama-kv") {
+        "the KV cache"
+    } else if has("llama-compute") || has("llama-graph") || printed.kv_cache_bytes.is_some() {
+        "the compute buffers"
+    } else if printed.weights_bytes.is_none() {
+        "the model's weights"
+    } else {
+        "the KV cache"
     };
     let text = format!("the GPU had no memory for {asked}{device}: probably {which}");
     let is_ollama = log.engine == Some("ollama");

@@ -14,6 +14,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "worker-killed" => match event.text("signal").unwrap_or_default() {
             "Buserror" | "Buserror." => shared(event),
             _ if has("shm") => shared(event),
+            signal if signal.starts_with("Terminated") => terminated(event),
             "Segmentationfault" | "Segmentationfault." | "Aborted." | "Aborted" => crashed(event),
             _ => killed_worker(event),
         },
@@ -90,6 +91,20 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
     };
     (because(Cause::HostMemory, text), steps)
+}
+
+fn terminated(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "a DataLoader worker, {}, was ended by SIGTERM: a launcher, a scheduler or a person did that, and it is not a sign of a lack of \
+         memory",
+        process(event)
+    );
+    let step = Step::new(
+        "look-before",
+        "look for the first error of any rank before this line",
+        "launchers end all processes after one has failed",
+    );
+    (because(Cause::Unknown, text), vec![step])
 }
 
 fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {

@@ -72,6 +72,7 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             steps.extend(flags::after_start(engine, situation.shortage_bytes(), situation.capacity_bytes));
             sort(&mut steps);
             diagnosis.notes.extend(flags::shares(engine));
+            diagnosis.notes.extend(engines::sleeps(engine));
         }
         _ if diagnosis.cause != Cause::NeverFits => steps.push(record_a_snapshot(&situation)),
         _ => {}
