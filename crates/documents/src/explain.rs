@@ -366,7 +366,11 @@ impl ExplainView<'_> {
             view.steps = steps.into_iter().map(StepView::new).collect();
             if let Subject::Event(at) = subject {
                 view.error = view.errors.get(at).cloned();
-                view.headline = diagnosis.cause.in_short();
+                view.headline = match diagnosis.cause {
+                    // A log is no recording.
+                    Cause::Unknown => "the text does not show the whole cause",
+                    cause => cause.in_short(),
+                };
             }
         }
         view

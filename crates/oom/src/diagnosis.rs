@@ -421,9 +421,11 @@ fn outside(situation: &Situation, tried: &str, free: &str) -> String {
             size(own)
         )
     } else {
+        let apu =
+            if matches!(situation.backend, Some("HIP" | "ROCm")) { "; on an APU, the host's own programs" } else { "" };
         format!(
             "{} of the GPU is used by processes that the message does not name (those of other containers or users, \
-             or this process outside PyTorch): the program requested {tried}, and {free} was free",
+             or this process outside PyTorch{apu}): the program requested {tried}, and {free} was free",
             size(untold)
         )
     }

@@ -17,6 +17,10 @@ pub(super) const ANCHOR: &str = "File \"";
 const LIBRARIES: [&str; 8] =
     ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "/torch/", "importlib", "/bin/"];
 
+/// Functions that only call another.
+const PASSES_ON: [&str; 6] =
+    ["__torch_function__", "_wrapped_call_impl", "_call_impl", "decorate_context", "_fn", "inner"];
+
 /// A frame of a traceback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracebackFrame {
@@ -126,7 +130,8 @@ impl TraceReader {
     pub(super) fn take(&mut self, key: &[u8]) -> AskedAt {
         let frames = self.open.remove(key).unwrap_or_default().frames;
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
-        AskedAt { own, innermost: frames.last().cloned() }
+        let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
+        AskedAt { own, innermost }
     }
 }
 
