@@ -13,6 +13,18 @@ export interface Explanation {
    */
   disagreements?: string[];
   /**
+   * What an engine that serves a model printed in the log while it started.
+   */
+  engine?: Engine;
+  /**
+   * The one that is explained; absent where PyTorch's message is.
+   */
+  error?: Error;
+  /**
+   * Failures of engines, libraries and the host in a log, by their words; those that say the same together.
+   */
+  errors?: Error[];
+  /**
    * The failures of a snapshot.
    */
   failures?: FailureExplained[];
@@ -62,13 +74,17 @@ export interface Diagnosis {
    */
   also: string[];
   /**
-   * `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `unknown`; or `fits` if nothing fails.
+   * `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`, `engine-share`; of a kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or `fits` if nothing fails.
    */
   cause: string;
   /**
    * The memory limit of the process, if that is the cause: equal numbers where it is known exactly.
    */
   limit?: Limit;
+  /**
+   * How much more the request needed, as far as the numbers show.
+   */
+  missing_bytes?: number;
   /**
    * Further notes.
    */
@@ -90,6 +106,117 @@ export interface Limit {
    * So much was refused.
    */
   at_most_bytes: number;
+}
+/**
+ * What an engine that serves a model printed while it started; of several processes the first number of each kind, of the KV cache the smallest.
+ */
+export interface Engine {
+  /**
+   * The peak of activations in the profile run.
+   */
+  activation_peak_bytes?: number;
+  /**
+   * What the engine may use.
+   */
+  budget_bytes?: number;
+  /**
+   * `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp` or `ollama`.
+   */
+  engine?: string;
+  /**
+   * Blocks of the KV cache.
+   */
+  gpu_blocks?: number;
+  /**
+   * CUDA graphs.
+   */
+  graph_bytes?: number;
+  /**
+   * Memory for the KV cache; below zero where there is a deficit.
+   */
+  kv_cache_bytes?: number;
+  /**
+   * Tokens that the KV cache holds.
+   */
+  kv_tokens?: number;
+  /**
+   * Tokens of the longest request.
+   */
+  max_model_len?: number;
+  /**
+   * The model, as given to the engine.
+   */
+  model?: string;
+  /**
+   * What is outside PyTorch.
+   */
+  non_torch_bytes?: number;
+  /**
+   * The engine's share of the GPU: `gpu_memory_utilization`, `mem_fraction_static`.
+   */
+  share?: number;
+  /**
+   * All memory of the GPU.
+   */
+  total_bytes?: number;
+  /**
+   * The release.
+   */
+  version?: string;
+  /**
+   * The weights as loaded.
+   */
+  weights_bytes?: number;
+}
+/**
+ * A failure of an engine, a library or the host, by its words.
+ */
+export interface Error {
+  /**
+   * How many say the same.
+   */
+  count: number;
+  /**
+   * A stable word for what it says, such as `vllm-no-blocks`.
+   */
+  id: string;
+  /**
+   * The line of the first, from 1 on.
+   */
+  line: number;
+  /**
+   * Who prints it, and in which releases.
+   */
+  origin: string;
+  /**
+   * The process in the job.
+   */
+  rank?: number;
+  /**
+   * Its numbers and names.
+   */
+  values: Value[];
+}
+/**
+ * A number or a name of such a failure.
+ */
+export interface Value {
+  /**
+   * An amount of memory.
+   */
+  bytes?: number;
+  /**
+   * What it is, such as `needed`.
+   */
+  name: string;
+  /**
+   * Another number.
+   */
+  number?: number;
+  /**
+   * A name.
+   */
+  text?: string;
 }
 /**
  * A failure of a snapshot.
