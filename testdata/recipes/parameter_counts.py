@@ -26,6 +26,67 @@ WHISPER = {
 VIT = {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 250}
 CLIP_TEXT = {"vocab_size": 1003, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 100}
 
+# Families of today: transformers 5.23.
+SMALL = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 250}
+DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 12}
+SHARED = {"num_experts": 8, "moe_intermediate_size": 20, "shared_expert_intermediate_size": 28}
+LATENT = {**DEEPSEEK, "index_n_heads": 4, "index_head_dim": 16}
+MAMBA = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3}
+MAMBA2 = {"mamba_n_heads": 12, "mamba_d_head": 16, "mamba_expand": 2, "mamba_d_state": 8}
+WINDOWS = ["sliding_attention", "full_attention"] * 3
+TODAY = [
+    ("gpt_oss", {**SMALL, "num_local_experts": 6}),
+    ("gpt_oss", {**SMALL, "num_local_experts": 4, "attention_bias": False, "tie_word_embeddings": True}),
+    ("llama4_text", {**SMALL, "intermediate_size_mlp": 300, "num_local_experts": 4}),
+    ("llama4_text", {**SMALL, "intermediate_size_mlp": 300, "num_local_experts": 4, "interleave_moe_layer_step": 2}),
+    ("qwen3_next", {**SMALL, **DELTA, **SHARED}),
+    ("qwen3_next", {**SMALL, **DELTA, **SHARED, "layer_types": ["full_attention", "linear_attention"] * 3, "mlp_only_layers": [1, 2]}),
+    ("qwen3_5_text", {**SMALL, **DELTA}),
+    ("qwen3_5_text", {**SMALL, **DELTA, "num_hidden_layers": 9, "tie_word_embeddings": True}),
+    ("qwen3_5_moe_text", {**SMALL, **DELTA, **SHARED}),
+    ("glm4_moe", {**SMALL, "n_routed_experts": 8, "moe_intermediate_size": 20}),
+    ("glm4_moe", {**SMALL, "n_routed_experts": 8, "moe_intermediate_size": 20, "use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2}),
+    ("glm", {**SMALL, "pad_token_id": 0}),
+    ("glm4", {**SMALL, "pad_token_id": 0, "tie_word_embeddings": True}),
+    ("gemma3n_text", {**SMALL, "vocab_size_per_layer_input": 1001, "hidden_size_per_layer_input": 12, "num_kv_shared_layers": 2, "layer_types": WINDOWS}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 1001}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 0, "global_head_dim": 40, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "layer_types": WINDOWS}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 1003, "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "layer_types": WINDOWS}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 22}),
+    ("cohere", SMALL),
+    ("cohere", {**LLAMA, "num_key_value_heads": 2, "use_qk_norm": True}),
+    ("cohere2", SMALL),
+    ("granite", {**SMALL, "attention_bias": True, "mlp_bias": True}),
+    ("granitemoe", {**SMALL, "num_local_experts": 4}),
+    ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 4, "layer_types": ["mamba", "attention"] * 3, "shared_intermediate_size": 33}),
+    ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention"] * 2, "shared_intermediate_size": 33, "tie_word_embeddings": True}),
+    ("mamba", MAMBA),
+    ("mamba", {**MAMBA, "use_bias": True, "use_conv_bias": False, "time_step_rank": 5, "tie_word_embeddings": False}),
+    ("mamba2", {**MAMBA, "num_heads": 12, "head_dim": 16, "state_size": 8, "n_groups": 2}),
+    ("jamba", {**SMALL, "num_experts": 4, "mamba_dt_rank": 6}),
+    ("jamba", {**SMALL, "num_hidden_layers": 8, "num_experts": 4, "attn_layer_period": 4, "attn_layer_offset": 2, "expert_layer_period": 3, "expert_layer_offset": 0}),
+    ("nemotron_h", {**SMALL, "hybrid_override_pattern": "M-M*E-", "mamba_num_heads": 12, "mamba_head_dim": 16, "ssm_state_size": 8, "n_groups": 2, "moe_intermediate_size": 30, "moe_shared_expert_intermediate_size": 31}),
+    ("nemotron_h", {**SMALL, "hybrid_override_pattern": "M*E-", "mamba_num_heads": 12, "mamba_head_dim": 16, "ssm_state_size": 8, "n_groups": 2, "moe_intermediate_size": 30, "moe_shared_expert_intermediate_size": 31, "moe_latent_size": 24}),
+    ("rwkv", {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3}),
+    ("rwkv", {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 2, "attention_hidden_size": 64, "intermediate_size": 100, "tie_word_embeddings": True}),
+    ("deepseek_v32", {**LLAMA, **LATENT}),
+    ("glm_moe_dsa", {**LLAMA, **LATENT, "mlp_layer_types": ["dense", "sparse", "sparse"]}),
+    ("phimoe", {**SMALL, "num_local_experts": 4, "lm_head_bias": True, "head_dim": None}),
+    ("starcoder2", {**SMALL, "head_dim": None}),
+    ("stablelm", {**SMALL, "head_dim": None, "use_qkv_bias": True}),
+    ("ministral3", SMALL),
+    ("seed_oss", SMALL),
+    ("smollm3", {**SMALL, "pad_token_id": 0, "head_dim": None}),
+    ("exaone4", {**SMALL, "head_dim": None}),
+    ("nemotron", SMALL),
+    ("minimax_m2", {**SMALL, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    ("ernie4_5", {**SMALL, "use_bias": True}),
+    ("olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "head_dim": None}),
+    ("hunyuan_v1_dense", SMALL),
+    ("helium", SMALL),
+    ("qwen3_vl_moe_text", {**SMALL, **MOE}),
+]  # fmt: skip
+
 CONFIGS = [
     ("llama", LLAMA),
     ("llama", {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 2}),
@@ -94,7 +155,7 @@ def count(kind, fields):
 
 def main():
     with open(sys.argv[1], "w") as out:
-        for kind, fields in CONFIGS:
+        for kind, fields in CONFIGS + TODAY:
             try:
                 numbers = count(kind, dict(fields))
             except Exception as error:

@@ -1,5 +1,6 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
+use crate::hybrid::{Feed, Hybrid, Mixer};
 use crate::quantization::Quantization;
 use crate::setup::{Mode, Quantisation, Setup};
 
@@ -141,6 +142,8 @@ pub struct Decoder {
     pub experts: Option<Experts>,
     /// `DeepSeek`'s latent attention.
     pub latent: Option<Latent>,
+    /// What its layers have beside attention and MLP.
+    pub hybrid: Hybrid,
 }
 
 /// Norms of a decoder.
@@ -154,6 +157,8 @@ pub enum DecoderNorm {
     RmsOlmo,
     /// `LayerNorm` with weight and bias.
     Layer,
+    /// `LayerNorm` with a weight, without bias (Cohere).
+    LayerNoBias,
     /// `LayerNorm` in float32 without weights (`OLMo`).
     LayerPlain,
 }
@@ -167,6 +172,8 @@ pub enum Block {
     Sandwich,
     /// Norms after each (`OLMo` 2).
     Post,
+    /// One norm, and behind it attention, a state or an MLP alone (Mamba, Nemotron-H).
+    Single,
     /// Attention and MLP beside each other, one norm (Phi).
     ParallelOneNorm,
     /// Attention and MLP beside each other, a norm for each (GPT-NeoX).
@@ -218,6 +225,12 @@ pub struct Experts {
     pub intermediate: u64,
     /// Width of the expert that every token goes to, 0 for none.
     pub shared_intermediate: u64,
+    /// Whether the experts have a gate beside the way up.
+    pub gated: bool,
+    /// Whether experts and router have biases (gpt-oss).
+    pub biases: bool,
+    /// Width of the inputs, where they are projected down before (Nemotron 3), 0 where they are not.
+    pub latent: u64,
     /// Whether the shared expert has a gate (Qwen 2 `MoE`).
     pub shared_gate: bool,
     /// Whether weights of the chosen experts are made to add up to one.
@@ -243,6 +256,8 @@ pub struct Latent {
     pub rope_dim: u64,
     /// Size of a value head.
     pub value_dim: u64,
+    /// Heads of the indexer of sparse attention, and the size of each: 0 without one.
+    pub indexer: (u64, u64),
 }
 
 /// GPT-2.
@@ -461,6 +476,43 @@ pub struct Unknown {
     pub layers: Option<u64>,
     /// Vocabulary, where it is known.
     pub vocab: Option<u64>,
+}
+
+impl Decoder {
+    /// What mixes the tokens of a layer.
+    pub(crate) fn mixer(&self, layer: u64) -> Mixer {
+        at(&self.hybrid.mixers, layer).unwrap_or(Mixer::Attention)
+    }
+
+    /// What is behind it.
+    pub(crate) fn feed(&self, layer: u64) -> Feed {
+        at(&self.hybrid.feeds, layer).unwrap_or_else(|| {
+            let has_experts = self.experts.as_ref().is_some_and(|experts| repeating(&experts.layers, layer));
+            if has_experts { Feed::Experts } else { Feed::Dense }
+        })
+    }
+
+    /// Whether a layer attends in a window.
+    pub(crate) fn is_sliding(&self, layer: u64) -> bool {
+        self.sliding_window.is_some() && repeating(&self.sliding_layers, layer)
+    }
+
+    /// Whether a layer uses keys and values of an earlier one.
+    pub(crate) fn shares_kv(&self, layer: u64) -> bool {
+        layer >= self.layers.saturating_sub(self.hybrid.shared_kv_layers)
+    }
+
+    /// Heads of keys and values of a layer, and the size of a head.
+    pub(crate) fn kv_of(&self, layer: u64) -> (u64, u64) {
+        match self.hybrid.global_heads.filter(|_| !self.is_sliding(layer)) {
+            Some(global) => (global.kv_heads, global.head_dim),
+            None => (self.kv_heads, self.head_dim),
+        }
+    }
+}
+
+fn at<T: Copy>(list: &[T], index: u64) -> Option<T> {
+    usize::try_from(index).ok().and_then(|index| list.get(index)).copied()
 }
 
 impl Architecture {

@@ -14,6 +14,7 @@ mod architecture;
 mod choices;
 mod dtype;
 mod estimate;
+mod hybrid;
 mod models;
 mod ops;
 mod optimizer;
@@ -36,6 +37,7 @@ pub use choices::Choice;
 /// The cards that can be named.
 pub use dtype::DType;
 pub use estimate::{Breakdown, ErrorBand, Estimate, MOST_BYTES, PhasePeak, Term, estimate, peak_requested_bytes};
+pub use hybrid::{Extra, Feed, GlobalHeads, Hybrid, Mixer, State};
 pub use models::weights;
 pub use options::{DEFAULT_CARD, Field, Group, Kind, OPTIONS, Opt, OptView, Request, options_view};
 pub use quantization::{Quantization, Stored, Weight, WeightKind};

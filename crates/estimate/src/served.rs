@@ -1,7 +1,8 @@
 //! A model's shape as an engine that serves it sees it: the layers with what each keeps of a sequence, vocabulary, experts.
 
-use crate::architecture::{Architecture, Body, repeating};
+use crate::architecture::{Architecture, Body};
 use crate::dtype::DType;
+use crate::hybrid::{Feed, Mixer};
 
 /// A model's shape as an engine that serves it sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,7 +159,7 @@ impl Architecture {
                 layers: (0..body.layers)
                     .map(|index| ServedLayer {
                         cache: body.cache_of(index),
-                        has_experts: body.experts.as_ref().is_some_and(|experts| repeating(&experts.layers, index)),
+                        has_experts: body.feed(index) == Feed::Experts,
                     })
                     .collect(),
                 experts: body.experts.as_ref().map(|experts| ServedExperts {
@@ -232,12 +233,25 @@ impl Architecture {
 
 impl crate::architecture::Decoder {
     fn cache_of(&self, index: u64) -> LayerCache {
-        if let Some(latent) = self.latent {
-            return LayerCache::Latent { rank: latent.kv_rank, rope_dim: latent.rope_dim, index_dim: 0 };
+        match (self.mixer(index), &self.hybrid.state) {
+            (Mixer::Nothing, _) => return LayerCache::Nothing,
+            (Mixer::State, Some(state)) => {
+                let conv = state.channels.saturating_mul(state.kernel.saturating_sub(1));
+                return LayerCache::State { conv, recurrent: state.recurrent };
+            }
+            _ if self.shares_kv(index) => return LayerCache::Nothing,
+            _ => {}
         }
-        let (kv_heads, key_dim, value_dim) = (self.kv_heads, self.head_dim, self.head_dim);
-        match self.sliding_window.filter(|_| repeating(&self.sliding_layers, index)) {
-            Some(tokens) => LayerCache::Window { kv_heads, key_dim, value_dim, tokens, is_chunk: false },
+        if let Some(latent) = self.latent {
+            let (rank, rope_dim, index_dim) = (latent.kv_rank, latent.rope_dim, latent.indexer.1);
+            return LayerCache::Latent { rank, rope_dim, index_dim };
+        }
+        let (kv_heads, key_dim) = self.kv_of(index);
+        let value_dim = key_dim;
+        match self.sliding_window.filter(|_| self.is_sliding(index)) {
+            Some(tokens) => {
+                LayerCache::Window { kv_heads, key_dim, value_dim, tokens, is_chunk: self.hybrid.has_chunks }
+            }
             None => LayerCache::Full { kv_heads, key_dim, value_dim },
         }
     }

@@ -102,6 +102,13 @@ impl Builder<'_> {
         self.weight_of(part, module, kind, shape).0
     }
 
+    /// A weight of a kind, by its sizes.
+    pub(crate) fn weight(&mut self, part: &'static str, name: &'static str, kind: WeightKind, sizes: &[u64]) -> Tensor {
+        let shape: Vec<Dim> = sizes.iter().map(|size| dim("n", *size)).collect();
+        let module = self.named(name).module(part);
+        self.weight_of(part, module, kind, &shape).0
+    }
+
     /// A parameter that is never trained.
     pub(crate) fn frozen(&mut self, part: &'static str, shape: Shape, dtype: DType) -> Tensor {
         let module = self.module(part);

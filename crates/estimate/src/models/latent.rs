@@ -9,6 +9,7 @@ use super::decoder::Run;
 use super::heads::{Cache, HeadDims, Plan, Rotary, extend};
 use crate::architecture::{Decoder, Latent};
 use crate::ops::{EagerStyle, Linear, Norm, NormKind};
+use crate::quantization::WeightKind;
 use crate::shape::{Dim, Shape, dim};
 use crate::tape::{Tape, Tensor};
 
@@ -21,6 +22,8 @@ pub(crate) struct LatentAttention {
     kv_norm: Norm,
     kv_up: Linear,
     output: Linear,
+    /// The indexer of sparse attention: products, and the norm of its keys.
+    indexer: Vec<Tensor>,
 }
 
 impl LatentAttention {
@@ -40,8 +43,22 @@ impl LatentAttention {
             if latent.q_rank > 0 { q_rank } else { h },
             false,
         );
+        let (index_heads, index_dim) = latent.indexer;
+        let mut indexer = Vec::new();
+        if index_heads > 0 {
+            let q_input = if latent.q_rank > 0 { latent.q_rank } else { config.hidden };
+            let sizes = [
+                ("indexer.wq_b", WeightKind::Linear, vec![index_heads.saturating_mul(index_dim), q_input]),
+                ("indexer.wk", WeightKind::Linear, vec![index_dim, config.hidden]),
+                ("indexer.k_norm", WeightKind::Norm, vec![index_dim]),
+                ("indexer.k_norm.bias", WeightKind::Norm, vec![index_dim]),
+                ("indexer.weights_proj", WeightKind::Router, vec![index_heads, config.hidden]),
+            ];
+            indexer.extend(sizes.iter().map(|(name, kind, sizes)| builder.weight("attention", name, *kind, sizes)));
+        }
         let joined = dim("rkv+dr", latent.kv_rank.saturating_add(latent.rope_dim));
         LatentAttention {
+            indexer,
             latent,
             q_down,
             q_up,
@@ -163,6 +180,11 @@ impl LatentAttention {
         let k = tape.cat("keys, both parts", &[&k_nope, &spread], all_keys(dims.head_dim));
         let held = (q.detached(), k.detached(), v.detached());
         let output = plan.run(tape, q, k, v);
+        let output = if self.indexer.is_empty() {
+            output
+        } else {
+            tape.kernel("indexer", &[&output], &self.indexer, output.shape)
+        };
         let output = output.view(token(dim("nh·dv", heads.size.saturating_mul(value.size))));
         let projected = tape.linear("attention: projection", &output, &self.output);
         drop((output, held, q_nope, q_rope, k_nope, k_rope, spread, low));

@@ -10,6 +10,7 @@ mod gpt2;
 mod heads;
 mod latent;
 mod modernbert;
+mod state;
 mod t5;
 mod vision;
 mod vit;

@@ -7,12 +7,14 @@ use serde_json::{Map, Value};
 
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
+use super::hybrids;
 use super::quantization::quantization;
 use crate::architecture::{
-    Activation, Architecture, Bert, Block, Body, Clip, Decoder, DecoderNorm, Evidence, Experts, Gpt2, Latent, MlpKind,
-    ModernBert, ModernBertBiases, QkNorm, Qkv, T5, Unknown, Vit, Whisper,
+    Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, 
+    ModernBert, ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
 };
 use crate::dtype::DType;
+use crate::hybrid::Hybrid;
 
 /// More layers than any model has: what says so is wrong.
 const MOST_LAYERS: u64 = 4096;
@@ -73,7 +75,13 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),
         "whisper" => Some(("whisper", Evidence::DryRun, whisper(&mut fields)?)),
         _ => decoder_family(model_type)
-            .map(|family| decoder(family, &mut fields).map(|body| (family.name, family.evidence, body)))
+            .map(|family| {
+                let mut body = decoder(family, &mut fields)?;
+                if let Body::Decoder(decoder) = &mut body {
+                    hybrids::amend(model_type, &mut fields, decoder)?;
+                }
+                Ok::<_, ConfigError>((family.name, family.evidence, body))
+            })
             .transpose()?,
     };
     let (family, evidence, body) = match known {
@@ -180,6 +188,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         attention_dropout: dropout,
         experts: experts(family, fields, layers, intermediate)?.map(choosable).transpose()?,
         latent,
+        hybrid: Hybrid::default(),
     }))
 }
 
@@ -252,12 +261,15 @@ fn experts(
     };
     Ok(Some(match family.experts {
         ExpertFamily::None => return Ok(None),
-        ExpertFamily::Mixtral => Experts {
-            count: fields.count(&["num_local_experts", "num_experts"], 8)?,
-            per_token: fields.count(&["num_experts_per_tok"], 2)?,
+        ExpertFamily::Mixtral(count, per_token) => Experts {
+            count: fields.count(&["num_local_experts", "num_experts"], count)?,
+            per_token: fields.count(&["num_experts_per_tok", "experts_per_token"], per_token)?,
             intermediate,
             shared_intermediate: 0,
             shared_gate: false,
+            gated: true,
+            biases: false,
+            latent: 0,
             renormalised: true,
             sigmoid_router: false,
             router_in_float32: false,
@@ -272,6 +284,9 @@ fn experts(
                 None => 0,
             },
             shared_gate: shared.is_some(),
+            gated: true,
+            biases: false,
+            latent: 0,
             renormalised: fields.flag(&["norm_topk_prob"], false)?,
             sigmoid_router: false,
             router_in_float32: false,
@@ -290,6 +305,9 @@ fn experts(
                 intermediate: width,
                 shared_intermediate: width.saturating_mul(shared),
                 shared_gate: false,
+                gated: true,
+                biases: false,
+                latent: 0,
                 renormalised: fields.flag(&["norm_topk_prob"], has_sigmoid_router)?,
                 sigmoid_router: has_sigmoid_router,
                 router_in_float32: true,
@@ -300,7 +318,7 @@ fn experts(
 }
 
 /// Refuses to choose more experts than there are.
-fn choosable(experts: Experts) -> Result<Experts, ConfigError> {
+pub(super) fn choosable(experts: Experts) -> Result<Experts, ConfigError> {
     if experts.per_token <= experts.count {
         return Ok(experts);
     }
@@ -320,6 +338,7 @@ fn latent(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Option<Laten
         nope_dim: fields.count(&["qk_nope_head_dim"], 128)?,
         rope_dim: fields.count(&["qk_rope_head_dim"], 64)?,
         value_dim: fields.count(&["v_head_dim"], 128)?,
+        indexer: (0, 0),
     }))
 }
 
@@ -525,84 +544,23 @@ fn whisper(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
     }))
 }
 
-/// An architecture that is not known: as Llama, if its fields have Llama's names, else by its size.
+/// An architecture that is not known is one of which only the size is, if the configuration says it.
 fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, Evidence, Body), ConfigError> {
+    let stated = fields.count_if(&["num_parameters", "n_params", "parameters"])?;
+    let Some(parameters) = stated else {
+        let is_sized = fields.any(&["hidden_size", "d_model", "n_embd", "dim"]).is_some();
+        return Err(if is_sized {
+            ConfigError::NotComputed {
+                name: model_type.chars().take(60).collect(),
+                reason: "its family is not known, and models of the same sizes differ in their layers".to_owned(),
+            }
+        } else {
+            ConfigError::UnknownSize(model_type.chars().take(60).collect())
+        });
+    };
     let hidden = fields.count_if(&["hidden_size", "d_model", "n_embd", "dim"])?;
     let layers = fields.count_if(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"])?;
-    let heads = fields.count_if(&["num_attention_heads", "n_head", "num_heads", "n_heads"])?;
-    let (Some(hidden), Some(layers), Some(_)) = (hidden, layers.filter(|layers| *layers <= MOST_LAYERS), heads) else {
-        let stated = fields.count_if(&["num_parameters", "n_params", "parameters"])?;
-        let parameters = stated.ok_or_else(|| ConfigError::UnknownSize(model_type.to_owned()))?;
-        return Ok((
-            "unknown",
-            Evidence::Unknown,
-            Body::Unknown(Unknown { parameters, largest: parameters / 20, hidden, layers, vocab: None }),
-        ));
-    };
-    fields.assumptions.push(format!("the architecture `{model_type}` is unknown: taken as a decoder like Llama"));
-    let vocab = fields.count(&["vocab_size"], 32_000)?;
-    let intermediate = match fields.count_if(&["intermediate_size", "ffn_dim", "d_ff", "n_inner"])? {
-        Some(width) => width,
-        None => {
-            fields.assumptions.push("the width of the MLP is not given: taken as 4 times the hidden size".to_owned());
-            hidden.saturating_mul(4)
-        }
-    };
-    let heads = heads.unwrap_or(1);
-    let head_dim = match fields.count_if(&["head_dim"])? {
-        Some(size) => size,
-        None => heads_divide(hidden, heads)?,
-    };
-    let kv_heads = fields.count_if(&["num_key_value_heads"])?.filter(|kv_heads| heads % kv_heads == 0).unwrap_or(heads);
-    let act = fields.word(&["hidden_act", "activation_function"])?.unwrap_or("silu");
-    let mlp = if matches!(act, "silu" | "gelu_pytorch_tanh" | "swish") { MlpKind::Gated } else { MlpKind::Plain };
-    let experts = match fields.count_if(&["num_experts", "num_local_experts", "n_routed_experts"])? {
-        None => None,
-        Some(count) => Some(Experts {
-            count,
-            per_token: fields.count(&["num_experts_per_tok"], 2)?,
-            intermediate: fields.count_if(&["moe_intermediate_size"])?.unwrap_or(intermediate),
-            shared_intermediate: 0,
-            shared_gate: false,
-            renormalised: true,
-            sigmoid_router: false,
-            router_in_float32: false,
-            layers: vec![true],
-        }),
-    };
-    let activation = activation(fields, &["hidden_act", "activation_function"], "silu")?;
-    let body = Body::Decoder(Decoder {
-        vocab,
-        hidden,
-        layers,
-        heads,
-        kv_heads,
-        head_dim,
-        intermediate,
-        tied: fields.flag(&["tie_word_embeddings"], false)?,
-        norm: DecoderNorm::Rms,
-        block: Block::Pre,
-        qkv_bias: fields.flag(&["attention_bias", "qkv_bias"], false)?,
-        output_bias: fields.flag(&["attention_bias"], false)?,
-        mlp_bias: fields.flag(&["mlp_bias"], false)?,
-        head_bias: false,
-        qkv: Qkv::Separate,
-        mlp,
-        activation,
-        qk_norm: QkNorm::None,
-        rotary_dim: head_dim,
-        sliding_window: None,
-        sliding_layers: vec![false],
-        attention_cap: false,
-        logit_cap: false,
-        embedding_scale: false,
-        rotary_in_float32: false,
-        rotary_tables: 1,
-        embedding_dropout: 0.0,
-        residual_dropout: 0.0,
-        attention_dropout: 0.0,
-        experts,
-        latent: None,
-    });
+    let layers = layers.filter(|layers| *layers <= MOST_LAYERS);
+    let body = Body::Unknown(Unknown { parameters, largest: parameters / 20, hidden, layers, vocab: None });
     Ok(("unknown", Evidence::Unknown, body))
 }

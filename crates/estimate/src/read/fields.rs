@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
     /// A count or size of at least 1, if the field is there.
     pub(super) fn count_if(&self, names: &[&str]) -> Result<Option<u64>, ConfigError> {
         let Some((name, value)) = self.any(names) else { return Ok(None) };
-        match value.as_u64() {
+        match value.as_u64().or_else(|| super::hybrids::one_width(value)) {
             Some(count @ 1..=LARGEST) => Ok(Some(count)),
             _ => Err(bad(name, value, "a whole number from 1 to 4,294,967,296")),
         }

@@ -5,7 +5,9 @@ mod catalogue;
 mod config;
 mod description;
 mod families;
+mod families_today;
 mod fields;
+mod hybrids;
 mod quantization;
 mod weights;
 
