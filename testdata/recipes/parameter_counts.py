@@ -28,8 +28,9 @@ CLIP_TEXT = {"vocab_size": 1003, "hidden_size": 48, "num_hidden_layers": 2, "num
 
 # Families of today: transformers 5.23.
 SMALL = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 250}
+HALF = {**LLAMA, "num_key_value_heads": 2}
 DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 12}
-SHARED = {"num_experts": 8, "moe_intermediate_size": 20, "shared_expert_intermediate_size": 28}
+SHARED = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 20, "shared_expert_intermediate_size": 28}
 LATENT = {**DEEPSEEK, "index_n_heads": 4, "index_head_dim": 16}
 MAMBA = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3}
 MAMBA2 = {"mamba_n_heads": 12, "mamba_d_head": 16, "mamba_expand": 2, "mamba_d_state": 8}
@@ -71,20 +72,19 @@ TODAY = [
     ("rwkv", {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 2, "attention_hidden_size": 64, "intermediate_size": 100, "tie_word_embeddings": True}),
     ("deepseek_v32", {**LLAMA, **LATENT}),
     ("glm_moe_dsa", {**LLAMA, **LATENT, "mlp_layer_types": ["dense", "sparse", "sparse"]}),
-    ("phimoe", {**SMALL, "num_local_experts": 4, "lm_head_bias": True, "head_dim": None}),
-    ("starcoder2", {**SMALL, "head_dim": None}),
-    ("stablelm", {**SMALL, "head_dim": None, "use_qkv_bias": True}),
+    ("phimoe", {**HALF, "num_local_experts": 4, "lm_head_bias": True}),
+    ("starcoder2", HALF),
+    ("stablelm", {**HALF, "use_qkv_bias": True}),
     ("ministral3", SMALL),
     ("seed_oss", SMALL),
-    ("smollm3", {**SMALL, "pad_token_id": 0, "head_dim": None}),
-    ("exaone4", {**SMALL, "head_dim": None}),
+    ("smollm3", {**HALF, "pad_token_id": 0}),
+    ("exaone4", HALF),
     ("nemotron", SMALL),
     ("minimax_m2", {**SMALL, "num_local_experts": 4, "num_experts_per_tok": 2}),
     ("ernie4_5", {**SMALL, "use_bias": True}),
-    ("olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "head_dim": None}),
+    ("olmoe", {**HALF, "num_experts": 4, "num_experts_per_tok": 2}),
     ("hunyuan_v1_dense", SMALL),
     ("helium", SMALL),
-    ("qwen3_vl_moe_text", {**SMALL, **MOE}),
 ]  # fmt: skip
 
 CONFIGS = [

@@ -1,6 +1,7 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
 use crate::hybrid::{Feed, Hybrid, Mixer};
+use crate::network::{Network, Stage};
 use crate::quantization::Quantization;
 use crate::setup::{Mode, Quantisation, Setup};
 
@@ -15,6 +16,8 @@ pub struct Architecture {
     pub evidence: Evidence,
     /// What it is made of.
     pub body: Body,
+    /// Encoders of images beside a language model.
+    pub towers: Vec<Stage>,
     /// The longest sequence that it is made for, if there is a limit.
     pub max_positions: Option<u64>,
     /// The type of its weights, where the model says so.
@@ -36,6 +39,8 @@ pub enum Evidence {
     DryRun,
     /// The source only.
     Source,
+    /// The shapes of the layers.
+    Shapes,
     /// Nothing: the parameter count and a general rule.
     Unknown,
 }
@@ -59,6 +64,8 @@ pub enum Body {
     T5(T5),
     /// Whisper.
     Whisper(Whisper),
+    /// Stages given by the list of their weights: encoders, diffusion transformers.
+    Network(Network),
     /// Known by its size only.
     Unknown(Unknown),
 }
@@ -546,6 +553,7 @@ impl Architecture {
             Body::Clip(body) => body.layers + body.vision.layers,
             Body::T5(body) => body.layers + body.decoder_layers,
             Body::Whisper(body) => body.layers + body.decoder_layers,
+            Body::Network(body) => body.stages.iter().fold(0, |sum, stage| sum.saturating_add(stage.depth())),
             Body::Unknown(body) => body.layers.unwrap_or(1),
         }
     }

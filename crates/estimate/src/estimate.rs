@@ -214,6 +214,7 @@ fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut 
 fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
     let of_one = match &architecture.body {
         Body::Vit(vit) => crate::models::patches_of(vit).saturating_add(1),
+        Body::Network(network) => network.stages.last().and_then(|stage| stage.positions).unwrap_or(setup.seq),
         _ => setup.seq,
     };
     setup.batch.saturating_mul(of_one)
@@ -425,6 +426,7 @@ fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
         Evidence::Measured => (1.5, "compared with runs on an H200 and with dry runs of the real libraries"),
         Evidence::DryRun => (3.0, "compared with dry runs of the real libraries"),
         Evidence::Source => (10.0, "derived from the sources, not compared with runs"),
+        Evidence::Shapes => (25.0, "derived from the shapes of the layers, not compared with runs"),
         Evidence::Unknown => (40.0, "the architecture is unknown"),
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the peak")]
@@ -489,7 +491,7 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
                 .to_owned(),
             Keep::Loss => "the script keeps only the loss".to_owned(),
         });
-        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_)) {
+        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_)) {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
         }
         all.push(

@@ -140,7 +140,14 @@ impl Architecture {
             tied: false,
             max_positions: self.max_positions,
             dtype: self.dtype,
-            vision: None,
+            vision: self.towers.first().map(|tower| ServedVision {
+                hidden: tower.width,
+                layers: tower.depth(),
+                heads: tower.heads,
+                intermediate: tower.intermediate,
+                patches: tower.positions.unwrap_or(0),
+                tokens: tower.output_positions.or(tower.positions).unwrap_or(0),
+            }),
             encoder_positions: None,
             predicting_layers: 0,
         };
@@ -226,7 +233,7 @@ impl Architecture {
                 tied: body.tied,
                 ..empty
             },
-            Body::Vit(_) | Body::Clip(_) | Body::Unknown(_) => return None,
+            Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Unknown(_) => return None,
         })
     }
 }

@@ -672,6 +672,12 @@ impl Model for DecoderModel {
         if !self.extras.is_empty() {
             x = tape.kernel("weights of the model's own", &[&x], &self.extras, x.shape);
         }
+        let features = std::mem::take(&mut tape.joined);
+        if !features.is_empty() {
+            let all: Vec<&Tensor> = [&x].into_iter().chain(&features).collect();
+            x = tape.kernel("embeddings with those of images", &all, &[], x.shape);
+        }
+        drop(features);
         let embedded = x.detached();
         let ids = if call.by_generate { inputs[0].detached() } else { position_ids(tape, tokens) };
         let run = self.prepare(tape, setup, batch, tokens, call, x.dtype, ids);

@@ -10,6 +10,7 @@ mod gpt2;
 mod heads;
 mod latent;
 mod modernbert;
+mod network;
 mod state;
 mod t5;
 mod vision;
@@ -129,7 +130,13 @@ pub(crate) fn build(
         Body::Clip(clip) => Box::new(clip::ClipModel::build(&mut builder, clip)),
         Body::T5(t5) => Box::new(t5::T5Model::build(&mut builder, t5)),
         Body::Whisper(whisper) => Box::new(whisper::WhisperModel::build(&mut builder, whisper)),
+        Body::Network(network) => Box::new(network::NetworkModel::build(&mut builder, network)),
         Body::Unknown(_) => return None,
+    };
+    let model: Box<dyn Model> = if architecture.towers.is_empty() {
+        model
+    } else {
+        Box::new(network::WithTowers::build(&mut builder, &architecture.towers, model))
     };
     Some((model, builder.finish()))
 }

@@ -7,14 +7,15 @@ use serde_json::{Map, Value};
 
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
-use super::hybrids;
 use super::quantization::quantization;
+use super::{diffusion, hybrids, networks};
 use crate::architecture::{
-    Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, 
-    ModernBert, ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
+    Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, ModernBert,
+    ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
 };
 use crate::dtype::DType;
 use crate::hybrid::Hybrid;
+use crate::network::Network;
 
 /// More layers than any model has: what says so is wrong.
 const MOST_LAYERS: u64 = 4096;
@@ -25,8 +26,47 @@ const MOST_LAYERS: u64 = 4096;
 /// [`ConfigError`]: it is no JSON object, a field holds nonsense, fields contradict each other, or the architecture is not known
 /// and its size cannot be told.
 pub fn from_config(text: &[u8]) -> Result<Architecture, ConfigError> {
-    let value: Value = serde_json::from_slice(text).map_err(|error| ConfigError::NotJson(error.to_string()))?;
-    from_config_value(&value)
+    from_config_value(&json_of(text)?)
+}
+
+/// A configuration's JSON, with the `Infinity` and `NaN` that Python writes read as null: no size is one of them.
+///
+/// # Errors
+/// [`ConfigError::NotJson`].
+pub(super) fn json_of(text: &[u8]) -> Result<Value, ConfigError> {
+    let not_json = |error: serde_json::Error| ConfigError::NotJson(error.to_string());
+    let first = match serde_json::from_slice(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let Some(mended) = without_infinities(text) else { return Err(not_json(first)) };
+    serde_json::from_slice(&mended).map_err(|_| not_json(first))
+}
+
+/// The text with `Infinity`, `-Infinity` and `NaN` outside of strings made `null`, in as many bytes; `None` if it has none.
+fn without_infinities(text: &[u8]) -> Option<Vec<u8>> {
+    let mut mended = text.to_vec();
+    let (mut at, mut is_in_text, mut has_any) = (0, false, false);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' if is_in_text => at += 1,
+            b'"' => is_in_text = !is_in_text,
+            _ if !is_in_text => {
+                let rest = &text[at..];
+                if let Some(word) =
+                    ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(word.as_bytes()))
+                {
+                    let null = format!("{:<1$}", if *word == "NaN" { "0" } else { "null" }, word.len());
+                    mended[at..at + word.len()].copy_from_slice(null.as_bytes());
+                    has_any = true;
+                    at += word.len() - 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    has_any.then_some(mended)
 }
 
 /// Reads a configuration that is parsed already.
@@ -41,21 +81,95 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
         _ => "a number or a truth value",
     }))?;
     let model_type = map.get("model_type").and_then(Value::as_str).unwrap_or("unknown");
+    if let Some(class) = map.get("_class_name").and_then(Value::as_str) {
+        return of_diffusers(class, map);
+    }
     let text = map.get("text_config").and_then(Value::as_object);
+    let has_images = map.get("vision_config").is_some_and(Value::is_object);
     let mut architecture = match (text, model_type) {
-        (Some(_), "clip") | (None, _) => of_type(model_type, map)?,
-        (Some(text), _) => {
-            let inner = text.get("model_type").and_then(Value::as_str).unwrap_or(model_type);
-            let mut architecture = of_type(inner, text)?;
-            architecture
-                .assumptions
-                .push("only the language model is estimated, without vision or audio encoders".to_owned());
-            architecture.evidence = architecture.evidence.max(Evidence::Source);
-            architecture
-        }
+        (Some(_), "clip" | "siglip") => of_type(model_type, map)?,
+        (None, "qwen2_vl" | "qwen2_5_vl") if has_images => with_towers(model_type, map, map)?,
+        (None, _) => of_type(model_type, map)?,
+        (Some(text), _) => with_towers(model_type, map, text)?,
     };
     architecture.dtype = dtype_of(map).or(architecture.dtype);
     architecture.quantization = quantization(map)?;
+    Ok(architecture)
+}
+
+/// A transformer of diffusers.
+fn of_diffusers(class: &str, map: &Map<String, Value>) -> Result<Architecture, ConfigError> {
+    let name: String = class.chars().take(60).collect();
+    if !diffusion::is_known(class) {
+        let reason = "this class of diffusers is not computed".to_owned();
+        return Err(ConfigError::NotComputed { name, reason });
+    }
+    let (network, assumptions) = diffusion::network(class, map)?;
+    Ok(Architecture {
+        name,
+        family: "diffusers",
+        evidence: Evidence::Shapes,
+        body: Body::Network(network),
+        towers: Vec::new(),
+        max_positions: None,
+        dtype: dtype_of(map),
+        quantization: None,
+        counted_parameters: None,
+        assumptions,
+    })
+}
+
+/// A language model with encoders beside it.
+fn with_towers(
+    model_type: &str,
+    map: &Map<String, Value>,
+    text: &Map<String, Value>,
+) -> Result<Architecture, ConfigError> {
+    let inner = text.get("model_type").and_then(Value::as_str).unwrap_or(match model_type {
+        "gemma3n" => "gemma3n_text",
+        "gemma4" => "gemma4_text",
+        "qwen3_vl" => "qwen3_vl_text",
+        "qwen3_vl_moe" => "qwen3_vl_moe_text",
+        "qwen3_5" => "qwen3_5_text",
+        "qwen3_5_moe" => "qwen3_5_moe_text",
+        "llava" => "llama",
+        "mistral3" => "mistral",
+        other => other,
+    });
+    // The outer configuration says whether the head is tied, where both say it.
+    let mut text = text.clone();
+    if let Some(tied) = map.get("tie_word_embeddings").filter(|tied| tied.is_boolean()) {
+        text.insert("tie_word_embeddings".to_owned(), tied.clone());
+    }
+    let mut architecture = of_type(inner, &text)?;
+    let hidden = match &architecture.body {
+        Body::Decoder(decoder) => Some(decoder.hidden),
+        _ => None,
+    };
+    let has_images = map.get("vision_config").is_some_and(Value::is_object);
+    let tower = match hidden.filter(|_| has_images) {
+        Some(hidden) => networks::tower(model_type, map, hidden)?,
+        None => None,
+    };
+    match tower {
+        Some(tower) => {
+            architecture.assumptions.push(format!(
+                "an image for each sequence, of {} patches, whose {} tokens are part of `--seq`",
+                tower.positions.unwrap_or(0),
+                tower.output_positions.or(tower.positions).unwrap_or(0)
+            ));
+            architecture.towers = vec![tower];
+            architecture.evidence = architecture.evidence.max(Evidence::Shapes);
+        }
+        None if ["vision_config", "audio_config"].iter().any(|name| map.get(*name).is_some_and(Value::is_object)) => {
+            architecture
+                .assumptions
+                .push("only the language model is estimated, without vision or audio encoders".to_owned());
+            architecture.evidence = architecture.evidence.max(Evidence::Shapes);
+        }
+        None => {}
+    }
+    model_type.clone_into(&mut architecture.name);
     Ok(architecture)
 }
 
@@ -72,6 +186,14 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "modernbert" => Some(("modernbert", Evidence::DryRun, modernbert(&mut fields)?)),
         "vit" => Some(("vit", Evidence::Measured, Body::Vit(vit(&mut fields, "labels")?))),
         "clip" => Some(("clip", Evidence::DryRun, clip(map, &mut fields)?)),
+        "siglip" => Some(("siglip", Evidence::Shapes, Body::Network(networks::siglip_both(map)?))),
+        "siglip_vision_model" => {
+            let stage = networks::siglip(map, "", "encoder.layers", false)?;
+            Some(("siglip", Evidence::Shapes, Body::Network(Network { stages: vec![stage] })))
+        }
+        "dinov2" => Some(("dinov2", Evidence::Shapes, Body::Network(networks::dinov2(map)?))),
+        "bart" => Some(("bart", Evidence::Shapes, Body::Network(networks::bart(map)?))),
+        "wav2vec2" => Some(("wav2vec2", Evidence::Shapes, Body::Network(networks::wav2vec2(map)?))),
         "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),
         "whisper" => Some(("whisper", Evidence::DryRun, whisper(&mut fields)?)),
         _ => decoder_family(model_type)
@@ -89,7 +211,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         None => unknown(model_type, &mut fields)?,
     };
     let max_positions = match &body {
-        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) => None,
+        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) => None,
         Body::Whisper(whisper) => Some(whisper.target_positions),
         Body::Clip(clip) => Some(clip.positions),
         // RoBERTa's positions begin behind the padding token's.
@@ -101,6 +223,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         family,
         evidence,
         body,
+        towers: Vec::new(),
         max_positions,
         dtype: None,
         quantization: None,
@@ -192,7 +315,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
     }))
 }
 
-fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
+pub(super) fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
     if hidden.is_multiple_of(heads) {
         return Ok(hidden / heads);
     }
@@ -201,7 +324,7 @@ fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
     )))
 }
 
-fn layers_of(fields: &mut Fields<'_>, names: &[&str], default: u64) -> Result<u64, ConfigError> {
+pub(super) fn layers_of(fields: &mut Fields<'_>, names: &[&str], default: u64) -> Result<u64, ConfigError> {
     let layers = fields.count(names, default)?;
     if layers > MOST_LAYERS {
         return Err(ConfigError::Contradiction(format!(

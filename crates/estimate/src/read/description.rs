@@ -209,7 +209,7 @@ pub fn describe(name: &str, start: &[u8], file_bytes: u64) -> Result<Description
         }
         Kind::Config => {
             let bad = |source| DescriptionError::Config { name: name.to_owned(), source };
-            let config = serde_json::from_slice(start).map_err(|error| bad(ConfigError::NotJson(error.to_string())))?;
+            let config = super::config::json_of(start).map_err(bad)?;
             let described = Description { config: Some(config), ..Description::default() };
             described.architecture().map_err(bad)?;
             Ok(described)

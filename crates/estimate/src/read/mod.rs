@@ -4,10 +4,12 @@
 mod catalogue;
 mod config;
 mod description;
+mod diffusion;
 mod families;
 mod families_today;
 mod fields;
 mod hybrids;
+mod networks;
 mod quantization;
 mod weights;
 

@@ -89,6 +89,7 @@ impl Counted {
                 layers: None,
                 vocab: None,
             }),
+            towers: Vec::new(),
             max_positions: None,
             dtype: self.dtype,
             quantization: None,
