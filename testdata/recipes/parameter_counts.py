@@ -9,7 +9,7 @@ import sys
 import torch
 import transformers
 
-HEADS = {"bert": "MaskedLM", "roberta": "MaskedLM", "modernbert": "MaskedLM", "vit": "ImageClassification", "clip": "", "t5": "Seq2SeqLM", "whisper": "SpeechSeq2Seq"}  # fmt: skip
+HEADS = {"bert": "MaskedLM", "roberta": "MaskedLM", "modernbert": "MaskedLM", "vit": "ImageClassification", "clip": "", "t5": "Seq2SeqLM", "siglip": "", "siglip_vision_model": "", "dinov2": "", "bart": "Seq2SeqLM", "wav2vec2": "CTC", "whisper": "SpeechSeq2Seq"}  # fmt: skip
 LLAMA = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 250}
 MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 36}
 DEEPSEEK = {
@@ -87,6 +87,43 @@ TODAY = [
     ("helium", SMALL),
 ]  # fmt: skip
 
+# Encoders, and language models that see; `ImageTextToText` is their head.
+EYES = {"hidden_size": 96, "intermediate_size": 250, "num_hidden_layers": 2, "num_attention_heads": 6, "image_size": 64, "patch_size": 16}
+QWEN_EYES = {"hidden_size": 48, "out_hidden_size": 96, "depth": 2, "num_heads": 4, "intermediate_size": 100}
+NO_INPUTS = {**SMALL, "hidden_size_per_layer_input": 0}
+SEEING = [
+    ("siglip_vision_model", EYES),
+    ("siglip_vision_model", {**EYES, "vision_use_head": False, "num_channels": 4}),
+    ("siglip", {"vision_config": EYES, "text_config": {"vocab_size": 1003, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3, "num_attention_heads": 4}}),
+    ("dinov2", {"hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "image_size": 56, "patch_size": 14}),
+    ("dinov2", {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "image_size": 70, "patch_size": 14, "use_swiglu_ffn": True, "qkv_bias": False}),
+    ("bart", {"vocab_size": 1003, "d_model": 96, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 6, "decoder_attention_heads": 4, "encoder_ffn_dim": 250, "decoder_ffn_dim": 190, "max_position_embeddings": 65}),
+    ("wav2vec2", {"vocab_size": 33, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "intermediate_size": 250, "conv_dim": [32] * 7}),
+    ("wav2vec2", {"vocab_size": 33, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "intermediate_size": 250, "feat_extract_norm": "layer", "conv_bias": True, "do_stable_layer_norm": True}),
+    ("gemma3", {"text_config": SMALL, "vision_config": {**EYES, "vision_use_head": False}}),
+    ("gemma3", {"text_config": SMALL, "vision_config": EYES}),
+    ("llava", {"text_config": {**SMALL, "model_type": "llama"}, "vision_config": {**EYES, "model_type": "clip_vision_model", "projection_dim": 40}}),
+    ("qwen2_vl", {"text_config": {**SMALL, "model_type": "qwen2_vl_text"}, "vision_config": {"embed_dim": 48, "hidden_size": 96, "depth": 2, "num_heads": 4, "mlp_ratio": 4}}),
+    ("qwen2_5_vl", {"text_config": {**SMALL, "model_type": "qwen2_5_vl_text"}, "vision_config": QWEN_EYES}),
+    ("qwen3_vl", {"text_config": SMALL, "vision_config": {**QWEN_EYES, "deepstack_visual_indexes": [0, 1]}}),
+    ("qwen3_vl_moe", {"text_config": {**SMALL, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 36}, "vision_config": {**QWEN_EYES, "deepstack_visual_indexes": [1]}}),
+    ("qwen3_5", {"text_config": {**SMALL, **DELTA}, "vision_config": QWEN_EYES}),
+    ("qwen3_5_moe", {"text_config": {**SMALL, **DELTA, **SHARED}, "vision_config": QWEN_EYES}),
+    ("mistral3", {"text_config": {**SMALL, "model_type": "mistral"}, "vision_config": {**EYES, "model_type": "pixtral", "head_dim": 16}}),
+    ("gemma4", {"text_config": NO_INPUTS, "vision_config": {"hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 12}}),
+    ("llama4", {"text_config": {**SMALL, "num_local_experts": 2, "intermediate_size_mlp": 300}, "vision_config": {"hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 64, "patch_size": 16, "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64}}),
+]  # fmt: skip
+
+# Transformers of diffusers 0.42.
+DIFFUSERS = [
+    ("FluxTransformer2DModel", {"num_layers": 2, "num_single_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "pooled_projection_dim": 24, "guidance_embeds": True, "axes_dims_rope": [4, 6, 6]}),
+    ("FluxTransformer2DModel", {"num_layers": 1, "num_single_layers": 2}),
+    ("SD3Transformer2DModel", {"num_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "caption_projection_dim": 64, "pooled_projection_dim": 24}),
+    ("SD3Transformer2DModel", {"num_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "caption_projection_dim": 64, "pooled_projection_dim": 24, "qk_norm": "rms_norm", "dual_attention_layers": [0, 1]}),
+    ("WanTransformer3DModel", {"num_layers": 2, "attention_head_dim": 16, "num_attention_heads": 4, "text_dim": 40, "ffn_dim": 100}),
+    ("QwenImageTransformer2DModel", {"num_layers": 2, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "axes_dims_rope": [4, 6, 6]}),
+]  # fmt: skip
+
 CONFIGS = [
     ("llama", LLAMA),
     ("llama", {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 2}),
@@ -153,15 +190,34 @@ def count(kind, fields):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def count_seeing(kind, fields):
+    if kind in HEADS:
+        return count(kind, fields)
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    with torch.device("meta"):
+        model = transformers.AutoModelForImageTextToText.from_config(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_diffusers(kind, fields):
+    import diffusers
+
+    with torch.device("meta"):
+        model = getattr(diffusers, kind)(**fields)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def main():
+    kinds = [(count, "model_type", CONFIGS + TODAY), (count_seeing, "model_type", SEEING), (count_diffusers, "_class_name", DIFFUSERS)]
     with open(sys.argv[1], "w") as out:
-        for kind, fields in CONFIGS + TODAY:
-            try:
-                numbers = count(kind, dict(fields))
-            except Exception as error:
-                print(kind, fields, repr(error)[:200], file=sys.stderr)
-                continue
-            out.write(json.dumps({"config": {"model_type": kind, **fields}, "n_params": numbers}) + "\n")
+        for counts, key, configs in kinds:
+            for kind, fields in configs:
+                try:
+                    numbers = counts(kind, dict(fields))
+                except Exception as error:
+                    print(kind, fields, repr(error)[:200], file=sys.stderr)
+                    continue
+                out.write(json.dumps({"config": {key: kind, **fields}, "n_params": numbers}) + "\n")
 
 
 if __name__ == "__main__":

@@ -154,6 +154,18 @@ pub struct ErrorBand {
     pub evidence: &'static str,
 }
 
+impl Estimate {
+    /// The memory on the GPU at the upper end of the error band: what has to be there for the run to fit.
+    pub fn highest_total_bytes(&self) -> u64 {
+        self.total_bytes.saturating_add(self.error_band.high_bytes.saturating_sub(self.peak_requested_bytes))
+    }
+
+    /// The memory on the GPU at the lower end of the error band: with less the run does not fit.
+    pub fn lowest_total_bytes(&self) -> u64 {
+        self.total_bytes.saturating_sub(self.peak_requested_bytes.saturating_sub(self.error_band.low_bytes))
+    }
+}
+
 /// No machine has as much memory: a larger need is a mistake, and sums may have saturated.
 pub const MOST_BYTES: u64 = 1 << 60;
 

@@ -29,7 +29,7 @@ pub fn from_config(text: &[u8]) -> Result<Architecture, ConfigError> {
     from_config_value(&json_of(text)?)
 }
 
-/// A configuration's JSON, with the `Infinity` and `NaN` that Python writes read as null: no size is one of them.
+/// A configuration's JSON, with the `Infinity` that Python writes read as null, and its `NaN` as 0: no size is one of them.
 ///
 /// # Errors
 /// [`ConfigError::NotJson`].
@@ -43,7 +43,7 @@ pub(super) fn json_of(text: &[u8]) -> Result<Value, ConfigError> {
     serde_json::from_slice(&mended).map_err(|_| not_json(first))
 }
 
-/// The text with `Infinity`, `-Infinity` and `NaN` outside of strings made `null`, in as many bytes; `None` if it has none.
+/// The text with `Infinity`, `-Infinity` and `NaN` outside of strings replaced, in as many bytes; `None` if it has none.
 fn without_infinities(text: &[u8]) -> Option<Vec<u8>> {
     let mut mended = text.to_vec();
     let (mut at, mut is_in_text, mut has_any) = (0, false, false);
@@ -140,6 +140,10 @@ fn with_towers(
     let mut text = text.clone();
     if let Some(tied) = map.get("tie_word_embeddings").filter(|tied| tied.is_boolean()) {
         text.insert("tie_word_embeddings".to_owned(), tied.clone());
+    }
+    if model_type == "mistral3" && !text.contains_key("tie_word_embeddings") {
+        // The outer configuration decides, and its default is another than the text's.
+        text.insert("tie_word_embeddings".to_owned(), Value::Bool(true));
     }
     let mut architecture = of_type(inner, &text)?;
     let hidden = match &architecture.body {
