@@ -47,6 +47,7 @@ pub enum Evidence {
 
 /// The kinds of models that are worked out operator by operator.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an architecture is read once, and there are no lists of them")]
 pub enum Body {
     /// Decoder-only, in the manner of Llama.
     Decoder(Decoder),

@@ -87,9 +87,8 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     let text = map.get("text_config").and_then(Value::as_object);
     let has_images = map.get("vision_config").is_some_and(Value::is_object);
     let mut architecture = match (text, model_type) {
-        (Some(_), "clip" | "siglip") => of_type(model_type, map)?,
         (None, "qwen2_vl" | "qwen2_5_vl") if has_images => with_towers(model_type, map, map)?,
-        (None, _) => of_type(model_type, map)?,
+        (Some(_), "clip" | "siglip") | (None, _) => of_type(model_type, map)?,
         (Some(text), _) => with_towers(model_type, map, text)?,
     };
     architecture.dtype = dtype_of(map).or(architecture.dtype);

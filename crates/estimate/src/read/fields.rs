@@ -49,7 +49,7 @@ impl Explained for ConfigError {
             ConfigError::NotJson(_) | ConfigError::NotAnObject(_) => {
                 "give a model's `config.json`, its directory, or a `.safetensors` or `.gguf` file"
             }
-            ConfigError::UnknownSize(_) => {
+            ConfigError::UnknownSize(_) | ConfigError::NotComputed { .. } => {
                 "give the file of weights (`model.safetensors` or its index) instead: its header has the exact number of parameters"
             }
             ConfigError::UnknownQuantization(_) => {
@@ -57,9 +57,6 @@ impl Explained for ConfigError {
                     "known: {}; without `quantization_config` the configuration is that of the model before",
                     super::quantization::KNOWN
                 ));
-            }
-            ConfigError::NotComputed { .. } => {
-                "give the file of weights (`model.safetensors` or its index) instead: its header has the exact number of parameters"
             }
             ConfigError::BadField { .. } | ConfigError::Contradiction(_) => return None,
         };

@@ -29,7 +29,7 @@ fn stage(prefix: &'static str, layers_prefix: &'static str, width: u64, heads: u
     }
 }
 
-/// The layer of SigLIP, CLIP and Llama 4: norms with biases, four products, an MLP.
+/// The layer of `SigLIP`, CLIP and Llama 4: norms with biases, four products, an MLP.
 fn plain_layer(width: u64, intermediate: u64) -> Vec<Piece> {
     vec![
         norm("layer_norm1", width, true),
@@ -71,7 +71,7 @@ fn patches(fields: &mut Fields<'_>, image: u64, patch: u64) -> Result<(u64, u64,
     Ok((count, pixels, channels.saturating_mul(patch[0]).saturating_mul(patch[1])))
 }
 
-/// SigLIP's and CLIP's encoder of images.
+/// `SigLIP`'s and CLIP's encoder of images.
 pub(super) fn siglip(
     map: &Map<String, Value>,
     prefix: &'static str,
@@ -109,7 +109,7 @@ pub(super) fn siglip(
     Ok(stage)
 }
 
-/// SigLIP: both encoders.
+/// `SigLIP`: both encoders.
 pub(super) fn siglip_both(map: &Map<String, Value>) -> Result<Network, ConfigError> {
     let empty = Map::new();
     let part = |name: &str| map.get(name).and_then(Value::as_object).unwrap_or(&empty);
@@ -137,7 +137,7 @@ pub(super) fn siglip_both(map: &Map<String, Value>) -> Result<Network, ConfigErr
     Ok(Network { stages: vec![vision, text] })
 }
 
-/// DINOv2.
+/// `DINOv2`.
 pub(super) fn dinov2(map: &Map<String, Value>) -> Result<Network, ConfigError> {
     let mut fields = Fields::new(map);
     let width = fields.count(&["hidden_size"], 768)?;
@@ -156,8 +156,7 @@ pub(super) fn dinov2(map: &Map<String, Value>) -> Result<Network, ConfigError> {
         table("position_embeddings", &[count.saturating_add(1), width]),
         convolution("patch_embeddings.projection", &[width, patch], true),
     ];
-    if fields.flag(&["use_mask_token"], true)? {
-    } else {
+    if !fields.flag(&["use_mask_token"], true)? {
         stage.before.remove(1);
     }
     let mut layer = vec![

@@ -2,7 +2,7 @@
 //!
 //! # Source
 //! transformers 5.17, `utils/quantization_config.py` and `quantizers/`; vLLM, `model_executor/layers/quantization/`; for packed
-//! tensors the layouts of AutoGPTQ and GPTQModel, AutoAWQ, bitsandbytes 0.50, compressed-tensors 0.13, ModelOpt 0.40, HQQ 0.2.
+//! tensors the layouts of `AutoGPTQ` and `GPTQModel`, `AutoAWQ`, bitsandbytes 0.50, compressed-tensors 0.13, `ModelOpt` 0.40, HQQ 0.2.
 
 use serde_json::{Map, Value};
 
@@ -70,7 +70,7 @@ pub(super) fn quantization(map: &Map<String, Value>) -> Result<Option<Quantizati
     read(map).map(Some)
 }
 
-/// What ModelOpt writes beside a checkpoint: `hf_quant_config.json`.
+/// What `ModelOpt` writes beside a checkpoint: `hf_quant_config.json`.
 ///
 /// # Errors
 /// As for a configuration's own.
@@ -514,6 +514,7 @@ mod tests {
     use super::*;
     use crate::quantization::{Stored, WeightKind};
 
+    #[expect(clippy::needless_pass_by_value, reason = "what `json!` makes, as it is written")]
     fn config(value: Value) -> Result<Option<Quantization>, ConfigError> {
         quantization(json!({"quantization_config": value}).as_object().unwrap())
     }
