@@ -9,7 +9,7 @@ import sys
 import torch
 import transformers
 
-HEADS = {"bert": "MaskedLM", "roberta": "MaskedLM", "modernbert": "MaskedLM", "vit": "ImageClassification", "clip": "", "t5": "Seq2SeqLM", "whisper": "SpeechSeq2Seq"}  # fmt: skip
+HEADS = {"bert": "MaskedLM", "roberta": "MaskedLM", "modernbert": "MaskedLM", "vit": "ImageClassification", "clip": "", "t5": "Seq2SeqLM", "siglip": "", "siglip_vision_model": "", "dinov2": "", "bart": "Seq2SeqLM", "wav2vec2": "CTC", "whisper": "SpeechSeq2Seq"}  # fmt: skip
 LLAMA = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 250}
 MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 36}
 DEEPSEEK = {
@@ -25,6 +25,104 @@ WHISPER = {
 }  # fmt: skip
 VIT = {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 250}
 CLIP_TEXT = {"vocab_size": 1003, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 100}
+
+# Families of today: transformers 5.23.
+SMALL = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 250}
+HALF = {**LLAMA, "num_key_value_heads": 2}
+DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 12}
+SHARED = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 20, "shared_expert_intermediate_size": 28}
+LATENT = {**DEEPSEEK, "index_n_heads": 4, "index_head_dim": 16}
+MAMBA = {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3}
+MAMBA2 = {"mamba_n_heads": 12, "mamba_d_head": 16, "mamba_expand": 2, "mamba_d_state": 8}
+WINDOWS = ["sliding_attention", "full_attention"] * 3
+TODAY = [
+    ("gpt_oss", {**SMALL, "num_local_experts": 6}),
+    ("gpt_oss", {**SMALL, "num_local_experts": 4, "attention_bias": False, "tie_word_embeddings": True}),
+    ("llama4_text", {**SMALL, "intermediate_size_mlp": 300, "num_local_experts": 4}),
+    ("llama4_text", {**SMALL, "intermediate_size_mlp": 300, "num_local_experts": 4, "interleave_moe_layer_step": 2}),
+    ("qwen3_next", {**SMALL, **DELTA, **SHARED}),
+    ("qwen3_next", {**SMALL, **DELTA, **SHARED, "layer_types": ["full_attention", "linear_attention"] * 3, "mlp_only_layers": [1, 2]}),
+    ("qwen3_5_text", {**SMALL, **DELTA}),
+    ("qwen3_5_text", {**SMALL, **DELTA, "num_hidden_layers": 9, "tie_word_embeddings": True}),
+    ("qwen3_5_moe_text", {**SMALL, **DELTA, **SHARED}),
+    ("glm4_moe", {**SMALL, "n_routed_experts": 8, "moe_intermediate_size": 20}),
+    ("glm4_moe", {**SMALL, "n_routed_experts": 8, "moe_intermediate_size": 20, "use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2}),
+    ("glm", {**SMALL, "pad_token_id": 0}),
+    ("glm4", {**SMALL, "pad_token_id": 0, "tie_word_embeddings": True}),
+    ("gemma3n_text", {**SMALL, "vocab_size_per_layer_input": 1001, "hidden_size_per_layer_input": 12, "num_kv_shared_layers": 2, "layer_types": WINDOWS}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 1001}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 0, "global_head_dim": 40, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "layer_types": WINDOWS}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 1003, "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "layer_types": WINDOWS}),
+    ("gemma4_text", {**SMALL, "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 22}),
+    ("cohere", SMALL),
+    ("cohere", {**LLAMA, "num_key_value_heads": 2, "use_qk_norm": True}),
+    ("cohere2", SMALL),
+    ("granite", {**SMALL, "attention_bias": True, "mlp_bias": True}),
+    ("granitemoe", {**SMALL, "num_local_experts": 4}),
+    ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 4, "layer_types": ["mamba", "attention"] * 3, "shared_intermediate_size": 33}),
+    ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention"] * 2, "shared_intermediate_size": 33, "tie_word_embeddings": True}),
+    ("mamba", MAMBA),
+    ("mamba", {**MAMBA, "use_bias": True, "use_conv_bias": False, "time_step_rank": 5, "tie_word_embeddings": False}),
+    ("mamba2", {**MAMBA, "num_heads": 12, "head_dim": 16, "state_size": 8, "n_groups": 2}),
+    ("jamba", {**SMALL, "num_experts": 4, "mamba_dt_rank": 6}),
+    ("jamba", {**SMALL, "num_hidden_layers": 8, "num_experts": 4, "attn_layer_period": 4, "attn_layer_offset": 2, "expert_layer_period": 3, "expert_layer_offset": 0}),
+    ("nemotron_h", {**SMALL, "hybrid_override_pattern": "M-M*E-", "mamba_num_heads": 12, "mamba_head_dim": 16, "ssm_state_size": 8, "n_groups": 2, "moe_intermediate_size": 30, "moe_shared_expert_intermediate_size": 31}),
+    ("nemotron_h", {**SMALL, "hybrid_override_pattern": "M*E-", "mamba_num_heads": 12, "mamba_head_dim": 16, "ssm_state_size": 8, "n_groups": 2, "moe_intermediate_size": 30, "moe_shared_expert_intermediate_size": 31, "moe_latent_size": 24}),
+    ("rwkv", {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 3}),
+    ("rwkv", {"vocab_size": 1003, "hidden_size": 96, "num_hidden_layers": 2, "attention_hidden_size": 64, "intermediate_size": 100, "tie_word_embeddings": True}),
+    ("deepseek_v32", {**LLAMA, **LATENT}),
+    ("glm_moe_dsa", {**LLAMA, **LATENT, "mlp_layer_types": ["dense", "sparse", "sparse"]}),
+    ("phimoe", {**HALF, "num_local_experts": 4, "lm_head_bias": True}),
+    ("starcoder2", HALF),
+    ("stablelm", {**HALF, "use_qkv_bias": True}),
+    ("ministral3", SMALL),
+    ("seed_oss", SMALL),
+    ("smollm3", {**HALF, "pad_token_id": 0}),
+    ("exaone4", HALF),
+    ("nemotron", SMALL),
+    ("minimax_m2", {**SMALL, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    ("ernie4_5", {**SMALL, "use_bias": True}),
+    ("olmoe", {**HALF, "num_experts": 4, "num_experts_per_tok": 2}),
+    ("hunyuan_v1_dense", SMALL),
+    ("helium", SMALL),
+]  # fmt: skip
+
+# Encoders, and language models that see; `ImageTextToText` is their head.
+EYES = {"hidden_size": 96, "intermediate_size": 250, "num_hidden_layers": 2, "num_attention_heads": 6, "image_size": 64, "patch_size": 16}
+QWEN_EYES = {"hidden_size": 48, "out_hidden_size": 96, "depth": 2, "num_heads": 4, "intermediate_size": 100}
+NO_INPUTS = {**SMALL, "hidden_size_per_layer_input": 0}
+SEEING = [
+    ("siglip_vision_model", EYES),
+    ("siglip_vision_model", {**EYES, "vision_use_head": False, "num_channels": 4}),
+    ("siglip", {"vision_config": EYES, "text_config": {"vocab_size": 1003, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3, "num_attention_heads": 4}}),
+    ("dinov2", {"hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "image_size": 56, "patch_size": 14}),
+    ("dinov2", {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "image_size": 70, "patch_size": 14, "use_swiglu_ffn": True, "qkv_bias": False}),
+    ("bart", {"vocab_size": 1003, "d_model": 96, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 6, "decoder_attention_heads": 4, "encoder_ffn_dim": 250, "decoder_ffn_dim": 190, "max_position_embeddings": 65}),
+    ("wav2vec2", {"vocab_size": 33, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "intermediate_size": 250, "conv_dim": [32] * 7}),
+    ("wav2vec2", {"vocab_size": 33, "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "intermediate_size": 250, "feat_extract_norm": "layer", "conv_bias": True, "do_stable_layer_norm": True}),
+    ("gemma3", {"text_config": SMALL, "vision_config": {**EYES, "vision_use_head": False}}),
+    ("gemma3", {"text_config": SMALL, "vision_config": EYES}),
+    ("llava", {"text_config": {**SMALL, "model_type": "llama"}, "vision_config": {**EYES, "model_type": "clip_vision_model", "projection_dim": 40}}),
+    ("qwen2_vl", {"text_config": {**SMALL, "model_type": "qwen2_vl_text"}, "vision_config": {"embed_dim": 48, "hidden_size": 96, "depth": 2, "num_heads": 4, "mlp_ratio": 4}}),
+    ("qwen2_5_vl", {"text_config": {**SMALL, "model_type": "qwen2_5_vl_text"}, "vision_config": QWEN_EYES}),
+    ("qwen3_vl", {"text_config": SMALL, "vision_config": {**QWEN_EYES, "deepstack_visual_indexes": [0, 1]}}),
+    ("qwen3_vl_moe", {"text_config": {**SMALL, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 36}, "vision_config": {**QWEN_EYES, "deepstack_visual_indexes": [1]}}),
+    ("qwen3_5", {"text_config": {**SMALL, **DELTA}, "vision_config": QWEN_EYES}),
+    ("qwen3_5_moe", {"text_config": {**SMALL, **DELTA, **SHARED}, "vision_config": QWEN_EYES}),
+    ("mistral3", {"text_config": {**SMALL, "model_type": "mistral"}, "vision_config": {**EYES, "model_type": "pixtral", "head_dim": 16}}),
+    ("gemma4", {"text_config": NO_INPUTS, "vision_config": {"hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 12}}),
+    ("llama4", {"text_config": {**SMALL, "num_local_experts": 2, "intermediate_size_mlp": 300}, "vision_config": {"hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 64, "patch_size": 16, "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64}}),
+]  # fmt: skip
+
+# Transformers of diffusers 0.42.
+DIFFUSERS = [
+    ("FluxTransformer2DModel", {"num_layers": 2, "num_single_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "pooled_projection_dim": 24, "guidance_embeds": True, "axes_dims_rope": [4, 6, 6]}),
+    ("FluxTransformer2DModel", {"num_layers": 1, "num_single_layers": 2}),
+    ("SD3Transformer2DModel", {"num_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "caption_projection_dim": 64, "pooled_projection_dim": 24}),
+    ("SD3Transformer2DModel", {"num_layers": 3, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "caption_projection_dim": 64, "pooled_projection_dim": 24, "qk_norm": "rms_norm", "dual_attention_layers": [0, 1]}),
+    ("WanTransformer3DModel", {"num_layers": 2, "attention_head_dim": 16, "num_attention_heads": 4, "text_dim": 40, "ffn_dim": 100}),
+    ("QwenImageTransformer2DModel", {"num_layers": 2, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "axes_dims_rope": [4, 6, 6]}),
+]  # fmt: skip
 
 CONFIGS = [
     ("llama", LLAMA),
@@ -92,15 +190,34 @@ def count(kind, fields):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def count_seeing(kind, fields):
+    if kind in HEADS:
+        return count(kind, fields)
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    with torch.device("meta"):
+        model = transformers.AutoModelForImageTextToText.from_config(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_diffusers(kind, fields):
+    import diffusers
+
+    with torch.device("meta"):
+        model = getattr(diffusers, kind)(**fields)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def main():
+    kinds = [(count, "model_type", CONFIGS + TODAY), (count_seeing, "model_type", SEEING), (count_diffusers, "_class_name", DIFFUSERS)]
     with open(sys.argv[1], "w") as out:
-        for kind, fields in CONFIGS:
-            try:
-                numbers = count(kind, dict(fields))
-            except Exception as error:
-                print(kind, fields, repr(error)[:200], file=sys.stderr)
-                continue
-            out.write(json.dumps({"config": {"model_type": kind, **fields}, "n_params": numbers}) + "\n")
+        for counts, key, configs in kinds:
+            for kind, fields in configs:
+                try:
+                    numbers = counts(kind, dict(fields))
+                except Exception as error:
+                    print(kind, fields, repr(error)[:200], file=sys.stderr)
+                    continue
+                out.write(json.dumps({"config": {key: kind, **fields}, "n_params": numbers}) + "\n")
 
 
 if __name__ == "__main__":

@@ -73,9 +73,11 @@ pub struct CardView {
     pub name: &'static str,
     /// The total that the driver reports.
     pub memory_bytes: u64,
-    /// Whether the total is no more.
+    /// Whether the run fits at the upper end of the error band.
     pub fits: bool,
-    /// Spare bytes, negative if it does not fit.
+    /// Whether it fits at the lower end only.
+    pub may_fit: bool,
+    /// Spare bytes by the estimate itself, negative if it is more.
     pub spare_bytes: i64,
 }
 
@@ -85,8 +87,10 @@ pub struct CardView {
 pub struct FitView {
     /// The GPU's memory.
     pub limit_bytes: u64,
-    /// Whether it fits as it is.
+    /// Whether it fits as it is, at the upper end of the error band.
     pub fits: bool,
+    /// Whether it fits at the lower end only.
+    pub may_fit: bool,
     /// The largest batch that fits, if any does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_batch: Option<u64>,
@@ -173,7 +177,7 @@ impl EstimateView {
                 checkpointing: setup.checkpointing,
             },
             held_outputs_bytes: saved_by_holding_the_loss_only(architecture, setup, &estimate),
-            cards: cards(estimate.total_bytes),
+            cards: cards(&estimate),
             fit: None,
             simple: None,
             sweep: None,
@@ -187,7 +191,8 @@ impl EstimateView {
     pub fn fitted(self, architecture: &Architecture, setup: &Setup, limit_bytes: u64) -> Self {
         let fit = FitView {
             limit_bytes,
-            fits: self.estimate.total_bytes <= limit_bytes,
+            fits: self.estimate.highest_total_bytes() <= limit_bytes,
+            may_fit: may_fit(&self.estimate, limit_bytes),
             largest_batch: largest_batch(architecture, setup, limit_bytes),
             changes: changes_to_fit(architecture, setup, limit_bytes),
         };
@@ -195,11 +200,22 @@ impl EstimateView {
     }
 }
 
-fn cards(total_bytes: u64) -> Vec<CardView> {
+/// Whether a capacity is within the error band.
+fn may_fit(estimate: &Estimate, capacity: u64) -> bool {
+    estimate.lowest_total_bytes() <= capacity && capacity < estimate.highest_total_bytes()
+}
+
+fn cards(estimate: &Estimate) -> Vec<CardView> {
     let view = |card: &Card| {
-        let spare = i128::from(card.memory_bytes) - i128::from(total_bytes);
+        let spare = i128::from(card.memory_bytes) - i128::from(estimate.total_bytes);
         let spare_bytes = i64::try_from(spare).unwrap_or(i64::MIN);
-        CardView { name: card.key, memory_bytes: card.memory_bytes, fits: spare_bytes >= 0, spare_bytes }
+        CardView {
+            name: card.key,
+            memory_bytes: card.memory_bytes,
+            fits: estimate.highest_total_bytes() <= card.memory_bytes,
+            may_fit: may_fit(estimate, card.memory_bytes),
+            spare_bytes,
+        }
     };
     CARDS.iter().map(view).collect()
 }

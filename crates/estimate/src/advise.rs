@@ -17,7 +17,7 @@ pub struct Change {
     pub cost: &'static str,
     /// The memory of the run on the GPU after the change.
     pub total_bytes: u64,
-    /// Whether that fits.
+    /// Whether that fits, at the upper end of its error band.
     pub fits: bool,
 }
 
@@ -25,8 +25,9 @@ pub struct Change {
 pub fn changes_to_fit(architecture: &Architecture, setup: &Setup, limit_bytes: u64) -> Vec<Change> {
     let mut changes = Vec::new();
     for (order, (change, cost, tried)) in candidates(setup).into_iter().enumerate() {
-        let total_bytes = estimate(architecture, &tried).total_bytes;
-        changes.push((order, Change { change, cost, total_bytes, fits: total_bytes <= limit_bytes }));
+        let tried = estimate(architecture, &tried);
+        let fits = tried.highest_total_bytes() <= limit_bytes;
+        changes.push((order, Change { change, cost, total_bytes: tried.total_bytes, fits }));
     }
     if let Some(batch) =
         largest(architecture, setup, limit_bytes, setup.batch, |setup, batch| Setup { batch, ..*setup })
@@ -108,7 +109,7 @@ fn largest(
     most: u64,
     with: impl Fn(&Setup, u64) -> Setup,
 ) -> Option<u64> {
-    let fits = |value| estimate(architecture, &with(setup, value)).total_bytes <= limit_bytes;
+    let fits = |value| estimate(architecture, &with(setup, value)).highest_total_bytes() <= limit_bytes;
     if most < 2 || fits(most) || !fits(1) {
         return None;
     }
@@ -122,7 +123,7 @@ fn largest(
 
 /// The largest batch that fits, if any does; at most 65,536.
 pub fn largest_batch(architecture: &Architecture, setup: &Setup, limit_bytes: u64) -> Option<u64> {
-    let fits = |batch| estimate(architecture, &Setup { batch, ..*setup }).total_bytes <= limit_bytes;
+    let fits = |batch| estimate(architecture, &Setup { batch, ..*setup }).highest_total_bytes() <= limit_bytes;
     if !fits(1) {
         return None;
     }

@@ -1,5 +1,10 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
+use crate::hybrid::{Feed, Hybrid, Mixer};
+use crate::network::{Network, Stage};
+use crate::quantization::Quantization;
+use crate::setup::{Mode, Quantisation, Setup};
+
 /// A model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Architecture {
@@ -11,10 +16,14 @@ pub struct Architecture {
     pub evidence: Evidence,
     /// What it is made of.
     pub body: Body,
+    /// Encoders of images beside a language model.
+    pub towers: Vec<Stage>,
     /// The longest sequence that it is made for, if there is a limit.
     pub max_positions: Option<u64>,
     /// The type of its weights, where the model says so.
     pub dtype: Option<crate::DType>,
+    /// How its weights are quantised, where its configuration says so.
+    pub quantization: Option<Quantization>,
     /// Parameters as counted in the header of a file of weights.
     pub counted_parameters: Option<u64>,
     /// What was assumed where the model does not say.
@@ -30,12 +39,15 @@ pub enum Evidence {
     DryRun,
     /// The source only.
     Source,
+    /// The shapes of the layers.
+    Shapes,
     /// Nothing: the parameter count and a general rule.
     Unknown,
 }
 
 /// The kinds of models that are worked out operator by operator.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an architecture is read once, and there are no lists of them")]
 pub enum Body {
     /// Decoder-only, in the manner of Llama.
     Decoder(Decoder),
@@ -53,6 +65,8 @@ pub enum Body {
     T5(T5),
     /// Whisper.
     Whisper(Whisper),
+    /// Stages given by the list of their weights: encoders, diffusion transformers.
+    Network(Network),
     /// Known by its size only.
     Unknown(Unknown),
 }
@@ -136,6 +150,8 @@ pub struct Decoder {
     pub experts: Option<Experts>,
     /// `DeepSeek`'s latent attention.
     pub latent: Option<Latent>,
+    /// What its layers have beside attention and MLP.
+    pub hybrid: Hybrid,
 }
 
 /// Norms of a decoder.
@@ -149,6 +165,8 @@ pub enum DecoderNorm {
     RmsOlmo,
     /// `LayerNorm` with weight and bias.
     Layer,
+    /// `LayerNorm` with a weight, without bias (Cohere).
+    LayerNoBias,
     /// `LayerNorm` in float32 without weights (`OLMo`).
     LayerPlain,
 }
@@ -162,6 +180,8 @@ pub enum Block {
     Sandwich,
     /// Norms after each (`OLMo` 2).
     Post,
+    /// One norm, and behind it attention, a state or an MLP alone (Mamba, Nemotron-H).
+    Single,
     /// Attention and MLP beside each other, one norm (Phi).
     ParallelOneNorm,
     /// Attention and MLP beside each other, a norm for each (GPT-NeoX).
@@ -213,6 +233,12 @@ pub struct Experts {
     pub intermediate: u64,
     /// Width of the expert that every token goes to, 0 for none.
     pub shared_intermediate: u64,
+    /// Whether the experts have a gate beside the way up.
+    pub gated: bool,
+    /// Whether experts and router have biases (gpt-oss).
+    pub biases: bool,
+    /// Width of the inputs, where they are projected down before (Nemotron 3), 0 where they are not.
+    pub latent: u64,
     /// Whether the shared expert has a gate (Qwen 2 `MoE`).
     pub shared_gate: bool,
     /// Whether weights of the chosen experts are made to add up to one.
@@ -238,6 +264,8 @@ pub struct Latent {
     pub rope_dim: u64,
     /// Size of a value head.
     pub value_dim: u64,
+    /// Heads of the indexer of sparse attention, and the size of each: 0 without one.
+    pub indexer: (u64, u64),
 }
 
 /// GPT-2.
@@ -458,7 +486,50 @@ pub struct Unknown {
     pub vocab: Option<u64>,
 }
 
+impl Decoder {
+    /// What mixes the tokens of a layer.
+    pub(crate) fn mixer(&self, layer: u64) -> Mixer {
+        at(&self.hybrid.mixers, layer).unwrap_or(Mixer::Attention)
+    }
+
+    /// What is behind it.
+    pub(crate) fn feed(&self, layer: u64) -> Feed {
+        at(&self.hybrid.feeds, layer).unwrap_or_else(|| {
+            let has_experts = self.experts.as_ref().is_some_and(|experts| repeating(&experts.layers, layer));
+            if has_experts { Feed::Experts } else { Feed::Dense }
+        })
+    }
+
+    /// Whether a layer attends in a window.
+    pub(crate) fn is_sliding(&self, layer: u64) -> bool {
+        self.sliding_window.is_some() && repeating(&self.sliding_layers, layer)
+    }
+
+    /// Whether a layer uses keys and values of an earlier one.
+    pub(crate) fn shares_kv(&self, layer: u64) -> bool {
+        layer >= self.layers.saturating_sub(self.hybrid.shared_kv_layers)
+    }
+
+    /// Heads of keys and values of a layer, and the size of a head.
+    pub(crate) fn kv_of(&self, layer: u64) -> (u64, u64) {
+        match self.hybrid.global_heads.filter(|_| !self.is_sliding(layer)) {
+            Some(global) => (global.kv_heads, global.head_dim),
+            None => (self.kv_heads, self.head_dim),
+        }
+    }
+}
+
+fn at<T: Copy>(list: &[T], index: u64) -> Option<T> {
+    usize::try_from(index).ok().and_then(|index| list.get(index)).copied()
+}
+
 impl Architecture {
+    /// The quantisation of the weights in a set-up. Training without adapters needs them whole; `--quantise` brings its own.
+    pub(crate) fn quantization_in(&self, setup: &Setup) -> Option<&Quantization> {
+        let is_whole = setup.mode == Mode::Train && setup.lora.is_none();
+        self.quantization.as_ref().filter(|_| !is_whole && setup.quantisation == Quantisation::None)
+    }
+
     /// Vocabulary and hidden size, where head and embedding share a weight.
     pub(crate) fn tied_head(&self) -> Option<(u64, u64)> {
         match &self.body {
@@ -483,6 +554,7 @@ impl Architecture {
             Body::Clip(body) => body.layers + body.vision.layers,
             Body::T5(body) => body.layers + body.decoder_layers,
             Body::Whisper(body) => body.layers + body.decoder_layers,
+            Body::Network(body) => body.stages.iter().fold(0, |sum, stage| sum.saturating_add(stage.depth())),
             Body::Unknown(body) => body.layers.unwrap_or(1),
         }
     }

@@ -154,6 +154,18 @@ pub struct ErrorBand {
     pub evidence: &'static str,
 }
 
+impl Estimate {
+    /// The memory on the GPU at the upper end of the error band: what has to be there for the run to fit.
+    pub fn highest_total_bytes(&self) -> u64 {
+        self.total_bytes.saturating_add(self.error_band.high_bytes.saturating_sub(self.peak_requested_bytes))
+    }
+
+    /// The memory on the GPU at the lower end of the error band: with less the run does not fit.
+    pub fn lowest_total_bytes(&self) -> u64 {
+        self.total_bytes.saturating_sub(self.peak_requested_bytes.saturating_sub(self.error_band.low_bytes))
+    }
+}
+
 /// No machine has as much memory: a larger need is a mistake, and sums may have saturated.
 pub const MOST_BYTES: u64 = 1 << 60;
 
@@ -191,7 +203,7 @@ fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut 
     Estimate {
         model: architecture.name.clone(),
         family: architecture.family.to_owned(),
-        parameters: if setup.lora.is_some() { run.parameters - run.trained } else { run.parameters },
+        parameters: run.parameters,
         trainable_parameters: run.trained,
         peak_requested_bytes: walk.peak,
         peak_allocated_bytes: reserve.allocated,
@@ -214,6 +226,7 @@ fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut 
 fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
     let of_one = match &architecture.body {
         Body::Vit(vit) => crate::models::patches_of(vit).saturating_add(1),
+        Body::Network(network) => network.stages.last().and_then(|stage| stage.positions).unwrap_or(setup.seq),
         _ => setup.seq,
     };
     setup.batch.saturating_mul(of_one)
@@ -425,6 +438,7 @@ fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
         Evidence::Measured => (1.5, "compared with runs on an H200 and with dry runs of the real libraries"),
         Evidence::DryRun => (3.0, "compared with dry runs of the real libraries"),
         Evidence::Source => (10.0, "derived from the sources, not compared with runs"),
+        Evidence::Shapes => (25.0, "derived from the shapes of the layers, not compared with runs"),
         Evidence::Unknown => (40.0, "the architecture is unknown"),
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the peak")]
@@ -454,6 +468,7 @@ fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
         || is_from_a_package
         || is_other_card
         || setup.quantisation != Quantisation::None
+        || architecture.quantization_in(setup).is_some()
         || matches!(setup.cache, CacheKind::Quantised { .. })
         || setup.attention == Attention::Flash
         || setup.platform.torch != TorchRelease::V2_11
@@ -471,6 +486,16 @@ fn is_dry_run_only(setup: &Setup) -> bool {
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     let mut all = architecture.assumptions.clone();
+    if let Some(quantization) = &architecture.quantization {
+        all.push(match architecture.quantization_in(setup) {
+            Some(_) => format!("the weights as the checkpoint has them: {}", quantization.label),
+            None => format!(
+                "the checkpoint is quantised ({}); training without adapters needs its weights dequantised to {}: estimated \
+                 so; use `--lora-rank` for adapters on the quantised weights",
+                quantization.label, setup.dtype
+            ),
+        });
+    }
     if setup.mode == Mode::Train {
         all.push(match setup.keep {
             Keep::Outputs => "the script keeps the model's output (logits and KV cache) until the end of the next \
@@ -478,7 +503,7 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
                 .to_owned(),
             Keep::Loss => "the script keeps only the loss".to_owned(),
         });
-        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_)) {
+        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_)) {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
         }
         all.push(

@@ -34,6 +34,11 @@ pub(crate) fn stage(architecture: &Architecture, stages: u64) -> Architecture {
                 cut(&mut body.layers);
                 cut(&mut body.decoder_layers);
             }
+            Body::Network(body) => {
+                for (count, _) in body.stages.iter_mut().flat_map(|stage| &mut stage.layers) {
+                    cut(count);
+                }
+            }
             Body::Unknown(body) => body.parameters = body.parameters.div_ceil(stages),
         }
     }

@@ -107,7 +107,7 @@ fn bad_input_is_named() {
 }
 
 #[test]
-fn what_is_beyond_the_model_or_not_known_is_said() {
+fn what_is_beyond_the_model_is_said_and_what_is_not_known_refused() {
     let long = document(&["gpt2", "--seq", "5000"]);
     let assumed = long["assumptions"].to_string();
     assert!(assumed.contains("longer than the model supports, 1024"), "{assumed}");
@@ -115,9 +115,10 @@ fn what_is_beyond_the_model_or_not_known_is_said() {
     let path = folder.path().join("config.json");
     let config = r#"{"model_type":"wonder","hidden_size":1024,"num_attention_heads":16,"num_hidden_layers":8,"vocab_size":5000}"#;
     fs::write(&path, config).unwrap();
-    let custom = document(&[path.to_str().unwrap()]);
-    assert!(custom["error_band"]["percent"].as_f64().unwrap() >= 40.0);
-    assert!(custom["assumptions"].to_string().contains("`wonder` is unknown"));
+    let refused = estimate(&[path.to_str().unwrap()]);
+    assert_eq!(refused.0, 2);
+    assert!(refused.2.contains("`wonder` cannot be estimated"), "{}", refused.2);
+    assert!(refused.2.contains("model.safetensors"), "{}", refused.2);
 }
 
 #[test]

@@ -13,15 +13,30 @@ use super::heads::{
     Cache, HeadDims, Plan, Rotary, as_heads, eager_mask, extend, position_ids, rotary_tables, window_mask,
 };
 use super::latent::LatentAttention;
+use super::state::StateLayer;
 use super::{Call, Model, Outputs, Past};
 use crate::architecture::{Block, Decoder, DecoderNorm, MlpKind, QkNorm, Qkv, repeating};
 use crate::dtype::DType;
+use crate::hybrid::{Feed, Mixer};
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
+use crate::quantization::WeightKind;
 use crate::setup::{Attention, Setup};
 use crate::shape::{Dim, Shape, dim};
 use crate::tape::{Tape, Tensor};
 
+/// Weights of a layer's own, or of the model's.
+fn extras(builder: &mut Builder<'_>, config: &Decoder, layer: Option<u64>, prefix: String) -> Vec<Tensor> {
+    builder.at(prefix);
+    let own = config.hybrid.extras.iter().filter(|extra| extra.layer == layer);
+    own.map(|extra| {
+        let part = if extra.kind == WeightKind::Embedding { "embedding" } else { "mlp" };
+        builder.weight(part, extra.name, extra.kind, &extra.shape)
+    })
+    .collect()
+}
+
 pub(crate) struct DecoderModel {
+    extras: Vec<Tensor>,
     config: Rc<Decoder>,
     tokens: Tensor,
     layers: Vec<Rc<Layer>>,
@@ -31,6 +46,7 @@ pub(crate) struct DecoderModel {
 
 struct Layer {
     config: Rc<Decoder>,
+    extras: Vec<Tensor>,
     index: u64,
     /// In the order of the forward pass.
     norms: Vec<Norm>,
@@ -39,11 +55,16 @@ struct Layer {
 }
 
 enum AttentionWeights {
+    Nothing,
+    State(Box<StateLayer>),
     Heads(Box<HeadWeights>),
     Latent(Box<LatentAttention>),
 }
 
 struct HeadWeights {
+    dims: HeadDims,
+    /// Whether keys and values are those of an earlier layer.
+    shares_kv: bool,
     /// Query, key and value; one where they are one product.
     projections: Vec<Linear>,
     output: Linear,
@@ -54,6 +75,7 @@ struct HeadWeights {
 enum Mlp {
     Dense(Box<DenseMlp>),
     Experts(Box<ExpertLayer>),
+    Nothing,
 }
 
 /// An MLP of one piece.
@@ -71,13 +93,15 @@ fn norm(builder: &mut Builder<'_>, kind: DecoderNorm, size: Dim) -> Norm {
         DecoderNorm::RmsGemma => builder.norm("norm", NormKind::RmsGemma, size, false),
         DecoderNorm::RmsOlmo => builder.norm("norm", NormKind::RmsOlmo, size, false),
         DecoderNorm::Layer => builder.norm("norm", NormKind::Layer, size, true),
+        DecoderNorm::LayerNoBias => builder.norm("norm", NormKind::Layer, size, false),
         DecoderNorm::LayerPlain => Norm { kind: NormKind::LayerFloat32, weight: None, bias: None },
     }
 }
 
 impl Decoder {
-    pub(crate) fn dims(&self) -> HeadDims {
-        HeadDims::new(self.heads, self.kv_heads, self.head_dim)
+    pub(crate) fn dims(&self, layer: u64) -> HeadDims {
+        let (kv_heads, head_dim) = self.kv_of(layer);
+        HeadDims::new(self.heads, kv_heads, head_dim)
     }
 
     fn eager_style(&self) -> EagerStyle {
@@ -95,12 +119,15 @@ impl DenseMlp {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder, width: u64) -> DenseMlp {
         let (h, i) = (dim("h", config.hidden), dim("i", width));
         let bias = config.mlp_bias;
-        let gate = (config.mlp == MlpKind::Gated).then(|| builder.linear("mlp", Role::Mlp, i, h, bias));
+        let gate =
+            (config.mlp == MlpKind::Gated).then(|| builder.named("gate_proj").linear("mlp", Role::Mlp, i, h, bias));
         let up = match config.mlp {
-            MlpKind::GatedTogether => builder.linear("mlp", Role::Mlp, dim("2i", width.saturating_mul(2)), h, bias),
-            _ => builder.linear("mlp", Role::Mlp, i, h, bias),
+            MlpKind::GatedTogether => {
+                builder.named("gate_up_proj").linear("mlp", Role::Mlp, dim("2i", width.saturating_mul(2)), h, bias)
+            }
+            _ => builder.named("up_proj").linear("mlp", Role::Mlp, i, h, bias),
         };
-        let down = builder.linear("mlp", Role::Mlp, h, i, bias);
+        let down = builder.named("down_proj").linear("mlp", Role::Mlp, h, i, bias);
         DenseMlp { kind: config.mlp, activation: config.activation, gate, up, down }
     }
 
@@ -140,21 +167,30 @@ impl DenseMlp {
 }
 
 impl HeadWeights {
-    fn build(builder: &mut Builder<'_>, config: &Decoder) -> HeadWeights {
-        let dims = config.dims();
+    fn build(builder: &mut Builder<'_>, config: &Decoder, layer: u64) -> HeadWeights {
+        let dims = config.dims(layer);
+        let shares_kv = config.shares_kv(layer);
         let (h, q, k) = (dim("h", config.hidden), dims.query_width(), dims.key_width());
         let bias = config.qkv_bias;
+        if config.hybrid.sinks {
+            builder.named("sinks").parameter("attention", &[dims.heads]);
+        }
         let projections = if config.qkv == Qkv::Separate {
-            vec![
-                builder.linear("attention", Role::QueryValue, q, h, bias),
-                builder.linear("attention", Role::Attention, k, h, bias),
-                builder.linear("attention", Role::QueryValue, k, h, bias),
-            ]
+            let wide = if config.hybrid.query_gate { dim("2q", q.size.saturating_mul(2)) } else { q };
+            let mut all = vec![builder.named("q_proj").linear("attention", Role::QueryValue, wide, h, bias)];
+            if !shares_kv {
+                all.push(builder.named("k_proj").linear("attention", Role::Attention, k, h, bias));
+                let is_key = config.hybrid.global_heads.is_some_and(|global| global.values_are_keys);
+                if !is_key || config.is_sliding(layer) {
+                    all.push(builder.named("v_proj").linear("attention", Role::QueryValue, k, h, bias));
+                }
+            }
+            all
         } else {
             let all = dim("q+2k", q.size.saturating_add(k.size.saturating_mul(2)));
-            vec![builder.linear("attention", Role::QueryValue, all, h, bias)]
+            vec![builder.named("qkv_proj").linear("attention", Role::QueryValue, all, h, bias)]
         };
-        let output = builder.linear("attention", Role::Attention, h, q, config.output_bias);
+        let output = builder.named("o_proj").linear("attention", Role::Attention, h, q, config.output_bias);
         let kind = match config.norm {
             DecoderNorm::RmsGemma => NormKind::RmsGemma,
             DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
@@ -163,13 +199,15 @@ impl HeadWeights {
         };
         let bias = kind == NormKind::Layer;
         let (q_size, k_size) = match config.qk_norm {
-            QkNorm::None => return HeadWeights { projections, output, q_norm: None, k_norm: None },
+            QkNorm::None => {
+                return HeadWeights { dims, shares_kv, projections, output, q_norm: None, k_norm: None };
+            }
             QkNorm::PerHead => (dims.head_dim, dims.head_dim),
             QkNorm::Whole => (q, k),
         };
-        let q_norm = Some(builder.norm("norm", kind, q_size, bias));
-        let k_norm = Some(builder.norm("norm", kind, k_size, bias));
-        HeadWeights { projections, output, q_norm, k_norm }
+        let q_norm = Some(builder.named("q_norm").norm("norm", kind, q_size, bias));
+        let k_norm = (!shares_kv).then(|| builder.named("k_norm").norm("norm", kind, k_size, bias));
+        HeadWeights { dims, shares_kv, projections, output, q_norm, k_norm }
     }
 
     /// Query, key and value, not rotated yet.
@@ -181,7 +219,9 @@ impl HeadWeights {
         let (copies_q, copies_k) = (rotates || plan.copies_q_grad(tape, dtype), rotates || copies_kv);
         let q_shape = Shape::of(&[run.batch, run.tokens, dims.heads, dims.head_dim]);
         let k_shape = Shape::of(&[run.batch, run.tokens, dims.kv_heads, dims.head_dim]);
+        let is_plain = !run.config.hybrid.query_gate && self.projections.len() != 2 && !self.shares_kv;
         let [q, k, v] = match self.projections.as_slice() {
+            all if !is_plain => self.project_some(tape, x, all, run, plan),
             [query, key, value] => {
                 let mut projected = |name, layer, norm: Option<&Norm>, shape, copies, whole: bool| {
                     let flat = tape.linear(name, x, layer);
@@ -224,6 +264,30 @@ impl HeadWeights {
         (q, k, v)
     }
 
+    /// Queries with a gate, keys that are values, too, or queries alone.
+    fn project_some(&self, tape: &mut Tape, x: &Tensor, all: &[Linear], run: &Run, plan: &Plan<'_>) -> [Tensor; 3] {
+        let dims = plan.dims;
+        let q_shape = Shape::of(&[run.batch, run.tokens, dims.heads, dims.head_dim]);
+        let k_shape = Shape::of(&[run.batch, run.tokens, dims.kv_heads, dims.head_dim]);
+        let mut projected = |name, layer: Option<&Linear>, norm: &Option<Norm>, shape: Shape| {
+            let flat = tape.linear(name, x, layer?);
+            let heads = tape.view_with_copied_grad(&flat, shape);
+            Some(match norm {
+                Some(norm) => tape.norm(&heads, norm),
+                None => heads,
+            })
+        };
+        // The gate lies beside the queries, head by head; what is kept of it is what the output is multiplied with.
+        let q = projected("queries", all.first(), &self.q_norm, q_shape);
+        let k = projected("keys", all.get(1), &self.k_norm, k_shape);
+        let v = projected("values", all.get(2), &None, k_shape);
+        let nothing = |shape| Tensor { storage: None, ..x.view(shape).detached() };
+        let q = q.unwrap_or_else(|| nothing(q_shape));
+        let k = k.unwrap_or_else(|| nothing(k_shape));
+        let v = v.unwrap_or_else(|| k.clone());
+        [q, k, v]
+    }
+
     fn project_together(tape: &mut Tape, x: &Tensor, all: &Linear, run: &Run, plan: &Plan<'_>) -> [Tensor; 3] {
         let dims = plan.dims;
         let joined = tape.linear("query, key and value", x, all);
@@ -257,7 +321,7 @@ impl HeadWeights {
     ) -> Tensor {
         tape.part("attention");
         let config = &run.config;
-        let dims = config.dims();
+        let dims = self.dims;
         let keys = match config.sliding_window {
             // A layer with a window keeps one token less than it once it is past the prompt.
             Some(window) if is_sliding && past.is_some() => dim("W", run.keys.size.min(window)),
@@ -283,7 +347,9 @@ impl HeadWeights {
             let turned = (rotate(tape, &q, rotary, config), rotate(tape, &k, rotary, config));
             (q, k) = turned;
         }
-        if run.use_cache {
+        if run.use_cache && self.shares_kv {
+            cache.layers.push((k.detached(), v.detached()));
+        } else if run.use_cache {
             let (past_keys, past_values) = past.take().unzip();
             let place = run.capacity.map_or(keys, |capacity| {
                 dim(
@@ -304,7 +370,13 @@ impl HeadWeights {
         }
         let held = (q.detached(), k.detached(), v.detached());
         let output = plan.run(tape, q, k, v);
-        let output = output.view(Shape::of(&[run.batch, run.tokens, dims.query_width()]));
+        let mut output = output.view(Shape::of(&[run.batch, run.tokens, dims.query_width()]));
+        if config.hybrid.query_gate {
+            let gate = tape.alloc("attention: gate", output.shape, output.dtype);
+            let opened = tape.activation_of_output("attention: gate", &gate);
+            drop(gate);
+            output = tape.mul("attention: gated output", &output, &opened);
+        }
         let projected = tape.linear("attention: projection", &output, &self.output);
         drop((output, held));
         tape.module_output(&projected);
@@ -355,26 +427,39 @@ impl Run {
 impl Layer {
     fn build(builder: &mut Builder<'_>, config: &Rc<Decoder>, index: u64) -> Layer {
         let h = dim("h", config.hidden);
-        let attention = match config.latent {
-            Some(latent) => AttentionWeights::Latent(Box::new(LatentAttention::build(builder, config, latent))),
-            None => AttentionWeights::Heads(Box::new(HeadWeights::build(builder, config))),
+        let extras = extras(builder, config, Some(index), format!("model.layers.{index}"));
+        builder.at(format!("model.layers.{index}.self_attn"));
+        let attention = match (config.mixer(index), &config.hybrid.state, config.latent) {
+            (Mixer::Nothing, ..) => AttentionWeights::Nothing,
+            (Mixer::State, Some(state), _) => {
+                builder.at(format!("model.layers.{index}.{}", state.module));
+                AttentionWeights::State(Box::new(StateLayer::build(builder, config.hidden, state)))
+            }
+            (_, _, Some(latent)) => AttentionWeights::Latent(Box::new(LatentAttention::build(builder, config, latent))),
+            _ => AttentionWeights::Heads(Box::new(HeadWeights::build(builder, config, index))),
         };
-        let mlp = match config.experts.as_ref().filter(|experts| repeating(&experts.layers, index)) {
-            Some(experts) => Mlp::Experts(Box::new(ExpertLayer::build(builder, config, experts))),
-            None => Mlp::Dense(Box::new(DenseMlp::build(builder, config, config.intermediate))),
+        builder.at(format!("model.layers.{index}.mlp"));
+        let width = if config.shares_kv(index) { config.hybrid.shared_kv_width.max(1) } else { 1 };
+        let mlp = match (config.feed(index), &config.experts) {
+            (Feed::Nothing, _) => Mlp::Nothing,
+            (Feed::Experts, Some(experts)) => Mlp::Experts(Box::new(ExpertLayer::build(builder, config, experts))),
+            _ => Mlp::Dense(Box::new(DenseMlp::build(builder, config, config.intermediate.saturating_mul(width)))),
         };
         let count = match config.block {
             Block::Sandwich => 4,
-            Block::ParallelOneNorm => 1,
+            Block::ParallelOneNorm | Block::Single => 1,
             _ => 2,
         };
+        builder.at(format!("model.layers.{index}"));
         let norms = (0..count).map(|_| norm(builder, config.norm, h)).collect();
-        Layer { config: Rc::clone(config), index, norms, attention, mlp }
+        Layer { config: Rc::clone(config), extras, index, norms, attention, mlp }
     }
 
     fn attend(&self, tape: &mut Tape, x: &Tensor, run: &Run, cache: &mut Cache, past: &mut Past) -> Tensor {
         let is_sliding = repeating(&self.config.sliding_layers, self.index);
         match &self.attention {
+            AttentionWeights::Nothing => x.clone(),
+            AttentionWeights::State(state) => state.forward(tape, x, run.use_cache, cache, past),
             AttentionWeights::Heads(heads) => heads.forward(tape, x, run, is_sliding, cache, past),
             AttentionWeights::Latent(latent) => latent.forward(tape, x, run, cache, past),
         }
@@ -384,6 +469,7 @@ impl Layer {
         match &self.mlp {
             Mlp::Dense(mlp) => mlp.forward(tape, x),
             Mlp::Experts(experts) => experts.forward(tape, x),
+            Mlp::Nothing => x.clone(),
         }
     }
 
@@ -429,6 +515,22 @@ impl Layer {
                 drop(fed);
                 tape.add("residual", &x, &normed)
             }
+            (Block::Single, [norm]) => {
+                let normed = tape.norm(x, norm);
+                let mixed = match (&self.attention, &self.mlp) {
+                    (AttentionWeights::Nothing, _) => {
+                        if run.use_cache {
+                            cache
+                                .layers
+                                .push((normed.view(Shape::of(&[])).detached(), normed.view(Shape::of(&[])).detached()));
+                        }
+                        self.feed(tape, &normed)
+                    }
+                    _ => self.attend(tape, &normed, run, cache, past),
+                };
+                drop(normed);
+                tape.add("residual", x, &mixed)
+            }
             (Block::ParallelOneNorm, [norm]) => {
                 let normed = tape.norm(x, norm);
                 let attended = self.attend(tape, &normed, run, cache, past);
@@ -452,6 +554,12 @@ impl Layer {
             }
             _ => x.clone(),
         };
+        let output = if self.extras.is_empty() {
+            output
+        } else {
+            tape.part("mlp");
+            tape.kernel("weights of the layer's own", &[&output], &self.extras, output.shape)
+        };
         tape.module_output(&output);
         output
     }
@@ -466,14 +574,18 @@ impl DecoderModel {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder) -> DecoderModel {
         let config = Rc::new(config.clone());
         let (v, h) = (dim("V", config.vocab), dim("h", config.hidden));
-        let tokens = builder.parameter("embedding", &[v, h]);
+        let tokens = builder.named("model.embed_tokens").parameter("embedding", &[v, h]);
         let layers = (0..config.layers).map(|index| Rc::new(Layer::build(builder, &config, index))).collect();
+        builder.at("model");
         let last_norm = norm(builder, config.norm, h);
+        builder.at("");
         let mut head = head(builder, config.tied.then_some(&tokens), v, h);
         if config.head_bias {
             head.bias = Some(builder.parameter("head", &[v]));
         }
-        DecoderModel { config, tokens, layers, last_norm, head }
+        let extras = extras(builder, &config, None, "model".to_owned());
+        builder.at("");
+        DecoderModel { extras, config, tokens, layers, last_norm, head }
     }
 
     #[expect(clippy::too_many_arguments, reason = "what a forward pass has at hand")]
@@ -538,6 +650,7 @@ impl Model for DecoderModel {
 
     fn cached_tokens(&self, layer: usize, tokens: u64) -> u64 {
         match self.config.sliding_window {
+            _ if self.config.mixer(layer as u64) != Mixer::Attention => 1,
             Some(window) if repeating(&self.config.sliding_layers, layer as u64) => tokens.min(window),
             _ => tokens,
         }
@@ -556,6 +669,15 @@ impl Model for DecoderModel {
         if config.embedding_scale {
             x = tape.scale("scaled embeddings", &x);
         }
+        if !self.extras.is_empty() {
+            x = tape.kernel("weights of the model's own", &[&x], &self.extras, x.shape);
+        }
+        let features = std::mem::take(&mut tape.joined);
+        if !features.is_empty() {
+            let all: Vec<&Tensor> = [&x].into_iter().chain(&features).collect();
+            x = tape.kernel("embeddings with those of images", &all, &[], x.shape);
+        }
+        drop(features);
         let embedded = x.detached();
         let ids = if call.by_generate { inputs[0].detached() } else { position_ids(tape, tokens) };
         let run = self.prepare(tape, setup, batch, tokens, call, x.dtype, ids);

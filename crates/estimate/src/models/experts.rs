@@ -17,8 +17,12 @@ pub(crate) struct ExpertLayer {
     experts: Experts,
     activation: Activation,
     router: Linear,
+    /// Gate and way up in one, or the way up.
     gate_up: Tensor,
     down: Tensor,
+    biases: Vec<Tensor>,
+    /// Products before and after, where experts work on fewer numbers.
+    narrow: Option<(Linear, Linear)>,
     shared: Option<DenseMlp>,
     shared_gate: Option<Linear>,
 }
@@ -27,15 +31,37 @@ impl ExpertLayer {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder, experts: &Experts) -> ExpertLayer {
         let (h, i) = (dim("h", config.hidden), dim("i_e", experts.intermediate));
         let count = dim("E", experts.count);
-        let both = dim("2i_e", experts.intermediate.saturating_mul(2));
+        let both = if experts.gated { dim("2i_e", experts.intermediate.saturating_mul(2)) } else { i };
+        let outer = h;
+        let h = if experts.latent > 0 { dim("h_e", experts.latent) } else { h };
+        let narrow = (experts.latent > 0).then(|| {
+            let mut product =
+                |name, output, input| builder.named(name).linear("mlp", Role::Mlp, output, input, config.mlp_bias);
+            (product("fc1_latent_proj", h, outer), product("fc2_latent_proj", outer, h))
+        });
+        let mut biases = Vec::new();
+        if experts.biases {
+            biases.push(builder.named("experts.gate_up_proj_bias").parameter("experts", &[count, both]));
+            biases.push(builder.named("experts.down_proj_bias").parameter("experts", &[count, h]));
+        }
+        let up = if experts.gated { "experts.gate_up_proj" } else { "experts.up_proj" };
         ExpertLayer {
+            biases,
+            narrow,
             activation: config.activation,
-            router: builder.linear("router", Role::Head, count, h, false),
-            gate_up: builder.parameter("experts", &[count, both, h]),
-            down: builder.parameter("experts", &[count, h, i]),
-            shared: (experts.shared_intermediate > 0)
-                .then(|| DenseMlp::build(builder, config, experts.shared_intermediate)),
-            shared_gate: experts.shared_gate.then(|| builder.linear("router", Role::Head, dim("1", 1), h, false)),
+            router: builder.named("gate").linear("router", Role::Head, count, outer, experts.biases),
+            gate_up: builder.named(up).parameter("experts", &[count, both, h]),
+            down: builder.named("experts.down_proj").parameter("experts", &[count, h, i]),
+            shared: (experts.shared_intermediate > 0).then(|| {
+                let inner = if experts.shared_gate { "shared_expert" } else { "shared_experts" };
+                let outer = builder.enter(inner);
+                let shared = DenseMlp::build(builder, config, experts.shared_intermediate);
+                builder.at(outer);
+                shared
+            }),
+            shared_gate: experts
+                .shared_gate
+                .then(|| builder.named("shared_expert_gate").linear("router", Role::Head, dim("1", 1), outer, false)),
             experts: experts.clone(),
         }
     }
@@ -48,7 +74,14 @@ impl ExpertLayer {
         tape.part("router");
         let weights = self.route(tape, x);
         tape.part("experts");
-        let routed = self.run_experts(tape, x, &weights);
+        let routed = match &self.narrow {
+            None => self.run_experts(tape, x, &weights),
+            Some((down, up)) => {
+                let low = tape.linear("experts: inputs made narrow", x, down);
+                let routed = self.run_experts(tape, &low, &weights);
+                tape.linear("experts: outputs made wide", &routed, up)
+            }
+        };
         drop(weights);
         let shared = early.or_else(|| run_shared(tape));
         let output = match shared {
@@ -119,7 +152,8 @@ impl ExpertLayer {
         let selected = self.gather(tape, "experts: tokens, sorted", x, &picks, with(one, hidden));
         let sample_weights = self.gather(tape, "experts: weights, sorted", weights, &order, one);
         let sentinels = tape.alloc("experts: mask", one, DType::Byte);
-        let i = dim("2i_e", self.experts.intermediate.saturating_mul(2));
+        let wide = if self.experts.gated { 2 } else { 1 };
+        let i = dim("2i_e", self.experts.intermediate.saturating_mul(wide));
         let up = self.grouped(tape, "experts: gate and up", &selected, &self.gate_up, i, dtype);
         let up = {
             let masked = tape.masked("experts: masked", &up, &sentinels);
@@ -127,13 +161,21 @@ impl ExpertLayer {
             masked
         };
         let half = with(one, dim("i_e", self.experts.intermediate));
-        let mut parts = tape.split(&up, &[half, half]);
-        drop(up);
-        let (Some(up), Some(gate)) = (parts.pop(), parts.pop()) else { return x.clone() };
-        let active = activate(tape, self.activation, &gate);
-        drop(gate);
-        let product = tape.mul("experts: gate by up", &active, &up);
-        drop((active, up));
+        let product = if self.experts.gated {
+            let mut parts = tape.split(&up, &[half, half]);
+            drop(up);
+            let (Some(up), Some(gate)) = (parts.pop(), parts.pop()) else { return x.clone() };
+            let active = activate(tape, self.activation, &gate);
+            drop(gate);
+            tape.mul("experts: gate by up", &active, &up)
+        } else {
+            activate(tape, self.activation, &up)
+        };
+        let product = if self.biases.is_empty() {
+            product
+        } else {
+            tape.kernel("experts: biases added", &[&product], &self.biases, product.shape)
+        };
         let down = self.grouped(tape, "experts: down", &product, &self.down, hidden, dtype);
         drop(product);
         let down = {

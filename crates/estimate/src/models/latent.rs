@@ -9,6 +9,7 @@ use super::decoder::Run;
 use super::heads::{Cache, HeadDims, Plan, Rotary, extend};
 use crate::architecture::{Decoder, Latent};
 use crate::ops::{EagerStyle, Linear, Norm, NormKind};
+use crate::quantization::WeightKind;
 use crate::shape::{Dim, Shape, dim};
 use crate::tape::{Tape, Tensor};
 
@@ -21,6 +22,8 @@ pub(crate) struct LatentAttention {
     kv_norm: Norm,
     kv_up: Linear,
     output: Linear,
+    /// The indexer of sparse attention: products, and the norm of its keys.
+    indexer: Vec<Tensor>,
 }
 
 impl LatentAttention {
@@ -30,25 +33,51 @@ impl LatentAttention {
         let q = of_heads("nh(dn+dr)", latent.nope_dim.saturating_add(latent.rope_dim));
         let (q_rank, kv_rank) = (dim("rq", latent.q_rank), dim("rkv", latent.kv_rank));
         let q_down = (latent.q_rank > 0).then(|| {
-            let down = builder.linear("attention", Role::QueryValue, q_rank, h, config.qkv_bias);
-            (down, builder.norm("norm", NormKind::RmsLlama, q_rank, false))
+            let down = builder.named("q_a_proj").linear("attention", Role::QueryValue, q_rank, h, config.qkv_bias);
+            (down, builder.named("q_a_layernorm").norm("norm", NormKind::RmsLlama, q_rank, false))
         });
-        let q_up = builder.linear("attention", Role::QueryValue, q, if latent.q_rank > 0 { q_rank } else { h }, false);
+        let q_up = builder.named(if latent.q_rank > 0 { "q_b_proj" } else { "q_proj" }).linear(
+            "attention",
+            Role::QueryValue,
+            q,
+            if latent.q_rank > 0 { q_rank } else { h },
+            false,
+        );
+        let (index_heads, index_dim) = latent.indexer;
+        let mut indexer = Vec::new();
+        if index_heads > 0 {
+            let q_input = if latent.q_rank > 0 { latent.q_rank } else { config.hidden };
+            let sizes = [
+                ("indexer.wq_b", WeightKind::Linear, vec![index_heads.saturating_mul(index_dim), q_input]),
+                ("indexer.wk", WeightKind::Linear, vec![index_dim, config.hidden]),
+                ("indexer.k_norm", WeightKind::Norm, vec![index_dim]),
+                ("indexer.k_norm.bias", WeightKind::Norm, vec![index_dim]),
+                ("indexer.weights_proj", WeightKind::Router, vec![index_heads, config.hidden]),
+            ];
+            indexer.extend(sizes.iter().map(|(name, kind, sizes)| builder.weight("attention", name, *kind, sizes)));
+        }
         let joined = dim("rkv+dr", latent.kv_rank.saturating_add(latent.rope_dim));
         LatentAttention {
+            indexer,
             latent,
             q_down,
             q_up,
-            kv_down: builder.linear("attention", Role::Attention, joined, h, config.qkv_bias),
-            kv_norm: builder.norm("norm", NormKind::RmsLlama, kv_rank, false),
-            kv_up: builder.linear(
+            kv_down: builder.named("kv_a_proj_with_mqa").linear(
+                "attention",
+                Role::Attention,
+                joined,
+                h,
+                config.qkv_bias,
+            ),
+            kv_norm: builder.named("kv_a_layernorm").norm("norm", NormKind::RmsLlama, kv_rank, false),
+            kv_up: builder.named("kv_b_proj").linear(
                 "attention",
                 Role::QueryValue,
                 of_heads("nh(dn+dv)", latent.nope_dim.saturating_add(latent.value_dim)),
                 kv_rank,
                 false,
             ),
-            output: builder.linear(
+            output: builder.named("o_proj").linear(
                 "attention",
                 Role::Attention,
                 h,
@@ -151,6 +180,11 @@ impl LatentAttention {
         let k = tape.cat("keys, both parts", &[&k_nope, &spread], all_keys(dims.head_dim));
         let held = (q.detached(), k.detached(), v.detached());
         let output = plan.run(tape, q, k, v);
+        let output = if self.indexer.is_empty() {
+            output
+        } else {
+            tape.kernel("indexer", &[&output], &self.indexer, output.shape)
+        };
         let output = output.view(token(dim("nh·dv", heads.size.saturating_mul(value.size))));
         let projected = tape.linear("attention: projection", &output, &self.output);
         drop((output, held, q_nope, q_rope, k_nope, k_rope, spread, low));

@@ -328,6 +328,37 @@ impl Tape {
 }
 
 impl Tape {
+    /// A kernel over inputs and weights that keeps what it is given: a scan, a convolution, a sum with weights of its own.
+    pub(crate) fn kernel(
+        &mut self,
+        name: &'static str,
+        inputs: &[&Tensor],
+        weights: &[Tensor],
+        shape: Shape,
+    ) -> Tensor {
+        let operands: Vec<&Tensor> = inputs.iter().copied().chain(weights).collect();
+        let records = self.records(&operands);
+        let dtype = inputs.iter().map(|input| input.dtype).reduce(promoted).unwrap_or(DType::Float32);
+        let kept: Vec<Tensor> =
+            if records { inputs.iter().map(|input| self.save(input)).collect() } else { Vec::new() };
+        let output = self.alloc(name, shape, dtype);
+        if !records {
+            return output;
+        }
+        let edges: Vec<_> = operands.iter().map(|operand| (operand.edge, operand.shape, operand.dtype)).collect();
+        self.record(&operands, output, move |tape, grad| {
+            let grads = edges
+                .iter()
+                .map(|&(edge, shape, dtype)| {
+                    (edge != crate::tape::Edge::Nowhere)
+                        .then(|| tape.alloc_grad(edge, "gradients of a kernel", shape, dtype))
+                })
+                .collect();
+            drop((grad, kept));
+            grads
+        })
+    }
+
     /// `x.expand(…)`: a view; the gradient is summed.
     pub(crate) fn expand(&mut self, x: &Tensor, shape: Shape) -> Tensor {
         let view = x.view(shape);

@@ -8,7 +8,11 @@ use crate::dtype::DType;
 
 /// The names of the catalogue, in its order.
 pub fn catalogue_names() -> impl Iterator<Item = &'static str> {
-    MODELS.iter().map(|(name, _)| *name)
+    all().map(|(name, _)| *name)
+}
+
+fn all() -> impl Iterator<Item = &'static (&'static str, Config)> {
+    MODELS.iter().chain(super::catalogue_today::TODAY)
 }
 
 /// A model of the catalogue, by its name there or on the hub: `llama3.1-8b`, `meta-llama/Llama-3.1-8B-Instruct`.
@@ -18,7 +22,7 @@ pub fn named(name: &str) -> Option<Architecture> {
     let (name, config) = catalogued(name)?;
     let mut architecture = from_config_value(&config()).ok()?;
     name.clone_into(&mut architecture.name);
-    architecture.dtype = published(name);
+    architecture.dtype = published(name).or(architecture.dtype);
     Some(architecture)
 }
 
@@ -29,7 +33,7 @@ fn catalogued(name: &str) -> Option<(&'static str, Config)> {
     let mut short = short.strip_prefix("meta-").unwrap_or(&short);
     loop {
         let known = HUB.iter().find(|(hub, _)| *hub == short).map_or(short, |(_, name)| name);
-        if let Some(&(name, config)) = MODELS.iter().find(|(name, _)| joined(name) == joined(known)) {
+        if let Some(&(name, config)) = all().find(|(name, _)| joined(name) == joined(known)) {
             return Some((name, config));
         }
         short = TUNED.iter().find_map(|end| short.strip_suffix(end))?;

@@ -7,11 +7,15 @@ use serde_json::{Map, Value};
 
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
+use super::quantization::quantization;
+use super::{diffusion, hybrids, networks};
 use crate::architecture::{
-    Activation, Architecture, Bert, Block, Body, Clip, Decoder, DecoderNorm, Evidence, Experts, Gpt2, Latent, MlpKind,
-    ModernBert, ModernBertBiases, QkNorm, Qkv, T5, Unknown, Vit, Whisper,
+    Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, ModernBert,
+    ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
 };
 use crate::dtype::DType;
+use crate::hybrid::Hybrid;
+use crate::network::Network;
 
 /// More layers than any model has: what says so is wrong.
 const MOST_LAYERS: u64 = 4096;
@@ -22,8 +26,47 @@ const MOST_LAYERS: u64 = 4096;
 /// [`ConfigError`]: it is no JSON object, a field holds nonsense, fields contradict each other, or the architecture is not known
 /// and its size cannot be told.
 pub fn from_config(text: &[u8]) -> Result<Architecture, ConfigError> {
-    let value: Value = serde_json::from_slice(text).map_err(|error| ConfigError::NotJson(error.to_string()))?;
-    from_config_value(&value)
+    from_config_value(&json_of(text)?)
+}
+
+/// A configuration's JSON, with the `Infinity` that Python writes read as null, and its `NaN` as 0: no size is one of them.
+///
+/// # Errors
+/// [`ConfigError::NotJson`].
+pub(super) fn json_of(text: &[u8]) -> Result<Value, ConfigError> {
+    let not_json = |error: serde_json::Error| ConfigError::NotJson(error.to_string());
+    let first = match serde_json::from_slice(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let Some(mended) = without_infinities(text) else { return Err(not_json(first)) };
+    serde_json::from_slice(&mended).map_err(|_| not_json(first))
+}
+
+/// The text with `Infinity`, `-Infinity` and `NaN` outside of strings replaced, in as many bytes; `None` if it has none.
+fn without_infinities(text: &[u8]) -> Option<Vec<u8>> {
+    let mut mended = text.to_vec();
+    let (mut at, mut is_in_text, mut has_any) = (0, false, false);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' if is_in_text => at += 1,
+            b'"' => is_in_text = !is_in_text,
+            _ if !is_in_text => {
+                let rest = &text[at..];
+                if let Some(word) =
+                    ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(word.as_bytes()))
+                {
+                    let null = format!("{:<1$}", if *word == "NaN" { "0" } else { "null" }, word.len());
+                    mended[at..at + word.len()].copy_from_slice(null.as_bytes());
+                    has_any = true;
+                    at += word.len() - 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    has_any.then_some(mended)
 }
 
 /// Reads a configuration that is parsed already.
@@ -38,20 +81,98 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
         _ => "a number or a truth value",
     }))?;
     let model_type = map.get("model_type").and_then(Value::as_str).unwrap_or("unknown");
+    if let Some(class) = map.get("_class_name").and_then(Value::as_str) {
+        return of_diffusers(class, map);
+    }
     let text = map.get("text_config").and_then(Value::as_object);
+    let has_images = map.get("vision_config").is_some_and(Value::is_object);
     let mut architecture = match (text, model_type) {
-        (Some(_), "clip") | (None, _) => of_type(model_type, map)?,
-        (Some(text), _) => {
-            let inner = text.get("model_type").and_then(Value::as_str).unwrap_or(model_type);
-            let mut architecture = of_type(inner, text)?;
+        (None, "qwen2_vl" | "qwen2_5_vl") if has_images => with_towers(model_type, map, map)?,
+        (Some(_), "clip" | "siglip") | (None, _) => of_type(model_type, map)?,
+        (Some(text), _) => with_towers(model_type, map, text)?,
+    };
+    architecture.dtype = dtype_of(map).or(architecture.dtype);
+    architecture.quantization = quantization(map)?;
+    Ok(architecture)
+}
+
+/// A transformer of diffusers.
+fn of_diffusers(class: &str, map: &Map<String, Value>) -> Result<Architecture, ConfigError> {
+    let name: String = class.chars().take(60).collect();
+    if !diffusion::is_known(class) {
+        let reason = "this class of diffusers is not computed".to_owned();
+        return Err(ConfigError::NotComputed { name, reason });
+    }
+    let (network, assumptions) = diffusion::network(class, map)?;
+    Ok(Architecture {
+        name,
+        family: "diffusers",
+        evidence: Evidence::Shapes,
+        body: Body::Network(network),
+        towers: Vec::new(),
+        max_positions: None,
+        dtype: dtype_of(map),
+        quantization: None,
+        counted_parameters: None,
+        assumptions,
+    })
+}
+
+/// A language model with encoders beside it.
+fn with_towers(
+    model_type: &str,
+    map: &Map<String, Value>,
+    text: &Map<String, Value>,
+) -> Result<Architecture, ConfigError> {
+    let inner = text.get("model_type").and_then(Value::as_str).unwrap_or(match model_type {
+        "gemma3n" => "gemma3n_text",
+        "gemma4" => "gemma4_text",
+        "qwen3_vl" => "qwen3_vl_text",
+        "qwen3_vl_moe" => "qwen3_vl_moe_text",
+        "qwen3_5" => "qwen3_5_text",
+        "qwen3_5_moe" => "qwen3_5_moe_text",
+        "llava" => "llama",
+        "mistral3" => "mistral",
+        other => other,
+    });
+    // The outer configuration says whether the head is tied, where both say it.
+    let mut text = text.clone();
+    if let Some(tied) = map.get("tie_word_embeddings").filter(|tied| tied.is_boolean()) {
+        text.insert("tie_word_embeddings".to_owned(), tied.clone());
+    }
+    if model_type == "mistral3" && !text.contains_key("tie_word_embeddings") {
+        // The outer configuration decides, and its default is another than the text's.
+        text.insert("tie_word_embeddings".to_owned(), Value::Bool(true));
+    }
+    let mut architecture = of_type(inner, &text)?;
+    let hidden = match &architecture.body {
+        Body::Decoder(decoder) => Some(decoder.hidden),
+        _ => None,
+    };
+    let has_images = map.get("vision_config").is_some_and(Value::is_object);
+    let tower = match hidden.filter(|_| has_images) {
+        Some(hidden) => networks::tower(model_type, map, hidden)?,
+        None => None,
+    };
+    match tower {
+        Some(tower) => {
+            architecture.assumptions.push(format!(
+                "an image for each sequence, of {} patches, whose {} tokens are part of `--seq`",
+                tower.positions.unwrap_or(0),
+                tower.output_positions.or(tower.positions).unwrap_or(0)
+            ));
+            architecture.towers = vec![tower];
+            architecture.evidence = architecture.evidence.max(Evidence::Shapes);
+        }
+        None if ["vision_config", "audio_config"].iter().any(|name| map.get(*name).is_some_and(Value::is_object)) => {
             architecture
                 .assumptions
                 .push("only the language model is estimated, without vision or audio encoders".to_owned());
-            architecture.evidence = architecture.evidence.max(Evidence::Source);
-            architecture
+            architecture.evidence = architecture.evidence.max(Evidence::Shapes);
         }
-    };
-    architecture.dtype = dtype_of(map).or(architecture.dtype);
+        None => {}
+    }
+    model_type.clone_into(&mut architecture.name);
     Ok(architecture)
 }
 
@@ -68,10 +189,24 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "modernbert" => Some(("modernbert", Evidence::DryRun, modernbert(&mut fields)?)),
         "vit" => Some(("vit", Evidence::Measured, Body::Vit(vit(&mut fields, "labels")?))),
         "clip" => Some(("clip", Evidence::DryRun, clip(map, &mut fields)?)),
+        "siglip" => Some(("siglip", Evidence::Shapes, Body::Network(networks::siglip_both(map)?))),
+        "siglip_vision_model" => {
+            let stage = networks::siglip(map, "", "encoder.layers", false)?;
+            Some(("siglip", Evidence::Shapes, Body::Network(Network { stages: vec![stage] })))
+        }
+        "dinov2" => Some(("dinov2", Evidence::Shapes, Body::Network(networks::dinov2(map)?))),
+        "bart" => Some(("bart", Evidence::Shapes, Body::Network(networks::bart(map)?))),
+        "wav2vec2" => Some(("wav2vec2", Evidence::Shapes, Body::Network(networks::wav2vec2(map)?))),
         "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),
         "whisper" => Some(("whisper", Evidence::DryRun, whisper(&mut fields)?)),
         _ => decoder_family(model_type)
-            .map(|family| decoder(family, &mut fields).map(|body| (family.name, family.evidence, body)))
+            .map(|family| {
+                let mut body = decoder(family, &mut fields)?;
+                if let Body::Decoder(decoder) = &mut body {
+                    hybrids::amend(model_type, &mut fields, decoder)?;
+                }
+                Ok::<_, ConfigError>((family.name, family.evidence, body))
+            })
             .transpose()?,
     };
     let (family, evidence, body) = match known {
@@ -79,7 +214,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         None => unknown(model_type, &mut fields)?,
     };
     let max_positions = match &body {
-        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) => None,
+        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) => None,
         Body::Whisper(whisper) => Some(whisper.target_positions),
         Body::Clip(clip) => Some(clip.positions),
         // RoBERTa's positions begin behind the padding token's.
@@ -91,8 +226,10 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         family,
         evidence,
         body,
+        towers: Vec::new(),
         max_positions,
         dtype: None,
+        quantization: None,
         counted_parameters: None,
         assumptions: fields.assumptions,
     })
@@ -177,10 +314,11 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
         attention_dropout: dropout,
         experts: experts(family, fields, layers, intermediate)?.map(choosable).transpose()?,
         latent,
+        hybrid: Hybrid::default(),
     }))
 }
 
-fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
+pub(super) fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
     if hidden.is_multiple_of(heads) {
         return Ok(hidden / heads);
     }
@@ -189,7 +327,7 @@ fn heads_divide(hidden: u64, heads: u64) -> Result<u64, ConfigError> {
     )))
 }
 
-fn layers_of(fields: &mut Fields<'_>, names: &[&str], default: u64) -> Result<u64, ConfigError> {
+pub(super) fn layers_of(fields: &mut Fields<'_>, names: &[&str], default: u64) -> Result<u64, ConfigError> {
     let layers = fields.count(names, default)?;
     if layers > MOST_LAYERS {
         return Err(ConfigError::Contradiction(format!(
@@ -249,12 +387,15 @@ fn experts(
     };
     Ok(Some(match family.experts {
         ExpertFamily::None => return Ok(None),
-        ExpertFamily::Mixtral => Experts {
-            count: fields.count(&["num_local_experts", "num_experts"], 8)?,
-            per_token: fields.count(&["num_experts_per_tok"], 2)?,
+        ExpertFamily::Mixtral(count, per_token) => Experts {
+            count: fields.count(&["num_local_experts", "num_experts"], count)?,
+            per_token: fields.count(&["num_experts_per_tok", "experts_per_token"], per_token)?,
             intermediate,
             shared_intermediate: 0,
             shared_gate: false,
+            gated: true,
+            biases: false,
+            latent: 0,
             renormalised: true,
             sigmoid_router: false,
             router_in_float32: false,
@@ -269,6 +410,9 @@ fn experts(
                 None => 0,
             },
             shared_gate: shared.is_some(),
+            gated: true,
+            biases: false,
+            latent: 0,
             renormalised: fields.flag(&["norm_topk_prob"], false)?,
             sigmoid_router: false,
             router_in_float32: false,
@@ -287,6 +431,9 @@ fn experts(
                 intermediate: width,
                 shared_intermediate: width.saturating_mul(shared),
                 shared_gate: false,
+                gated: true,
+                biases: false,
+                latent: 0,
                 renormalised: fields.flag(&["norm_topk_prob"], has_sigmoid_router)?,
                 sigmoid_router: has_sigmoid_router,
                 router_in_float32: true,
@@ -297,7 +444,7 @@ fn experts(
 }
 
 /// Refuses to choose more experts than there are.
-fn choosable(experts: Experts) -> Result<Experts, ConfigError> {
+pub(super) fn choosable(experts: Experts) -> Result<Experts, ConfigError> {
     if experts.per_token <= experts.count {
         return Ok(experts);
     }
@@ -317,6 +464,7 @@ fn latent(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Option<Laten
         nope_dim: fields.count(&["qk_nope_head_dim"], 128)?,
         rope_dim: fields.count(&["qk_rope_head_dim"], 64)?,
         value_dim: fields.count(&["v_head_dim"], 128)?,
+        indexer: (0, 0),
     }))
 }
 
@@ -522,84 +670,23 @@ fn whisper(fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
     }))
 }
 
-/// An architecture that is not known: as Llama, if its fields have Llama's names, else by its size.
+/// An architecture that is not known is one of which only the size is, if the configuration says it.
 fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, Evidence, Body), ConfigError> {
+    let stated = fields.count_if(&["num_parameters", "n_params", "parameters"])?;
+    let Some(parameters) = stated else {
+        let is_sized = fields.any(&["hidden_size", "d_model", "n_embd", "dim"]).is_some();
+        return Err(if is_sized {
+            ConfigError::NotComputed {
+                name: model_type.chars().take(60).collect(),
+                reason: "its family is not known, and models of the same sizes differ in their layers".to_owned(),
+            }
+        } else {
+            ConfigError::UnknownSize(model_type.chars().take(60).collect())
+        });
+    };
     let hidden = fields.count_if(&["hidden_size", "d_model", "n_embd", "dim"])?;
     let layers = fields.count_if(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"])?;
-    let heads = fields.count_if(&["num_attention_heads", "n_head", "num_heads", "n_heads"])?;
-    let (Some(hidden), Some(layers), Some(_)) = (hidden, layers.filter(|layers| *layers <= MOST_LAYERS), heads) else {
-        let stated = fields.count_if(&["num_parameters", "n_params", "parameters"])?;
-        let parameters = stated.ok_or_else(|| ConfigError::UnknownSize(model_type.to_owned()))?;
-        return Ok((
-            "unknown",
-            Evidence::Unknown,
-            Body::Unknown(Unknown { parameters, largest: parameters / 20, hidden, layers, vocab: None }),
-        ));
-    };
-    fields.assumptions.push(format!("the architecture `{model_type}` is unknown: taken as a decoder like Llama"));
-    let vocab = fields.count(&["vocab_size"], 32_000)?;
-    let intermediate = match fields.count_if(&["intermediate_size", "ffn_dim", "d_ff", "n_inner"])? {
-        Some(width) => width,
-        None => {
-            fields.assumptions.push("the width of the MLP is not given: taken as 4 times the hidden size".to_owned());
-            hidden.saturating_mul(4)
-        }
-    };
-    let heads = heads.unwrap_or(1);
-    let head_dim = match fields.count_if(&["head_dim"])? {
-        Some(size) => size,
-        None => heads_divide(hidden, heads)?,
-    };
-    let kv_heads = fields.count_if(&["num_key_value_heads"])?.filter(|kv_heads| heads % kv_heads == 0).unwrap_or(heads);
-    let act = fields.word(&["hidden_act", "activation_function"])?.unwrap_or("silu");
-    let mlp = if matches!(act, "silu" | "gelu_pytorch_tanh" | "swish") { MlpKind::Gated } else { MlpKind::Plain };
-    let experts = match fields.count_if(&["num_experts", "num_local_experts", "n_routed_experts"])? {
-        None => None,
-        Some(count) => Some(Experts {
-            count,
-            per_token: fields.count(&["num_experts_per_tok"], 2)?,
-            intermediate: fields.count_if(&["moe_intermediate_size"])?.unwrap_or(intermediate),
-            shared_intermediate: 0,
-            shared_gate: false,
-            renormalised: true,
-            sigmoid_router: false,
-            router_in_float32: false,
-            layers: vec![true],
-        }),
-    };
-    let activation = activation(fields, &["hidden_act", "activation_function"], "silu")?;
-    let body = Body::Decoder(Decoder {
-        vocab,
-        hidden,
-        layers,
-        heads,
-        kv_heads,
-        head_dim,
-        intermediate,
-        tied: fields.flag(&["tie_word_embeddings"], false)?,
-        norm: DecoderNorm::Rms,
-        block: Block::Pre,
-        qkv_bias: fields.flag(&["attention_bias", "qkv_bias"], false)?,
-        output_bias: fields.flag(&["attention_bias"], false)?,
-        mlp_bias: fields.flag(&["mlp_bias"], false)?,
-        head_bias: false,
-        qkv: Qkv::Separate,
-        mlp,
-        activation,
-        qk_norm: QkNorm::None,
-        rotary_dim: head_dim,
-        sliding_window: None,
-        sliding_layers: vec![false],
-        attention_cap: false,
-        logit_cap: false,
-        embedding_scale: false,
-        rotary_in_float32: false,
-        rotary_tables: 1,
-        embedding_dropout: 0.0,
-        residual_dropout: 0.0,
-        attention_dropout: 0.0,
-        experts,
-        latent: None,
-    });
+    let layers = layers.filter(|layers| *layers <= MOST_LAYERS);
+    let body = Body::Unknown(Unknown { parameters, largest: parameters / 20, hidden, layers, vocab: None });
     Ok(("unknown", Evidence::Unknown, body))
 }

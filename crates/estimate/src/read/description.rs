@@ -73,7 +73,16 @@ impl Description {
             (Some(config), Some(counted)) if self.is_gguf => from_config_value(config).unwrap_or_else(|_| {
                 counted.architecture(config.get("model_type").and_then(Value::as_str).unwrap_or(name))
             }),
-            (Some(config), _) => from_config_value(config)?,
+            (Some(config), Some(counted)) => match from_config_value(config) {
+                Err(ConfigError::NotComputed { name, reason }) => {
+                    let mut architecture = counted.architecture(&name);
+                    architecture.assumptions =
+                        vec![format!("`{name}` is known by the size of its weights alone: {reason}")];
+                    architecture
+                }
+                read => read?,
+            },
+            (Some(config), None) => from_config_value(config)?,
             (None, Some(counted)) => counted.architecture(name),
             (None, None) => return Err(ConfigError::UnknownSize(name.to_owned())),
         };
@@ -200,7 +209,7 @@ pub fn describe(name: &str, start: &[u8], file_bytes: u64) -> Result<Description
         }
         Kind::Config => {
             let bad = |source| DescriptionError::Config { name: name.to_owned(), source };
-            let config = serde_json::from_slice(start).map_err(|error| bad(ConfigError::NotJson(error.to_string())))?;
+            let config = super::config::json_of(start).map_err(bad)?;
             let described = Description { config: Some(config), ..Description::default() };
             described.architecture().map_err(bad)?;
             Ok(described)

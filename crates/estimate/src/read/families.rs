@@ -53,7 +53,7 @@ pub(super) struct FixedBiases {
     pub(super) head: bool,
 }
 
-const AS_SAID: FixedBiases = FixedBiases { qkv: None, output: None, mlp: None, head: false };
+pub(super) const AS_SAID: FixedBiases = FixedBiases { qkv: None, output: None, mlp: None, head: false };
 
 /// Which layers attend in a window, where `layer_types` does not say it.
 #[derive(Clone, Copy)]
@@ -75,7 +75,8 @@ pub(super) enum Window {
 #[derive(Clone, Copy)]
 pub(super) enum ExpertFamily {
     None,
-    Mixtral,
+    /// As many of one width, `num_local_experts` or `num_experts`; so many for a token.
+    Mixtral(u64, u64),
     Qwen {
         count: u64,
         per_token: u64,
@@ -94,7 +95,7 @@ pub(super) enum ExpertFamily {
     },
 }
 
-const LLAMA: DecoderFamily = DecoderFamily {
+pub(super) const LLAMA: DecoderFamily = DecoderFamily {
     name: "llama",
     evidence: Evidence::Measured,
     defaults: [32_000, 4096, 11_008, 32, 32],
@@ -121,7 +122,7 @@ const LLAMA: DecoderFamily = DecoderFamily {
     latent: false,
 };
 
-const QWEN2: DecoderFamily = DecoderFamily {
+pub(super) const QWEN2: DecoderFamily = DecoderFamily {
     name: "qwen2",
     defaults: [151_936, 4096, 22_016, 32, 32],
     kv_heads: Some(32),
@@ -131,7 +132,7 @@ const QWEN2: DecoderFamily = DecoderFamily {
     ..LLAMA
 };
 
-const GEMMA: DecoderFamily = DecoderFamily {
+pub(super) const GEMMA: DecoderFamily = DecoderFamily {
     name: "gemma",
     evidence: Evidence::DryRun,
     defaults: [256_000, 3072, 24_576, 28, 16],
@@ -156,8 +157,8 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             window: Window::UnlessNull,
             ..LLAMA
         },
-        "qwen2" => QWEN2,
-        "qwen3" => DecoderFamily {
+        "qwen2" | "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" => QWEN2,
+        "qwen3" | "qwen3_vl_text" => DecoderFamily {
             name: "qwen3",
             evidence: dry,
             head_dim: Some(128),
@@ -249,7 +250,7 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             defaults: [32_000, 4096, 14_336, 32, 32],
             kv_heads: Some(8),
             window: Window::IfThere,
-            experts: ExpertFamily::Mixtral,
+            experts: ExpertFamily::Mixtral(8, 2),
             ..LLAMA
         },
         "qwen2_moe" => DecoderFamily {
@@ -260,7 +261,7 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             experts: ExpertFamily::Qwen { count: 60, per_token: 4, intermediate: 1408, shared: Some(5632) },
             ..QWEN2
         },
-        "qwen3_moe" => DecoderFamily {
+        "qwen3_moe" | "qwen3_vl_moe_text" => DecoderFamily {
             name: "qwen3_moe",
             evidence: dry,
             defaults: [151_936, 2048, 6144, 24, 32],
@@ -286,7 +287,7 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             latent: true,
             ..LLAMA
         },
-        "deepseek_v3" => DecoderFamily {
+        "deepseek_v3" | "kimi_k2" | "deepseek_v32" | "glm_moe_dsa" => DecoderFamily {
             name: "deepseek_v3",
             evidence: dry,
             defaults: [129_280, 7168, 18_432, 61, 128],
@@ -300,6 +301,6 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             latent: true,
             ..LLAMA
         },
-        _ => return None,
+        other => return super::families_today::family(other),
     })
 }

@@ -89,8 +89,10 @@ impl Counted {
                 layers: None,
                 vocab: None,
             }),
+            towers: Vec::new(),
             max_positions: None,
             dtype: self.dtype,
+            quantization: None,
             counted_parameters: Some(self.parameters),
             assumptions: vec!["there is no `config.json` beside the weights".to_owned()],
         }

@@ -155,6 +155,8 @@ pub(crate) struct Tape {
     /// Of what is allocated outside of the graph's bookkeeping: `Activation` forward, `Temporary` backward.
     category: Category,
     saving: Saving,
+    /// What encoders gave for the language model to put among its embeddings.
+    pub(crate) joined: Vec<Tensor>,
     /// Numbers in the outputs of all modules, containers included: what forward hooks would add up.
     pub(crate) module_outputs: u64,
 }
@@ -173,6 +175,7 @@ impl Tape {
             part: "model",
             category: Category::Activation,
             saving: Saving::Keep,
+            joined: Vec::new(),
             module_outputs: 0,
         }
     }

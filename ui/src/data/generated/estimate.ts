@@ -219,9 +219,13 @@ export interface Breakdown {
  */
 export interface Card {
   /**
-   * Whether the total is no more.
+   * Whether the run fits at the upper end of the error band.
    */
   fits: boolean;
+  /**
+   * Whether it fits at the lower end only.
+   */
+  may_fit: boolean;
   /**
    * The total that the driver reports.
    */
@@ -231,7 +235,7 @@ export interface Card {
    */
   name: string;
   /**
-   * Spare bytes, negative if it does not fit.
+   * Spare bytes by the estimate itself, negative if it is more.
    */
   spare_bytes: number;
 }
@@ -265,7 +269,7 @@ export interface Fit {
    */
   changes: Change[];
   /**
-   * Whether it fits as it is.
+   * Whether it fits as it is, at the upper end of the error band.
    */
   fits: boolean;
   /**
@@ -276,6 +280,10 @@ export interface Fit {
    * The GPU's memory.
    */
   limit_bytes: number;
+  /**
+   * Whether it fits at the lower end only.
+   */
+  may_fit: boolean;
 }
 /**
  * A change that was tried.
@@ -290,7 +298,7 @@ export interface Change {
    */
   cost: string;
   /**
-   * Whether that fits.
+   * Whether that fits, at the upper end of its error band.
    */
   fits: boolean;
   /**

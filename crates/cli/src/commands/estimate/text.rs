@@ -76,7 +76,15 @@ fn parameters(view: &EstimateView) -> String {
 fn cards(view: &EstimateView) -> Text {
     let mut fitting: Vec<_> = view.cards.iter().filter(|card| card.fits).collect();
     fitting.sort_by_key(|card| card.memory_bytes);
+    let mut may_fit: Vec<_> = view.cards.iter().filter(|card| card.may_fit).collect();
+    may_fit.sort_by_key(|card| card.memory_bytes);
+    let may_fit: Vec<&str> = may_fit.iter().map(|card| card.name).collect();
+    let band = view.estimate.error_band.percent;
     let Some((smallest, larger)) = fitting.split_first() else {
+        if !may_fit.is_empty() {
+            return Text::styled(format!("It may fit {}", may_fit.join(", ")), BAD)
+                .and(format!(": the error band of {band} % reaches over the memory of the largest known GPU."), PLAIN);
+        }
         let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
         let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
         return Text::styled("It fits on no single known GPU", BAD)
@@ -84,11 +92,16 @@ fn cards(view: &EstimateView) -> Text {
     };
     let text = Text::styled(format!("It fits {}", smallest.name), GOOD)
         .and(format!(" ({} to spare)", size(smallest.spare_bytes.unsigned_abs())), PLAIN);
-    if larger.is_empty() {
-        return text.and(".", PLAIN);
+    let text = if larger.is_empty() {
+        text.and(".", PLAIN)
+    } else {
+        let names: Vec<&str> = larger.iter().map(|card| card.name).collect();
+        text.and(format!(" and {}: {}.", counted(names.len(), "larger card", "larger cards"), names.join(", ")), PLAIN)
+    };
+    if may_fit.is_empty() {
+        return text;
     }
-    let names: Vec<&str> = larger.iter().map(|card| card.name).collect();
-    text.and(format!(" and {}: {}.", counted(names.len(), "larger card", "larger cards"), names.join(", ")), PLAIN)
+    text.and(format!(" It may fit {} (within the error band of {band} %).", may_fit.join(", ")), PLAIN)
 }
 
 fn totals(view: &EstimateView) -> Section {
@@ -210,7 +223,11 @@ fn fit_in_words(fit: &FitView) -> Text {
         || "not even batch 1 fits".to_owned(),
         |batch| format!("the largest batch that fits is {}", count(batch)),
     );
-    let (verdict, style) = if fit.fits { ("It fits", GOOD) } else { ("It does not fit", BAD) };
+    let (verdict, style) = match (fit.fits, fit.may_fit) {
+        (true, _) => ("It fits", GOOD),
+        (false, true) => ("It may fit", BAD),
+        (false, false) => ("It does not fit", BAD),
+    };
     Text::styled(format!("{verdict} {}", size(fit.limit_bytes)), style).and(format!("; {batch}."), PLAIN)
 }
 
