@@ -1,5 +1,8 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
+use crate::quantization::Quantization;
+use crate::setup::{Mode, Quantisation, Setup};
+
 /// A model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Architecture {
@@ -15,6 +18,8 @@ pub struct Architecture {
     pub max_positions: Option<u64>,
     /// The type of its weights, where the model says so.
     pub dtype: Option<crate::DType>,
+    /// How its weights are quantised, where its configuration says so.
+    pub quantization: Option<Quantization>,
     /// Parameters as counted in the header of a file of weights.
     pub counted_parameters: Option<u64>,
     /// What was assumed where the model does not say.
@@ -459,6 +464,12 @@ pub struct Unknown {
 }
 
 impl Architecture {
+    /// The quantisation of the weights in a set-up. Training without adapters needs them whole; `--quantise` brings its own.
+    pub(crate) fn quantization_in(&self, setup: &Setup) -> Option<&Quantization> {
+        let is_whole = setup.mode == Mode::Train && setup.lora.is_none();
+        self.quantization.as_ref().filter(|_| !is_whole && setup.quantisation == Quantisation::None)
+    }
+
     /// Vocabulary and hidden size, where head and embedding share a weight.
     pub(crate) fn tied_head(&self) -> Option<(u64, u64)> {
         match &self.body {

@@ -191,7 +191,7 @@ fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut 
     Estimate {
         model: architecture.name.clone(),
         family: architecture.family.to_owned(),
-        parameters: if setup.lora.is_some() { run.parameters - run.trained } else { run.parameters },
+        parameters: run.parameters,
         trainable_parameters: run.trained,
         peak_requested_bytes: walk.peak,
         peak_allocated_bytes: reserve.allocated,
@@ -454,6 +454,7 @@ fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
         || is_from_a_package
         || is_other_card
         || setup.quantisation != Quantisation::None
+        || architecture.quantization_in(setup).is_some()
         || matches!(setup.cache, CacheKind::Quantised { .. })
         || setup.attention == Attention::Flash
         || setup.platform.torch != TorchRelease::V2_11
@@ -471,6 +472,16 @@ fn is_dry_run_only(setup: &Setup) -> bool {
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     let mut all = architecture.assumptions.clone();
+    if let Some(quantization) = &architecture.quantization {
+        all.push(match architecture.quantization_in(setup) {
+            Some(_) => format!("the weights as the checkpoint has them: {}", quantization.label),
+            None => format!(
+                "the checkpoint is quantised ({}); training without adapters needs its weights dequantised to {}: estimated \
+                 so; use `--lora-rank` for adapters on the quantised weights",
+                quantization.label, setup.dtype
+            ),
+        });
+    }
     if setup.mode == Mode::Train {
         all.push(match setup.keep {
             Keep::Outputs => "the script keeps the model's output (logits and KV cache) until the end of the next \

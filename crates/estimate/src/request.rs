@@ -46,6 +46,9 @@ pub enum RequestError {
     /// An option means nothing without another.
     #[error("`--{0}` needs `--{1}`")]
     Needs(&'static str, &'static str),
+    /// Weights that are quantised are not quantised again.
+    #[error("`--quantise` is for weights that are not quantised yet: the checkpoint is {0}")]
+    QuantisedAlready(String),
     /// The answer is more than any machine has.
     #[error("this needs more than an exbibyte")]
     TooMuch,
@@ -55,6 +58,9 @@ impl Explained for RequestError {
     fn hint(&self) -> Option<String> {
         match self {
             RequestError::TooMuch => Some("check `--batch` and `--seq`".to_owned()),
+            RequestError::QuantisedAlready(_) => Some(
+                "leave out `--quantise`, or give the configuration of the model before it was quantised".to_owned(),
+            ),
             _ => None,
         }
     }
@@ -115,6 +121,9 @@ impl Request {
     /// If a number is 0 or beyond reason, or options exclude each other.
     pub fn setup(&self, architecture: &Architecture) -> Result<Setup, RequestError> {
         self.check()?;
+        if let (Some(_), Some(quantization)) = (self.quantise, &architecture.quantization) {
+            return Err(RequestError::QuantisedAlready(quantization.label.clone()));
+        }
         let seq = self.seq.unwrap_or_else(|| architecture.max_positions.map_or(512, |limit| limit.min(512)));
         let lora = self.lora_rank.map(|rank| Lora {
             rank,

@@ -13,7 +13,7 @@ use crate::tape::{Books, Category, Moment, Tape, Tensor};
 /// What a run leaves behind.
 pub(crate) struct Run {
     pub(crate) books: Books,
-    /// Parameters, and those that are trained.
+    /// Parameters of the model, and those that are trained: its own, or its adapters.
     pub(crate) parameters: u64,
     pub(crate) trained: u64,
     /// Numbers in the outputs of all modules of one forward pass.
@@ -28,14 +28,14 @@ pub(crate) struct Run {
 pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
     let mut tape = Tape::new(setup.platform);
     tape.begin(Moment::Load);
-    let model = models::build(architecture, setup, &mut tape)?;
+    let (model, weights) = models::build(architecture, setup, &mut tape)?;
     tape.part("model");
     let buffers = Shape::of(&[dim("bytes", model.buffer_bytes())]);
     let buffers = tape.alloc_as(Category::Parameter, "buffers", buffers, DType::Byte);
-    let (parameters, trained) = tape.parameters.iter().fold((0, 0), |(all, trained): (u64, u64), parameter| {
-        let count = parameter.numel();
-        (all.saturating_add(count), trained.saturating_add(if parameter.is_trainable() { count } else { 0 }))
-    });
+    let own = weights.iter().filter(|weight| !weight.is_tied);
+    let parameters = own.fold(0_u64, |sum, weight| sum.saturating_add(weight.parameters()));
+    let trainable = tape.parameters.iter().filter(|parameter| parameter.is_trainable());
+    let trained = trainable.fold(0_u64, |sum, parameter| sum.saturating_add(parameter.numel()));
     load(&mut tape, architecture);
     let mut program = Program { tape, model, setup: *setup };
     let module_outputs = match setup.mode {

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::ops::{Adapter, Linear, Norm, NormKind};
+use crate::quantization::{AtProduct, Quantization, Stored, Weight, WeightKind};
 use crate::setup::{LoraTargets, Quantisation, Setup};
 use crate::shape::{Dim, Shape, dim};
 use crate::tape::{Tape, Tensor};
@@ -23,19 +24,107 @@ pub(crate) enum Role {
 pub(crate) struct Builder<'a> {
     pub(crate) tape: &'a mut Tape,
     pub(crate) setup: Setup,
+    /// How the checkpoint's weights are quantised.
+    quantization: Option<&'a Quantization>,
+    /// The module that the next weights are in.
+    prefix: String,
+    /// The name of the next one in it.
+    name: Option<&'static str>,
+    weights: Vec<Weight>,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(tape: &'a mut Tape, setup: &Setup, quantization: Option<&'a Quantization>) -> Builder<'a> {
+        Builder { tape, setup: *setup, quantization, prefix: String::new(), name: None, weights: Vec::new() }
+    }
+
+    /// The weights that were made.
+    pub(crate) fn finish(self) -> Vec<Weight> {
+        self.weights
+    }
 }
 
 impl Builder<'_> {
+    /// The weights that come are in this module.
+    pub(crate) fn at(&mut self, prefix: impl Into<String>) {
+        self.prefix = prefix.into();
+    }
+
+    /// The weights that come are in a module of this one; gives this one's name.
+    pub(crate) fn enter(&mut self, name: &str) -> String {
+        let inner = format!("{}.{name}", self.prefix);
+        std::mem::replace(&mut self.prefix, inner)
+    }
+
+    /// The next weight is called so within its module.
+    pub(crate) fn named(&mut self, name: &'static str) -> &mut Self {
+        self.name = Some(name);
+        self
+    }
+
+    fn module(&mut self, part: &'static str) -> String {
+        let name = self.name.take().unwrap_or(part);
+        match (self.prefix.is_empty(), name.is_empty()) {
+            (true, _) => name.to_owned(),
+            (false, true) => self.prefix.clone(),
+            (false, false) => format!("{}.{name}", self.prefix),
+        }
+    }
+
+    fn record(&mut self, module: String, kind: WeightKind, shape: &[Dim], stored: Stored) {
+        let shape = shape.iter().map(|dim| dim.size).collect();
+        self.weights.push(Weight { module, kind, shape, stored, is_tied: false });
+    }
+
+    /// A head that is another weight once more.
+    pub(crate) fn record_tied(&mut self, shape: &[Dim]) {
+        let shape = shape.iter().map(|dim| dim.size).collect();
+        let (module, stored) = ("lm_head".to_owned(), Stored::default());
+        self.weights.push(Weight { module, kind: WeightKind::Head, shape, stored, is_tied: true });
+    }
+
     fn is_trained(&self) -> bool {
         self.setup.lora.is_none()
     }
 
     /// A parameter of a part of the model.
     pub(crate) fn parameter(&mut self, part: &'static str, shape: &[Dim]) -> Tensor {
+        let kind = match (part, shape.len()) {
+            ("embedding", _) => WeightKind::Embedding,
+            ("head", 2) => WeightKind::Head,
+            ("norm", _) => WeightKind::Norm,
+            ("experts", 3) => WeightKind::Experts,
+            ("router", _) => WeightKind::Router,
+            (_, 3..) => WeightKind::Convolution,
+            _ => WeightKind::Other,
+        };
+        let module = self.module(part);
+        self.weight_of(part, module, kind, shape).0
+    }
+
+    /// A parameter that is never trained.
+    pub(crate) fn frozen(&mut self, part: &'static str, shape: Shape, dtype: DType) -> Tensor {
+        let module = self.module(part);
+        self.record(module, WeightKind::Embedding, shape.dims(), Stored::plain(shape.numel(), dtype.bytes()));
+        self.tape.parameter(shape, dtype, false)
+    }
+
+    /// A weight as it is loaded, and whether it is quantised.
+    fn weight_of(&mut self, part: &'static str, module: String, kind: WeightKind, shape: &[Dim]) -> (Tensor, bool) {
         let dtype = self.setup.dtype;
-        let is_trained = self.is_trained();
+        let sizes: Vec<u64> = shape.iter().map(|dim| dim.size).collect();
+        let stored = match self.quantization {
+            Some(quantization) => quantization.stored(&module, kind, &sizes, dtype.bytes()),
+            None => Stored::plain(Shape::of(shape).numel(), dtype.bytes()),
+        };
+        self.record(module, kind, shape, stored);
         self.tape.part(part);
-        self.tape.parameter(Shape::of(shape), dtype, is_trained)
+        if stored.is_quantized {
+            let bytes = Shape::of(&[dim("quantised", stored.bytes())]);
+            return (self.tape.parameter(bytes, DType::Byte, false), true);
+        }
+        let is_trained = self.is_trained();
+        (self.tape.parameter(Shape::of(shape), dtype, is_trained), false)
     }
 
     /// A linear layer of so many outputs and inputs.
@@ -58,30 +147,32 @@ impl Builder<'_> {
         is_conv1d: bool,
     ) -> Linear {
         let whole = if is_conv1d { Shape::of(&[input, output]) } else { Shape::of(&[output, input]) };
-        let quantised = (role != Role::Head && self.setup.quantisation != Quantisation::None).then_some(whole);
-        let weight = match quantised {
-            None => self.parameter(part, whole.dims()),
-            Some(shape) => self.quantised_weight(part, shape),
+        let module = self.module(part);
+        let kind = match (role, part) {
+            (Role::Head, "router") => WeightKind::Router,
+            (Role::Head, _) => WeightKind::Head,
+            _ => WeightKind::Linear,
         };
-        let bias = bias.then(|| self.parameter(part, &[output]));
+        let of_bias = bias.then(|| format!("{module}.bias"));
+        let (weight, quantised) = if role != Role::Head && self.setup.quantisation != Quantisation::None {
+            (self.quantised_weight(part, module, whole), Some(whole))
+        } else {
+            let (weight, is_quantised) = self.weight_of(part, module, kind, whole.dims());
+            let is_made_whole = self.quantization.is_some_and(|one| one.at_product == AtProduct::MadeWhole);
+            (weight, (is_quantised && is_made_whole).then_some(whole))
+        };
+        let bias = of_bias.map(|module| self.weight_of(part, module, WeightKind::Other, &[output]).0);
         let adapter = self.adapter(role, output, input).map(Box::new);
         Linear { weight, bias, output, is_conv1d, adapter, quantised }
     }
 
-    /// Four bits a weight, a scale for 64, and with double quantisation those in eight bits with one for 256.
-    ///
-    /// # Source
-    /// bitsandbytes 0.50, `functional.py`, `quantize_4bit`.
-    fn quantised_weight(&mut self, part: &'static str, shape: Shape) -> Tensor {
-        let values = shape.numel();
-        let blocks = values.div_ceil(64);
-        let scales = match self.setup.quantisation {
-            Quantisation::Nf4Double => blocks.saturating_add(4 * blocks.div_ceil(256)),
-            _ => blocks.saturating_mul(4),
-        };
+    /// What `--quantise` makes of a weight.
+    fn quantised_weight(&mut self, part: &'static str, module: String, shape: Shape) -> Tensor {
+        let format = crate::read::bits4(self.setup.quantisation == Quantisation::Nf4Double);
+        let stored = format.stored(1, 1, shape.numel());
+        self.record(module, WeightKind::Linear, shape.dims(), stored);
         self.tape.part(part);
-        let bytes = dim("N/2 + scales", values.div_ceil(2).saturating_add(scales));
-        self.tape.parameter(Shape::of(&[bytes]), DType::Byte, false)
+        self.tape.parameter(Shape::of(&[dim("N/2 + scales", stored.bytes())]), DType::Byte, false)
     }
 
     fn adapter(&mut self, role: Role, output: Dim, input: Dim) -> Option<Adapter> {
@@ -105,8 +196,10 @@ impl Builder<'_> {
 
     /// A norm over the last size.
     pub(crate) fn norm(&mut self, part: &'static str, kind: NormKind, size: Dim, bias: bool) -> Norm {
-        let weight = Some(self.parameter(part, &[size]));
-        let bias = bias.then(|| self.parameter(part, &[size]));
+        let module = self.module(part);
+        let of_bias = format!("{module}.bias");
+        let weight = Some(self.weight_of(part, module, WeightKind::Norm, &[size]).0);
+        let bias = bias.then(|| self.weight_of(part, of_bias, WeightKind::Norm, &[size]).0);
         Norm { kind, weight, bias }
     }
 }

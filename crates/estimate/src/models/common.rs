@@ -16,8 +16,9 @@ use crate::tape::{Tape, Tensor};
 /// The head of a language model: the embedding's weight, or its own.
 pub(crate) fn head(builder: &mut Builder<'_>, tied: Option<&Tensor>, v: Dim, h: Dim) -> Linear {
     match tied {
-        None => builder.linear("head", Role::Head, v, h, false),
+        None => builder.named("lm_head").linear("head", Role::Head, v, h, false),
         Some(weight) => {
+            builder.record_tied(&[v, h]);
             Linear { weight: weight.clone(), bias: None, output: v, is_conv1d: false, adapter: None, quantised: None }
         }
     }

@@ -95,12 +95,15 @@ impl DenseMlp {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder, width: u64) -> DenseMlp {
         let (h, i) = (dim("h", config.hidden), dim("i", width));
         let bias = config.mlp_bias;
-        let gate = (config.mlp == MlpKind::Gated).then(|| builder.linear("mlp", Role::Mlp, i, h, bias));
+        let gate =
+            (config.mlp == MlpKind::Gated).then(|| builder.named("gate_proj").linear("mlp", Role::Mlp, i, h, bias));
         let up = match config.mlp {
-            MlpKind::GatedTogether => builder.linear("mlp", Role::Mlp, dim("2i", width.saturating_mul(2)), h, bias),
-            _ => builder.linear("mlp", Role::Mlp, i, h, bias),
+            MlpKind::GatedTogether => {
+                builder.named("gate_up_proj").linear("mlp", Role::Mlp, dim("2i", width.saturating_mul(2)), h, bias)
+            }
+            _ => builder.named("up_proj").linear("mlp", Role::Mlp, i, h, bias),
         };
-        let down = builder.linear("mlp", Role::Mlp, h, i, bias);
+        let down = builder.named("down_proj").linear("mlp", Role::Mlp, h, i, bias);
         DenseMlp { kind: config.mlp, activation: config.activation, gate, up, down }
     }
 
@@ -146,15 +149,15 @@ impl HeadWeights {
         let bias = config.qkv_bias;
         let projections = if config.qkv == Qkv::Separate {
             vec![
-                builder.linear("attention", Role::QueryValue, q, h, bias),
-                builder.linear("attention", Role::Attention, k, h, bias),
-                builder.linear("attention", Role::QueryValue, k, h, bias),
+                builder.named("q_proj").linear("attention", Role::QueryValue, q, h, bias),
+                builder.named("k_proj").linear("attention", Role::Attention, k, h, bias),
+                builder.named("v_proj").linear("attention", Role::QueryValue, k, h, bias),
             ]
         } else {
             let all = dim("q+2k", q.size.saturating_add(k.size.saturating_mul(2)));
-            vec![builder.linear("attention", Role::QueryValue, all, h, bias)]
+            vec![builder.named("qkv_proj").linear("attention", Role::QueryValue, all, h, bias)]
         };
-        let output = builder.linear("attention", Role::Attention, h, q, config.output_bias);
+        let output = builder.named("o_proj").linear("attention", Role::Attention, h, q, config.output_bias);
         let kind = match config.norm {
             DecoderNorm::RmsGemma => NormKind::RmsGemma,
             DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
@@ -167,8 +170,8 @@ impl HeadWeights {
             QkNorm::PerHead => (dims.head_dim, dims.head_dim),
             QkNorm::Whole => (q, k),
         };
-        let q_norm = Some(builder.norm("norm", kind, q_size, bias));
-        let k_norm = Some(builder.norm("norm", kind, k_size, bias));
+        let q_norm = Some(builder.named("q_norm").norm("norm", kind, q_size, bias));
+        let k_norm = Some(builder.named("k_norm").norm("norm", kind, k_size, bias));
         HeadWeights { projections, output, q_norm, k_norm }
     }
 
@@ -355,10 +358,12 @@ impl Run {
 impl Layer {
     fn build(builder: &mut Builder<'_>, config: &Rc<Decoder>, index: u64) -> Layer {
         let h = dim("h", config.hidden);
+        builder.at(format!("model.layers.{index}.self_attn"));
         let attention = match config.latent {
             Some(latent) => AttentionWeights::Latent(Box::new(LatentAttention::build(builder, config, latent))),
             None => AttentionWeights::Heads(Box::new(HeadWeights::build(builder, config))),
         };
+        builder.at(format!("model.layers.{index}.mlp"));
         let mlp = match config.experts.as_ref().filter(|experts| repeating(&experts.layers, index)) {
             Some(experts) => Mlp::Experts(Box::new(ExpertLayer::build(builder, config, experts))),
             None => Mlp::Dense(Box::new(DenseMlp::build(builder, config, config.intermediate))),
@@ -368,6 +373,7 @@ impl Layer {
             Block::ParallelOneNorm => 1,
             _ => 2,
         };
+        builder.at(format!("model.layers.{index}"));
         let norms = (0..count).map(|_| norm(builder, config.norm, h)).collect();
         Layer { config: Rc::clone(config), index, norms, attention, mlp }
     }
@@ -466,9 +472,11 @@ impl DecoderModel {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder) -> DecoderModel {
         let config = Rc::new(config.clone());
         let (v, h) = (dim("V", config.vocab), dim("h", config.hidden));
-        let tokens = builder.parameter("embedding", &[v, h]);
+        let tokens = builder.named("model.embed_tokens").parameter("embedding", &[v, h]);
         let layers = (0..config.layers).map(|index| Rc::new(Layer::build(builder, &config, index))).collect();
+        builder.at("model");
         let last_norm = norm(builder, config.norm, h);
+        builder.at("");
         let mut head = head(builder, config.tied.then_some(&tokens), v, h);
         if config.head_bias {
             head.bias = Some(builder.parameter("head", &[v]));

@@ -30,12 +30,19 @@ impl ExpertLayer {
         let both = dim("2i_e", experts.intermediate.saturating_mul(2));
         ExpertLayer {
             activation: config.activation,
-            router: builder.linear("router", Role::Head, count, h, false),
-            gate_up: builder.parameter("experts", &[count, both, h]),
-            down: builder.parameter("experts", &[count, h, i]),
-            shared: (experts.shared_intermediate > 0)
-                .then(|| DenseMlp::build(builder, config, experts.shared_intermediate)),
-            shared_gate: experts.shared_gate.then(|| builder.linear("router", Role::Head, dim("1", 1), h, false)),
+            router: builder.named("gate").linear("router", Role::Head, count, h, false),
+            gate_up: builder.named("experts.gate_up_proj").parameter("experts", &[count, both, h]),
+            down: builder.named("experts.down_proj").parameter("experts", &[count, h, i]),
+            shared: (experts.shared_intermediate > 0).then(|| {
+                let inner = if experts.shared_gate { "shared_expert" } else { "shared_experts" };
+                let outer = builder.enter(inner);
+                let shared = DenseMlp::build(builder, config, experts.shared_intermediate);
+                builder.at(outer);
+                shared
+            }),
+            shared_gate: experts
+                .shared_gate
+                .then(|| builder.named("shared_expert_gate").linear("router", Role::Head, dim("1", 1), h, false)),
             experts: experts.clone(),
         }
     }

@@ -30,25 +30,37 @@ impl LatentAttention {
         let q = of_heads("nh(dn+dr)", latent.nope_dim.saturating_add(latent.rope_dim));
         let (q_rank, kv_rank) = (dim("rq", latent.q_rank), dim("rkv", latent.kv_rank));
         let q_down = (latent.q_rank > 0).then(|| {
-            let down = builder.linear("attention", Role::QueryValue, q_rank, h, config.qkv_bias);
-            (down, builder.norm("norm", NormKind::RmsLlama, q_rank, false))
+            let down = builder.named("q_a_proj").linear("attention", Role::QueryValue, q_rank, h, config.qkv_bias);
+            (down, builder.named("q_a_layernorm").norm("norm", NormKind::RmsLlama, q_rank, false))
         });
-        let q_up = builder.linear("attention", Role::QueryValue, q, if latent.q_rank > 0 { q_rank } else { h }, false);
+        let q_up = builder.named(if latent.q_rank > 0 { "q_b_proj" } else { "q_proj" }).linear(
+            "attention",
+            Role::QueryValue,
+            q,
+            if latent.q_rank > 0 { q_rank } else { h },
+            false,
+        );
         let joined = dim("rkv+dr", latent.kv_rank.saturating_add(latent.rope_dim));
         LatentAttention {
             latent,
             q_down,
             q_up,
-            kv_down: builder.linear("attention", Role::Attention, joined, h, config.qkv_bias),
-            kv_norm: builder.norm("norm", NormKind::RmsLlama, kv_rank, false),
-            kv_up: builder.linear(
+            kv_down: builder.named("kv_a_proj_with_mqa").linear(
+                "attention",
+                Role::Attention,
+                joined,
+                h,
+                config.qkv_bias,
+            ),
+            kv_norm: builder.named("kv_a_layernorm").norm("norm", NormKind::RmsLlama, kv_rank, false),
+            kv_up: builder.named("kv_b_proj").linear(
                 "attention",
                 Role::QueryValue,
                 of_heads("nh(dn+dv)", latent.nope_dim.saturating_add(latent.value_dim)),
                 kv_rank,
                 false,
             ),
-            output: builder.linear(
+            output: builder.named("o_proj").linear(
                 "attention",
                 Role::Attention,
                 h,

@@ -21,8 +21,10 @@ pub(crate) use heads::Cache;
 use std::cell::RefCell;
 
 use crate::architecture::{Architecture, Body};
+use crate::dtype::DType;
 use crate::ops::LossStyle;
-use crate::setup::Setup;
+use crate::quantization::Weight;
+use crate::setup::{Mode, Setup};
 use crate::tape::{Tape, Tensor};
 
 pub(crate) use vision::patches as patches_of;
@@ -110,10 +112,14 @@ impl Call {
     }
 }
 
-/// Puts the parameters of a model on the tape.
-pub(crate) fn build(architecture: &Architecture, setup: &Setup, tape: &mut Tape) -> Option<Box<dyn Model>> {
-    let mut builder = Builder { tape, setup: *setup };
-    Some(match &architecture.body {
+/// Puts the parameters of a model on the tape, and tells of each what it is.
+pub(crate) fn build(
+    architecture: &Architecture,
+    setup: &Setup,
+    tape: &mut Tape,
+) -> Option<(Box<dyn Model>, Vec<Weight>)> {
+    let mut builder = Builder::new(tape, setup, architecture.quantization_in(setup));
+    let model: Box<dyn Model> = match &architecture.body {
         Body::Decoder(decoder) => Box::new(decoder::DecoderModel::build(&mut builder, decoder)),
         Body::Gpt2(gpt2) => Box::new(gpt2::Gpt2Model::build(&mut builder, gpt2)),
         Body::Bert(bert) => Box::new(bert::BertModel::build(&mut builder, bert)),
@@ -123,5 +129,14 @@ pub(crate) fn build(architecture: &Architecture, setup: &Setup, tape: &mut Tape)
         Body::T5(t5) => Box::new(t5::T5Model::build(&mut builder, t5)),
         Body::Whisper(whisper) => Box::new(whisper::WhisperModel::build(&mut builder, whisper)),
         Body::Unknown(_) => return None,
-    })
+    };
+    Some((model, builder.finish()))
+}
+
+/// The weights of a model as its checkpoint has them, each by its name in transformers, with numbers that are not quantised in this
+/// type. `None` for a model of which only the size is known.
+pub fn weights(architecture: &Architecture, dtype: DType) -> Option<Vec<Weight>> {
+    let setup = Setup { mode: Mode::Forward, dtype, ..Setup::training(1, 1) };
+    let mut tape = Tape::new(setup.platform);
+    build(architecture, &setup, &mut tape).map(|(_, weights)| weights)
 }

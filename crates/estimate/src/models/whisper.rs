@@ -221,7 +221,7 @@ impl WhisperModel {
         let positions = Shape::of(&[dim("S_e", config.source_positions), h]);
         // Sinusoids, which are not trained.
         let dtype = builder.setup.dtype;
-        let source_positions = builder.tape.parameter(positions, dtype, false);
+        let source_positions = builder.frozen("embedding", positions, dtype);
         let encoder = (0..config.layers).map(|_| Rc::new(Layer::build(builder, &config, false))).collect();
         let encoder_norm = builder.norm("norm", NormKind::Layer, h, true);
         let tokens = builder.parameter("embedding", &[v, h]);

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
+use super::quantization::quantization;
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, DecoderNorm, Evidence, Experts, Gpt2, Latent, MlpKind,
     ModernBert, ModernBertBiases, QkNorm, Qkv, T5, Unknown, Vit, Whisper,
@@ -52,6 +53,7 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
         }
     };
     architecture.dtype = dtype_of(map).or(architecture.dtype);
+    architecture.quantization = quantization(map)?;
     Ok(architecture)
 }
 
@@ -93,6 +95,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         body,
         max_positions,
         dtype: None,
+        quantization: None,
         counted_parameters: None,
         assumptions: fields.assumptions,
     })

@@ -30,6 +30,17 @@ pub enum ConfigError {
     /// A model of an unknown kind that does not say how large it is.
     #[error("the architecture `{0}` is unknown, and the configuration does not give the size of the model")]
     UnknownSize(String),
+    /// Weights that are quantised in a way that is not known.
+    #[error("the quantisation {0} is unknown")]
+    UnknownQuantization(String),
+    /// A model that is known, and whose memory cannot be computed.
+    #[error("the architecture `{name}` cannot be estimated: {reason}")]
+    NotComputed {
+        /// Its `model_type`, or the class that a configuration names.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl Explained for ConfigError {
@@ -39,6 +50,15 @@ impl Explained for ConfigError {
                 "give a model's `config.json`, its directory, or a `.safetensors` or `.gguf` file"
             }
             ConfigError::UnknownSize(_) => {
+                "give the file of weights (`model.safetensors` or its index) instead: its header has the exact number of parameters"
+            }
+            ConfigError::UnknownQuantization(_) => {
+                return Some(format!(
+                    "known: {}; without `quantization_config` the configuration is that of the model before",
+                    super::quantization::KNOWN
+                ));
+            }
+            ConfigError::NotComputed { .. } => {
                 "give the file of weights (`model.safetensors` or its index) instead: its header has the exact number of parameters"
             }
             ConfigError::BadField { .. } | ConfigError::Contradiction(_) => return None,

@@ -91,6 +91,7 @@ impl Counted {
             }),
             max_positions: None,
             dtype: self.dtype,
+            quantization: None,
             counted_parameters: Some(self.parameters),
             assumptions: vec!["there is no `config.json` beside the weights".to_owned()],
         }

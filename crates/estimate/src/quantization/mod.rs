@@ -1,0 +1,260 @@
+//! Weights as a quantised checkpoint has them: which layers are quantised, and what each then takes.
+//!
+//! Every method is described by the same few numbers: the bits of a value, and what is kept beside the values (scales, zero points,
+//! indices), each for so many of them.
+
+mod pattern;
+
+pub(crate) use pattern::Pattern;
+
+/// How the weights of a checkpoint are quantised: its `quantization_config`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantization {
+    /// The method as the configuration calls it: `gptq`, `fp8`, `mxfp4`, …
+    pub method: String,
+    /// A name for people: "GPTQ, 4 bits in groups of 128".
+    pub label: String,
+    /// The type of keys and values where the configuration says that they are quantised, too: `fp8`.
+    pub kv_cache: Option<String>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) skipped: Vec<Pattern>,
+    pub(crate) scope: Scope,
+    /// What transformers does with these weights at a product.
+    pub(crate) at_product: AtProduct,
+}
+
+/// Layers that are stored in one format.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group {
+    /// Which modules; empty for all.
+    pub(crate) targets: Vec<Pattern>,
+    /// `None` where they are left as they are.
+    pub(crate) format: Option<Format>,
+}
+
+/// Which kinds of weights a method takes at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether something is quantised")]
+pub(crate) struct Scope {
+    pub(crate) linear: bool,
+    pub(crate) experts: bool,
+    pub(crate) head: bool,
+    /// Encoders of images and sound beside the language model.
+    pub(crate) towers: bool,
+}
+
+/// What a product does with a quantised weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtProduct {
+    /// The kernel reads it as it lies.
+    Fused,
+    /// It is made whole for the moment.
+    MadeWhole,
+}
+
+/// How a matrix is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    /// Bits of a value.
+    pub(crate) bits: u64,
+    /// Bits of the words that values of one input row are packed into.
+    pub(crate) word: u64,
+    /// What is kept beside the values.
+    pub(crate) beside: Vec<Beside>,
+}
+
+/// Something kept beside the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) what: Kept,
+    pub(crate) per: Per,
+    pub(crate) bits: u64,
+}
+
+/// What is kept beside values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Scale,
+    ZeroPoint,
+    Index,
+}
+
+/// For how many values something is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Per {
+    /// The matrix.
+    Matrix,
+    /// An output.
+    Output,
+    /// An input.
+    Input,
+    /// So many inputs of an output.
+    Inputs(u64),
+    /// So many outputs by so many inputs.
+    Block(u64, u64),
+    /// So many values in a row, whatever the shape.
+    Values(u64),
+}
+
+impl Per {
+    fn count(self, output: u64, input: u64) -> u64 {
+        match self {
+            Per::Matrix => 1,
+            Per::Output => output,
+            Per::Input => input,
+            Per::Inputs(size) => output.saturating_mul(input.div_ceil(size.max(1))),
+            Per::Block(rows, columns) => output.div_ceil(rows.max(1)).saturating_mul(input.div_ceil(columns.max(1))),
+            Per::Values(size) => output.saturating_mul(input).div_ceil(size.max(1)),
+        }
+    }
+}
+
+/// What a weight is to a method of quantisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WeightKind {
+    /// The matrix of a linear layer.
+    Linear,
+    /// The matrices of experts, one after another.
+    Experts,
+    /// The router of experts.
+    Router,
+    /// A table of embeddings.
+    Embedding,
+    /// The head, or a classifier.
+    Head,
+    /// A norm's weight.
+    Norm,
+    /// A convolution's kernel.
+    Convolution,
+    /// Biases, gates, state matrices and whatever else is no matrix of a product.
+    Other,
+}
+
+/// A weight of a model, as it is loaded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weight {
+    /// The module by transformers' name, `model.layers.0.self_attn.q_proj`; a bias ends with `.bias`.
+    pub module: String,
+    /// What it is.
+    pub kind: WeightKind,
+    /// Its sizes before quantisation: outputs and inputs of a product, of experts behind their count.
+    pub shape: Vec<u64>,
+    /// As it is loaded.
+    pub stored: Stored,
+    /// Whether it is another weight once more: a tied head. It then takes nothing.
+    pub is_tied: bool,
+}
+
+impl Weight {
+    /// How many numbers.
+    pub fn parameters(&self) -> u64 {
+        self.shape.iter().fold(1, |product: u64, size| product.saturating_mul(*size))
+    }
+}
+
+/// The bytes of a weight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Bits of one value.
+    pub value_bits: u64,
+    /// The values.
+    pub values: u64,
+    /// Their scales.
+    pub scales: u64,
+    /// Their zero points.
+    pub zero_points: u64,
+    /// Orders of inputs, and shapes.
+    pub indices: u64,
+    /// Whether it is quantised.
+    pub is_quantized: bool,
+}
+
+impl Stored {
+    /// All together.
+    pub fn bytes(&self) -> u64 {
+        self.values.saturating_add(self.scales).saturating_add(self.zero_points).saturating_add(self.indices)
+    }
+
+    /// Numbers that are as they are, of so many bytes each.
+    pub fn plain(numbers: u64, element_bytes: u64) -> Stored {
+        let values = numbers.saturating_mul(element_bytes);
+        Stored { value_bits: element_bytes.saturating_mul(8), values, ..Stored::default() }
+    }
+}
+
+impl Format {
+    /// The bytes of so many matrices of so many outputs and inputs.
+    pub(crate) fn stored(&self, count: u64, output: u64, input: u64) -> Stored {
+        let bytes = |bits: u64| bits.div_ceil(8);
+        let word = self.word.max(8);
+        let row = input.saturating_mul(self.bits).div_ceil(word).saturating_mul(word);
+        let mut stored = Stored {
+            value_bits: self.bits,
+            values: bytes(row.saturating_mul(output)).saturating_mul(count),
+            is_quantized: true,
+            ..Stored::default()
+        };
+        for beside in &self.beside {
+            let bits = beside.per.count(output, input).saturating_mul(beside.bits);
+            let place = match beside.what {
+                Kept::Scale => &mut stored.scales,
+                Kept::ZeroPoint => &mut stored.zero_points,
+                Kept::Index => &mut stored.indices,
+            };
+            *place = place.saturating_add(bytes(bits).saturating_mul(count));
+        }
+        stored
+    }
+}
+
+impl Quantization {
+    /// The bytes of a weight as it is loaded: quantised, or as it is with so many bytes a number.
+    pub fn stored(&self, module: &str, kind: WeightKind, shape: &[u64], element_bytes: u64) -> Stored {
+        let numbers = shape.iter().fold(1, |product: u64, size| product.saturating_mul(*size));
+        match (self.format_of(module, kind), shape) {
+            (Some(format), &[output, input]) => format.stored(1, output, input),
+            (Some(format), &[count, output, input]) => format.stored(count, output, input),
+            _ => Stored::plain(numbers, element_bytes),
+        }
+    }
+
+    /// Whether a module is left as it is.
+    fn is_skipped(&self, module: &str) -> bool {
+        self.skipped.iter().any(|pattern| pattern.matches(module))
+    }
+
+    fn format_of(&self, module: &str, kind: WeightKind) -> Option<&Format> {
+        let is_tower = ["visual", "vision", "audio", "image", "sam_model"]
+            .iter()
+            .any(|word| module.split('.').any(|part| part.starts_with(word)));
+        let is_taken = match kind {
+            WeightKind::Linear => self.scope.linear && (self.scope.towers || !is_tower),
+            WeightKind::Experts => self.scope.experts,
+            WeightKind::Head => self.scope.head,
+            _ => false,
+        };
+        // Modules of the language model have one prefix more in models that also see.
+        let short = module.strip_prefix("model.language_model.").map(|rest| format!("model.{rest}"));
+        let of_expert = (kind == WeightKind::Experts).then(|| expert_names(module));
+        let names = || {
+            let others = of_expert.iter().flatten().map(String::as_str);
+            [module].into_iter().chain(short.as_deref()).chain(others)
+        };
+        if !is_taken || names().any(|name| self.is_skipped(name)) {
+            return None;
+        }
+        let meant = |group: &&Group| {
+            group.targets.is_empty() || names().any(|name| group.targets.iter().any(|target| target.matches(name)))
+        };
+        self.groups.iter().find(meant)?.format.as_ref()
+    }
+}
+
+/// Names that a list may have for experts which are one tensor here: those of the first.
+fn expert_names(module: &str) -> Vec<String> {
+    let Some(base) = module.strip_suffix(".gate_up_proj").or_else(|| module.strip_suffix(".down_proj")) else {
+        return Vec::new();
+    };
+    let last = if module.ends_with(".down_proj") { "down_proj" } else { "gate_proj" };
+    vec![format!("{base}.0.{last}")]
+}

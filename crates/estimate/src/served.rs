@@ -1,0 +1,244 @@
+//! A model's shape as an engine that serves it sees it: the layers with what each keeps of a sequence, vocabulary, experts.
+
+use crate::architecture::{Architecture, Body, repeating};
+use crate::dtype::DType;
+
+/// A model's shape as an engine that serves it sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServedShape {
+    /// Vocabulary, rows of the embedding.
+    pub vocab: u64,
+    /// Hidden size.
+    pub hidden: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Width of the widest dense MLP; of an expert where every layer has experts.
+    pub intermediate: u64,
+    /// Whether the MLP has a gate.
+    pub is_gated: bool,
+    /// The layers that keep something of a sequence, and those that do not, in order.
+    pub layers: Vec<ServedLayer>,
+    /// Experts, where there are any.
+    pub experts: Option<ServedExperts>,
+    /// Whether head and embedding share their weight.
+    pub tied: bool,
+    /// The longest sequence.
+    pub max_positions: Option<u64>,
+    /// The type of the weights where the model says so.
+    pub dtype: Option<DType>,
+    /// The encoder of images, where there is one.
+    pub vision: Option<ServedVision>,
+    /// The encoder of an encoder-decoder: its layers keep nothing, its length decides the cross attention's cache.
+    pub encoder_positions: Option<u64>,
+    /// Layers that predict more tokens than the next (`num_nextn_predict_layers`).
+    pub predicting_layers: u64,
+}
+
+/// A layer of a served model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedLayer {
+    /// What it keeps.
+    pub cache: LayerCache,
+    /// Whether its MLP is a mixture of experts.
+    pub has_experts: bool,
+}
+
+/// What a layer keeps of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LayerCache {
+    /// Keys and values of every token.
+    Full {
+        /// Heads of keys and values.
+        kv_heads: u64,
+        /// Size of a key.
+        key_dim: u64,
+        /// Size of a value.
+        value_dim: u64,
+    },
+    /// Keys and values of the last tokens.
+    Window {
+        /// Heads of keys and values.
+        kv_heads: u64,
+        /// Size of a key.
+        key_dim: u64,
+        /// Size of a value.
+        value_dim: u64,
+        /// How many tokens.
+        tokens: u64,
+        /// Whether the window is a chunk of the sequence instead of the last tokens (Llama 4).
+        is_chunk: bool,
+    },
+    /// A latent of every token, of which all heads' keys and values are made; not cut by tensor parallelism.
+    Latent {
+        /// Size of the latent.
+        rank: u64,
+        /// Size of the rotated key.
+        rope_dim: u64,
+        /// Size of the indexer's key, 0 without one.
+        index_dim: u64,
+    },
+    /// A state of a fixed size for each sequence.
+    State {
+        /// Numbers in the convolution's state.
+        conv: u64,
+        /// Numbers in the recurrent state.
+        recurrent: u64,
+    },
+    /// Keys and values of the encoder's output beside those of every token.
+    Cross {
+        /// Heads of keys and values.
+        kv_heads: u64,
+        /// Size of a key and of a value.
+        head_dim: u64,
+    },
+    /// Those of an earlier layer, or nothing.
+    Nothing,
+}
+
+/// Experts of a served model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedExperts {
+    /// How many.
+    pub count: u64,
+    /// How many a token goes to.
+    pub per_token: u64,
+    /// Width of one.
+    pub intermediate: u64,
+    /// Width of the shared one, 0 for none.
+    pub shared_intermediate: u64,
+}
+
+/// The encoder of images of a served model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedVision {
+    /// Hidden size.
+    pub hidden: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Heads.
+    pub heads: u64,
+    /// Width of the MLP.
+    pub intermediate: u64,
+    /// Patches of an image of the encoder's own size, or of the largest that is usual.
+    pub patches: u64,
+    /// Tokens that an image becomes in the language model.
+    pub tokens: u64,
+}
+
+impl Architecture {
+    /// The shape for engines that serve; `None` for a model that generates no text, or of which only the size is known.
+    pub fn served(&self) -> Option<ServedShape> {
+        let empty = ServedShape {
+            vocab: 0,
+            hidden: 0,
+            heads: 0,
+            intermediate: 0,
+            is_gated: false,
+            layers: Vec::new(),
+            experts: None,
+            tied: false,
+            max_positions: self.max_positions,
+            dtype: self.dtype,
+            vision: None,
+            encoder_positions: None,
+            predicting_layers: 0,
+        };
+        let plain = |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, has_experts: false }).collect();
+        let own = |heads: u64, hidden: u64| {
+            let size = hidden / heads.max(1);
+            LayerCache::Full { kv_heads: heads, key_dim: size, value_dim: size }
+        };
+        Some(match &self.body {
+            Body::Decoder(body) => ServedShape {
+                vocab: body.vocab,
+                hidden: body.hidden,
+                heads: body.heads,
+                intermediate: body.intermediate,
+                is_gated: body.mlp != crate::architecture::MlpKind::Plain,
+                layers: (0..body.layers)
+                    .map(|index| ServedLayer {
+                        cache: body.cache_of(index),
+                        has_experts: body.experts.as_ref().is_some_and(|experts| repeating(&experts.layers, index)),
+                    })
+                    .collect(),
+                experts: body.experts.as_ref().map(|experts| ServedExperts {
+                    count: experts.count,
+                    per_token: experts.per_token,
+                    intermediate: experts.intermediate,
+                    shared_intermediate: experts.shared_intermediate,
+                }),
+                tied: body.tied,
+                ..empty
+            },
+            Body::Gpt2(body) => ServedShape {
+                vocab: body.vocab,
+                hidden: body.hidden,
+                heads: body.heads,
+                intermediate: body.intermediate,
+                layers: plain(body.layers, own(body.heads, body.hidden)),
+                tied: body.tied,
+                ..empty
+            },
+            Body::T5(body) => ServedShape {
+                vocab: body.vocab,
+                hidden: body.hidden,
+                heads: body.heads,
+                intermediate: body.intermediate,
+                is_gated: body.gated,
+                layers: plain(body.decoder_layers, LayerCache::Cross { kv_heads: body.heads, head_dim: body.head_dim }),
+                tied: body.tied,
+                ..empty
+            },
+            Body::Whisper(body) => ServedShape {
+                vocab: body.vocab,
+                hidden: body.hidden,
+                heads: body.decoder_heads,
+                intermediate: body.decoder_intermediate,
+                layers: plain(
+                    body.decoder_layers,
+                    LayerCache::Cross {
+                        kv_heads: body.decoder_heads,
+                        head_dim: body.hidden / body.decoder_heads.max(1),
+                    },
+                ),
+                tied: body.tied,
+                encoder_positions: Some(body.source_positions),
+                ..empty
+            },
+            // Nothing is kept from token to token.
+            Body::Bert(body) => ServedShape {
+                vocab: body.vocab,
+                hidden: body.hidden,
+                heads: body.heads,
+                intermediate: body.intermediate,
+                layers: plain(body.layers, LayerCache::Nothing),
+                tied: body.tied,
+                ..empty
+            },
+            Body::ModernBert(body) => ServedShape {
+                vocab: body.vocab,
+                hidden: body.hidden,
+                heads: body.heads,
+                intermediate: body.intermediate,
+                is_gated: true,
+                layers: plain(body.layers, LayerCache::Nothing),
+                tied: body.tied,
+                ..empty
+            },
+            Body::Vit(_) | Body::Clip(_) | Body::Unknown(_) => return None,
+        })
+    }
+}
+
+impl crate::architecture::Decoder {
+    fn cache_of(&self, index: u64) -> LayerCache {
+        if let Some(latent) = self.latent {
+            return LayerCache::Latent { rank: latent.kv_rank, rope_dim: latent.rope_dim, index_dim: 0 };
+        }
+        let (kv_heads, key_dim, value_dim) = (self.kv_heads, self.head_dim, self.head_dim);
+        match self.sliding_window.filter(|_| repeating(&self.sliding_layers, index)) {
+            Some(tokens) => LayerCache::Window { kv_heads, key_dim, value_dim, tokens, is_chunk: false },
+            None => LayerCache::Full { kv_heads, key_dim, value_dim },
+        }
+    }
+}
