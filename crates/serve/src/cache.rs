@@ -73,7 +73,9 @@ pub(crate) fn token_bytes(cache: &Cache, making: &Making) -> u64 {
             let is_eight_bits = making.kind == CacheType::Fp8;
             // Sparse attention in 8 bits keeps four scales and the rotated part in 16 bits: 656 bytes for 512 + 64.
             let own = match indexer {
-                Some(_) if is_eight_bits => latent.saturating_add(latent.div_ceil(128) * 4).saturating_add(rope.saturating_mul(2)),
+                Some(_) if is_eight_bits => {
+                    latent.saturating_add(latent.div_ceil(128) * 4).saturating_add(rope.saturating_mul(2))
+                }
                 _ => making.kind.bytes(numbers, making.element),
             };
             // The indexer keeps its key in 8 bits, with a scale.
@@ -151,7 +153,12 @@ fn grouped(kinds: &[Same], making: &Making) -> Layout {
         0 => making.block,
         state => making.block.saturating_mul(state.div_ceil(making.block.saturating_mul(smallest).max(1)).max(1)),
     };
-    let page = kinds.iter().map(|same| if same.kind == Kind::State { 0 } else { block.saturating_mul(same.unit) }).max().unwrap_or(0).max(state);
+    let page = kinds
+        .iter()
+        .map(|same| if same.kind == Kind::State { 0 } else { block.saturating_mul(same.unit) })
+        .max()
+        .unwrap_or(0)
+        .max(state);
     let least = kinds.iter().map(|same| same.layers).min().unwrap_or(1);
     let most = kinds.iter().map(|same| same.layers).max().unwrap_or(1);
     let size = if most * 2 < least * 3 { most } else { least };

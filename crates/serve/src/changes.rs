@@ -33,7 +33,11 @@ impl Question<'_> {
             let question = Question { settings: tried.settings, ..self.clone() };
             let changed = question.answer()?;
             let frees = freed(answer, &changed);
-            let helps = frees > 0 && changed.refusal.as_ref().is_none_or(|refusal| Some(refusal.kind) == answer.refusal.as_ref().map(|own| own.kind))
+            let helps = frees > 0
+                && changed
+                    .refusal
+                    .as_ref()
+                    .is_none_or(|refusal| Some(refusal.kind) == answer.refusal.as_ref().map(|own| own.kind))
                 || changed.starts && !answer.starts;
             if helps {
                 changes.push(Change {
@@ -68,33 +72,56 @@ impl Question<'_> {
                     });
                 }
                 for tokens in [2048, 512] {
-                    add("--max-num-batched-tokens", tokens.to_string(), "prompts are read in more steps", &|settings| {
-                        settings.batched_tokens = Some(settings.batched_tokens.map_or(tokens, |said| said.min(tokens)));
-                    });
+                    add(
+                        "--max-num-batched-tokens",
+                        tokens.to_string(),
+                        "prompts are read in more steps",
+                        &|settings| {
+                            settings.batched_tokens =
+                                Some(settings.batched_tokens.map_or(tokens, |said| said.min(tokens)));
+                        },
+                    );
                 }
                 if !self.settings.eager {
-                    add("--enforce-eager", String::new(), "decoding is slower without CUDA graphs", &|settings| settings.eager = true);
+                    add("--enforce-eager", String::new(), "decoding is slower without CUDA graphs", &|settings| {
+                        settings.eager = true
+                    });
                 }
-                add("--gpu-memory-utilization", "0.95".to_owned(), "less is left for CUDA graphs and other processes", &|settings| {
-                    settings.memory_share = Some(settings.memory_share.unwrap_or(0.9).max(0.95));
-                });
+                add(
+                    "--gpu-memory-utilization",
+                    "0.95".to_owned(),
+                    "less is left for CUDA graphs and other processes",
+                    &|settings| {
+                        settings.memory_share = Some(settings.memory_share.unwrap_or(0.9).max(0.95));
+                    },
+                );
             }
             Engine::Sglang => {
                 add("--chunked-prefill-size", "2048".to_owned(), "prompts are read in more steps", &|settings| {
                     settings.batched_tokens = Some(settings.batched_tokens.map_or(2048, |said| said.min(2048)));
                 });
                 if self.settings.memory_share.is_some_and(|share| share < 0.9) {
-                    add("--mem-fraction-static", "0.9".to_owned(), "less is left for activations and CUDA graphs", &|settings| {
-                        settings.memory_share = Some(0.9);
-                    });
+                    add(
+                        "--mem-fraction-static",
+                        "0.9".to_owned(),
+                        "less is left for activations and CUDA graphs",
+                        &|settings| {
+                            settings.memory_share = Some(0.9);
+                        },
+                    );
                 }
             }
             Engine::LlamaCpp => {
                 for (value, kind) in [("q8_0", CacheType::Packed(34 * 8)), ("q4_0", CacheType::Packed(18 * 8))] {
-                    add("--cache-type-k and --cache-type-v", value.to_owned(), "answers may differ; needs flash attention", &|settings| {
-                        settings.cache_type = Some(kind);
-                        settings.value_type = Some(kind);
-                    });
+                    add(
+                        "--cache-type-k and --cache-type-v",
+                        value.to_owned(),
+                        "answers may differ; needs flash attention",
+                        &|settings| {
+                            settings.cache_type = Some(kind);
+                            settings.value_type = Some(kind);
+                        },
+                    );
                 }
                 add("--ubatch-size", "128".to_owned(), "prompts are read more slowly", &|settings| {
                     settings.batched_tokens = Some(settings.batched_tokens.map_or(128, |said| said.min(128)));
@@ -104,13 +131,20 @@ impl Question<'_> {
         }
         if matches!(engine, Engine::Vllm | Engine::Sglang) {
             if is_half {
-                add("--kv-cache-dtype", "fp8".to_owned(), "answers may differ a little; Ada, Hopper or newer", &|settings| {
-                    settings.cache_type = Some(CacheType::Fp8);
-                });
+                add(
+                    "--kv-cache-dtype",
+                    "fp8".to_owned(),
+                    "answers may differ a little; Ada, Hopper or newer",
+                    &|settings| {
+                        settings.cache_type = Some(CacheType::Fp8);
+                    },
+                );
             }
             let doubled = self.settings.tp() * 2;
             if doubled <= 64 {
-                add("--tensor-parallel-size", doubled.to_string(), "twice the GPUs", &|settings| settings.tensor = Some(doubled));
+                add("--tensor-parallel-size", doubled.to_string(), "twice the GPUs", &|settings| {
+                    settings.tensor = Some(doubled)
+                });
             }
         }
         // A context that the cache holds is no saving, but the start that was asked for.
@@ -131,7 +165,8 @@ impl Question<'_> {
         if answer.starts {
             return Ok(None);
         }
-        let mut cards: Vec<&'static Card> = highwater_driver::CARDS.iter().filter(|card| card.memory_bytes > self.total()).collect();
+        let mut cards: Vec<&'static Card> =
+            highwater_driver::CARDS.iter().filter(|card| card.memory_bytes > self.total()).collect();
         cards.sort_by_key(|card| card.memory_bytes);
         for card in cards {
             let mut question = Question { gpu: CardOrSize::Card(card), ..self.clone() };

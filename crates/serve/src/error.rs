@@ -56,9 +56,6 @@ pub enum ServeError {
     /// A pasted command line cannot be read.
     #[error("the command line behind `--` {0}")]
     Command(String),
-    /// The quantisation is not known.
-    #[error("the quantisation `{0}` is unknown")]
-    UnknownQuantisation(String),
     /// A need cannot be read.
     #[error("`--need {0}` is not a need")]
     BadNeed(String),
@@ -67,16 +64,17 @@ pub enum ServeError {
 impl Explained for ServeError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            ServeError::UnknownEngine(_) => "give vllm, sglang, llama.cpp or transformers, such as `vllm@0.11.0`".into(),
+            ServeError::UnknownEngine(_) => {
+                "give vllm, sglang, llama.cpp or transformers, such as `vllm@0.11.0`".into()
+            }
             ServeError::BadVersion(engine, _) => format!("give numbers, such as `{engine}@{}`", engine.usual()),
             ServeError::NotOfEngine { instead: Some(instead), .. } => format!("use `--{instead}`"),
             ServeError::NotOfEngine { .. } => "leave it out, or choose another engine with `--serve`".into(),
             ServeError::NotYet { .. } => "leave it out, or give a newer release".into(),
             ServeError::Both(..) => "give one of them".into(),
-            ServeError::UnknownQuantisation(_) => {
-                "give the file of weights instead of the configuration: its header has the exact bytes".into()
+            ServeError::BadNeed(_) => {
+                "write it as in `--need \"32 requests of 8192 tokens\"`, or `--need 32x8192`".into()
             }
-            ServeError::BadNeed(_) => "write it as in `--need \"32 requests of 8192 tokens\"`, or `--need 32x8192`".into(),
             ServeError::Config(_) | ServeError::BadValue { .. } | ServeError::Command(_) => return None,
         })
     }

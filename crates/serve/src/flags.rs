@@ -304,7 +304,9 @@ impl Flag {
             _ => (value, 1),
         };
         let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times));
-        number.filter(|number| (1..=MOST).contains(number)).ok_or_else(|| self.bad(value, "a whole number from 1 to 4,294,967,296"))
+        number
+            .filter(|number| (1..=MOST).contains(number))
+            .ok_or_else(|| self.bad(value, "a whole number from 1 to 4,294,967,296"))
     }
 
     fn whole(&self, value: &str) -> Result<u64, ServeError> {
@@ -330,7 +332,8 @@ impl Flag {
     }
 
     fn cache_type(&self, value: &str) -> Result<CacheType, ServeError> {
-        CacheType::named(value).ok_or_else(|| self.bad(value, "a cache type that is known, such as auto, fp8, f16, q8_0, q4_0"))
+        CacheType::named(value)
+            .ok_or_else(|| self.bad(value, "a cache type that is known, such as auto, fp8, f16, q8_0, q4_0"))
     }
 }
 
@@ -366,7 +369,12 @@ impl Settings {
             }
             if let Some(since) = flag.since.filter(|since| release.engine == Engine::Vllm && release.version < *since) {
                 let version = release.version_text();
-                return Err(ServeError::NotYet { engine: release.engine, version, name: flag.name, since: since.to_string() });
+                return Err(ServeError::NotYet {
+                    engine: release.engine,
+                    version,
+                    name: flag.name,
+                    since: since.to_string(),
+                });
             }
         }
         for (one, other) in [

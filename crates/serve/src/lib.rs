@@ -10,6 +10,7 @@ mod answer;
 mod arithmetic;
 mod cache;
 mod changes;
+mod command;
 mod config;
 mod error;
 mod flags;
@@ -24,6 +25,7 @@ mod vllm;
 mod weights;
 
 pub use answer::*;
+pub use command::Command;
 pub use error::ServeError;
 pub use flags::{CacheType, FLAGS, Flag, Settings};
 pub use model::{Cache, Heads, Model, State};

@@ -43,7 +43,8 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     account.token_bytes = of_token.fold(0, u64::saturating_add);
     let sequences = settings.sequences.unwrap_or(1);
     // The context is shared by the sequences.
-    account.concurrency = question.lengths().map(|length| (length, crate::arithmetic::ratio(context, length))).collect();
+    account.concurrency =
+        question.lengths().map(|length| (length, crate::arithmetic::ratio(context, length))).collect();
     account.longest = if settings.unified { context } else { context / sequences.max(1) };
     account.ranks = vec![Rank {
         rank: 0,
@@ -58,14 +59,24 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
         kv_cache_bytes: signed(cache_here),
     }];
     if on_host > 0 {
-        account.assumed.push(format!("{} of the weights and {} of the cache stay in the host's memory", highwater_units::size(on_host), highwater_units::size(cache - cache_here)));
+        account.assumed.push(format!(
+            "{} of the weights and {} of the cache stay in the host's memory",
+            highwater_units::size(on_host),
+            highwater_units::size(cache - cache_here)
+        ));
     }
     if needed > total {
-        let sentence = format!("weights, cache and buffers need {}, the GPU has {}", highwater_units::size(needed), highwater_units::size(total));
+        let sentence = format!(
+            "weights, cache and buffers need {}, the GPU has {}",
+            highwater_units::size(needed),
+            highwater_units::size(total)
+        );
         let kind = if weights > total { RefusalKind::WeightsDoNotFit } else { RefusalKind::NoCache };
         account.refusal = Some(Refusal { kind, sentence });
     }
-    account.unchecked.push("the compute buffer is what logits and hidden states of a batch need: other graphs need more".to_owned());
+    account
+        .unchecked
+        .push("the compute buffer is what logits and hidden states of a batch need: other graphs need more".to_owned());
     Ok(account)
 }
 

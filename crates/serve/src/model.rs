@@ -117,14 +117,17 @@ impl Model {
     /// # Errors
     /// If a size is missing or nonsense, or the quantisation is unknown.
     pub fn read(name: &str, config: &Value) -> Result<Model, ServeError> {
-        let all = Fields(config.as_object().ok_or_else(|| ServeError::Config("the configuration is not an object".into()))?);
+        let all =
+            Fields(config.as_object().ok_or_else(|| ServeError::Config("the configuration is not an object".into()))?);
         let text = ["text_config", "llm_config", "language_config"].into_iter().find_map(|name| all.object(name));
         let fields = text.unwrap_or(all);
         let mut assumed = Vec::new();
         let hidden = fields.size(&["hidden_size", "d_model", "n_embd", "dim"])?;
         let count = fields.size(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"])?;
         if count > MOST_LAYERS {
-            return Err(ServeError::Config(format!("the configuration has {count} layers: no model has more than {MOST_LAYERS}")));
+            return Err(ServeError::Config(format!(
+                "the configuration has {count} layers: no model has more than {MOST_LAYERS}"
+            )));
         }
         let heads = fields.size_or(&["num_attention_heads", "n_head", "n_heads"], 0)?;
         let layers = caches(fields, hidden, count, heads, &mut assumed)?;
@@ -207,7 +210,9 @@ fn caches(
     }
     let needs_heads = kinds.iter().any(|kind| matches!(kind, Kind::Full | Kind::Window));
     if needs_heads && heads == 0 {
-        return Err(ServeError::Config("the configuration has no `num_attention_heads`: the cache cannot be computed".into()));
+        return Err(ServeError::Config(
+            "the configuration has no `num_attention_heads`: the cache cannot be computed".into(),
+        ));
     }
     let key = match fields.size_if(&["head_dim", "attention_head_dim", "kv_channels"])? {
         Some(size) => size,
@@ -215,25 +220,24 @@ fn caches(
         None => 0,
     };
     let is_single = fields.is("multi_query");
-    let kv = match fields.size_if(&["num_key_value_heads", "num_kv_heads", "multi_query_group_num", "attention_groups"])? {
-        Some(kv) => kv,
-        None if is_single => 1,
-        None => {
-            if needs_heads {
-                assumed.push("`num_key_value_heads` is missing: as many as query heads".to_owned());
+    let kv =
+        match fields.size_if(&["num_key_value_heads", "num_kv_heads", "multi_query_group_num", "attention_groups"])? {
+            Some(kv) => kv,
+            None if is_single => 1,
+            None => {
+                if needs_heads {
+                    assumed.push("`num_key_value_heads` is missing: as many as query heads".to_owned());
+                }
+                heads
             }
-            heads
-        }
-    };
+        };
     let value = fields.size_or(&["v_head_dim"], key)?;
     let own = Heads { count: kv, key, value };
     // Gemma 4: layers that see everything have heads of their own.
     let global_key = fields.size_if(&["global_head_dim"])?;
     let global = match global_key {
         None => own,
-        Some(key) => {
-            Heads { count: fields.size_or(&["num_global_key_value_heads"], kv)?, key, value: key }
-        }
+        Some(key) => Heads { count: fields.size_or(&["num_global_key_value_heads"], kv)?, key, value: key },
     };
     let window = fields.size_if(&["sliding_window", "attention_chunk_size", "sliding_window_size"])?;
     let per_layer = per_layer_heads(fields, heads);
@@ -288,7 +292,9 @@ fn kinds(fields: Fields<'_>, count: u64) -> Result<Vec<Kind>, ServeError> {
         _ => Kind::Full,
     };
     let most = usize::try_from(count).unwrap_or(usize::MAX);
-    if let Some(kinds) = fields.words("layer_types").or_else(|| fields.words("layers_block_type")).filter(|kinds| !kinds.is_empty()) {
+    if let Some(kinds) =
+        fields.words("layer_types").or_else(|| fields.words("layers_block_type")).filter(|kinds| !kinds.is_empty())
+    {
         return Ok(kinds.iter().cycle().take(most).map(|kind| named(kind)).collect());
     }
     // Nemotron's hybrids: M for Mamba, * for attention, - and E for an MLP.
@@ -326,7 +332,9 @@ fn kinds(fields: Fields<'_>, count: u64) -> Result<Vec<Kind>, ServeError> {
         }
         "gemma3_text" | "gemma3" => every(6, 5, Kind::Window, Kind::Full),
         "cohere2" => every(4, 3, Kind::Window, Kind::Full),
-        "mistral" | "mixtral" | "phi3" | "starcoder2" | "ministral" if has_window => every(1, 0, Kind::Window, Kind::Window),
+        "mistral" | "mixtral" | "phi3" | "starcoder2" | "ministral" if has_window => {
+            every(1, 0, Kind::Window, Kind::Window)
+        }
         _ => every(1, 1, Kind::Full, Kind::Full),
     })
 }
@@ -349,7 +357,10 @@ fn state(fields: Fields<'_>, hidden: u64) -> Result<Cache, ServeError> {
     }
     let inner = match fields.size_if(&["mamba_intermediate_size", "mamba_d_ssm"])? {
         Some(inner) => inner,
-        None => match (fields.size_if(&["mamba_num_heads", "mamba_n_heads", "num_heads"])?, fields.size_if(&["mamba_head_dim", "mamba_d_head"])?) {
+        None => match (
+            fields.size_if(&["mamba_num_heads", "mamba_n_heads", "num_heads"])?,
+            fields.size_if(&["mamba_head_dim", "mamba_d_head"])?,
+        ) {
             (Some(heads), Some(size)) => heads.saturating_mul(size),
             _ => hidden.saturating_mul(fields.size_or(&["mamba_expand", "expand"], 2)?),
         },

@@ -144,7 +144,10 @@ impl Question<'_> {
             return Confidence { level: Level::Unchecked, reason };
         }
         match unchecked {
-            [] => Confidence { level: Level::Checked, reason: "every term has a rule that was compared with logs".to_owned() },
+            [] => Confidence {
+                level: Level::Checked,
+                reason: "every term has a rule that was compared with logs".to_owned(),
+            },
             terms => Confidence { level: Level::Approximate, reason: terms.join("; ") },
         }
     }

@@ -50,18 +50,32 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     for (stage, layers) in question.stages().into_iter().enumerate() {
         let is_here = |weight: &&crate::weights::Weight| {
             weight.layer.map_or_else(
-                || if weight.part == Part::Embedding || weight.part == Part::Encoder { stage == 0 } else { stage as u64 + 1 == settings.pp() },
+                || {
+                    if weight.part == Part::Embedding || weight.part == Part::Encoder {
+                        stage == 0
+                    } else {
+                        stage as u64 + 1 == settings.pp()
+                    }
+                },
                 |layer| layers.contains(&(layer as usize)),
             )
         };
-        let weights = model.weights.iter().filter(is_here).map(|weight| weight.on_rank(ranks)).fold(model.rotary_bytes, u64::saturating_add);
+        let weights = model
+            .weights
+            .iter()
+            .filter(is_here)
+            .map(|weight| weight.on_rank(ranks))
+            .fold(model.rotary_bytes, u64::saturating_add);
         let states = states(question, &model.layers[layers.clone()], &making);
         let cache = signed(before) - signed(weights) - signed(slack) - signed(states);
-        let (tokens, window_tokens, of_token) = pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
+        let (tokens, window_tokens, of_token) =
+            pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
         account.tokens = if stage == 0 { tokens } else { account.tokens.min(tokens) };
         account.token_bytes = account.token_bytes.max(of_token);
         if let Some(window) = window_tokens {
-            account.assumed.push(format!("{window} tokens of the windows' pool beside the full one's (`--swa-full-tokens-ratio`)"));
+            account.assumed.push(format!(
+                "{window} tokens of the windows' pool beside the full one's (`--swa-full-tokens-ratio`)"
+            ));
         }
         for _ in 0..ranks {
             account.ranks.push(Rank {
@@ -163,8 +177,11 @@ fn refusal(account: &Account) -> Option<Refusal> {
     let worst = account.ranks.iter().min_by_key(|rank| rank.kv_cache_bytes)?;
     let size = |bytes: u64| highwater_units::size(bytes);
     if worst.weights_bytes > worst.total_bytes {
-        let sentence =
-            format!("the weights take {} of a rank, the GPU has {}", size(worst.weights_bytes), size(worst.total_bytes));
+        let sentence = format!(
+            "the weights take {} of a rank, the GPU has {}",
+            size(worst.weights_bytes),
+            size(worst.total_bytes)
+        );
         return Some(Refusal { kind: RefusalKind::WeightsDoNotFit, sentence });
     }
     if worst.kv_cache_bytes > 0 {

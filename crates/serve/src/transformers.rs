@@ -53,8 +53,11 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
         kv_cache_bytes: left,
     }];
     if weights > total {
-        let sentence =
-            format!("the weights take {}, the GPU has {}", highwater_units::size(weights), highwater_units::size(total));
+        let sentence = format!(
+            "the weights take {}, the GPU has {}",
+            highwater_units::size(weights),
+            highwater_units::size(total)
+        );
         account.refusal = Some(Refusal { kind: RefusalKind::WeightsDoNotFit, sentence });
     } else if left <= 0 {
         let sentence = "no memory is left for keys and values".to_owned();

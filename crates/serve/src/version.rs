@@ -49,10 +49,8 @@ impl Engine {
 
     /// Releases whose arithmetic was compared with logs, as intervals of minor releases.
     pub fn checked(self) -> &'static [(Version, Version)] {
-        const VLLM: &[(Version, Version)] = &[
-            (Version::new(0, 6, 4), Version::new(0, 11, 99)),
-            (Version::new(0, 20, 0), Version::new(0, 24, 99)),
-        ];
+        const VLLM: &[(Version, Version)] =
+            &[(Version::new(0, 6, 4), Version::new(0, 11, 99)), (Version::new(0, 20, 0), Version::new(0, 24, 99))];
         const SGLANG: &[(Version, Version)] = &[(Version::new(0, 4, 7), Version::new(0, 5, 99))];
         match self {
             Engine::Vllm => VLLM,

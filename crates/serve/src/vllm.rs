@@ -84,12 +84,18 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
     // From 70 GiB on, but for the A100.
     let is_large = question.total() >= 70 * GIB && question.card().is_none_or(|card| !card.key.starts_with("a100"));
     let is_chunked_v0 = is_v0
-        && settings.chunked_prefill.unwrap_or(
-            max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder,
-        );
+        && settings
+            .chunked_prefill
+            .unwrap_or(max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder);
     let sequences = settings.sequences.unwrap_or(if !is_v0 && is_large { 1024 } else { 256 });
     let batched = settings.batched_tokens.unwrap_or(match () {
-        () if is_v0 && is_chunked_v0 => if version < Version::new(0, 7, 0) { 512 } else { 2048 },
+        () if is_v0 && is_chunked_v0 => {
+            if version < Version::new(0, 7, 0) {
+                512
+            } else {
+                2048
+            }
+        }
         () if is_v0 => max_len.max(2048),
         () if settings.chunked_prefill == Some(false) => max_len.max(2048),
         () if is_large => 8192,
@@ -155,7 +161,13 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
 }
 
 /// Blocks, tokens, concurrency.
-fn capacity(question: &Question<'_>, filled: &Filled, account: &mut Account, blocks: &[Option<u64>], layouts: &[Option<Layout>]) {
+fn capacity(
+    question: &Question<'_>,
+    filled: &Filled,
+    account: &mut Account,
+    blocks: &[Option<u64>],
+    layouts: &[Option<Layout>],
+) {
     let fewest = blocks.iter().flatten().min().copied();
     let Some((layout, blocks)) = layouts.iter().flatten().next().zip(fewest) else {
         account.longest = account.max_len;
@@ -238,7 +250,8 @@ fn activation(question: &Question<'_>, filled: &Filled, is_last: bool) -> (u64, 
     // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up.
     let hidden = 3 + u64::from(ranks > 1);
     let hidden_states = product([tokens, model.hidden, element]);
-    let mlp = product([tokens, 3, model.intermediate / ranks, element]).saturating_add(product([hidden, hidden_states]));
+    let mlp =
+        product([tokens, 3, model.intermediate / ranks, element]).saturating_add(product([hidden, hidden_states]));
     let (chosen, width) = model.routed;
     let experts = product([tokens, chosen, (3 * width / ranks).saturating_add(model.hidden), element])
         .saturating_add(product([2, hidden_states]));
@@ -295,14 +308,22 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
     if worst.weights_bytes > worst.total_bytes {
         return refused(
             RefusalKind::WeightsDoNotFit,
-            format!("the weights take {} of a rank, the GPU has {}", gib(signed(worst.weights_bytes)), gib(signed(worst.total_bytes))),
+            format!(
+                "the weights take {} of a rank, the GPU has {}",
+                gib(signed(worst.weights_bytes)),
+                gib(signed(worst.total_bytes))
+            ),
         );
     }
     let profile = worst.weights_bytes.saturating_add(worst.activation_peak_bytes).saturating_add(worst.non_torch_bytes);
     if profile > worst.total_bytes {
         return refused(
             RefusalKind::ProfileDoesNotFit,
-            format!("weights and profile run need {}, the GPU has {}", gib(signed(profile)), gib(signed(worst.total_bytes))),
+            format!(
+                "weights and profile run need {}, the GPU has {}",
+                gib(signed(profile)),
+                gib(signed(worst.total_bytes))
+            ),
         );
     }
     let has_cache = question.model.layers.iter().any(|cache| *cache != Cache::Nothing);
@@ -329,7 +350,9 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
 /// Terms without a rule that was checked.
 fn unchecked(question: &Question<'_>, account: &mut Account) {
     if question.model.has_encoder {
-        account.unchecked.push("the profile run of the encoder of images or sound is not in the activation peak".to_owned());
+        account
+            .unchecked
+            .push("the profile run of the encoder of images or sound is not in the activation peak".to_owned());
     }
     if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {
         account.unchecked.push("CUDA graphs are taken as 0.5 GiB: engines print 0.1 to 1.7".to_owned());

@@ -4,13 +4,14 @@
 //! vLLM, `vllm/model_executor/layers/linear.py` (column, row and QKV parallel layers; a KV head is repeated where there are fewer than
 //! ranks), `vocab_parallel_embedding.py` (the vocabulary is padded to 64 and divided); norms and routers are on every rank.
 
+use highwater_estimate::WeightKind;
 use serde_json::Value;
 
 use crate::arithmetic::product;
 use crate::config::Fields;
 use crate::error::ServeError;
 use crate::model::Cache;
-use crate::quant::{Quant, WeightKind};
+use crate::quant::Quant;
 
 /// All weights of a model.
 pub type WeightList = Vec<Weight>;
@@ -104,7 +105,7 @@ pub(crate) fn parts(
     hidden: u64,
     element: u64,
 ) -> Result<(WeightList, String), ServeError> {
-    let quant = Quant::of(all.0.get("quantization_config").or_else(|| fields.0.get("quantization_config")))?;
+    let quant = Quant::of(all)?;
     let mut build = Builder { list: Vec::new(), quant: &quant, element, layer: None };
     let vocab = fields.size_or(&["vocab_size", "padded_vocab_size"], all.size_or(&["vocab_size"], 0)?)?;
     let tied = fields.flag("tie_word_embeddings", all.flag("tie_word_embeddings", is_tied_family(fields)));
@@ -129,7 +130,7 @@ pub(crate) fn parts(
             encoder(&mut build, tower, hidden)?;
         }
     }
-    let label = quant.label().to_owned();
+    let label = quant.label();
     Ok((build.list, label))
 }
 
@@ -156,7 +157,8 @@ fn mixer(build: &mut Builder<'_>, fields: Fields<'_>, cache: &Cache, hidden: u64
                 build.linear(part, &name("v_proj"), Split::Heads(kv.count), values, hidden);
             }
             build.linear(part, &name("o_proj"), Split::Ranks, hidden, product([heads, kv.value]));
-            let has_bias = fields.is("attention_bias") || fields.is("qkv_bias") || fields.word(&["model_type"]) == Some("qwen2");
+            let has_bias =
+                fields.is("attention_bias") || fields.is("qkv_bias") || fields.word(&["model_type"]) == Some("qwen2");
             if has_bias {
                 build.plain(part, Split::Ranks, query.saturating_add(keys).saturating_add(values));
             }
@@ -187,13 +189,21 @@ fn mixer(build: &mut Builder<'_>, fields: Fields<'_>, cache: &Cache, hidden: u64
         Cache::State(state) => {
             let name = |module: &str| format!("model.layers.{at}.linear_attn.{module}");
             let (inner, gates) = match fields.size_if(&["linear_num_value_heads"])? {
-                Some(values) => (product([values, fields.size_or(&["linear_value_head_dim"], 128)?]), values.saturating_mul(2)),
+                Some(values) => {
+                    (product([values, fields.size_or(&["linear_value_head_dim"], 128)?]), values.saturating_mul(2))
+                }
                 None => {
                     let width = fields.size_or(&["mamba_d_state", "ssm_state_size", "state_size"], 16)?.max(1);
                     (state.recurrent / width, fields.size_or(&["mamba_num_heads", "mamba_n_heads", "num_heads"], 0)?)
                 }
             };
-            build.linear(part, &name("in_proj"), Split::Ranks, state.channels.saturating_add(inner).saturating_add(gates), hidden);
+            build.linear(
+                part,
+                &name("in_proj"),
+                Split::Ranks,
+                state.channels.saturating_add(inner).saturating_add(gates),
+                hidden,
+            );
             build.linear(part, &name("out_proj"), Split::Ranks, hidden, inner);
             build.plain(part, Split::Ranks, product([state.channels, state.kernel]));
         }
@@ -221,7 +231,9 @@ fn mlp(build: &mut Builder<'_>, fields: Fields<'_>, hidden: u64, at: usize) -> R
     let module = |name: &str| format!("model.layers.{at}.mlp.{name}");
     let width = match fields.any(&["intermediate_size"]).and_then(|(_, value)| value.as_array()) {
         Some(list) => list.get(at).and_then(Value::as_u64).unwrap_or(0),
-        None => fields.size_if(&["intermediate_size", "ffn_dim", "n_inner", "d_ff"])?.unwrap_or(hidden.saturating_mul(4)),
+        None => {
+            fields.size_if(&["intermediate_size", "ffn_dim", "n_inner", "d_ff"])?.unwrap_or(hidden.saturating_mul(4))
+        }
     };
     // Nemotron's hybrids have an MLP only in layers of their own.
     if let Some(pattern) = fields.word(&["hybrid_override_pattern"]) {
@@ -233,7 +245,10 @@ fn mlp(build: &mut Builder<'_>, fields: Fields<'_>, hidden: u64, at: usize) -> R
     }
     let count = fields.size_if(&["num_experts", "num_local_experts", "n_routed_experts"])?.unwrap_or(0);
     let first = fields.size_or(&["first_k_dense_replace"], 0)?;
-    let step = fields.size_or(&["decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq", "expert_layer_period"], 1).unwrap_or(1).max(1);
+    let step = fields
+        .size_or(&["decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq", "expert_layer_period"], 1)
+        .unwrap_or(1)
+        .max(1);
     let offset = fields.size_or(&["expert_layer_offset"], step - 1)?;
     let is_dense = fields.numbers("mlp_only_layers").is_some_and(|layers| layers.contains(&layer));
     let chosen = fields.numbers("moe_layers");
@@ -282,9 +297,15 @@ fn experts(
     let gates = if is_gated(fields) { 2 } else { 1 };
     build.experts(&module("experts.gate_up_proj"), count, width.saturating_mul(gates), hidden);
     build.experts(&module("experts.down_proj"), count, hidden, width);
-    let shared = match fields.size_if(&["shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size"])? {
+    let shared = match fields.size_if(&[
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+    ])? {
         Some(width) => width,
-        None => fields.size_or(&["n_shared_experts", "num_shared_experts"], u64::from(fields.is_llama4()))?.saturating_mul(width),
+        None => fields
+            .size_or(&["n_shared_experts", "num_shared_experts"], u64::from(fields.is_llama4()))?
+            .saturating_mul(width),
     };
     if shared > 0 {
         let module = |name: &str| module(&format!("shared_expert.{name}"));
@@ -302,11 +323,23 @@ impl Fields<'_> {
 
 /// Whether the MLP has a gate: all but the families that predate it, and those whose activation is a squared `ReLU`.
 fn is_gated(fields: Fields<'_>) -> bool {
-    let activation = fields.word(&["hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"]).unwrap_or("silu");
+    let activation =
+        fields.word(&["hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"]).unwrap_or("silu");
     let model_type = fields.word(&["model_type"]).unwrap_or_default();
     let is_plain = matches!(
         model_type,
-        "gpt2" | "gpt_neox" | "gptj" | "phi" | "opt" | "bloom" | "falcon" | "starcoder2" | "gpt_bigcode" | "stablelm_epoch" | "nemotron" | "mpt"
+        "gpt2"
+            | "gpt_neox"
+            | "gptj"
+            | "phi"
+            | "opt"
+            | "bloom"
+            | "falcon"
+            | "starcoder2"
+            | "gpt_bigcode"
+            | "stablelm_epoch"
+            | "nemotron"
+            | "mpt"
     );
     !is_plain && !matches!(activation, "relu2" | "gelu_new" | "relu")
 }
