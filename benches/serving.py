@@ -113,6 +113,12 @@ def question(row: dict[str, Any], budget: bool) -> tuple[dict[str, Any] | None, 
         flags["kv-cache-memory-bytes"] = str(round(row["kv_cache_gib"] * GIB))
     elif engine == "vllm" and "gpu_memory_utilization" not in row and not any(word in row["outcome"] for word in REFUSED):
         return None, "gpu_memory_utilization"
+    elif re.search(r"main|dev", row["version"]):
+        return None, "version: a build between releases"
+    elif "cannot be right" in note:
+        return None, "gpu_memory_utilization: the row's own sum contradicts it"
+    elif engine == "vllm" and "V1" in serve.upper() and "max_num_seqs" not in row and "max_num_batched_tokens" not in row and not any(word in row["outcome"] for word in REFUSED):
+        return None, "max_num_seqs and max_num_batched_tokens: the defaults differ between server and LLM class"
     elif "LoRA" in note:
         return None, "lora rank"
     elif engine == "sglang" and (row.get("data_parallel") or "AITER" in note):

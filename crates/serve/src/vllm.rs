@@ -36,6 +36,8 @@ const GROUPS_SINCE: Version = Version::new(0, 9, 2);
 const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 21, 0);
 /// Since when memory is measured per instance, from a snapshot before the start.
 const PER_INSTANCE_SINCE: Version = Version::new(0, 6, 5);
+/// Since when V1 takes 1,024 sequences on large GPUs.
+const MANY_SEQUENCES_SINCE: Version = Version::new(0, 7, 3);
 /// Since when graphs are estimated and count.
 const GRAPHS_COUNT_SINCE: Version = Version::new(0, 21, 0);
 
@@ -87,7 +89,8 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
         && settings
             .chunked_prefill
             .unwrap_or(max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder);
-    let sequences = settings.sequences.unwrap_or(if !is_v0 && is_large { 1024 } else { 256 });
+    let sequences =
+        settings.sequences.unwrap_or(if !is_v0 && is_large && version >= MANY_SEQUENCES_SINCE { 1024 } else { 256 });
     let batched = settings.batched_tokens.unwrap_or(match () {
         () if is_v0 && is_chunked_v0 => {
             if version < Version::new(0, 7, 0) {
@@ -217,12 +220,33 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
         (None, _) => is_last,
     };
     let here = model.weights.iter().filter(|weight| is_here(weight));
-    let mut bytes = here.clone().map(|weight| weight.on_rank(ranks)).fold(0, u64::saturating_add);
+    let padded = expert_padding(question);
+    let of = |weight: &crate::weights::Weight| {
+        let bytes = weight.on_rank(ranks);
+        if weight.part == Part::Experts && weight.split == Split::Ranks { share(bytes, padded) } else { bytes }
+    };
+    let mut bytes = here.clone().map(of).fold(0, u64::saturating_add);
     if settings.lora {
         bytes = bytes.saturating_add(lora(question, here.map(|weight| (weight.sides, weight.split))));
     }
     // The table of rotations is on every rank.
     bytes.saturating_add(model.rotary_bytes)
+}
+
+/// How much larger experts in MXFP4 become when their kernels' sizes are rounded up.
+///
+/// # Source
+/// vLLM, `vllm/model_executor/layers/quantization/mxfp4.py`: the hidden size to 256; with Marlin, as in 0.10, also the width to 128.
+/// gpt-oss-20b prints 13.47 GiB in 0.11, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
+fn expert_padding(question: &Question<'_>) -> f64 {
+    let (model, ranks) = (question.model, question.settings.tp());
+    if !model.quantisation.to_ascii_lowercase().contains("mxfp4") {
+        return 1.0;
+    }
+    let padded = |size: u64, to: u64| crate::arithmetic::ratio(size.next_multiple_of(to), size);
+    let width = (model.routed.1 / ranks).max(1);
+    let is_marlin = question.release.version < Version::new(0, 11, 0);
+    padded(model.hidden, 256) * if is_marlin { padded(width, 128) } else { 1.0 }
 }
 
 /// Buffers for adapters: two matrices beside each product, and beside the head.
