@@ -347,7 +347,7 @@ def logs():
         ("kubernetes", "2026-05-01T12:00:00.123456789Z stderr F [rank6]: ", 6),
         ("python_logging", "[2026-05-01 12:00:00,123] [ERROR] [Rank 4] ", 4),
         ("ray", "(RayTrainWorker pid=1234, ip=10.0.0.7) ", None),
-        ("vllm", "(Worker_TP1 pid=549) ERROR 07-29 21:48:54 [multiproc_executor.py:962] ", None),
+        ("vllm", "(Worker_TP1 pid=549) ERROR 07-29 21:48:54 [multiproc_executor.py:962] ", 1),
     ]:
         text, found = new(Numbers(own=True, pids=[88]), (2, 9))
         case(name, prefixed("starting\n" + traceback(text) + "bye", prefix), once(found) if rank is None else ranked(found, rank))
@@ -404,6 +404,70 @@ def nothing():
     case("half_without_a_number", "torch.OutOfMemoryError: CUDA out of memory. Tried to al")
 
 
+ANSWERS = {}
+
+
+def told(name, cause, first_step, text, **values):
+    """A log whose failure has an answer: the cause and the first step, as the thread that the text is from found them, and numbers of the text."""
+    ANSWERS[name] = (text + "\n", {"cause": cause, "first_step": first_step, **values})
+
+
+def answers():
+    """Failures by their words. Amounts and punctuation are as posted or as the release prints them; the rest is made up."""
+    gib = lambda amount: printed(f"{amount} GiB")
+    # PyTorch's own, where the answer was once wrong.
+    hip = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.63 GiB. GPU 0 has a total capacity of 63.98 GiB of which 1.18 GiB is free. Of the allocated memory 57.09 GiB is allocated by PyTorch, with 26.00 MiB allocated in private pools (e.g., HIP Graphs), and 1.23 GiB is reserved by PyTorch but unallocated."
+    told("hip_graphs", "fragmentation", "expandable-segments", hip)
+    told("apu", "contradiction", "raise-shared-memory", "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.49 GiB of which 84.98 GiB is free. Of the allocated memory 2.00 GiB is allocated by PyTorch, and 8.00 MiB is reserved by PyTorch but unallocated.")
+    told("wsl", "too-big", "shrink", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 8.00 GiB of which 0 bytes is free. Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use. Of the allocated memory 7.20 GiB is allocated by PyTorch, and 11.50 MiB is reserved by PyTorch but unallocated.")
+    told("mps", "limit", "raise-limit", "RuntimeError: MPS backend out of memory (MPS allocated: 9.57 GiB, other allocations: 17.35 GiB, max allowed: 27.20 GiB). Tried to allocate 292.50 MiB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory allocations (may cause system failure).")
+    told("equal_within_rounding", "too-big", "shrink", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.36 GiB. GPU 0 has a total capacity of 23.52 GiB of which 1.36 GiB is free. Including non-PyTorch memory, this process has 22.15 GiB memory in use. Of the allocated memory 21.60 GiB is allocated by PyTorch, and 86.31 MiB is reserved by PyTorch but unallocated.")
+    told("nearly_enough", "too-big", "expandable-segments", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.78 GiB. GPU 0 has a total capacity of 44.34 GiB of which 12.73 GiB is free. Including non-PyTorch memory, this process has 31.60 GiB memory in use. Of the allocated memory 21.75 GiB is allocated by PyTorch, and 9.35 GiB is reserved by PyTorch but unallocated.")
+    told("comfyui", "unknown", "offload", "!!! Exception during processing !!! Allocation on device \nTraceback (most recent call last):\n  File \"/home/u/ComfyUI/execution.py\", line 496, in execute\n    output_data = await get_output_data(obj)\n  File \"/home/u/ComfyUI/comfy/ops.py\", line 84, in forward\n    return torch.nn.functional.linear(input, weight, bias)\ntorch.OutOfMemoryError: Allocation on device \n\nGot an OOM, unloading all loaded models.")
+    # vLLM.
+    told("vllm_no_blocks", "kv-cache", "raise-share", "INFO 02-20 [model_runner.py:1115] Loading model weights took 5.2032 GB\nINFO 02-20 [worker.py:267] the current vLLM instance can use total_gpu_memory (8.00GiB) x gpu_memory_utilization (0.70) = 5.60GiB\nINFO 02-20 [worker.py:267] model weights take 5.20GiB; non_torch_memory takes 0.03GiB; PyTorch activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is -1.05GiB.\nINFO 02-20 [executor_base.py:111] # cuda blocks: 0, # CPU blocks: 4681\nValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.")
+    told("vllm_kv_too_small", "kv-cache", "shorter-context", "(EngineCore_DP0 pid=301) INFO 02-08 [gpu_worker.py:424] Available KV cache memory: 3.18 GiB\n(EngineCore_DP0 pid=301) ERROR 02-08 [core.py:866] ValueError: To serve at least one request with the models's max seq len (34736), (24.0 GiB KV cache is needed, which is larger than the available KV cache memory (3.18 GiB). Based on the available memory, the estimated maximum model length is 4592. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.", needed=gib("24.0"), available=gib("3.18"), fits=4592)
+    told("vllm_kv_too_small_0_7", "kv-cache", "shorter-context", "ValueError: To serve at least one request with the models's max seq len (32768), (2.00 GB KV cache is needed, which is larger than the available KV cache memory (0.78 GB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.", needed=gib("2.00"), available=gib("0.78"))
+    told("vllm_kv_too_small_0_33", "kv-cache", "shorter-context", "ValueError: To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache is needed, which is larger than the available KV cache memory (9.5 GiB). Based on the available memory, the estimated maximum model length is 77824. Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing `max_model_len` when initializing the engine.", needed=gib("16.0"), fits=77824)
+    told("vllm_seq_len", "kv-cache", "shorter-context", "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV cache (81536). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.", max_model_len=131072, tokens=81536)
+    told("vllm_free_memory", "other-process", "end-process", "ValueError: Free memory on device cuda:0 (106.88/121.69 GiB) on startup is less than desired GPU memory utilization (0.89, 108.3 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.", free=gib("106.88"), total=gib("121.69"), requested=gib("108.3"))
+    told("vllm_free_memory_0_11", "other-process", "end-process", "(Worker_TP1 pid=88) ERROR 10-01 [multiproc_executor.py:597] ValueError: Free memory on device (5.01/6.0 GiB) on startup is less than desired GPU memory utilization (0.9, 5.4 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.", free=gib("5.01"), rank=1)
+    told("vllm_sampler", "engine-share", "fewer-sequences", "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.", requests=1024)
+    told("vllm_cumem", "engine-share", "release-trainer", "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\nRuntimeError: Sleep mode\nINFO 05-02 [gpu_worker.py:143] Sleep mode freed 61.10 GiB memory, 4.10 GiB memory is still in use.\nINFO 05-02 [gpu_worker.py:143] Sleep mode freed 53.60 GiB memory, 11.60 GiB memory is still in use.\nINFO 05-02 [gpu_worker.py:143] Sleep mode freed 40.20 GiB memory, 25.00 GiB memory is still in use.")
+    told("vllm_expandable", "engine-share", "drop-expandable-segments", "AssertionError: Expandable segments are not compatible with memory pool. Please track https://github.com/pytorch/pytorch/issues/147851 for the latest updates.")
+    told("vllm_profiling", "other-process", "start-alone", "AssertionError: Error in memory profiling. Initial free memory 20.01 GiB, current free memory 22.15 GiB. This happens when other processes sharing the same container release GPU memory while vLLM is profiling during initialization. To fix this, ensure consistent GPU memory allocation or isolate vLLM in its own container.", before=gib("20.01"), after=gib("22.15"))
+    # SGLang: two failures, opposite cures.
+    told("sglang_pool", "kv-cache", "raise-share", "[2025-03-12 10:00:00 TP0] Load weight begin. avail mem=23.20 GB\n[2025-03-12 10:00:30 TP0] Load weight end. type=Qwen2ForCausalLM, dtype=torch.bfloat16, avail mem=2.10 GB, mem usage=21.10 GB.\nRuntimeError: Not enough memory. Please try to increase --mem-fraction-static.")
+    told("sglang_pool_0_5", "kv-cache", "raise-share", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: self.server_args.mem_fraction_static=0.75")
+    told("sglang_graphs", "engine-share", "lower-share", "[2025-06-20 10:00:00] Load weight begin. avail mem=30.90 GB\n[2025-06-20 10:00:20] Memory pool end. avail mem=3.46 GB\nException: Capture cuda graph failed: CUDA out of memory. Tried to allocate 1.16 GiB. GPU 0 has a total capacity of 31.37 GiB of which 642.00 MiB is free.\nPossible solutions:\n1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)")
+    told("sglang_unbalanced", "other-process", "end-process", "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. min_per_gpu_memory=61.2, local_gpu_memory=78.4, local_gpu_memory * 0.9=70.6")
+    # Other engines.
+    told("llama_weights", "too-big", "fewer-layers", "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 8148.38 MiB on device 0: cudaMalloc failed: out of memory\nalloc_tensor_range: failed to allocate CUDA0 buffer of size 8544194560\nllama_model_load: error loading model: unable to allocate CUDA0 buffer", size=printed("8148.38 MiB"), device=0)
+    told("llama_kv", "too-big", "shorter-context", "load_tensors:        CUDA0 model buffer size =  4403.49 MiB\nllama_context: n_ctx         = 131072\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 16384.00 MiB on device 0: cudaMalloc failed: out of memory\nllama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache", size=printed("16384.00 MiB"))
+    told("ollama_system", "host-memory", "smaller-model", 'Error: model requires more system memory (8.4 GiB) than is available (5.9 GiB)', needed=gib("8.4"), available=gib("5.9"))
+    told("tgi_prefill", "kv-cache", "smaller-prefill", "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`", tokens=4096)
+    told("tensorrt_llm", "engine-share", "lower-share", "[TRT-LLM] [E] Executor creation failed due to insufficient GPU memory.")
+    # Libraries.
+    told("cublas", "outside-pytorch", "leave-margin", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+    told("cudnn", "outside-pytorch", "leave-margin", "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
+    told("cusolver", "outside-pytorch", "leave-margin", "RuntimeError: cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`")
+    told("cudnn_workspace", "outside-pytorch", "leave-margin", "RuntimeError: GET was unable to find an engine to execute this computation")
+    told("nccl_calloc", "outside-pytorch", "leave-margin", "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:333, unhandled cuda error, NCCL version 2.21.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc 6291456 bytes", raw=6291456)
+    told("nccl_failure", "outside-pytorch", "leave-margin", "node1:211:307 [3] NCCL WARN Cuda failure 2 'out of memory'")
+    told("cupy", "too-big", "free-pool", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000,000,000 bytes (allocated so far: 16,384,000,000 bytes).", raw=8_000_000_000, so_far_raw=16_384_000_000)
+    told("jax", "too-big", "less-preallocation", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.", raw=17179869184)
+    told("triton", "kernel-shared-memory", "smaller-blocks", "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.", required=131072, limit=101376)
+    told("gaudi", "too-big", "shrink", "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::1073741824 (1024)MB", raw=1073741824)
+    # The host.
+    told("worker_killed", "host-memory", "less-host-memory", "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed. ", pid=4711)
+    told("worker_bus_error", "shared-memory", "more-shared-memory", "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).\nRuntimeError: DataLoader worker (pid 4711) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.")
+    told("shm_full", "shared-memory", "more-shared-memory", "RuntimeError: unable to write to file </torch_4711_1234567_0>: No space left on device (28)")
+    told("dmesg", "host-memory", "less-host-memory", "[ 1234.567890] Out of memory: Killed process 4711 (python3) total-vm:98765432kB, anon-rss:61234567kB, file-rss:1024kB, shmem-rss:0kB, UID:1000 pgtables:130000kB oom_score_adj:0", pid=4711, raw_kb=61234567)
+    told("exit_137", "host-memory", "look-at-kernel", "command terminated with exit code 137")
+    told("pinned", "host-memory", "less-pinned-memory", "RuntimeError: Pin memory thread exited unexpectedly")
+    told("cpu_allocator", "host-memory", "load-in-parts", "RuntimeError: [enforce fail at alloc_cpu.cpp:114] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 1073741824 bytes. Error code 12 (Cannot allocate memory)", raw=1073741824)
+
+
 def main():
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
@@ -417,6 +481,12 @@ def main():
     expected = {name: found for name, (_, found) in CASES.items()}
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(found)}" for name, found in expected.items())
     (out / "expected.json").write_text("{\n" + rows + "\n}\n")
+    answers()
+    (out / "answers").mkdir(exist_ok=True)
+    for name, (text, _) in ANSWERS.items():
+        (out / "answers" / f"{name}.log").write_text(text)
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(wanted)}" for name, (_, wanted) in ANSWERS.items())
+    (out / "answers" / "expected.json").write_text("{\n" + rows + "\n}\n")
 
 
 main()

@@ -5,13 +5,14 @@ use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::phase::Phase;
 use highwater_oom::{
-    Cause, Diagnosis, Found, Group, Holder, Limit, Share, Situation, Step, diagnosis, record_a_snapshot, steps,
+    Answer, Cause, Diagnosis, Found, Group, Holder, Limit, Share, Situation, Step, Subject, answer, diagnosis,
 };
 use highwater_snapshot::EntryId;
 use highwater_units::size;
 use highwater_whatif::whole_step::WholeStep;
 use highwater_whatif::{Gaps, Replayed};
 
+use crate::log::{EngineView, ErrorView};
 use crate::report::call_site_view;
 use crate::simulate::{frames_of_entry, place_of_entry};
 use crate::{
@@ -36,6 +37,15 @@ pub struct ExplainView<'a> {
     /// The first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageView>,
+    /// Failures of engines, libraries and the host in a log, by their words; those that say the same together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<ErrorView>,
+    /// The one that is explained; absent where PyTorch's message is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorView>,
+    /// What an engine that serves a model printed in the log while it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineView>,
     /// Why it is, of the first failure.
     pub diagnosis: DiagnosisView,
     /// The parts of the device's memory at the first failure.
@@ -50,6 +60,9 @@ pub struct ExplainView<'a> {
     pub disagreements: Vec<String>,
     /// Warnings about the snapshot.
     pub warnings: Vec<WarningView>,
+    /// The cause in half a sentence, of a failure that is no message of PyTorch.
+    #[serde(skip)]
+    pub headline: &'static str,
 }
 
 impl Document for ExplainView<'_> {
@@ -138,7 +151,8 @@ pub struct ProcessView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiagnosisView {
     /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`,
-    /// `expandable-reserve`, `custom-allocator`, `refused`, `unknown`; or `fits` if nothing fails.
+    /// `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`, `engine-share`; of a
+    /// kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or `fits` if nothing fails.
     pub cause: &'static str,
     /// Causes that contribute.
     pub also: Vec<&'static str>,
@@ -147,6 +161,9 @@ pub struct DiagnosisView {
     /// The memory limit of the process, if that is the cause: equal numbers where it is known exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitView>,
+    /// How much more the request needed, as far as the numbers show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_bytes: Option<u64>,
     /// Further notes.
     pub notes: Vec<String>,
 }
@@ -340,16 +357,17 @@ impl ExplainView<'_> {
             messages_left_out: found.left_out,
             ..Self::default()
         };
-        if let Some(group) = found.groups.first() {
-            let situation = situation(group);
-            let diagnosis = diagnosis(&situation);
-            let mut steps = steps(&situation, &diagnosis);
-            if diagnosis.cause != Cause::NeverFits {
-                steps.push(record_a_snapshot(&situation));
-            }
+        view.errors = found.events.iter().map(ErrorView::new).collect();
+        view.engine = found.engine.as_ref().map(EngineView::new);
+        if let Some(Answer { subject, situation, diagnosis, steps }) = answer(found) {
+            let situation = situation.unwrap_or_default();
             view.diagnosis = DiagnosisView::new(&diagnosis, &situation);
             view.shares = shares(&situation);
             view.steps = steps.into_iter().map(StepView::new).collect();
+            if let Subject::Event(at) = subject {
+                view.error = view.errors.get(at).cloned();
+                view.headline = diagnosis.cause.in_short();
+            }
         }
         view
     }
@@ -433,6 +451,7 @@ impl DiagnosisView {
             also: diagnosis.also.iter().map(|cause| cause.name()).collect(),
             text: diagnosis.text.clone(),
             limit: situation.limit.map(view),
+            missing_bytes: situation.shortage_bytes().filter(|&bytes| bytes > 0),
             notes: diagnosis.notes.clone(),
         }
     }

@@ -32,6 +32,8 @@ mod frames;
 #[cfg(feature = "recording")]
 mod live;
 #[cfg(feature = "recording")]
+mod log;
+#[cfg(feature = "recording")]
 mod place;
 #[cfg(feature = "recording")]
 mod places;
@@ -69,6 +71,8 @@ pub use explain::{
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]
 pub use live::{BlockView, LiveDeviceView, LiveView, live};
+#[cfg(feature = "recording")]
+pub use log::{EngineView, ErrorView, ValueView};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
 #[cfg(feature = "recording")]

@@ -173,6 +173,12 @@ pub const CHANGES: &[Change] = &[
     ),
     change(NEXT, "highwater-trace", 1, "`place` of an entry is new."),
     change(NEXT, "highwater-explain", 1, "`conf` of a step is new."),
+    change(
+        NEXT,
+        "highwater-explain",
+        1,
+        "`errors`, `error` and `engine` of a log are new, `missing_bytes` of a diagnosis, and causes of engines and the host.",
+    ),
     change(NEXT, "highwater-view", 1, "`ceiling` and `headline` of a device are new, and the section `explain`."),
     change(FIRST, "highwater-check", 1, "New."),
     change(FIRST, "highwater-diff", 1, "New."),

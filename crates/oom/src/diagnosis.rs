@@ -35,6 +35,20 @@ pub enum Cause {
     CustomAllocator,
     /// The driver said no though it had enough.
     Refused,
+    /// The driver's numbers contradict each other.
+    Contradiction,
+    /// An engine's memory for its KV cache is too small for what was asked.
+    KvCache,
+    /// An engine's share of the GPU leaves too little for the rest, or asks for more than is free.
+    EngineShare,
+    /// An engine does not give back all memory when it sleeps.
+    SleepResidue,
+    /// A kernel needs more of a multiprocessor's shared memory than there is.
+    KernelSharedMemory,
+    /// The host's memory.
+    HostMemory,
+    /// The host's shared memory, `/dev/shm`.
+    SharedMemory,
     /// The numbers do not show it.
     Unknown,
 }
@@ -54,6 +68,13 @@ impl Cause {
             Self::Reserve => "expandable-reserve",
             Self::CustomAllocator => "custom-allocator",
             Self::Refused => "refused",
+            Self::Contradiction => "contradiction",
+            Self::KvCache => "kv-cache",
+            Self::EngineShare => "engine-share",
+            Self::SleepResidue => "sleep-residue",
+            Self::KernelSharedMemory => "kernel-shared-memory",
+            Self::HostMemory => "host-memory",
+            Self::SharedMemory => "shared-memory",
             Self::Unknown => "unknown",
         }
     }
@@ -72,6 +93,13 @@ impl Cause {
             Self::Reserve => "the reserve for expandable segments is too small",
             Self::CustomAllocator => "the pool's own allocator refused it",
             Self::Refused => "the driver refused it although enough was free",
+            Self::Contradiction => "the driver's numbers contradict each other",
+            Self::KvCache => "the KV cache is too small",
+            Self::EngineShare => "the engine's share of the GPU does not fit",
+            Self::SleepResidue => "a sleeping engine keeps memory",
+            Self::KernelSharedMemory => "a kernel needs too much shared memory",
+            Self::HostMemory => "the host ran out of memory",
+            Self::SharedMemory => "the host's shared memory is full",
             Self::Unknown => "the recording does not show why",
         }
     }
@@ -107,6 +135,14 @@ pub(super) fn is_fragmented(situation: &Situation) -> bool {
     shortage > 0 && unallocated >= shortage.max(WORTH_A_WORD_BYTES).max(crumbs)
 }
 
+/// Reserved but unallocated memory that is not enough alone, but a good part of what is missing.
+pub(super) fn nearly_enough(situation: &Situation) -> Option<(u64, u64)> {
+    let (unallocated, missing) = (situation.unallocated_bytes?, situation.shortage_bytes()?);
+    let crumbs = situation.held_bytes.unwrap_or(0) / 50;
+    let is_worth_it = unallocated >= WORTH_A_WORD_BYTES.max(crumbs) && unallocated >= missing / 10;
+    (situation.is_printed && is_worth_it && unallocated < missing).then_some((unallocated, missing))
+}
+
 /// The memory of this process outside PyTorch, beyond a context.
 pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
     situation.outside_bytes().unwrap_or(0).saturating_sub(context::AT_MOST_BYTES)
@@ -131,6 +167,9 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         return vec![Cause::Reserve];
     }
     let Some(tried) = situation.tried_bytes else { return Vec::new() };
+    if situation.is_contradictory() && !situation.is_limited() {
+        return vec![Cause::Contradiction];
+    }
     if situation.capacity_bytes.is_some_and(|capacity| tried > capacity) {
         return vec![Cause::NeverFits];
     }
@@ -283,10 +322,24 @@ fn text(situation: &Situation, cause: Cause) -> String {
         Cause::CustomAllocator => {
             format!("the custom allocator of a `MemPool` returned nothing for {tried}: it has its own limits")
         }
-        Cause::Refused => format!(
-            "the program requested {tried}, and the driver refused it although it reports {free} free: another \
-             process may have released memory a moment later, or this process cannot use part of the GPU (a MIG \
-             slice, WSL, a virtual GPU)"
+        Cause::Refused => {
+            let part = match situation.backend {
+                Some("HIP" | "ROCm") => {
+                    "an APU's share of the host's memory, a limit of the kernel's driver, a partition"
+                }
+                Some("CUDA") | None => "a MIG slice, WSL, a virtual GPU",
+                Some(_) => "a partition, a virtual GPU, a limit of the driver",
+            };
+            format!(
+                "the program requested {tried}, and the driver refused it although it reports {free} free: another \
+                 process may have released memory a moment later, or this process cannot use part of the GPU ({part})"
+            )
+        }
+        Cause::Contradiction => format!(
+            "the driver's numbers contradict each other: {free} free of {} in all, so they do not show why a request of \
+             {tried} failed; GPUs that share the host's memory (APUs) report the part that the firmware set aside as the \
+             total, and the host's memory as free",
+            amount(situation.capacity_bytes)
         ),
         Cause::TooBig => {
             let crumbs = match situation.unallocated_bytes {
@@ -294,12 +347,25 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 Some(unallocated) => format!(", all but {} of it in use", size(unallocated)),
                 None => String::new(),
             };
+            let short = if situation.is_within_rounding() {
+                format!(
+                    "the two amounts are equal within the rounding of the message, so it was at most {missing} short"
+                )
+            } else {
+                format!("so it was at least {missing} short")
+            };
             format!(
                 "the program needs more memory than there is: it requested {tried} with {free} left; {held} was \
-                 already reserved{crumbs}, so it was at least {missing} short"
+                 already reserved{crumbs}, {short}"
             )
         }
-        Cause::Unknown => match situation.tried_bytes {
+        Cause::Unknown
+        | Cause::KvCache
+        | Cause::EngineShare
+        | Cause::SleepResidue
+        | Cause::KernelSharedMemory
+        | Cause::HostMemory
+        | Cause::SharedMemory => match situation.tried_bytes {
             Some(_) if situation.free_bytes.is_some() => {
                 format!(
                     "the program requested {tried}, and {free} was free; the text does not show which process \
@@ -330,7 +396,7 @@ fn limited(situation: &Situation, tried: &str, held: &str) -> String {
     if situation.backend == Some("MPS") {
         return format!(
             "the limit of MPS, {limit} (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), refused a request of {tried}: PyTorch \
-             held {held}, others {}",
+             held {held}, and {} was held by Metal for this process beside it (cached buffers, graphs, other libraries)",
             size(situation.others_bytes)
         );
     }
@@ -365,6 +431,25 @@ fn outside(situation: &Situation, tried: &str, free: &str) -> String {
 
 fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     let mut notes = Vec::new();
+    if situation.has_unavailable {
+        notes.push(
+            "the message prints an amount of 2^64 bytes (17179869184.00 GiB): the driver does not report this process's \
+             memory, as under WSL, so memory outside PyTorch is unknown"
+                .to_owned(),
+        );
+    }
+    if situation.is_printed
+        && let (Some(held), Some(capacity)) = (situation.held_bytes, situation.capacity_bytes)
+        && held > capacity.saturating_add(capacity / 50)
+        && !situation.is_contradictory()
+    {
+        notes.push(format!(
+            "PyTorch holds {}, more than the GPU's {}: the driver has moved a part to the host's memory (the fallback to \
+             system memory on Windows, or an APU)",
+            size(held),
+            size(capacity)
+        ));
+    }
     if let Some(pid) = situation.own_pid {
         notes.push(format!(
             "process {pid} is probably this one: in a container PyTorch does not know its own id, and process {pid} \
@@ -381,6 +466,14 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
         let share = ratio(unallocated, held);
         if situation.has_expandable_segments {
             notes.push("the program already follows PyTorch's fragmentation hint".to_owned());
+        } else if let Some((unallocated, missing)) = nearly_enough(situation) {
+            notes.push(format!(
+                "PyTorch's fragmentation hint helps, but is not enough alone: {} of the {} that are missing is reserved but \
+                 unallocated, and {} more would still be missing",
+                size(unallocated),
+                size(missing),
+                size(missing - unallocated)
+            ));
         } else if !is_fragmented(situation) {
             let unused = match unallocated {
                 0 => "all reserved memory is in use".to_owned(),

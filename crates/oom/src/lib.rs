@@ -9,14 +9,20 @@
 //! - A text in, a diagnosis out: this crate knows no snapshot. Who has one fills a [`Situation`] from it.
 //! - A log is untrusted and may be long: it is read once, in linear time and bounded memory.
 
+mod answer;
 mod diagnosis;
+mod engine;
+mod known;
 mod log;
 mod message;
 mod situation;
 mod steps;
 
+pub use answer::{Answer, Subject, answer};
 pub use diagnosis::{Cause, Diagnosis, diagnosis};
-pub use log::{Found, Group, LogReader, Surroundings};
+pub use engine::{EngineLog, Printed};
+pub use known::{Decimal, Value};
+pub use log::{AskedAt, Event, Found, Group, LogReader, Surroundings, TracebackFrame};
 pub use message::{Kind, Message, Process, Releases};
 pub use situation::{Holder, Limit, Share, Situation, StepNeed};
 pub use steps::{Step, missing, record_a_snapshot, sort, steps};

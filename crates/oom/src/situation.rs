@@ -66,8 +66,18 @@ pub struct Situation {
     pub limit: Option<Limit>,
     /// Other processes on the device, the largest first.
     pub others: Vec<Process>,
-    /// MPS: memory of other processes, without their names.
+    /// MPS: memory of Metal in this process beside PyTorch's tensors.
     pub others_bytes: u64,
+    /// The amounts are printed ones, so each may be off by half a hundredth of its unit.
+    pub is_printed: bool,
+    /// The message prints an amount that the driver did not tell.
+    pub has_unavailable: bool,
+    /// The engine whose log it is: `vllm`, `sglang`.
+    pub engine: Option<&'static str>,
+    /// The engine's pools exclude expandable segments (sleep mode, cumem).
+    pub has_memory_pools: bool,
+    /// The release of PyTorch, where something tells it.
+    pub torch: Option<(u16, u16)>,
     /// The expandable-segment reserve that is too small.
     pub reserve_bytes: Option<u64>,
     /// Expandable segments are on.
@@ -202,9 +212,15 @@ impl Situation {
             limit: message.limit_bytes.map(Limit::exactly),
             others,
             others_bytes: message.others_bytes.unwrap_or(0),
+            is_printed: true,
+            has_unavailable: message.has_unavailable,
+            engine: surroundings.engine,
+            has_memory_pools: surroundings.has_memory_pools,
+            torch: surroundings.torch,
             reserve_bytes: message.reserve_bytes,
             has_expandable_segments: message.has_expandable_segments || surroundings.has_expandable_segments,
-            knows_expandable_segments: last_release >= (2, 1) && matches!(message.backend, None | Some("CUDA" | "HIP")),
+            knows_expandable_segments: last_release >= (2, 1)
+                && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm")),
             is_notebook: surroundings.is_notebook,
             needs_bytes: None,
             whole_step: None,
@@ -237,7 +253,22 @@ impl Situation {
 
     /// How much more was needed from the driver, at most.
     pub fn shortage_bytes(&self) -> Option<u64> {
-        Some(self.tried_bytes?.saturating_sub(self.headroom_bytes()?))
+        let (tried, headroom) = (self.tried_bytes?, self.headroom_bytes()?);
+        // Two amounts that are printed alike differ by less than the last digit.
+        let at_least = if self.is_within_rounding() { last_digit_bytes(tried.max(headroom)) } else { 0 };
+        Some(tried.saturating_sub(headroom).max(at_least))
+    }
+
+    /// Whether the message prints the request and the free memory alike, so that either may be the larger.
+    pub fn is_within_rounding(&self) -> bool {
+        let (Some(tried), Some(headroom)) = (self.tried_bytes, self.headroom_bytes()) else { return false };
+        self.is_printed && tried > 0 && tried.abs_diff(headroom) < last_digit_bytes(tried.max(headroom))
+    }
+
+    /// Whether the driver reports more free memory than there is, as it does for GPUs that share the host's memory.
+    pub fn is_contradictory(&self) -> bool {
+        let over = |capacity: u64, free: u64| free > capacity.saturating_add(last_digit_bytes(free));
+        self.capacity_bytes.zip(self.free_bytes).is_some_and(|(capacity, free)| over(capacity, free))
     }
 
     /// The least that the program is sure to need: at once, or in the step that failed.
@@ -288,6 +319,9 @@ impl Situation {
 
     /// The parts that the device's memory adds up to, as far as they are known; empty where its size is not.
     pub fn shares(&self) -> Vec<Share> {
+        if self.is_contradictory() {
+            return Vec::new();
+        }
         let share = |holder, bytes: Option<u64>| bytes.filter(|&bytes| bytes > 0).map(|bytes| Share { holder, bytes });
         let own = [
             share(Holder::Allocated, self.allocated_bytes),
@@ -308,6 +342,16 @@ impl Situation {
     fn rounding_bytes(&self) -> u64 {
         let printed = 5 + u64::try_from(self.others.len()).unwrap_or(u64::MAX - 5);
         printed.saturating_mul((1 << 30) / 100)
+    }
+}
+
+/// What the last printed digit of an amount stands for.
+fn last_digit_bytes(bytes: u64) -> u64 {
+    match bytes {
+        0..=1024 => 0,
+        1025..=0x10_0000 => (1 << 10) / 100,
+        0x10_0001..=0x4000_0000 => (1 << 20) / 100,
+        _ => (1 << 30) / 100,
     }
 }
 

@@ -3,12 +3,15 @@
 use highwater_driver::context;
 use highwater_units::{counted, size};
 
-use super::diagnosis::{Cause, Diagnosis, is_fragmented, outside_beyond_context, untold_beyond_context};
+use super::diagnosis::{Cause, Diagnosis, is_fragmented, nearly_enough, outside_beyond_context, untold_beyond_context};
 use super::message::Kind;
 use super::situation::Situation;
 
 /// Processes that are named in a step.
 const NAMED: usize = 4;
+
+/// The steps against fragmentation.
+const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +50,29 @@ impl Step {
 
 /// Advice for a situation, by its saving.
 pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
-    let rules = [limit, reserve, processes, fragmentation, private_pools, outside, notebook, custom_allocator, request];
+    let rules = [
+        contradiction,
+        limit,
+        reserve,
+        processes,
+        fragmentation,
+        private_pools,
+        outside,
+        notebook,
+        custom_allocator,
+        request,
+    ];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
     for step in &mut steps {
         judge(step, situation);
     }
     sort(&mut steps);
+    // What cures the cause stands before what others would have to do.
+    if diagnosis.cause == Cause::Fragmentation
+        && let Some(at) = steps.iter().position(|step| FRAGMENTATION.contains(&step.id) && step.is_enough == Some(true))
+    {
+        steps[..=at].rotate_right(1);
+    }
     steps.extend(shrink(situation, diagnosis));
     steps
 }
@@ -92,7 +112,8 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     let is_concerned = diagnosis.cause == Cause::Limit || diagnosis.also.contains(&Cause::Limit);
     let limit = situation.limit.filter(|_| is_concerned)?;
-    let at_error = situation.held_bytes.unwrap_or(0).saturating_add(situation.tried_bytes?);
+    let beside = situation.held_bytes.unwrap_or(0).saturating_add(situation.others_bytes);
+    let at_error = beside.saturating_add(situation.tried_bytes?);
     let needed = at_error.max(situation.needs_bytes.unwrap_or(0));
     let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
         let percent = needed.saturating_mul(100).div_ceil(capacity);
@@ -124,6 +145,29 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         format!("{} was free on the GPU; this request needs a limit of {} or more, {others}", size(free), size(needed));
     let step = Step::new("raise-limit", format!("raise or remove the limit{of}"), detail);
     Some(step.with(change).brings(brings, Some(needed.saturating_sub(limit.at_most_bytes))))
+}
+
+fn contradiction(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    if diagnosis.cause != Cause::Contradiction {
+        return None;
+    }
+    let (capacity, free) = (situation.capacity_bytes?, situation.free_bytes?);
+    let detail = format!(
+        "the total is {}, the free memory {}; PyTorch cannot use more than the total that it sees",
+        size(capacity),
+        size(free)
+    );
+    Some(match situation.backend {
+        Some("HIP" | "ROCm") => Step::new(
+            "raise-shared-memory",
+            "let the GPU use more of the host's memory: raise the kernel's limit of pages, or the memory that the firmware \
+             sets aside for graphics, and use a newer ROCm",
+            detail,
+        )
+        .with("ttm.pages_limit=N on the kernel's command line, with N = GiB × 262144"),
+        _ => Step::new("look-at-device", "compare the totals of the driver's own tool with the message", detail)
+            .with("nvidia-smi"),
+    })
 }
 
 fn reserve(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -170,10 +214,23 @@ fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 }
 
 fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
-    if !is_fragmented(situation) || situation.has_expandable_segments {
+    let is_of_use = is_fragmented(situation) || nearly_enough(situation).is_some();
+    if !is_of_use || situation.has_expandable_segments || situation.is_limited() && !is_fragmented(situation) {
         return None;
     }
     let unallocated = situation.unallocated_bytes?;
+    if situation.has_memory_pools {
+        // vLLM's cumem and SGLang's memory saver stop at start where expandable segments are on.
+        let step = Step::new(
+            "empty-cache",
+            "empty PyTorch's cache before the engine wakes up, and after it sleeps",
+            format!(
+                "{} is reserved but unallocated; expandable segments do not go together with the engine's sleep mode",
+                size(unallocated)
+            ),
+        );
+        return Some(step.with("torch.cuda.empty_cache()").brings(unallocated, situation.shortage_bytes()));
+    }
     let detail = format!(
         "{} is reserved but unallocated, in pieces; to see whether the rest of the run fits, run `highwater \
          simulate` on a snapshot",
@@ -181,7 +238,7 @@ fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     );
     let step = if situation.knows_expandable_segments {
         Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail)
-            .with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+            .with(format!("{}=expandable_segments:True", settings_variable(situation)))
     } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {
         Step::new(
             "max-split-size",
@@ -193,6 +250,15 @@ fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
         Step::new("empty-cache", "empty the cache where the sizes of requests change", detail)
     };
     Some(step.brings(unallocated, situation.shortage_bytes()))
+}
+
+/// The environment variable with the allocator's settings: the one that every release reads, for `PYTORCH_ALLOC_CONF` is
+/// not reliable before torch 2.10.
+fn settings_variable(situation: &Situation) -> &'static str {
+    match situation.backend {
+        Some("HIP" | "ROCm") => "PYTORCH_HIP_ALLOC_CONF",
+        _ => "PYTORCH_CUDA_ALLOC_CONF",
+    }
 }
 
 fn private_pools(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -289,7 +355,8 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
 /// The advice that always helps, with its amount.
 fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if !matches!(situation.kind, Kind::Exhausted | Kind::Asynchronous | Kind::Rejected)
-        || matches!(diagnosis.cause, Cause::NeverFits | Cause::Reserve | Cause::Refused)
+        || matches!(diagnosis.cause, Cause::NeverFits | Cause::Reserve | Cause::Refused | Cause::Contradiction)
+        || situation.engine.is_some()
     {
         return None;
     }

@@ -215,7 +215,7 @@ proptest! {
     #[test]
     fn any_message_is_explained_without_a_panic(Written { message } in written(), is_notebook: bool) {
         let message = Message::parse(&message.to_string()).unwrap();
-        let surroundings = Surroundings { is_notebook, has_expandable_segments: false };
+        let surroundings = Surroundings { is_notebook, ..Surroundings::default() };
         let situation = Situation::of_message(&message, surroundings);
         let diagnosis = diagnosis(&situation);
         let steps = steps(&situation, &diagnosis);
@@ -392,7 +392,7 @@ fn advice_that_does_not_apply_is_not_given() {
     let this = "Including non-PyTorch memory, this process has 22.50 GiB memory in use. ";
     let fragmented = says("2.00 GiB", "1.00 GiB", this, "17.90 GiB", "4.00 GiB");
     let told = format!("{fragmented} expandable_segments is enabled. If instead");
-    let known = Surroundings { has_expandable_segments: true, is_notebook: false };
+    let known = Surroundings { has_expandable_segments: true, ..Surroundings::default() };
     for (text, surroundings) in [(told.as_str(), Surroundings::default()), (&fragmented, known)] {
         let (cause, steps) = cause_of(text, surroundings);
         assert!(cause != Cause::Fragmentation && !steps.contains(&"expandable-segments"), "{text}");

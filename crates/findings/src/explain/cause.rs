@@ -55,6 +55,7 @@ pub(super) fn situation(
         totals.requested_bytes.saturating_add(event.requested_bytes).max(device.timeline.requested_peak().bytes);
     Situation {
         device: Some(device.device),
+        is_printed: false,
         requested_bytes: Some(event.requested_bytes),
         tried_bytes: Some(event.segment_bytes),
         free_bytes: event.device_free_bytes.or(told.free_bytes),

@@ -3,18 +3,28 @@
 //! A log is read once, from front to back, in pieces of any size; what is kept is bounded, and time is linear in its
 //! length, whatever it holds.
 
+mod context;
+mod event;
+mod found;
 mod line;
 mod origin;
+mod table;
+mod trace;
 
 use std::collections::hash_map::Entry;
 use std::sync::LazyLock;
 
+pub use event::Event;
+pub use found::{Found, Group, Surroundings};
 use line::{plain, unescaped};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
+use table::{TableReader, has_anchor};
+use trace::TraceReader;
+pub use trace::{AskedAt, TracebackFrame};
 
-use super::message::{ANCHOR, Message, Progress, Reader, broken_beginning, without_blanks};
+use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -40,50 +50,15 @@ const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
 const BLOCK_BYTES: usize = 64 << 10;
 /// A block without any of these has nothing that matters, but for bytes that are taken out first.
 static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
-    let around: [&[u8]; 3] = [b"expandable_segments:True", b"-- Process ", b"rank  "];
-    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&around).chain(&DEVICES);
+    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&DEVICES);
     words.map(|word| memmem::Finder::new(*word)).collect()
 });
 
+/// How identifiers of engines' failures begin.
+const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-"];
+
 /// What notebooks write into tracebacks.
 const NOTEBOOK: [&[u8]; 3] = [b"ipykernel", b"<ipython-input-", b"Cell In["];
-
-/// Messages that say the same, of one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// What they say.
-    pub message: Message,
-    /// How many there are.
-    pub count: u64,
-    /// The line of the first, from 1 on.
-    pub line: u64,
-}
-
-/// What a log says of itself, beside its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
-    /// It has frames of a notebook.
-    pub is_notebook: bool,
-    /// It says, outside of PyTorch's advice, that expandable segments are on.
-    pub has_expandable_segments: bool,
-}
-
-/// What was found in a log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// The messages, by their first appearance.
-    pub groups: Vec<Group>,
-    /// How many there are in all, those of no group included.
-    pub count: u64,
-    /// Different messages that are not kept, for there are too many.
-    pub left_out: u64,
-    /// Lines read.
-    pub lines: u64,
-    /// The first line that speaks of memory that ran out, without being a message that is known.
-    pub mention: Option<u64>,
-    /// What else the log says.
-    pub surroundings: Surroundings,
-}
 
 /// Reads a log.
 ///
@@ -104,6 +79,8 @@ pub struct LogReader {
     long: Option<Origin>,
     open: FxHashMap<Vec<u8>, Open>,
     groups: FxHashMap<Message, usize>,
+    table: TableReader,
+    trace: TraceReader,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
     found: Found,
@@ -116,6 +93,7 @@ struct Open {
     rank: Option<u32>,
     line: u64,
     lines: usize,
+    asked: AskedAt,
 }
 
 #[derive(Clone, Debug)]
@@ -146,7 +124,12 @@ impl LogReader {
 
     /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
     fn dull_lines<'p>(&self, piece: &'p [u8]) -> &'p [u8] {
-        if !self.open.is_empty() || !self.line.is_empty() || self.long.is_some() {
+        if !self.open.is_empty()
+            || !self.line.is_empty()
+            || self.long.is_some()
+            || self.table.is_open()
+            || self.trace.is_open()
+        {
             return &[];
         }
         let block = &piece[..piece.len().min(BLOCK_BYTES)];
@@ -154,6 +137,7 @@ impl LogReader {
         let block = &block[..=end];
         let is_dull =
             memchr::memchr2(0x1b, 0, block).is_none() && FINDERS.iter().all(|finder| finder.find(block).is_none());
+        let is_dull = is_dull && !has_anchor(block);
         if is_dull { block } else { &[] }
     }
 
@@ -193,6 +177,16 @@ impl LogReader {
         }
     }
 
+    /// How many different messages and other failures were found until here, those that may go on not counted.
+    pub fn so_far(&self) -> (usize, usize) {
+        (self.found.groups.len(), self.found.events.len())
+    }
+
+    /// Whether the next line may go on with a message.
+    pub fn is_amid(&self) -> bool {
+        !self.open.is_empty() || !self.line.is_empty() || self.table.is_open()
+    }
+
     /// What was found.
     pub fn finish(mut self) -> Found {
         if !self.line.is_empty() {
@@ -201,6 +195,16 @@ impl LogReader {
             self.found.lines += 1;
         }
         self.close_all();
+        self.found.surroundings.engine = self.found.engine.as_ref().and_then(|engine| engine.engine);
+        if let Some(engine) = &mut self.found.engine {
+            self.found.surroundings.has_memory_pools |= engine.has_sleep_mode;
+            engine.refusal = self
+                .found
+                .events
+                .iter()
+                .map(|event| event.id)
+                .find(|id| id.contains('-') && ENGINES.iter().any(|engine| id.starts_with(engine)));
+        }
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.found
@@ -232,10 +236,11 @@ impl LogReader {
         let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
         self.look_around(&line);
         let is_of_interest = NEEDLES.iter().any(|needle| has(needle));
-        if !is_of_interest && self.open.is_empty() && !may_break(&line) {
+        let is_known = self.table.is_open() || self.trace.is_open() || has_anchor(&line);
+        if !is_of_interest && !is_known && self.open.is_empty() && !may_break(&line) {
             return;
         }
-        if is_of_interest
+        if (is_of_interest || is_known)
             && depth < MAX_DEPTH
             && let Some(text) = unescaped(&line)
             && text != *line
@@ -259,6 +264,14 @@ impl LogReader {
         let body = &line[of_line.body..];
         if body.trim_ascii().is_empty() {
             return;
+        }
+        if is_known {
+            self.trace.read(body, &of_line.key);
+            let number = self.found.lines + 1;
+            let rank = of_line.rank;
+            for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
+                self.found.add(hit, rank, number);
+            }
         }
         self.read_text(body, &of_line, is_of_interest);
     }
@@ -318,7 +331,7 @@ impl LogReader {
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
             let begun = Begun::Words(text[text.len() - broken..].to_vec());
-            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1 });
+            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1, asked: AskedAt::default() });
         }
     }
 
@@ -337,7 +350,8 @@ impl LogReader {
             self.context = None;
         }
         let rank = rank.or(context.map(|(rank, _)| rank));
-        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1 };
+        let asked = self.trace.take(&of_line.key);
+        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1, asked };
         match progress {
             Progress::Open => {
                 self.keep(of_line, open);
@@ -359,6 +373,7 @@ impl LogReader {
 
     /// Ends messages that nobody went on with.
     fn expire(&mut self) {
+        self.table.expire(self.found.lines);
         if self.open.is_empty() || !self.found.lines.is_multiple_of(1024) {
             return;
         }
@@ -401,22 +416,14 @@ impl LogReader {
             Entry::Vacant(group) => {
                 let message = group.key().clone();
                 group.insert(self.found.groups.len());
-                self.found.groups.push(Group { message, count: 1, line: open.line });
+                self.found.groups.push(Group { message, count: 1, line: open.line, asked: open.asked });
             }
         }
     }
 
     /// Notes what a line says beside messages.
     fn look_around(&mut self, line: &[u8]) {
-        let has = |needle: &[u8]| memmem::find(line, needle).is_some();
-        let seen = &mut self.found.surroundings;
-        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle)) {
-            seen.is_notebook = true;
-        }
-        if !seen.has_expandable_segments && has(b"expandable_segments:True") {
-            // Not where PyTorch advises it.
-            seen.has_expandable_segments = !has(b"try setting") && !has(b"by PyTorch") && !has(b"avoid fragmentation");
-        }
+        self.found.look_around(line);
         // `-- Process 3 terminated with the following error:` of `torch.multiprocessing`.
         if let Some(rest) = line.strip_prefix(b"-- Process ") {
             self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);

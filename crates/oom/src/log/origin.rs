@@ -107,6 +107,9 @@ fn bracketed(text: &[u8]) -> Option<Token> {
         let trust = if inner.to_ascii_lowercase().starts_with(b"local") { Trust::Local } else { Trust::Named };
         return Some(Token::process(length, Some((rank, trust))));
     }
+    if let Some(rank) = tensor_rank(inner) {
+        return Some(Token::process(length, Some((rank, Trust::Named))));
+    }
     if let Some(rank) = inner.strip_prefix(b"default").and_then(only_number) {
         return Some(Token::process(length, Some((rank, Trust::Local))));
     }
@@ -128,7 +131,7 @@ fn parenthesised(text: &[u8]) -> Option<Token> {
     let end = within(text, b')')?;
     let inner = &text[1..end];
     let is_process = memchr::memmem::find(inner, b"pid=").is_some();
-    let rank = named_rank(inner).map(|rank| (rank, Trust::Named));
+    let rank = named_rank(inner).or_else(|| tensor_rank(inner)).map(|rank| (rank, Trust::Named));
     (is_process || rank.is_some()).then(|| Token::process(end + 1, rank))
 }
 
@@ -173,6 +176,18 @@ fn word(text: &[u8]) -> Option<Token> {
     is_host.then(|| Token::process(name + 1, None))
 }
 
+/// The rank among GPUs that share each layer, where there are no other: `Worker_TP1`, `2025-06-20 10:00:00 TP1`.
+fn tensor_rank(text: &[u8]) -> Option<u32> {
+    let has_others = [&b"PP"[..], b"DP"].iter().any(|name| part_number(text, name).is_some_and(|number| number > 0));
+    if has_others { None } else { part_number(text, b"TP") }
+}
+
+/// The number behind a name that begins a word.
+fn part_number(text: &[u8], name: &[u8]) -> Option<u32> {
+    let is_part = |at: &usize| *at > 0 && b" _".contains(&text[at - 1]);
+    memchr::memmem::find_iter(text, name).find(is_part).and_then(|at| whole_number(&text[at + name.len()..]))
+}
+
 fn within(text: &[u8], end: u8) -> Option<usize> {
     text.iter().take(MAX_TOKEN_BYTES).position(|&byte| byte == end)
 }
@@ -212,6 +227,9 @@ mod tests {
             ("worker-1: [rank9]: boom", Some(9), "boom"),
             ("(RayTrainWorker pid=1234, ip=10.0.0.7) boom", None, "boom"),
             ("Rank 6: boom", Some(6), "boom"),
+            ("(Worker_TP1 pid=548) boom", Some(1), "boom"),
+            ("(Worker_PP1_TP0 pid=548) boom", None, "boom"),
+            ("[2025-06-20 10:00:00 TP3] boom", Some(3), "boom"),
             ("RuntimeError: CUDA out of memory", None, "RuntimeError: CUDA out of memory"),
             ("404 files", None, "404 files"),
         ] {

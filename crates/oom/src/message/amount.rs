@@ -21,7 +21,7 @@ const MAX_DIGITS: usize = 20;
 
 /// What stands at the beginning of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read<T> {
+pub(crate) enum Read<T> {
     /// This, in so many bytes.
     Found(T, usize),
     /// Something else.
@@ -33,7 +33,7 @@ pub(super) enum Read<T> {
 /// An amount at the beginning of a text without blanks: value times unit, to the nearest byte.
 ///
 /// `is_binary` reads `KB`, `MB` and `GB` as powers of 1024, as some messages mean them.
-pub(super) fn amount(text: &[u8], is_binary: bool) -> Read<u64> {
+pub(crate) fn amount(text: &[u8], is_binary: bool) -> Read<u64> {
     let whole = digits(text);
     if whole == 0 || whole > MAX_DIGITS {
         return if text.is_empty() { Read::Short } else { Read::Absent };

@@ -242,6 +242,16 @@ pub(super) const CLAUSES: &[Clause] = &[
         &[Words("with"), Bytes(Private), Words("allocated in private pools (e.g., CUDA Graphs)")],
     ),
     goes_on(
+        "private pools, HIP",
+        since((2, 4)),
+        &[Words("with"), Bytes(Private), Words("allocated in private pools (e.g., HIP Graphs)")],
+    ),
+    goes_on(
+        "private pools, XPU",
+        since((2, 4)),
+        &[Words("with"), Bytes(Private), Words("allocated in private pools (e.g., XPU Graphs)")],
+    ),
+    goes_on(
         "is reserved but unallocated",
         since((2, 1)),
         &[Words("and"), Bytes(Unallocated), Words("is reserved by PyTorch but unallocated")],

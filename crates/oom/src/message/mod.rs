@@ -4,9 +4,11 @@ mod amount;
 mod clause;
 mod reader;
 
+pub(crate) use amount::{Read, amount};
 pub(super) use clause::ANCHOR;
 pub use clause::Releases;
-pub(super) use reader::{Progress, Reader, broken_beginning, without_blanks};
+pub(crate) use reader::without_blanks;
+pub(super) use reader::{Progress, Reader, broken_beginning};
 
 use crate::log::LogReader;
 
@@ -51,6 +53,8 @@ pub struct Message {
     pub has_expandable_segments: bool,
     /// `reserved_bytes` is what is cached, not all that is held.
     pub reserved_is_cached: bool,
+    /// It prints an amount of 2^64 bytes or so: the driver did not tell (WSL, drivers without NVML).
+    pub has_unavailable: bool,
     /// What kind of message it is.
     pub kind: Kind,
     /// The text ends before the message does.

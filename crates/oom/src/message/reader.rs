@@ -12,6 +12,8 @@ const UNKNOWN_BYTES: usize = 512;
 const KEPT_BYTES: usize = 512;
 /// Processes that are listed: a device serves fewer.
 const MAX_PROCESSES: usize = 4096;
+/// No process has an exbibyte: the amount stands for "not available".
+const NOT_AVAILABLE_BYTES: u64 = 1 << 60;
 /// Words by which a clause is known in the middle of a text.
 const DISTINCTIVE_BYTES: usize = 8;
 
@@ -283,7 +285,12 @@ impl Reader {
                 return;
             }
             // 2^64: `cudaMallocAsync` says so where no limit is set.
-            Amount::Limit if bytes == u64::MAX => return,
+            Amount::Limit if bytes >= NOT_AVAILABLE_BYTES => return,
+            // The driver did not tell, or a difference of unsigned numbers fell below zero.
+            what if what != Amount::Tried && bytes >= NOT_AVAILABLE_BYTES => {
+                message.has_unavailable = true;
+                return;
+            }
             Amount::Reserve => &mut message.reserve_bytes,
             Amount::Tried => &mut message.tried_bytes,
             Amount::Capacity => &mut message.capacity_bytes,
@@ -301,7 +308,7 @@ impl Reader {
 }
 
 impl<T> Read<T> {
-    fn map<U>(self, with: impl FnOnce(T) -> U) -> Read<U> {
+    pub(crate) fn map<U>(self, with: impl FnOnce(T) -> U) -> Read<U> {
         match self {
             Self::Found(found, length) => Read::Found(with(found), length),
             Self::Absent => Read::Absent,
@@ -330,9 +337,12 @@ fn words_at(words: &str, text: &[u8]) -> Read<()> {
 
 /// Where a clause may begin in a text without blanks, by words of it that stand nowhere else.
 fn place(clause: &Clause, text: &[u8]) -> Option<usize> {
-    let (before, words) = match clause.parts {
-        [Part::Words(words), ..] => (false, *words),
-        [Part::Bytes(_), Part::Words(words)] => (true, *words),
+    let (first, words) = match clause.parts {
+        [Part::Words(first), Part::Bytes(_), Part::Words(words)] if first.len() < DISTINCTIVE_BYTES => {
+            (Some(*first), *words)
+        }
+        [Part::Words(words), ..] => (None, *words),
+        [Part::Bytes(_), Part::Words(words)] => (Some(""), *words),
         _ => return None,
     };
     let words = without_blanks(words.as_bytes());
@@ -340,14 +350,13 @@ fn place(clause: &Clause, text: &[u8]) -> Option<usize> {
         return None;
     }
     let at = memmem::find(text, &words)?;
-    if !before {
-        return Some(at);
-    }
+    let Some(first) = first else { return Some(at) };
     // Back over the unit and the number.
     let unit = text[..at].iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).take(6).count();
     let number =
         text[..at - unit].iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').take(24).count();
-    (unit > 0 && number > 0).then_some(at - unit - number)
+    let start = at - unit - number;
+    (unit > 0 && number > 0 && text[..start].ends_with(first.as_bytes())).then(|| start - first.len())
 }
 
 /// The kind of device that the text before "out of memory" names.

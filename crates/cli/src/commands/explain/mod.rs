@@ -1,5 +1,6 @@
 //! `highwater explain`: why memory ran out, and what to change, from a message, a log or a snapshot.
 
+mod follow;
 mod input;
 pub(crate) mod text;
 
@@ -28,6 +29,7 @@ use crate::units::{count, counted, parse_size};
 #[command(after_long_help = "Examples:
   highwater explain train.log
   python train.py 2>&1 | highwater explain
+  kubectl logs -f trainer | highwater explain --follow
   highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
   highwater explain oom.pickle
   highwater explain run.pickle --capacity 16GiB
@@ -53,6 +55,9 @@ pub(crate) struct Args {
     /// Strip the directories from all paths in the snapshot
     #[arg(long, requires = "file")]
     redact: bool,
+    /// Explain each failure as it comes, until the log ends: for a pipe, or for a file that still grows
+    #[arg(long, conflicts_with_all = ["message", "capacity", "card", "torch", "device", "redact"])]
+    follow: bool,
     #[command(flatten)]
     size: SizeArgs,
     #[command(flatten)]
@@ -75,6 +80,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (None, None) => Path::new("-"),
     };
     let name = crate::input::short_name(file);
+    if args.follow {
+        return follow::run(args, file, &name);
+    }
     let memory = match &args.card {
         Some(text) => Some(card(text)?),
         None => args.capacity.map(Memory::Limit),
@@ -120,7 +128,7 @@ fn found_in_message(text: &str) -> Result<Found, Problem> {
     let mut log = LogReader::new();
     log.push(text.as_bytes());
     let found = log.finish();
-    if found.groups.is_empty() { Err(nothing(&found, "the text of `--message`")) } else { Ok(found) }
+    if found.is_empty() { Err(nothing(&found, "the text of `--message`")) } else { Ok(found) }
 }
 
 fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found> {
@@ -135,24 +143,29 @@ fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found
         }
     }
     let found = reader.finish();
-    if found.groups.is_empty() { Err(nothing(&found, name).into()) } else { Ok(found) }
+    if found.is_empty() { Err(nothing(&found, name).into()) } else { Ok(found) }
 }
 
 /// That there is no message, with what was looked for.
 fn nothing(found: &Found, name: &str) -> Problem {
     let lines = counted(found.lines, "line", "lines");
-    let cause = match found.mention {
-        Some(line) => format!(
+    let engine = found.engine.as_ref().and_then(|engine| engine.engine);
+    let cause = match (found.mention, engine) {
+        (Some(line), _) => format!(
             "line {} mentions that memory ran out, but without the numbers of PyTorch's message: the text may be cut",
             count(line)
         ),
-        None => format!(
+        (None, Some(engine)) => format!(
+            "it has lines that {engine} prints while it starts, but none that says that memory ran out or that it refuses to start"
+        ),
+        (None, None) => format!(
             "searched {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also \
-             of HIP, XPU, MPS and `cudaMallocAsync`",
+             of HIP, XPU, MPS and `cudaMallocAsync`, and for errors of vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, Ollama, CUDA's \
+             libraries and the host",
             TorchVersion::NEWEST
         ),
     };
-    Problem::new(format!("{name} contains no out-of-memory message of PyTorch")).because(cause).hint(
+    Problem::new(format!("{name} contains no out-of-memory error that is known")).because(cause).hint(
         "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
          of the rank that failed first; a process killed by the system (`Killed`, exit code 137) ran out of host \
          memory, not GPU memory",

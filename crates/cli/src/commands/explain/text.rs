@@ -4,7 +4,7 @@ use std::io;
 
 use highwater_analysis::category::Category;
 use highwater_answers::frames;
-use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
+use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView};
 use highwater_findings::verdict::capitalised;
 
 use crate::document::{Document, Section, Text};
@@ -47,8 +47,9 @@ pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
     if let Some(failure) = first {
         document.sections.extend(evidence(failure));
     }
-    document.sections.extend(steps(&view.steps));
+    document.sections.extend(steps(view));
     document.sections.extend(messages(view));
+    document.sections.extend(errors(view));
     document.sections.extend(further(&view.failures));
     document
 }
@@ -66,6 +67,10 @@ fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, n
             }
             (None, None) => format!("{name}, device {}: out of memory{entry}", failure.device),
         });
+    }
+    if let Some(error) = &view.error {
+        let rank = error.rank.map_or_else(String::new, |rank| format!(", rank {rank}"));
+        return Some(format!("{name}{rank}, line {}: {}", count(error.line), view.headline));
     }
     let message = view.message.as_ref()?;
     let rank = message.rank.map_or_else(String::new, |rank| format!(", rank {rank}"));
@@ -194,12 +199,18 @@ fn gaps(gaps: &GapsView) -> Option<String> {
 }
 
 /// The steps, numbered.
-fn steps(steps: &[StepView]) -> Option<Section> {
-    let mut section = Section::new("What to change, largest saving first");
-    for (number, step) in (1..).zip(steps) {
+fn steps(view: &ExplainView<'_>) -> Option<Section> {
+    let missing = view.diagnosis.missing_bytes;
+    // Of other failures few steps have a number.
+    let order = if view.error.is_some() { "What to change" } else { "What to change, largest saving first" };
+    let mut section = Section::new(order);
+    for (number, step) in (1..).zip(&view.steps) {
         let saving = match (step.brings_bytes, step.enough) {
             (Some(bytes), Some(true)) => (format!(" [frees {}: enough]", size(bytes)), GOOD),
-            (Some(bytes), Some(false)) => (format!(" [frees {}: not enough alone]", size(bytes)), PLAIN),
+            (Some(bytes), Some(false)) => {
+                let of = missing.map_or_else(String::new, |missing| format!(" of the {} missing", size(missing)));
+                (format!(" [frees {}{of}: not enough alone]", size(bytes)), PLAIN)
+            }
             (Some(bytes), None) => (format!(" [frees up to {}]", size(bytes)), PLAIN),
             (None, _) => (String::new(), PLAIN),
         };
@@ -238,6 +249,34 @@ fn messages(view: &ExplainView<'_>) -> Option<Section> {
     let rest = different - (view.messages.len().min(LISTED) as u64);
     if rest > 0 {
         section.line(format!("… and {} more; `--format json` has them", counted(rest, "kind", "kinds")));
+    }
+    Some(section)
+}
+
+/// Failures by their words, if there are more than the one that is explained.
+fn errors(view: &ExplainView<'_>) -> Option<Section> {
+    let shown = usize::from(view.error.is_some());
+    if view.errors.len() <= shown {
+        return None;
+    }
+    let mut section = Section::new("Other errors in the log");
+    let mut table = Table::new([
+        ("line", Align::Right),
+        ("times", Align::Right),
+        ("rank", Align::Right),
+        ("from", Align::Left),
+        ("error", Align::Left),
+    ])
+    .indented(2);
+    let others: Vec<_> = view.errors.iter().filter(|error| view.error.as_ref() != Some(error)).collect();
+    for error in others.iter().take(LISTED) {
+        let rank = error.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+        table.row([count(error.line), count(error.count), rank, error.origin.to_owned(), error.id.to_owned()]);
+    }
+    section.table(table);
+    let rest = others.len().saturating_sub(LISTED);
+    if rest > 0 {
+        section.line(format!("… and {} more; `--format json` has them", counted(rest, "error", "errors")));
     }
     Some(section)
 }

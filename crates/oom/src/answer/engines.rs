@@ -1,0 +1,443 @@
+//! What engines that serve models refuse, and why.
+
+use highwater_units::{counted, size};
+
+use super::because;
+use super::flags::{
+    after_start, chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, shares, smaller_cache_type,
+    times, total, without_graphs,
+};
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
+use crate::log::{Event, Found};
+use crate::steps::Step;
+
+/// The answer to a failure of an engine.
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    let mut log = found.engine.clone().unwrap_or_default();
+    let of_id = event.id.split('-').next().unwrap_or_default();
+    log.engine = Some(match of_id {
+        "vllm" => "vllm",
+        "sglang" => "sglang",
+        "tgi" => "tgi",
+        "trtllm" => "tensorrt-llm",
+        "llama" => {
+            if log.engine == Some("ollama") {
+                "ollama"
+            } else {
+                "llama.cpp"
+            }
+        }
+        "ollama" => "ollama",
+        _ => return None,
+    });
+    let (mut diagnosis, steps) = match event.id {
+        "vllm-no-blocks" | "vllm-autofit" => no_blocks(&log),
+        "vllm-kv-too-small" | "vllm-seq-len" => too_long(event, &log),
+        "vllm-free-memory" => free_memory(event, &log, found),
+        "vllm-sampler" => sampler(event, &log, found),
+        "vllm-profiling" => profiling(event),
+        "vllm-cumem" => cumem(&log),
+        "vllm-expandable" => expandable(),
+        "sglang-pool" => sglang_pool(event, &log),
+        "sglang-graphs" => sglang_graphs(&log, found),
+        "sglang-prefill" | "sglang-decode" => sglang_batch(event, &log),
+        "sglang-unbalanced" => unbalanced(),
+        "tgi-prefill" => tgi(event, &log),
+        "trtllm-create" | "trtllm-request" => tensorrt(event),
+        "ollama-system" => ollama_system(event),
+        _ => llama(event, &log),
+    };
+    diagnosis.notes.extend(shares(&log));
+    diagnosis.notes.extend(sleeps(&log));
+    Some((diagnosis, steps))
+}
+
+fn no_blocks(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let deficit = printed.kv_cache_bytes.filter(|&bytes| bytes <= 0).map(i64::unsigned_abs);
+    let over = match deficit {
+        Some(deficit) if deficit > 0 => format!(" by {}", size(deficit)),
+        _ => String::new(),
+    };
+    let text = format!(
+        "weights, activations and memory outside PyTorch exceed the engine's share of the GPU{over}, so nothing is left for the KV cache"
+    );
+    let mut steps = Vec::new();
+    steps.extend(raise_share(log, total(log, &printed), None, deficit));
+    steps.push(fewer_sequences(log, &printed, deficit));
+    steps.push(less_weights(log, &printed, deficit));
+    // Only since 0.21 are they in the share.
+    if printed.graph_estimate_bytes.is_some() {
+        steps.extend(without_graphs(log, &printed, deficit));
+    }
+    (because(Cause::KvCache, text), steps)
+}
+
+fn too_long(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let wanted = event.number("max_model_len").or(log.max_model_len);
+    let of = wanted.map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+    let (needed, available) = (event.bytes("needed"), event.bytes("available"));
+    let missing = needed.zip(available).map(|(needed, available)| needed.saturating_sub(available));
+    let tokens = event.number("tokens");
+    // Where the release does not say how much fits, a model without windows fits in proportion.
+    let in_proportion = || Some(times(wanted?, available?, needed?));
+    let fits = event.number("fits").or(tokens).or_else(in_proportion).filter(|&fits| fits > 0);
+    let text = match (needed, available, tokens) {
+        (Some(needed), Some(available), _) => format!(
+            "the KV cache is too small for one request{of}: that needs {}, and {} is left for the cache",
+            size(needed),
+            size(available)
+        ),
+        (.., Some(tokens)) => format!("the KV cache is too small for one request{of}: it holds {tokens} tokens"),
+        _ => format!("the KV cache is too small for one request{of}"),
+    };
+    let title = "serve shorter requests: `max_model_len`";
+    let mut shorter = match fits {
+        Some(fits) => {
+            let estimate = if event.number("fits").is_some() {
+                "the engine estimates"
+            } else if tokens.is_some() {
+                "the engine says"
+            } else {
+                "in proportion"
+            };
+            Step::new("shorter-context", title, format!("{estimate} that {fits} tokens fit"))
+                .with(format!("--max-model-len {}", fits / 16 * 16))
+        }
+        None => Step::new("shorter-context", title, "the cache grows with it").with("--max-model-len"),
+    };
+    if let Some(missing) = missing.filter(|_| fits.is_some()) {
+        shorter = shorter.brings(missing, Some(missing));
+    }
+    let mut steps = vec![shorter];
+    steps.extend(smaller_cache_type(log, needed, missing));
+    steps.extend(raise_share(log, total(log, &printed), None, missing));
+    steps.push(fewer_sequences(log, &printed, missing));
+    steps.push(less_weights(log, &printed, missing));
+    (because(Cause::KvCache, text), steps)
+}
+
+fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let (free, total, wanted) = (event.bytes("free"), event.bytes("total"), event.bytes("requested"));
+    let (Some(free), Some(total), Some(wanted)) = (free, total, wanted) else {
+        return (
+            because(Cause::OtherProcess, "less of the GPU is free than the engine's share"),
+            vec![end_others(None, found)],
+        );
+    };
+    let (missing, used) = (wanted.saturating_sub(free), total.saturating_sub(free));
+    let now = event.decimal("utilization").or(log.utilization);
+    let of = now.map_or_else(String::new, |of| format!(" ({} of {})", super::flags::share(of), size(total)));
+    let text = format!(
+        "the engine wants {}{of}, and only {} was free at its start: something else already held {} of the GPU, such as another \
+         process, an earlier run that has not ended, or NCCL and contexts of other ranks",
+        size(wanted),
+        size(free),
+        size(used)
+    );
+    // A hundredth less than what is free.
+    let fits = times(free, 100, total.max(1)).saturating_sub(1);
+    let lower = Step::new(
+        "lower-share",
+        "ask for no more than is free: lower `gpu_memory_utilization`",
+        format!("{} is {fits} % of the GPU; weights and the KV cache have to fit in that", size(free)),
+    )
+    .with(format!("--gpu-memory-utilization 0.{fits:02}"));
+    (
+        because(Cause::OtherProcess, text),
+        vec![end_others(Some((used, missing)), found), lower.brings(missing, Some(missing))],
+    )
+}
+
+/// To end what else uses the GPU.
+pub(super) fn end_others(brings: Option<(u64, u64)>, found: &Found) -> Step {
+    let listed: Vec<String> = found
+        .processes
+        .iter()
+        .take(4)
+        .map(|process| format!("process {} has {}", process.pid, size(process.bytes)))
+        .collect();
+    let detail = if listed.is_empty() {
+        "an earlier run may still be alive without a window or a terminal".to_owned()
+    } else {
+        format!("the log's nvidia-smi lists: {}", listed.join(", "))
+    };
+    let step = Step::new("end-process", "find what else uses the GPU, and end what is not needed", detail)
+        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    match brings {
+        Some((bytes, missing)) => step.brings(bytes, Some(missing)),
+        None => step,
+    }
+}
+
+fn sampler(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let requests = event.number("requests").or(log.max_num_seqs);
+    let number = requests.map_or_else(|| "all".to_owned(), |requests| requests.to_string());
+    let missing = missing_of_message(found);
+    let text = format!(
+        "the GPU was full when the engine tried its sampler with {number} requests (`max_num_seqs`) after it had allocated the KV cache: \
+         the sampler's buffers live outside the cache, and too little was left for them"
+    );
+    let log = EngineLog { max_num_seqs: requests, ..log.clone() };
+    let mut fewer = fewer_sequences(&log, &printed, missing);
+    // The sampler is all that failed: with a quarter of the requests it takes a quarter.
+    fewer.is_enough = None;
+    let capacity = found.groups.first().and_then(|group| group.message.capacity_bytes);
+    (because(Cause::EngineShare, text), vec![fewer, lower_share(&log, total(&log, &printed).or(capacity), missing)])
+}
+
+/// What the first message of PyTorch lacks.
+fn missing_of_message(found: &Found) -> Option<u64> {
+    let message = &found.groups.first()?.message;
+    Some(message.tried_bytes?.saturating_sub(message.free_bytes?)).filter(|&bytes| bytes > 0)
+}
+
+fn profiling(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = match (event.bytes("before"), event.bytes("after")) {
+        (Some(before), Some(after)) => format!(": {} was free before and {} after it", size(before), size(after)),
+        _ => String::new(),
+    };
+    let text = format!(
+        "another process released memory of this GPU while the engine measured its own{numbers}, so the measurement is of no use"
+    );
+    let step = Step::new(
+        "start-alone",
+        "start the engine when nothing else on this GPU starts or ends, one engine after the other",
+        "the engine takes the difference of free memory for its own use",
+    );
+    (because(Cause::OtherProcess, text), vec![step])
+}
+
+fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "the driver had no memory for the engine's pool (cumem, sleep mode): when it wakes up it takes the memory of weights and KV \
+                cache again, and something has taken that in the meantime: the trainer, its cache, or another process";
+    let printed = log.printed();
+    let steps = vec![
+        Step::new(
+            "release-trainer",
+            "release the trainer's memory before the engine wakes up: offload parameters and optimizer, and empty PyTorch's cache",
+            "cached memory of PyTorch counts as used for the engine",
+        )
+        .with("torch.cuda.empty_cache()"),
+        lower_share(log, total(log, &printed), None),
+        Step::new(
+            "wake-in-parts",
+            "wake up in two steps: the weights first, the KV cache after they are updated",
+            "both copies of the weights need not exist beside the cache",
+        )
+        .with("wake_up(tags=[\"weights\"]), then wake_up(tags=[\"kv_cache\"])"),
+    ];
+    (because(Cause::EngineShare, text), steps)
+}
+
+fn expandable() -> (Diagnosis, Vec<Step>) {
+    let text = "the engine's sleep mode has its own memory pools, which do not go together with expandable segments: it refuses to start";
+    let step = Step::new(
+        "drop-expandable-segments",
+        "turn expandable segments off for the engine's process",
+        "they are set in the environment",
+    )
+    .with("unset PYTORCH_CUDA_ALLOC_CONF");
+    (because(Cause::EngineShare, text), vec![step])
+}
+
+/// A rest that grows with each sleep.
+fn sleeps(log: &EngineLog) -> Option<String> {
+    let rest = log.ranks.iter().map(|rank| &rank.sleep_in_use_bytes).max_by_key(|rest| rest.len())?;
+    let (first, last) = (*rest.first()?, *rest.last()?);
+    (rest.len() > 1 && last > first + first / 10).then(|| {
+        format!(
+            "after {} the memory still in use grew from {} to {}: something keeps what was allocated between them",
+            counted(rest.len(), "sleep", "sleeps"),
+            size(first),
+            size(last)
+        )
+    })
+}
+
+fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let now = event.decimal("fraction").or(log.mem_fraction_static);
+    let of = now.map_or_else(String::new, |now| format!(" (`mem_fraction_static` {})", super::flags::share(now)));
+    let room = match (printed.free_before_bytes, printed.weights_bytes, now) {
+        (Some(free), Some(weights), Some(now)) => format!(
+            ": of {} free before loading it may use {}, and the weights take {}",
+            size(free),
+            size(times(free, now.millionths, 1_000_000)),
+            size(weights)
+        ),
+        _ => String::new(),
+    };
+    let missing = match (printed.free_before_bytes, printed.free_after_weights_bytes, now) {
+        (Some(before), Some(after), Some(now)) => {
+            let slack = times(before, 1_000_000_u64.saturating_sub(now.millionths), 1_000_000);
+            Some(slack.saturating_sub(after)).filter(|&missing| missing > 0)
+        }
+        _ => None,
+    };
+    let text =
+        format!("the weights alone fill the engine's share of the GPU{of}, so nothing is left for the KV cache{room}");
+    let mut steps = Vec::new();
+    steps.extend(raise_share(log, printed.free_before_bytes, now, missing));
+    steps.push(less_weights(log, &printed, missing));
+    (because(Cause::KvCache, text), steps)
+}
+
+fn sglang_graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let left = printed
+        .free_after_pool_bytes
+        .map_or_else(String::new, |left| format!(": {} was left beside the pool", size(left)));
+    let text = format!(
+        "the GPU was full when the engine captured CUDA graphs: they live outside `mem_fraction_static`, and the KV cache had taken too \
+         much{left}"
+    );
+    let missing = missing_of_message(found);
+    let mut steps = vec![lower_share(log, printed.free_before_bytes, missing), fewer_sequences(log, &printed, missing)];
+    steps.extend(without_graphs(log, &printed, missing));
+    (because(Cause::EngineShare, text), steps)
+}
+
+fn sglang_batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = match event.id {
+        "sglang-prefill" => {
+            "the KV cache has no room for the tokens of this prompt: it is the cache that is full, not the GPU"
+        }
+        _ => {
+            "the KV cache has no room for the next tokens of the running requests: it is the cache that is full, not the GPU"
+        }
+    };
+    let printed = log.printed();
+    let mut steps = Vec::new();
+    steps.extend(raise_share(log, printed.free_before_bytes, None, None));
+    steps.push(
+        Step::new(
+            "fewer-requests",
+            "run fewer requests at once, or shorter ones",
+            "each keeps its tokens in the cache",
+        )
+        .with("--max-running-requests 32"),
+    );
+    steps.push(chunked_prefill(log));
+    (because(Cause::KvCache, text), steps)
+}
+
+fn unbalanced() -> (Diagnosis, Vec<Step>) {
+    let text =
+        "the GPUs of this engine do not have the same free memory at its start: another process uses some of them";
+    let step = Step::new(
+        "end-process",
+        "find what uses the GPU with the least free memory, or start on GPUs that are free",
+        "the engine sizes its pool by the smallest",
+    )
+    .with("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv");
+    (because(Cause::OtherProcess, text), vec![step])
+}
+
+fn tgi(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let tokens = event.number("tokens").map_or_else(|| "all".to_owned(), |tokens| tokens.to_string());
+    let text = format!(
+        "the GPU cannot hold the warm-up's {tokens} prefill tokens beside the weights, so no KV cache could be allocated"
+    );
+    (because(Cause::KvCache, text), after_start(log, None, None))
+}
+
+fn tensorrt(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
+    let text = format!(
+        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together"
+    );
+    let steps = vec![
+        Step::new(
+            "lower-share",
+            "give the KV cache a smaller share of the free memory",
+            "it is taken of what is free after the engine is loaded; activations need the rest",
+        )
+        .with("kv_cache_config.free_gpu_memory_fraction: 0.8"),
+        Step::new(
+            "fewer-sequences",
+            "build or run with a smaller batch and fewer tokens",
+            "buffers are sized for the largest batch",
+        )
+        .with("max_batch_size, max_num_tokens, max_seq_len"),
+    ];
+    (because(Cause::EngineShare, text), steps)
+}
+
+fn ollama_system(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = match (event.bytes("needed"), event.bytes("available")) {
+        (Some(needed), Some(available)) => format!(": it needs {}, and {} is available", size(needed), size(available)),
+        _ => String::new(),
+    };
+    let text = format!("the part of the model that is not on a GPU does not fit in the host's memory{numbers}");
+    let step = Step::new(
+        "smaller-model",
+        "use a smaller model or quantisation, or a shorter context",
+        "the context's KV cache is part of it",
+    )
+    .with("OLLAMA_CONTEXT_LENGTH=4096");
+    (because(Cause::HostMemory, text), vec![step])
+}
+
+fn llama(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let bytes = event.bytes("size").or_else(|| event.bytes("raw"));
+    let asked = bytes.map_or_else(|| "a buffer".to_owned(), |bytes| format!("a buffer of {}", size(bytes)));
+    let device = event.number("device").map(|device| format!(" on GPU {device}"));
+    let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
+    let printed = log.printed();
+    // What is loaded already tells which buffer it is.
+    let which = match event.id {
+        "llama-kv" => "the KV cache",
+        "llama-compute" => "the compute buffers",
+        _ if printed.weights_bytes.is_none() => "the model's weights",
+        _ if printed.kv_cache_bytes.is_none() => "the KV cache",
+        _ => "the compute buffers",
+    };
+    let text = format!("the GPU had no memory for {asked}{device}: probably {which}");
+    let is_ollama = log.engine == Some("ollama");
+    let layers = match (printed.layers_on_gpu, printed.layers) {
+        (Some(on_gpu), Some(all)) => format!("{on_gpu} of {all} layers are on the GPU"),
+        _ => "each layer that stays on the CPU frees its weights and its part of the KV cache".to_owned(),
+    };
+    let fewer_layers = Step::new("fewer-layers", "put fewer layers on the GPU", layers).with(if is_ollama {
+        "PARAMETER num_gpu N in the Modelfile"
+    } else {
+        "--n-gpu-layers N"
+    });
+    let context = log.max_model_len.map_or_else(
+        || "the KV cache is allocated whole at start".to_owned(),
+        |tokens| format!("it is {tokens} tokens, and the KV cache for all of them is allocated at start"),
+    );
+    let shorter = Step::new("shorter-context", "use a shorter context", context).with(if is_ollama {
+        "OLLAMA_CONTEXT_LENGTH=4096"
+    } else {
+        "--ctx-size 4096"
+    });
+    let shorter = match printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok()) {
+        Some(cache) => shorter.brings(cache / 2, None),
+        None => shorter,
+    };
+    let batch = Step::new(
+        "smaller-batch",
+        "compute fewer tokens of a prompt at once",
+        "the compute buffers grow with it; flash attention makes them smaller, too",
+    )
+    .with("--ubatch-size 256 --flash-attn on");
+    let steps = match which {
+        "the model's weights" => vec![fewer_layers],
+        "the KV cache" => [
+            Some(shorter),
+            smaller_cache_type(log, printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok()), None),
+            Some(fewer_layers),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        _ if is_ollama => vec![shorter, fewer_layers],
+        _ => vec![batch, shorter, fewer_layers],
+    };
+    (because(Cause::TooBig, text), steps)
+}

@@ -1,0 +1,186 @@
+//! Failures of the host's memory: the kernel's killer, workers, shared and pinned memory.
+
+use highwater_units::size;
+
+use super::because;
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::log::{Event, Found};
+use crate::steps::Step;
+
+/// The answer to a failure of the host.
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    Some(match event.id {
+        "worker-killed" => match event.text("signal").unwrap_or_default() {
+            "Buserror" | "Buserror." => shared(event),
+            _ if has("shm") => shared(event),
+            "Segmentationfault" | "Segmentationfault." | "Aborted." | "Aborted" => crashed(event),
+            _ => killed_worker(event),
+        },
+        "worker-exited" => killed_worker(event),
+        "shm" | "shm-nccl" => shared(event),
+        "pinned" => pinned(),
+        "host-allocator" => allocator(event),
+        "oom-kill" => killed(event, true),
+        "sigkill" => killed(event, false),
+        _ => return None,
+    })
+}
+
+fn process(event: &Event) -> String {
+    match (event.number("pid"), event.text("name")) {
+        (Some(pid), Some(name)) => format!("process {pid} ({name})"),
+        (Some(pid), None) => format!("process {pid}"),
+        _ => "the process".to_owned(),
+    }
+}
+
+fn less_host_memory() -> Step {
+    Step::new(
+        "less-host-memory",
+        "use less of the host's memory: fewer workers, smaller batches in flight, no whole data set in Python lists",
+        "each worker is a process: Python objects of the data set are copied as their reference counts change",
+    )
+    .with("num_workers=2, prefetch_factor=2, persistent_workers=True")
+}
+
+fn more_host_memory() -> Step {
+    Step::new(
+        "more-host-memory",
+        "request more memory of the host for the job or container",
+        "loading a checkpoint takes its size once for each process, unless it is mapped or sharded",
+    )
+    .with("--mem=64G (Slurm), --memory 64g (Docker), resources.limits.memory (Kubernetes)")
+}
+
+fn look_at_kernel() -> Step {
+    Step::new(
+        "look-at-kernel",
+        "see what the kernel killed, and with how much memory",
+        "it says so in its log, also for a container",
+    )
+    .with("dmesg -T | grep -i -E 'killed process|oom-kill'")
+}
+
+fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (text, steps) = if event.id == "worker-killed" {
+        (
+            format!(
+                "the system killed a DataLoader worker, {}: the host ran out of memory, not the GPU",
+                process(event)
+            ),
+            vec![less_host_memory(), more_host_memory(), look_at_kernel()],
+        )
+    } else {
+        (
+            format!(
+                "a DataLoader worker, {}, ended without a message: most often the host ran out of memory",
+                process(event)
+            ),
+            vec![
+                look_at_kernel(),
+                Step::new(
+                    "without-workers",
+                    "run once without workers: the worker's own error then shows",
+                    "an error in native code ends a worker, too",
+                )
+                .with("num_workers=0"),
+                less_host_memory(),
+            ],
+        )
+    };
+    (because(Cause::HostMemory, text), steps)
+}
+
+fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "a DataLoader worker, {}, crashed in native code: this signal is not that of a lack of memory",
+        process(event)
+    );
+    let step = Step::new(
+        "without-workers",
+        "run once without workers, with Python's fault handler",
+        "the stack then shows the library",
+    )
+    .with("num_workers=0, python -X faulthandler");
+    (because(Cause::Unknown, text), vec![step])
+}
+
+fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(", here {}", size(bytes)));
+    let who =
+        if event.id == "shm-nccl" { "NCCL's buffers between processes" } else { "the batches that workers hand over" };
+    let text = format!(
+        "the host's shared memory (/dev/shm) is full: {who} go through it{asked}; in a container it has 64 MiB unless it is set"
+    );
+    let steps = vec![
+        Step::new(
+            "more-shared-memory",
+            "give the container more shared memory",
+            "the host's limit is half of its memory",
+        )
+        .with("docker run --shm-size=16g, or --ipc=host; in Kubernetes an emptyDir with medium: Memory at /dev/shm"),
+        Step::new(
+            "other-sharing",
+            "hand batches over by files, or use fewer workers",
+            "slower, and without this limit",
+        )
+        .with("torch.multiprocessing.set_sharing_strategy('file_system')"),
+    ];
+    (because(Cause::SharedMemory, text), steps)
+}
+
+fn pinned() -> (Diagnosis, Vec<Step>) {
+    let text = "page-locked (pinned) memory of the host could not be allocated: it cannot be swapped, and counts in full against the host's \
+                and the container's limit";
+    let steps = vec![
+        Step::new(
+            "less-pinned-memory",
+            "pin less: no pinned batches, or fewer of them in flight",
+            "sizes are rounded up to powers of two",
+        )
+        .with("pin_memory=False, or PYTORCH_CUDA_ALLOC_CONF=pinned_use_cuda_host_register:True"),
+        less_host_memory(),
+    ];
+    (because(Cause::HostMemory, text), steps)
+}
+
+fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let bytes = event.bytes("raw").or_else(|| event.bytes("size"));
+    let asked = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    let text = format!("the host has no memory for a tensor or array{asked}: this is the CPU's memory, not the GPU's");
+    let steps = vec![
+        Step::new(
+            "load-in-parts",
+            "load checkpoints mapped and in parts, or on the GPU at once",
+            "offloading of optimizer and parameters needs it on the host for every process",
+        )
+        .with("torch.load(path, mmap=True), low_cpu_mem_usage=True"),
+        less_host_memory(),
+        more_host_memory(),
+    ];
+    (because(Cause::HostMemory, text), steps)
+}
+
+fn killed(event: &Event, is_certain: bool) -> (Diagnosis, Vec<Step>) {
+    let resident =
+        event.number("raw_kb").map(|kib| format!(", which had {} of memory", size(kib.saturating_mul(1024))));
+    let who = process(event);
+    let text = if is_certain {
+        format!(
+            "the host ran out of memory, and the system killed {who}{}: this is not the GPU's memory",
+            resident.unwrap_or_default()
+        )
+    } else {
+        format!(
+            "{who} was killed by signal 9 (exit code 137): most often the host, or the container's limit, ran out of memory; it is not the \
+             GPU's memory, and a scheduler's time limit or a person ends a process in the same way"
+        )
+    };
+    let steps = if is_certain {
+        vec![less_host_memory(), more_host_memory()]
+    } else {
+        vec![look_at_kernel(), less_host_memory(), more_host_memory()]
+    };
+    (because(Cause::HostMemory, text), steps)
+}

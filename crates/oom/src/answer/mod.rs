@@ -1,0 +1,158 @@
+//! The answer to a log: what failed, why, and what to change, from everything that was found in it.
+
+mod engines;
+mod flags;
+mod host;
+mod libraries;
+
+use highwater_units::counted;
+
+use super::diagnosis::{Cause, Diagnosis, diagnosis};
+use super::log::{AskedAt, Event, Found, TracebackFrame};
+use super::message::Kind;
+use super::situation::Situation;
+use super::steps::{Step, record_a_snapshot, sort, steps};
+
+/// What an answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A message of PyTorch, by its place in [`Found::groups`].
+    Message(usize),
+    /// Another failure, by its place in [`Found::events`].
+    Event(usize),
+}
+
+/// Why a run failed and what to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it is about.
+    pub subject: Subject,
+    /// The numbers of PyTorch's message, if there is one.
+    pub situation: Option<Situation>,
+    /// Why.
+    pub diagnosis: Diagnosis,
+    /// What to change.
+    pub steps: Vec<Step>,
+}
+
+/// The answer; `None` if nothing that is known was found.
+pub fn answer(found: &Found) -> Option<Answer> {
+    let situation = found.groups.first().map(|group| Situation::of_message(&group.message, found.surroundings));
+    let event = strongest(found);
+    let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
+    let (at, event) = match (event, &situation) {
+        (Some((at, event)), None) => (at, event),
+        (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
+        (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
+        (None, None) => return None,
+    };
+    // In the order in which they are worth a try: not each has a number.
+    let (diagnosis, steps) = of_event(event, found)?;
+    Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
+}
+
+fn of_message(situation: Situation, found: &Found) -> Answer {
+    let mut diagnosis = diagnosis(&situation);
+    let mut steps = steps(&situation, &diagnosis);
+    if let Some(group) = found.groups.first() {
+        diagnosis.notes.extend(asked(&group.asked));
+        diagnosis.notes.extend(several_ranks(found));
+    }
+    if let Some((2, minor)) = situation.torch.filter(|_| situation.has_expandable_segments)
+        && minor < 10
+        && found.surroundings.names_new_variable
+    {
+        diagnosis.notes.push(format!(
+            "torch 2.{minor} is reported to ignore `PYTORCH_ALLOC_CONF`; before 2.10 set `PYTORCH_CUDA_ALLOC_CONF`, then check that the \
+             setting is in force"
+        ));
+    }
+    match &found.engine {
+        Some(engine) if situation.engine.is_some() => {
+            steps.extend(flags::after_start(engine, situation.shortage_bytes(), situation.capacity_bytes));
+            sort(&mut steps);
+            diagnosis.notes.extend(flags::shares(engine));
+        }
+        _ if diagnosis.cause != Cause::NeverFits => steps.push(record_a_snapshot(&situation)),
+        _ => {}
+    }
+    Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
+}
+
+/// The lines that asked for the memory, in a sentence.
+fn asked(at: &AskedAt) -> Option<String> {
+    let innermost = at.innermost.as_ref()?;
+    let place = |frame: &TracebackFrame| {
+        let text =
+            if frame.source.is_empty() { String::new() } else { format!(" (`{}`)", frame.source.replace('`', "'")) };
+        format!("{}:{} {}{text}", short(&frame.file), frame.line, frame.function)
+    };
+    let allocates = at.allocates().map_or_else(String::new, |what| format!(": it allocates {what}"));
+    Some(match &at.own {
+        Some(own) if own != innermost => format!("requested by {}, inside {}{allocates}", place(own), place(innermost)),
+        _ => format!("requested by {}{allocates}", place(innermost)),
+    })
+}
+
+/// The last three parts of a path.
+fn short(path: &str) -> String {
+    let parts: Vec<&str> = path.rsplit(['/', '\\']).take(3).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join("/")
+}
+
+/// Which rank failed first, where several did.
+fn several_ranks(found: &Found) -> Option<String> {
+    let mut ranks: Vec<u32> = Vec::new();
+    for rank in found.groups.iter().filter_map(|group| group.message.rank) {
+        if !ranks.contains(&rank) && ranks.len() < 1024 {
+            ranks.push(rank);
+        }
+    }
+    let first = ranks.first().filter(|_| ranks.len() > 1)?;
+    Some(format!(
+        "{} of the log ran out of memory; rank {first} is the first in it",
+        counted(ranks.len(), "rank", "ranks")
+    ))
+}
+
+/// The event that tells most; the earliest of these.
+fn strongest(found: &Found) -> Option<(usize, &Event)> {
+    let events = found.events.iter().enumerate();
+    events.min_by_key(|(_, event)| (std::cmp::Reverse(weight(event)), event.line))
+}
+
+/// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1 for what
+/// often follows from something else.
+fn weight(event: &Event) -> u8 {
+    match event.id {
+        id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
+        "trtllm-create" => 3,
+        "runtime" | "sigkill" | "worker-exited" | "trtllm-request" => 1,
+        _ => 2,
+    }
+}
+
+fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    engines::explain(event, found).or_else(|| libraries::explain(event, found)).or_else(|| host::explain(event, found))
+}
+
+/// A diagnosis without notes.
+fn because(cause: Cause, text: impl Into<String>) -> Diagnosis {
+    Diagnosis { cause, also: Vec::new(), text: text.into(), notes: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::FAILURES;
+
+    #[test]
+    fn every_known_failure_has_an_answer() {
+        for row in FAILURES {
+            let event = Event { id: row.id, origin: row.origin, rank: None, line: 1, count: 1, values: Vec::new() };
+            let found = Found { events: vec![event.clone()], ..Found::default() };
+            let (diagnosis, steps) = of_event(&event, &found).unwrap_or_else(|| panic!("{} has no answer", row.id));
+            assert!(!diagnosis.text.is_empty() && !steps.is_empty(), "{}", row.id);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Settings of an engine: from its own line, from a table of arguments, or from the command.
+
+use memchr::memmem;
+
+use super::EngineLog;
+use super::lines::{NAMES, Setting};
+use crate::known::{Decimal, text_of};
+
+/// The longest value.
+const VALUE_BYTES: usize = 200;
+/// Of a line with settings, so much is read.
+const LINE_BYTES: usize = 64 << 10;
+
+impl EngineLog {
+    /// Takes the settings that a line names: `max_model_len=4096`, `'max_model_len': 4096`, `--max-model-len 4096`.
+    pub(crate) fn take_settings(&mut self, line: &[u8]) {
+        let line = &line[..line.len().min(LINE_BYTES)];
+        let even: Vec<u8> = line.iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
+        for (name, setting) in NAMES {
+            if let Some(value) = value_of(name, line, &even) {
+                self.set(setting, &value);
+            }
+        }
+        let has = |words: &[u8]| memmem::find(line, words).is_some();
+        if has(b"sglang") || has(b"server_args=") || has(b"mem-fraction-static") {
+            self.engine.get_or_insert("sglang");
+        } else if has(b"vllm") || has(b"LLM engine (v") || has(b"gpu-memory-utilization") || has(b"non-default args") {
+            self.engine.get_or_insert("vllm");
+        }
+    }
+
+    fn set(&mut self, setting: Setting, value: &str) {
+        let number = value.parse::<u64>().ok();
+        let text = Some(value.to_owned()).filter(|value| value != "None");
+        let first = |field: &mut Option<u64>| *field = field.or(number);
+        match setting {
+            Setting::Model => self.model = self.model.take().or(text),
+            Setting::Dtype => self.dtype = self.dtype.take().or(text),
+            Setting::Quantization => self.quantization = self.quantization.take().or(text),
+            Setting::KvDtype => self.kv_dtype = self.kv_dtype.take().or(text),
+            Setting::MaxModelLen => first(&mut self.max_model_len),
+            Setting::TensorParallel => first(&mut self.tensor_parallel),
+            Setting::PipelineParallel => first(&mut self.pipeline_parallel),
+            Setting::MaxNumSeqs | Setting::MaxRunningRequests => first(&mut self.max_num_seqs),
+            Setting::MaxNumBatchedTokens | Setting::ChunkedPrefillSize => first(&mut self.max_num_batched_tokens),
+            Setting::KvCacheMemory => first(&mut self.kv_cache_setting_bytes),
+            Setting::Utilization => self.utilization = self.utilization.or(Decimal::parse(value)),
+            Setting::MemFractionStatic => {
+                self.mem_fraction_static = self.mem_fraction_static.or(Decimal::parse(value));
+            }
+            Setting::EnforceEager => {
+                self.is_eager = self.is_eager.or(match value {
+                    "False" | "false" => Some(false),
+                    _ => Some(true),
+                });
+            }
+            Setting::SleepMode => self.has_sleep_mode |= !matches!(value, "False" | "false" | "None"),
+        }
+    }
+}
+
+/// The value of a setting in a line; `even` is the line with `_` for `-`.
+fn value_of(name: &str, line: &[u8], even: &[u8]) -> Option<String> {
+    for at in memmem::find_iter(even, name.as_bytes()) {
+        let is_option = even[..at].ends_with(b"__") || even[..at].ends_with(b" _");
+        let is_word = at == 0 || is_option || !(even[at - 1].is_ascii_alphanumeric() || even[at - 1] == b'_');
+        let after = &line[at + name.len()..];
+        let quote = usize::from(after.first().is_some_and(|byte| b"'\"".contains(byte)));
+        let gap = match after.get(quote) {
+            Some(b'=' | b':') => quote + 1,
+            Some(b' ') if is_option => quote + 1,
+            // A switch without a value.
+            _ if is_option && (after.is_empty() || after.first() == Some(&b'\\')) => return Some("True".to_owned()),
+            _ => continue,
+        };
+        if !is_word {
+            continue;
+        }
+        let rest = after[gap..].trim_ascii_start();
+        if is_option && rest.first() == Some(&b'-') {
+            return Some("True".to_owned());
+        }
+        let (rest, ends): (&[u8], &[u8]) = match rest.first() {
+            Some(quote @ (b'\'' | b'"')) => (&rest[1..], std::slice::from_ref(quote)),
+            _ => (rest, b",)} ;\\]"),
+        };
+        let length = rest.iter().take(VALUE_BYTES).take_while(|byte| !ends.contains(byte)).count();
+        if length > 0 {
+            return Some(text_of(&rest[..length]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_from_any_of_their_forms() {
+        for line in [
+            "Initializing a V1 LLM engine (v0.9.2) with config: model='a/b', tokenizer='c', max_seq_len=4096, \
+             tensor_parallel_size=2, enforce_eager=True, kv_cache_dtype=fp8",
+            "non-default args: {'model': 'a/b', 'max_model_len': 4096, 'tensor_parallel_size': 2, 'enforce_eager': True, \
+             'kv_cache_dtype': 'fp8'}",
+            "vllm serve --model a/b --max-model-len 4096 --tensor-parallel-size=2 --kv-cache-dtype fp8 --enforce-eager",
+        ] {
+            let mut log = EngineLog::default();
+            log.take_settings(line.as_bytes());
+            assert_eq!(
+                (log.engine, log.model.as_deref(), log.max_model_len),
+                (Some("vllm"), Some("a/b"), Some(4096)),
+                "{line}"
+            );
+            assert_eq!(
+                (log.tensor_parallel, log.is_eager, log.kv_dtype.as_deref()),
+                (Some(2), Some(true), Some("fp8")),
+                "{line}"
+            );
+        }
+        let mut log = EngineLog::default();
+        log.take_settings(b"server_args=ServerArgs(model_path='q', mem_fraction_static=0.88, tp_size=1)");
+        assert_eq!((log.engine, log.mem_fraction_static.unwrap().millionths), (Some("sglang"), 880_000));
+    }
+}

@@ -1,0 +1,108 @@
+//! What a log says beside its failures: a notebook, releases, settings, the table of nvidia-smi.
+
+use memchr::memmem;
+
+use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
+
+/// Processes of nvidia-smi's table that are kept.
+const MAX_PROCESSES: usize = 256;
+
+/// Bytes that a line must hold to be looked at here, beside those of notebooks.
+pub(super) const AROUND: [&str; 15] = [
+    super::trace::ANCHOR,
+    "expandable_segments:True",
+    "-- Process ",
+    "rank  ",
+    "MiB |",
+    "PyTorch version: ",
+    "torch==",
+    "torch-2.",
+    "pytorch version: ",
+    "ComfyUI",
+    "comfy/",
+    "cumem_allocator",
+    "enable_sleep_mode",
+    "Sleep mode freed",
+    "memory_saver",
+];
+
+impl Found {
+    /// Notes what a line says beside messages.
+    pub(super) fn look_around(&mut self, line: &[u8]) {
+        let has = |needle: &[u8]| memmem::find(line, needle).is_some();
+        let seen: &mut Surroundings = &mut self.surroundings;
+        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle)) {
+            seen.is_notebook = true;
+        }
+        if !seen.has_expandable_segments && has(b"expandable_segments:True") {
+            // Not where PyTorch or an engine advises it.
+            let advice: [&[u8]; 4] = [b"try setting", b"by PyTorch", b"avoid fragmentation", b"ompatible"];
+            seen.has_expandable_segments = !advice.iter().any(|words| has(words));
+            seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
+        }
+        seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/");
+        seen.has_memory_pools |= has(b"cumem_allocator")
+            || has(b"Sleep mode freed")
+            || has(b"enable_sleep_mode=True")
+            || has(b"'enable_sleep_mode': True");
+        if seen.torch.is_none() {
+            let names: [&[u8]; 4] = [b"PyTorch version: ", b"pytorch version: ", b"torch==", b"torch-"];
+            let after = names.iter().find_map(|name| memmem::find(line, name).map(|at| &line[at + name.len()..]));
+            seen.torch = after.and_then(release);
+        }
+        if has(b"MiB |") {
+            self.processes_of_nvidia_smi(line);
+        }
+    }
+
+    /// `|    0   N/A  N/A      1234      C   python     12345MiB |`
+    fn processes_of_nvidia_smi(&mut self, line: &[u8]) {
+        let mut words = line.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').filter(|word| !word.is_empty());
+        let Some(_gpu) = words.next().and_then(number) else { return };
+        let rest: Vec<&[u8]> = words.collect();
+        let kind = rest.iter().position(|word| matches!(*word, b"C" | b"G" | b"C+G"));
+        let pid = kind.and_then(|kind| number(rest.get(kind.checked_sub(1)?)?));
+        let mib = rest.last().and_then(|word| number(word.strip_suffix(b"MiB")?));
+        if let (Some(pid), Some(mib)) = (pid, mib)
+            && self.processes.len() < MAX_PROCESSES
+            && self.processes.iter().all(|process| process.pid != pid)
+        {
+            self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
+        }
+    }
+}
+
+fn number(word: &[u8]) -> Option<u32> {
+    leading_number(word).filter(|_| word.iter().all(u8::is_ascii_digit))
+}
+
+/// `2.9` of `2.9.1+cu128`.
+fn release(text: &[u8]) -> Option<(u16, u16)> {
+    let major = leading_number(text)?;
+    let dot = text.iter().position(|byte| *byte == b'.').filter(|&dot| dot <= 2)?;
+    let minor = leading_number(&text[dot + 1..])?;
+    Some((u16::try_from(major).ok().filter(|major| (1..=9).contains(major))?, u16::try_from(minor).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::LogReader;
+
+    #[test]
+    fn releases_settings_and_processes_are_noticed() {
+        let mut log = LogReader::new();
+        log.push(
+            b"PyTorch version: 2.9.1+cu128\n|    0   N/A  N/A            4711      C   python3      20480MiB |\n\
+              |  30%   45C    P8   20W / 350W |   23456MiB / 24576MiB |      0%      Default |\n\
+              worker: Sleep mode freed 10.00 GiB memory, 1.00 GiB memory is still in use.\n",
+        );
+        let found = log.finish();
+        assert_eq!(found.surroundings.torch, Some((2, 9)));
+        assert_eq!(
+            found.processes.iter().map(|process| (process.pid, process.bytes)).collect::<Vec<_>>(),
+            [(4711, 20 << 30)]
+        );
+        assert!(found.surroundings.has_memory_pools);
+        assert_eq!(found.engine.unwrap().printed().sleep_in_use_bytes, [1 << 30]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What was found in a log.
+
+use super::event::Event;
+use super::trace::AskedAt;
+use crate::engine::EngineLog;
+use crate::message::{Message, Process};
+
+/// Messages that say the same, of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What they say.
+    pub message: Message,
+    /// How many there are.
+    pub count: u64,
+    /// The line of the first, from 1 on.
+    pub line: u64,
+    /// The lines that asked for the memory, by the traceback before the first.
+    pub asked: AskedAt,
+}
+
+/// What a log says of itself, beside its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// It has frames of a notebook.
+    pub is_notebook: bool,
+    /// It says, outside of PyTorch's advice, that expandable segments are on.
+    pub has_expandable_segments: bool,
+    /// The engine that serves a model, by its lines: `vllm`, `sglang`, `llama.cpp`.
+    pub engine: Option<&'static str>,
+    /// It has sleep mode or another allocator of pools, which excludes expandable segments.
+    pub has_memory_pools: bool,
+    /// The release of PyTorch that it names.
+    pub torch: Option<(u16, u16)>,
+    /// It sets `PYTORCH_ALLOC_CONF`, which releases before 2.10 may ignore.
+    pub names_new_variable: bool,
+    /// It is ComfyUI's.
+    pub is_comfyui: bool,
+}
+
+/// What was found in a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The messages, by their first appearance.
+    pub groups: Vec<Group>,
+    /// How many there are in all, those of no group included.
+    pub count: u64,
+    /// Different messages that are not kept, for there are too many.
+    pub left_out: u64,
+    /// Lines read.
+    pub lines: u64,
+    /// The first line that speaks of memory that ran out, without being a message that is known.
+    pub mention: Option<u64>,
+    /// Failures of engines, libraries and the host, by their words, by their first appearance.
+    pub events: Vec<Event>,
+    /// How many there are in all.
+    pub event_count: u64,
+    /// What an engine printed while it started.
+    pub engine: Option<EngineLog>,
+    /// The processes of nvidia-smi's table in the log.
+    pub processes: Vec<Process>,
+    /// What else the log says.
+    pub surroundings: Surroundings,
+}

@@ -1,0 +1,159 @@
+//! Compares lines with the tables of known texts.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use rustc_hash::FxHashMap;
+
+use crate::engine::{EngineLog, LINES, SETTINGS};
+use crate::known::{FAILURES, Row, Values, find};
+use crate::message::{Read, without_blanks};
+
+/// A text that is broken into lines is kept up to this length, without blanks.
+const KEPT_BYTES: usize = 2048;
+/// And for so many lines, those of others included.
+const KEPT_LINES: u64 = 64;
+/// Processes whose texts may be open at once.
+const MAX_OPEN: usize = 256;
+/// Of a longer line only this much is compared.
+const LINE_BYTES: usize = 64 << 10;
+
+/// What an anchor belongs to.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Line(usize),
+    Failure(usize),
+    Settings,
+    Around,
+}
+
+/// All anchors, as one automaton.
+struct Anchors {
+    /// `None` could only come of a table that is too large.
+    automaton: Option<AhoCorasick>,
+    of: Vec<Of>,
+}
+
+static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
+    let lines = LINES.iter().enumerate().map(|(at, row)| (row.anchor, Of::Line(at)));
+    let failures = FAILURES.iter().enumerate().map(|(at, row)| (row.anchor, Of::Failure(at)));
+    let settings = SETTINGS.iter().map(|words| (*words, Of::Settings));
+    let around = super::context::AROUND.iter().map(|words| (*words, Of::Around));
+    let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).unzip();
+    let automaton = AhoCorasick::new(&words).ok();
+    Anchors { automaton, of }
+});
+
+/// Whether a text holds an anchor.
+pub(super) fn has_anchor(text: &[u8]) -> bool {
+    ANCHORS.automaton.as_ref().is_some_and(|anchors| anchors.is_match(text))
+}
+
+/// A text of the table of failures that was found.
+pub(super) struct Hit {
+    pub(super) row: &'static Row,
+    pub(super) values: Values,
+}
+
+/// Texts whose end may come with the next line, by who writes them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableReader {
+    open: FxHashMap<Vec<u8>, Kept>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    text: Vec<u8>,
+    rows: Vec<usize>,
+    until: u64,
+}
+
+impl TableReader {
+    /// Whether the next line may go on with a text.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Ends texts that nobody went on with.
+    pub(super) fn expire(&mut self, line: u64) {
+        if !self.open.is_empty() {
+            self.open.retain(|_, kept| kept.until > line);
+        }
+    }
+
+    /// Compares a line: numbers of an engine go to `engine`, failures come back.
+    pub(super) fn read(
+        &mut self,
+        body: &[u8],
+        key: &[u8],
+        rank: Option<u32>,
+        line: u64,
+        engine: &mut Option<EngineLog>,
+    ) -> Vec<Hit> {
+        let body = &body[..body.len().min(LINE_BYTES)];
+        let mut lines = Vec::new();
+        let mut failures = Vec::new();
+        let mut has_settings = false;
+        for found in ANCHORS.automaton.iter().flat_map(|anchors| anchors.find_overlapping_iter(body)) {
+            match ANCHORS.of.get(found.pattern().as_usize()) {
+                Some(Of::Line(at)) => lines.push(*at),
+                Some(Of::Failure(at)) => failures.push(*at),
+                Some(Of::Settings) => has_settings = true,
+                Some(Of::Around) | None => {}
+            }
+        }
+        let kept = self.open.remove(key);
+        if lines.is_empty() && failures.is_empty() && !has_settings && kept.is_none() {
+            return Vec::new();
+        }
+        if has_settings {
+            engine.get_or_insert_default().take_settings(body);
+        }
+        let dense = without_blanks(body);
+        lines.sort_unstable();
+        lines.dedup();
+        for row in lines.into_iter().filter_map(|at| LINES.get(at)) {
+            if let Read::Found((values, ..), _) = find(row.pattern, &dense) {
+                engine.get_or_insert_default().take(row.id, values, rank);
+            }
+        }
+        let mut hits = Vec::new();
+        if let Some(kept) = kept {
+            let text = [kept.text.as_slice(), &dense].concat();
+            if !self.failures(&text, kept.rows, key, kept.until, &mut hits) && hits.is_empty() && failures.is_empty() {
+                return hits;
+            }
+        }
+        failures.sort_unstable();
+        failures.dedup();
+        if !failures.is_empty() {
+            self.failures(&dense, failures, key, line + KEPT_LINES, &mut hits);
+        }
+        hits
+    }
+
+    /// Compares a text with rows of the table of failures, and keeps it if it may go on; whether it is kept.
+    fn failures(&mut self, text: &[u8], rows: Vec<usize>, key: &[u8], until: u64, hits: &mut Vec<Hit>) -> bool {
+        let mut short = Vec::new();
+        for at in rows {
+            let Some(row) = FAILURES.get(at) else { continue };
+            // The first of several rows of one text counts.
+            if hits.iter().any(|hit: &Hit| hit.row.id == row.id) {
+                continue;
+            }
+            match find(row.pattern, text) {
+                Read::Found((values, ..), _) => {
+                    short.retain(|&other: &usize| FAILURES.get(other).is_some_and(|other| other.id != row.id));
+                    hits.push(Hit { row, values });
+                }
+                Read::Short => short.push(at),
+                Read::Absent => {}
+            }
+        }
+        let is_kept = !short.is_empty() && text.len() < KEPT_BYTES && self.open.len() < MAX_OPEN;
+        if is_kept {
+            self.open.insert(key.to_vec(), Kept { text: text.to_vec(), rows: short, until });
+        }
+        is_kept
+    }
+}

@@ -1,0 +1,173 @@
+//! Tracebacks of Python: the lines that asked for the memory, in the program and in a library.
+
+use memchr::memmem;
+use rustc_hash::FxHashMap;
+
+use crate::known::text_of;
+
+/// Frames of a traceback that are kept: its last ones.
+const MAX_FRAMES: usize = 128;
+/// Processes whose tracebacks may be open at once.
+const MAX_OPEN: usize = 256;
+/// The longest part of a frame that is kept.
+const TEXT_BYTES: usize = 300;
+/// Bytes that a line of a frame holds.
+pub(super) const ANCHOR: &str = "File \"";
+/// Folders of what is installed rather than the user's.
+const LIBRARIES: [&str; 8] =
+    ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "/torch/", "importlib", "/bin/"];
+
+/// A frame of a traceback.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TracebackFrame {
+    /// The file, as printed.
+    pub file: String,
+    /// Its line.
+    pub line: u32,
+    /// The function.
+    pub function: String,
+    /// The line's text; empty where the log does not have it.
+    pub source: String,
+}
+
+impl TracebackFrame {
+    /// Whether it is the user's own code, by where the file is.
+    pub fn is_own(&self) -> bool {
+        !LIBRARIES.iter().any(|folder| self.file.contains(folder))
+    }
+}
+
+/// The lines behind a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedAt {
+    /// The innermost line of the program's own code.
+    pub own: Option<TracebackFrame>,
+    /// The innermost line of all.
+    pub innermost: Option<TracebackFrame>,
+}
+
+impl AskedAt {
+    /// What the innermost line allocates, by its text; `None` where that does not tell.
+    pub fn allocates(&self) -> Option<&'static str> {
+        [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| allocates(&frame.source))
+    }
+}
+
+/// What a line of Python allocates, by its words. The earlier row counts.
+const ALLOCATES: [(&str, &str); 22] = [
+    ("logits.float()", "a copy of the logits in float32: 4 bytes for each token and entry of the vocabulary"),
+    ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
+    ("log_softmax", "log-probabilities as large as its input, often in float32"),
+    ("logsumexp", "an intermediate as large as the logits"),
+    ("softmax", "a result as large as its input"),
+    ("one_hot", "a tensor with an entry of 8 bytes for each class of each element"),
+    ("lm_head", "the logits: one number for each token and entry of the vocabulary"),
+    (".float()", "a copy in float32, twice as large as the 16-bit tensor beside it"),
+    (".to(torch.float32)", "a copy in float32, twice as large as the 16-bit tensor beside it"),
+    ("torch.cat", "a new tensor as large as all its parts, which stay alive until it is done"),
+    ("torch.stack", "a new tensor as large as all its parts, which stay alive until it is done"),
+    (".repeat(", "a copy for each repetition"),
+    (".contiguous()", "a copy of the whole tensor"),
+    (".backward(", "gradients, and what the backward pass needs beside them"),
+    (".step(", "the optimizer's state at its first step, and its intermediates"),
+    ("exp_avg", "the optimizer's state, as large as the parameters for each of its averages"),
+    ("matmul", "the product of two matrices; of attention without a fused kernel, all scores at once"),
+    ("baddbmm", "all scores of the attention at once"),
+    ("einsum", "the product and its intermediates"),
+    ("torch.zeros", "a new tensor of the given shape"),
+    ("torch.empty", "a new tensor of the given shape"),
+    (".to(", "a copy of a tensor or model on the GPU"),
+];
+
+fn allocates(source: &str) -> Option<&'static str> {
+    ALLOCATES.iter().find(|(words, _)| source.contains(words)).map(|(_, what)| *what)
+}
+
+/// Reads tracebacks line by line, of each writer its own.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TraceReader {
+    open: FxHashMap<Vec<u8>, Trace>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Trace {
+    frames: Vec<TracebackFrame>,
+    is_source_next: bool,
+}
+
+impl TraceReader {
+    /// Whether the next line may be a frame's text.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.values().any(|trace| trace.is_source_next)
+    }
+
+    /// Takes a line of a writer.
+    pub(super) fn read(&mut self, body: &[u8], key: &[u8]) {
+        if let Some(frame) = frame(body) {
+            if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
+                self.open.clear();
+            }
+            let trace = self.open.entry(key.to_vec()).or_default();
+            if trace.frames.len() >= MAX_FRAMES {
+                trace.frames.remove(0);
+            }
+            trace.frames.push(frame);
+            trace.is_source_next = true;
+        } else if let Some(trace) = self.open.get_mut(key).filter(|trace| trace.is_source_next) {
+            trace.is_source_next = false;
+            let source = body.trim_ascii();
+            if let Some(last) = trace.frames.last_mut() {
+                last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
+            }
+        }
+    }
+
+    /// The lines behind a failure that a writer prints now; its traceback is used up.
+    pub(super) fn take(&mut self, key: &[u8]) -> AskedAt {
+        let frames = self.open.remove(key).unwrap_or_default().frames;
+        let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
+        AskedAt { own, innermost: frames.last().cloned() }
+    }
+}
+
+/// `File "train.py", line 61, in main`
+fn frame(body: &[u8]) -> Option<TracebackFrame> {
+    let start = memmem::find(body, ANCHOR.as_bytes())? + ANCHOR.len();
+    let rest = &body[start..];
+    let end = memchr::memchr(b'"', rest)?;
+    let (file, rest) = rest.split_at(end);
+    let rest = rest.strip_prefix(b"\", line ")?;
+    let digits = rest.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
+    let line = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    let function = rest[digits..].strip_prefix(b", in ").unwrap_or_default().trim_ascii();
+    let short = |text: &[u8]| text_of(&text[..text.len().min(TEXT_BYTES)]);
+    Some(TracebackFrame { file: short(file), line, function: short(function), source: String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::LogReader;
+
+    #[test]
+    fn the_lines_that_asked_are_found_among_those_of_another_rank() {
+        let mut log = LogReader::new();
+        log.push(
+            b"[rank0]: Traceback (most recent call last):\n\
+              [rank0]:   File \"/home/u/train.py\", line 61, in main\n\
+              [rank1]:   File \"/home/u/other.py\", line 9, in main\n\
+              [rank0]:     loss = model(batch).loss\n\
+              [rank0]:   File \"/usr/lib/python3/site-packages/transformers/x.py\", line 7, in forward\n\
+              [rank1]:     other()\n\
+              [rank0]:     logits = logits.float()\n\
+              [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\n",
+        );
+        let asked = log.finish().groups[0].asked.clone();
+        let own = asked.own.as_ref().unwrap();
+        assert_eq!(
+            (own.file.as_str(), own.line, own.source.as_str()),
+            ("/home/u/train.py", 61, "loss = model(batch).loss")
+        );
+        assert_eq!(asked.innermost.as_ref().unwrap().source, "logits = logits.float()");
+        assert!(asked.allocates().unwrap().starts_with("a copy of the logits"));
+    }
+}
