@@ -1,10 +1,11 @@
 //! Whether an engine serves a model: from the words of a command line to the document.
 
-use highwater_documents::serve::{GpuView, NeedView, ServeView, WayView};
+use highwater_documents::serve::{GpuView, NeedView, ServeAgainstView, ServeTermView, ServeView, WayView};
 use highwater_driver::{CARDS, Card, CardOrSize};
 use highwater_estimate::read::{Model as Described, configuration};
+use highwater_oom::EngineLog;
 use highwater_problem::Problem;
-use highwater_serve::{Answer, Command, Model, Question, Release, ServeError, Settings};
+use highwater_serve::{Answer, Command, Flag, Model, Question, Release, ServeError, Settings};
 use serde_json::Value;
 
 /// Numbers of GPUs that are tried.
@@ -29,6 +30,8 @@ pub struct Asked {
     pub need: Option<String>,
     /// GPUs for a table.
     pub fit: Vec<String>,
+    /// The name of an engine's log, and the log.
+    pub against: Option<(String, Vec<u8>)>,
 }
 
 /// The answer.
@@ -64,7 +67,81 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
     if let Some(need) = asked.need {
         view.need = Some(needed(&question, &need)?);
     }
+    if let Some((name, log)) = asked.against {
+        view.against = Some(beside(&view.answer, name, &log)?);
+    }
     Ok(view)
+}
+
+/// The numbers of a log beside those of a forecast, and the term that differs most.
+fn beside(answer: &Answer, log: String, text: &[u8]) -> Result<ServeAgainstView, Problem> {
+    let read = EngineLog::read(text).filter(|read| read.engine == Some(answer.engine.name()));
+    let printed = read.map(|read| read.printed()).ok_or_else(|| {
+        Problem::new(format!("`{log}` has no line that {} prints about memory", answer.engine))
+            .hint("give the engine's own log of the start, with its INFO lines")
+    })?;
+    let rank = answer.ranks.iter().min_by_key(|rank| rank.kv_cache_bytes);
+    let of_rank = |of: fn(&highwater_serve::Rank) -> u64| rank.map_or(0.0, |rank| as_number(of(rank)));
+    let mut terms = Vec::new();
+    let mut term = |name: &str, forecast: f64, printed: Option<f64>, is_bytes: bool| {
+        if let Some(printed) = printed {
+            terms.push(ServeTermView { term: name.to_owned(), forecast, printed, is_bytes });
+        }
+    };
+    let number = |bytes: Option<u64>| bytes.map(as_number);
+    term("the GPU's memory", of_rank(|rank| rank.total_bytes), number(printed.total_bytes), true);
+    term("weights", of_rank(|rank| rank.weights_bytes), number(printed.weights_bytes), true);
+    term("activation peak", of_rank(|rank| rank.activation_peak_bytes), number(printed.activation_peak_bytes), true);
+    term("not PyTorch's", of_rank(|rank| rank.non_torch_bytes), number(printed.non_torch_bytes), true);
+    term("CUDA graphs", of_rank(|rank| rank.graph_bytes), number(printed.graph_estimate_bytes), true);
+    term("cache", as_signed(answer.kv_cache_bytes), printed.kv_cache_bytes.map(as_signed), true);
+    term("tokens", as_number(answer.tokens), number(printed.kv_tokens), false);
+    term("blocks", as_number(answer.blocks.unwrap_or(0)), number(printed.gpu_blocks), false);
+    // The cache is the rest: the cause is one of the terms before it.
+    let causes = terms.iter().filter(|term| term.is_bytes && term.term != "cache");
+    let most = causes.max_by(|one, other| distance(one).total_cmp(&distance(other)));
+    let differs_most = most.filter(|term| distance(term) > 0.0).map(|term| term.term.clone());
+    Ok(ServeAgainstView { log, terms, differs_most })
+}
+
+fn distance(term: &ServeTermView) -> f64 {
+    (term.forecast - term.printed).abs()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn as_signed(bytes: i64) -> f64 {
+    bytes as f64
+}
+
+/// The document from JSON, as Python asks: the model is a name, a path, or the text of a `config.json`; `options` are `serve`, `gpu`,
+/// `need`, `fit` and the engine's flags.
+///
+/// # Errors
+/// As [`answer`].
+pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
+    let options: serde_json::Map<String, Value> = serde_json::from_str(options)
+        .map_err(|error| Problem::new("the options are not a JSON object").because(error))?;
+    let mut asked = Asked { model: Some(model.to_owned()), ..Asked::default() };
+    for (name, value) in options.iter().filter(|(_, value)| !value.is_null()) {
+        let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match name.as_str() {
+            "serve" => asked.engine = Some(word),
+            "gpu" => asked.gpu = Some(word),
+            "dtype" => asked.dtype = Some(word),
+            "need" => asked.need = Some(word),
+            "fit" => asked.fit = word.split(',').map(|gpu| gpu.trim().to_owned()).collect(),
+            _ => {
+                let flag = Flag::named(name).ok_or_else(|| {
+                    let short: String = name.chars().filter(|letter| !letter.is_control()).take(40).collect();
+                    Problem::new(format!("unknown option `--{short}`"))
+                })?;
+                if !(flag.is_switch() && value == &Value::Bool(false)) {
+                    flag.set(&mut asked.settings, &word)?;
+                }
+            }
+        }
+    }
+    answer(asked)
 }
 
 /// The engine: as said, else that of the command line; its older half by the command line's environment.
@@ -93,6 +170,11 @@ fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
 /// # Errors
 /// If there is no such model, or its configuration lacks what a cache needs.
 pub fn served(name: &str) -> Result<Model, Problem> {
+    if name.trim_start().starts_with('{') {
+        let config =
+            serde_json::from_str(name).map_err(|error| Problem::new("the configuration is not JSON").because(error))?;
+        return Ok(Model::read(&model_type(&config).unwrap_or_else(|| "model".to_owned()), &config)?);
+    }
     let (known, config): (String, Value) = match crate::model::find(name)? {
         Described::Named(name) => {
             let (known, config) =

@@ -400,3 +400,75 @@ impl Settings {
         self.pipeline.unwrap_or(1).max(1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_means_two_flags() {
+        let mut names: Vec<&str> =
+            FLAGS.iter().flat_map(|flag| flag.aliases.iter().copied().chain([flag.name])).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let refused = |name: &str, value: &str| {
+            Flag::named(name).unwrap().set(&mut Settings::default(), value).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("gpu-memory-utilization", "1.5"),
+            "`--gpu-memory-utilization 1.5` is not a share above 0 and up to 1"
+        );
+        assert!(refused("gpu-memory-utilization", "NaN").contains("NaN"));
+        assert!(refused("max-model-len", "0").contains("whole number"));
+        assert!(refused("max-model-len", "99999999999M").contains("whole number"));
+        assert!(refused("kv-cache-dtype", "int3").contains("cache type"));
+    }
+
+    #[test]
+    fn an_engine_without_the_flag_names_its_own() {
+        let mut settings = Settings::default();
+        Flag::named("mem-fraction-static").unwrap().set(&mut settings, "0.8").unwrap();
+        let refused = settings.check(&Release::parse("vllm").unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "vllm does not have `--mem-fraction-static`");
+        assert_eq!(highwater_problem::Explained::hint(&refused).unwrap(), "use `--gpu-memory-utilization`");
+        let mut settings = Settings::default();
+        Flag::named("dcp").unwrap().set(&mut settings, "8").unwrap();
+        let refused = settings.check(&Release::parse("vllm@0.8.5").unwrap()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "vllm 0.8.5 does not have `--decode-context-parallel-size`: it came with 0.10.2"
+        );
+    }
+
+    /// The list in `docs/serve.md` is this one.
+    #[test]
+    fn the_documentation_lists_every_flag() {
+        let row = |flag: &Flag| {
+            let value = match flag.value_name {
+                "" => "–".to_owned(),
+                name => format!("`{}`", name.replace('|', "\\|")),
+            };
+            let engines = match flag.engines.len() {
+                4 => "all".to_owned(),
+                _ => {
+                    let name = |engine: &Engine| match engine {
+                        Engine::Vllm => "vLLM",
+                        Engine::Sglang => "SGLang",
+                        Engine::LlamaCpp => "llama.cpp",
+                        Engine::Transformers => "transformers",
+                    };
+                    flag.engines.iter().map(name).collect::<Vec<_>>().join(", ")
+                }
+            };
+            format!("| `--{}` | {value} | {engines} | {} |\n", flag.name, flag.help)
+        };
+        let table: String = FLAGS.iter().map(row).collect();
+        assert!(include_str!("../../../docs/serve.md").contains(&table), "docs/serve.md lacks this table:\n{table}");
+    }
+}

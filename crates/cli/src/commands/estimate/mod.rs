@@ -32,6 +32,14 @@ pub(crate) fn text(out: &mut impl Ink, view: &EstimateView) -> io::Result<()> {
     text::write(out, view, args::TERMS)
 }
 
+/// The answer about an engine.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn served_text(out: &mut impl Ink, view: &highwater_documents::serve::ServeView) -> io::Result<()> {
+    serve_text::document(view).write_text(out, crate::table::terminal_width())
+}
+
 /// Reads, estimates, prints.
 ///
 /// # Errors

@@ -1,5 +1,9 @@
 //! `highwater estimate --serve`: whether an engine serves a model on a GPU.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
 use highwater_answers::serve::{Asked, answer};
 
 use super::args::Args;
@@ -30,8 +34,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         settings: args.engine.0.clone(),
         command: args.command.clone(),
         need: (!args.need.is_empty()).then(|| args.need.join(" ")),
+        against: args.against.as_deref().map(log).transpose()?,
         fit: args.fit.iter().flat_map(|list| list.split(',')).map(|gpu| gpu.trim().to_owned()).collect(),
     };
     let view = answer(asked)?;
     output::print(args.format, &view, |_| serve_text::document(&view))
+}
+
+/// The longest log that is read.
+const LOG_LIMIT: u64 = 64 << 20;
+
+/// A log, by its name and its first bytes.
+fn log(path: &Path) -> Result<(String, Vec<u8>), Problem> {
+    let name = crate::input::short_name(path);
+    let failed = |error: std::io::Error| Problem::new(format!("`{}` cannot be read", path.display())).because(error);
+    let mut bytes = Vec::new();
+    File::open(path).map_err(failed)?.take(LOG_LIMIT).read_to_end(&mut bytes).map_err(failed)?;
+    Ok((name, bytes))
 }

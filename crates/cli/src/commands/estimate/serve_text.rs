@@ -1,6 +1,6 @@
 //! The answer of `highwater estimate --serve` for people.
 
-use highwater_documents::serve::{GpuView, NeedView, ServeView};
+use highwater_documents::serve::{GpuView, NeedView, ServeAgainstView, ServeView};
 use highwater_serve::Answer;
 
 use crate::document::{Document, Section, Text};
@@ -16,6 +16,7 @@ pub(super) fn document(view: &ServeView) -> Document {
     document.sections.push(budget(answer));
     document.sections.extend(view.need.as_ref().map(need));
     document.sections.extend(view.fit.as_ref().map(|fit| gpus(fit)));
+    document.sections.extend(view.against.as_ref().map(against));
     document.sections.push(changes(answer));
     let mut assumed = Section::new("Assumed");
     answer.assumed.iter().for_each(|line| assumed.point(line.as_str(), None::<Text>));
@@ -187,4 +188,23 @@ fn gpus(fit: &[GpuView]) -> Section {
     section.table(table);
     section.line(counted(fit.len(), "GPU was tried.", "GPUs were tried."));
     section
+}
+
+fn against(against: &ServeAgainstView) -> Section {
+    let mut section = Section::new(format!("Compared with {}", against.log));
+    let mut table = Table::new([("", Align::Left), ("forecast", Align::Right), ("printed", Align::Right)]).indented(2);
+    for term in &against.terms {
+        let shown = |number: f64| if term.is_bytes { signed(whole(number)) } else { format!("{number:.0}") };
+        table.row([term.term.clone(), shown(term.forecast), shown(term.printed)]);
+    }
+    section.table(table);
+    if let Some(term) = &against.differs_most {
+        section.line(format!("The largest difference: {term}."));
+    }
+    section
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bytes of a GPU; a float's cast saturates")]
+fn whole(number: f64) -> i64 {
+    number as i64
 }
