@@ -210,7 +210,7 @@ fn needed(question: &Question<'_>, need: &str) -> Result<NeedView, Problem> {
     cards.sort_by_key(|card| card.memory_bytes);
     let mut ways = Vec::new();
     for count in COUNTS {
-        if question.model.heads > 0 && question.model.heads % count != 0 {
+        if question.model.heads > 0 && !question.model.heads.is_multiple_of(count) {
             continue;
         }
         for card in &cards {

@@ -31,27 +31,27 @@ impl Question<'_> {
         let mut changes = Vec::new();
         for tried in self.tried(answer) {
             let question = Question { settings: tried.settings, ..self.clone() };
-            let changed = question.answer()?;
-            let frees = freed(answer, &changed);
+            let other = question.answer()?;
+            let frees = freed(answer, &other);
             let helps = frees > 0
-                && changed
+                && other
                     .refusal
                     .as_ref()
                     .is_none_or(|refusal| Some(refusal.kind) == answer.refusal.as_ref().map(|own| own.kind))
-                || changed.starts && !answer.starts;
+                || other.starts && !answer.starts;
             if helps {
                 changes.push(Change {
                     flag: tried.flag.to_owned(),
                     value: tried.value,
                     frees_bytes: frees,
-                    tokens: changed.tokens,
-                    starts: changed.starts,
+                    tokens: other.tokens,
+                    starts: other.starts,
                     costs: tried.costs.to_owned(),
                 });
             }
         }
         changes.extend(self.card_that_does(answer)?);
-        changes.sort_by(|one, other| (other.starts, other.frees_bytes).cmp(&(one.starts, one.frees_bytes)));
+        changes.sort_by_key(|change| std::cmp::Reverse((change.starts, change.frees_bytes)));
         Ok(changes)
     }
 
@@ -84,7 +84,7 @@ impl Question<'_> {
                 }
                 if !self.settings.eager {
                     add("--enforce-eager", String::new(), "decoding is slower without CUDA graphs", &|settings| {
-                        settings.eager = true
+                        settings.eager = true;
                     });
                 }
                 add(
@@ -143,7 +143,7 @@ impl Question<'_> {
             let doubled = self.settings.tp() * 2;
             if doubled <= 64 {
                 add("--tensor-parallel-size", doubled.to_string(), "twice the GPUs", &|settings| {
-                    settings.tensor = Some(doubled)
+                    settings.tensor = Some(doubled);
                 });
             }
         }
@@ -189,7 +189,7 @@ impl Question<'_> {
 
 /// Bytes that the cache gains, or that the same tokens need less.
 fn freed(before: &Answer, after: &Answer) -> u64 {
-    let gained = u64::try_from(after.kv_cache_bytes - before.kv_cache_bytes).unwrap_or(0);
+    let gained = u64::try_from(after.kv_cache_bytes.saturating_sub(before.kv_cache_bytes)).unwrap_or(0);
     let shrunk = before.token_bytes.saturating_sub(after.token_bytes).saturating_mul(before.tokens);
     gained.max(shrunk)
 }

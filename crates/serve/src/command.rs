@@ -80,7 +80,7 @@ impl Command {
             };
             match name.as_str() {
                 "model" | "model-path" | "m" | "hf" | "hf-repo" => {
-                    command.model = value().map(|value| short_path(&value))
+                    command.model = value().map(|value| short_path(&value));
                 }
                 "dtype" => command.dtype = value(),
                 _ => match Flag::named(&name) {

@@ -2,13 +2,15 @@
 //! the list in `docs/serve.md` follow from this table.
 //!
 //! # Source
-//! vLLM, `vllm/engine/arg_utils.py`; SGLang, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
+//! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
 
 use crate::error::ServeError;
 use crate::version::{Engine, Release, Version, short};
 
 /// No count is larger.
 const MOST: u64 = 1 << 32;
+/// No engine has more ranks in a dimension.
+const MOST_RANKS: u64 = 256;
 
 /// One flag.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ pub struct Settings {
     pub chunked_prefill: Option<bool>,
     /// Prefix caching, said.
     pub prefix_caching: Option<bool>,
-    /// LoRA adapters.
+    /// `LoRA` adapters.
     pub lora: bool,
     /// Adapters at a time.
     pub loras: Option<u64>,
@@ -84,7 +86,7 @@ pub struct Settings {
     pub speculative: Option<u64>,
     /// Quantisation at load.
     pub quantization: Option<String>,
-    /// Window tokens for each full token in SGLang's pools.
+    /// Window tokens for each full token in `SGLang`'s pools.
     pub window_ratio: Option<f64>,
     /// Layers on the GPU.
     pub gpu_layers: Option<u64>,
@@ -375,6 +377,11 @@ impl Settings {
                     name: flag.name,
                     since: since.to_string(),
                 });
+            }
+        }
+        for (name, ranks) in [("tensor-parallel-size", self.tp()), ("pipeline-parallel-size", self.pp())] {
+            if ranks > MOST_RANKS {
+                return Err(ServeError::BadValue { name, value: ranks.to_string(), expected: "at most 256 ranks" });
             }
         }
         for (one, other) in [

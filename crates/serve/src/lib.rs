@@ -1,4 +1,4 @@
-//! Whether a model can be served: the memory of vLLM, SGLang, llama.cpp and transformers, computed from a model's configuration, a GPU
+//! Whether a model can be served: the memory of vLLM, `SGLang`, llama.cpp and transformers, computed from a model's configuration, a GPU
 //! and the engine's own flags.
 //!
 //! The arithmetic after the budget is the engines' own: pages, groups, blocks. The terms that are subtracted before are computed where

@@ -6,7 +6,6 @@
 
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, signed};
-use crate::error::ServeError;
 use crate::flags::CacheType;
 use crate::model::Cache;
 use crate::question::{Account, Question};
@@ -20,7 +19,7 @@ const CONTEXT: u64 = 400 * MIB;
 const CELLS: u64 = 256;
 
 /// The account.
-pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
+pub(crate) fn account(question: &Question<'_>) -> Account {
     let (model, settings) = (question.model, &question.settings);
     let context = question.max_len();
     let mut account = Account { max_len: context, ..Account::default() };
@@ -34,7 +33,7 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     let layers = model.layers.len() as u64;
     let on_gpu = settings.gpu_layers.map_or(layers, |count| count.min(layers));
     // The cache of a layer is where the layer is.
-    let cache_here = product([cache, on_gpu]) / layers.max(1);
+    let cache_here = crate::arithmetic::share(cache, crate::arithmetic::ratio(on_gpu, layers.max(1)));
     let compute = compute(question, cells, batch);
     let total = question.total();
     let needed = weights.saturating_add(cache_here).saturating_add(compute).saturating_add(CONTEXT);
@@ -62,7 +61,7 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
         account.assumed.push(format!(
             "{} of the weights and {} of the cache stay in the host's memory",
             highwater_units::size(on_host),
-            highwater_units::size(cache - cache_here)
+            highwater_units::size(cache.saturating_sub(cache_here))
         ));
     }
     if needed > total {
@@ -77,7 +76,7 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     account
         .unchecked
         .push("the compute buffer is what logits and hidden states of a batch need: other graphs need more".to_owned());
-    Ok(account)
+    account
 }
 
 /// Bytes of a layer's cache over so many cells.
@@ -135,7 +134,8 @@ fn weights(question: &Question<'_>) -> (u64, u64) {
             (None, Part::Embedding) => false,
             (None, _) => here > layers,
         };
-        *if is_on_gpu { &mut on_gpu } else { &mut on_host } += weight.bytes;
+        let sum = if is_on_gpu { &mut on_gpu } else { &mut on_host };
+        *sum = sum.saturating_add(weight.bytes);
     }
     (on_gpu, on_host)
 }

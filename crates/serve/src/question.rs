@@ -69,7 +69,7 @@ impl Question<'_> {
         [most].into_iter().chain(LENGTHS.into_iter().filter(move |length| *length < most))
     }
 
-    /// Which layers a stage has: vLLM and SGLang give the remainder to the later stages but the last.
+    /// Which layers a stage has: vLLM and `SGLang` give the remainder to the later stages but the last.
     pub(crate) fn stages(&self) -> Vec<std::ops::Range<usize>> {
         let stages = usize::try_from(self.settings.pp()).unwrap_or(1);
         let layers = self.model.layers.len();
@@ -96,10 +96,10 @@ impl Question<'_> {
     pub fn answer(&self) -> Result<Answer, ServeError> {
         self.settings.check(&self.release)?;
         let account = match self.release.engine {
-            Engine::Vllm => vllm::account(self)?,
-            Engine::Sglang => sglang::account(self)?,
-            Engine::LlamaCpp => llama_cpp::account(self)?,
-            Engine::Transformers => transformers::account(self)?,
+            Engine::Vllm => vllm::account(self),
+            Engine::Sglang => sglang::account(self),
+            Engine::LlamaCpp => llama_cpp::account(self),
+            Engine::Transformers => transformers::account(self),
         };
         Ok(self.answered(account))
     }
@@ -156,7 +156,7 @@ impl Question<'_> {
     fn refused_early(&self) -> Option<Refusal> {
         let ranks = self.settings.tp();
         let heads = self.model.heads;
-        if heads > 0 && heads % ranks != 0 && self.release.engine != Engine::LlamaCpp {
+        if heads > 0 && !heads.is_multiple_of(ranks) && self.release.engine != Engine::LlamaCpp {
             let sentence = format!("the model's {heads} attention heads cannot be divided among {ranks} ranks");
             return Some(Refusal { kind: RefusalKind::HeadsDoNotDivide, sentence });
         }

@@ -1,4 +1,4 @@
-//! SGLang's budget: what is left after the weights, but for a slack.
+//! `SGLang`'s budget: what is left after the weights, but for a slack.
 //!
 //! # Source
 //! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
@@ -7,7 +7,6 @@
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, ratio, share, signed};
 use crate::cache::{Making, token_bytes};
-use crate::error::ServeError;
 use crate::flags::CacheType;
 use crate::model::Cache;
 use crate::question::{Account, Question};
@@ -26,7 +25,7 @@ const CONTEXT: u64 = 600 * MIB;
 const NCCL: u64 = 1024 * MIB;
 
 /// The account of all ranks.
-pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
+pub(crate) fn account(question: &Question<'_>) -> Account {
     let (model, settings) = (question.model, &question.settings);
     let mut account = Account { max_len: question.max_len(), ..Account::default() };
     let total = question.total();
@@ -67,7 +66,8 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
             .map(|weight| weight.on_rank(ranks))
             .fold(model.rotary_bytes, u64::saturating_add);
         let states = states(question, &model.layers[layers.clone()], &making);
-        let cache = signed(before) - signed(weights) - signed(slack) - signed(states);
+        let cache =
+            [weights, slack, states].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
         let (tokens, window_tokens, of_token) =
             pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
         account.tokens = if stage == 0 { tokens } else { account.tokens.min(tokens) };
@@ -105,7 +105,7 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     if ranks > 1 {
         account.unchecked.push("NCCL's buffers between ranks are taken as 1 GiB".to_owned());
     }
-    Ok(account)
+    account
 }
 
 /// Tokens of the full pool, of the windows' pool if there is one, and bytes of a token.

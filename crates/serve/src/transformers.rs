@@ -7,7 +7,6 @@
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, ratio, signed};
 use crate::cache::{Making, token_bytes};
-use crate::error::ServeError;
 use crate::flags::CacheType;
 use crate::question::{Account, Question};
 
@@ -15,7 +14,7 @@ use crate::question::{Account, Question};
 const CONTEXT: u64 = highwater_driver::context::BARE_BYTES;
 
 /// The account: the memory that is left after the weights is what requests may grow into.
-pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
+pub(crate) fn account(question: &Question<'_>) -> Account {
     let model = question.model;
     let mut account = Account { max_len: question.max_len(), ..Account::default() };
     let total = question.total();
@@ -33,7 +32,8 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     let largest = model.layers.iter().map(|cache| token_bytes(cache, &making)).max().unwrap_or(0);
     // The logits of the last position in 16 and 32 bits, and one layer's MLP for a step.
     let activation = product([model.vocab, 6]).saturating_add(product([3, model.intermediate, model.element_bytes]));
-    let left = signed(total) - signed(weights) - signed(CONTEXT) - signed(activation);
+    let left =
+        [weights, CONTEXT, activation].into_iter().fold(signed(total), |left, term| left.saturating_sub(signed(term)));
     // While a layer grows, it is there twice.
     let needed = of_token.saturating_add(largest).max(1);
     account.tokens = u64::try_from(left).unwrap_or(0) / needed;
@@ -65,5 +65,5 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     }
     account.assumed.push("transformers has no pool: the cache is the memory that requests may grow into".to_owned());
     account.unchecked.push("transformers prints nothing to compare with".to_owned());
-    Ok(account)
+    account
 }

@@ -13,7 +13,7 @@ pub enum Engine {
     /// vLLM.
     #[serde(rename = "vllm")]
     Vllm,
-    /// SGLang.
+    /// `SGLang`.
     #[serde(rename = "sglang")]
     Sglang,
     /// llama.cpp.

@@ -7,7 +7,6 @@
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
 use crate::cache::{Layout, Making, token_bytes};
-use crate::error::ServeError;
 use crate::flags::CacheType;
 use crate::model::Cache;
 use crate::question::{Account, Question, requests};
@@ -48,7 +47,7 @@ const GRAPHS_COUNT_SINCE: Version = Version::new(0, 21, 0);
 const NON_TORCH_PER_MULTIPROCESSOR: u64 = MIB;
 /// The same for a GPU of which only the memory is known.
 const NON_TORCH: u64 = 128 * MIB;
-/// What several ranks add: NCCL's buffers between GPUs with NVLink, and without.
+/// What several ranks add: NCCL's buffers between GPUs with `NVLink`, and without.
 ///
 /// # Source
 /// H100: 0.54 and 0.55 GiB with two ranks against 0.13 with one; RTX 4090: 0.25 against 0.08.
@@ -118,7 +117,7 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
 }
 
 /// The account of all ranks.
-pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
+pub(crate) fn account(question: &Question<'_>) -> Account {
     let (model, settings) = (question.model, &question.settings);
     let mut account = Account { max_len: question.max_len(), ..Account::default() };
     let filled = filled(question, &mut account.assumed);
@@ -133,7 +132,9 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
         let (activation, by) = activation(question, &filled, is_last);
         let non_torch = non_torch(question, filled.is_v0);
         let graphs = graphs(question, layers.len());
-        let left = signed(budget) - signed(weights) - signed(activation) - signed(non_torch) - signed(graphs);
+        let left = [weights, activation, non_torch, graphs]
+            .into_iter()
+            .fold(signed(budget), |left, term| left.saturating_sub(signed(term)));
         let cache = settings.cache_bytes.map_or(left, signed);
         let making = making(question, &filled);
         let layout = Layout::of(&model.layers[layers.clone()], &making);
@@ -160,7 +161,7 @@ pub(crate) fn account(question: &Question<'_>) -> Result<Account, ServeError> {
     capacity(question, &filled, &mut account, &blocks, &layouts);
     account.refusal = refusal(question, &account);
     unchecked(question, &mut account);
-    Ok(account)
+    account
 }
 
 /// Blocks, tokens, concurrency.
@@ -287,8 +288,8 @@ fn activation(question: &Question<'_>, filled: &Filled, is_last: bool) -> (u64, 
         forward.0 = forward.0.saturating_add(whole).saturating_add(hidden_states);
     }
     let rows = filled.sequences.min(tokens);
-    let samples = is_last && !filled.is_chunked_v0 && model.vocab > 0;
-    if samples {
+    let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
+    if is_sampling {
         let bytes = if is_light(question) { LIGHT_SAMPLER } else { SAMPLER };
         let sampler = share(product([rows, model.vocab]), bytes).saturating_add(hidden_states);
         if sampler > forward.0 {

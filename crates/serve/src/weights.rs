@@ -238,7 +238,10 @@ fn mlp(build: &mut Builder<'_>, fields: Fields<'_>, hidden: u64, at: usize) -> R
     // Nemotron's hybrids have an MLP only in layers of their own.
     if let Some(pattern) = fields.word(&["hybrid_override_pattern"]) {
         return match pattern.chars().nth(at) {
-            Some('-') => dense(build, fields, &module, width, hidden),
+            Some('-') => {
+                dense(build, fields, &module, width, hidden);
+                Ok(())
+            }
             Some('E') => experts(build, fields, &module, hidden),
             _ => Ok(()),
         };
@@ -265,24 +268,17 @@ fn mlp(build: &mut Builder<'_>, fields: Fields<'_>, hidden: u64, at: usize) -> R
             Some(dense) if count > 1 => dense,
             _ => width,
         };
-        dense(build, fields, &module, width, hidden)?;
+        dense(build, fields, &module, width, hidden);
     }
     Ok(())
 }
 
-fn dense(
-    build: &mut Builder<'_>,
-    fields: Fields<'_>,
-    module: &dyn Fn(&str) -> String,
-    width: u64,
-    hidden: u64,
-) -> Result<(), ServeError> {
+fn dense(build: &mut Builder<'_>, fields: Fields<'_>, module: &dyn Fn(&str) -> String, width: u64, hidden: u64) {
     if is_gated(fields) {
         build.linear(Part::Mlp, &module("gate_proj"), Split::Ranks, width, hidden);
     }
     build.linear(Part::Mlp, &module("up_proj"), Split::Ranks, width, hidden);
     build.linear(Part::Mlp, &module("down_proj"), Split::Ranks, hidden, width);
-    Ok(())
 }
 
 fn experts(
@@ -309,7 +305,7 @@ fn experts(
     };
     if shared > 0 {
         let module = |name: &str| module(&format!("shared_expert.{name}"));
-        dense(build, fields, &module, shared, hidden)?;
+        dense(build, fields, &module, shared, hidden);
     }
     Ok(())
 }

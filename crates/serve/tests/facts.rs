@@ -2,7 +2,8 @@
 
 use highwater_driver::CardOrSize;
 use highwater_estimate::read::configuration;
-use highwater_serve::{Answer, Flag, Model, Question, RefusalKind, Release, Settings};
+use highwater_serve::{Answer, FLAGS, Flag, Model, Question, RefusalKind, Release, Settings};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -127,4 +128,38 @@ fn configurations_without_their_fields_are_refused_by_name() {
     assert!(refused(&json!({"hidden_size": 8, "num_hidden_layers": 99_999_999})).contains("layers"));
     let unknown = json!({"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "quantization_config": {"quant_method": "new"}});
     assert!(refused(&unknown).contains("new"), "{}", refused(&unknown));
+}
+
+proptest! {
+    /// Whatever a configuration and flags say: an answer or a refusal, never a panic.
+    #[test]
+    fn any_sizes_are_answered_or_refused(
+        sizes in prop::collection::vec(0_u64..1 << 33, 12),
+        layers in 0_u64..80,
+        flags in prop::collection::vec((0..FLAGS.len(), 0_u64..1 << 33), 0..4),
+        engine in 0_usize..4,
+        window in any::<bool>(),
+    ) {
+        let mut config = json!({"hidden_size": sizes[0], "num_hidden_layers": layers, "num_attention_heads": sizes[1] % 129,
+            "num_key_value_heads": sizes[2], "head_dim": sizes[3], "vocab_size": sizes[4], "intermediate_size": sizes[5],
+            "max_position_embeddings": sizes[6]});
+        if window {
+            config["sliding_window"] = json!(sizes[7]);
+            config["sliding_window_pattern"] = json!(sizes[8] % 9);
+            config["num_local_experts"] = json!(sizes[9]);
+            config["num_kv_shared_layers"] = json!(sizes[10] % 99);
+        }
+        let Ok(model) = Model::read("model", &config) else { return Ok(()) };
+        let mut settings = Settings::default();
+        for (at, value) in flags {
+            // A value that the flag does not take leaves the settings as they are.
+            let _refused = FLAGS[at].set(&mut settings, &value.to_string());
+        }
+        let release = Release::parse(["vllm", "sglang", "llama.cpp", "transformers"][engine]).unwrap();
+        let question = Question { release, model: &model, gpu: CardOrSize::parse("h100").unwrap(), settings };
+        if let Ok(answer) = question.answer_with_changes() {
+            prop_assert!(answer.concurrency.is_finite());
+            prop_assert_eq!(answer.starts, answer.refusal.is_none());
+        }
+    }
 }
