@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
-from highwater._highwater import estimate_json
+from highwater._highwater import estimate_json, serve_json
 from highwater._html import preformatted
 
 
@@ -69,9 +69,65 @@ class Estimate:
         return preformatted(self.text)
 
 
+@dataclass(frozen=True)
+class Serving:
+    """A model that an engine serves, in bytes and tokens of one rank.
+
+    Attributes
+    ----------
+    starts : bool
+        Whether the engine starts.
+    refusal : str or None
+        Why it does not.
+    kv_cache_bytes : int
+        The cache of the rank that has the least; negative where the budget is exceeded.
+    tokens : int
+        Tokens of the cache, as this release prints them.
+    concurrency : float
+        Requests of the longest length at once.
+    longest_context_tokens : int
+        The longest sequence that the cache holds.
+    document : dict
+        The whole document of ``highwater estimate --serve ENGINE --format json``.
+    text : str
+        The output of the command; ``print`` and notebooks show it.
+    """
+
+    starts: bool
+    refusal: str | None
+    kv_cache_bytes: int
+    tokens: int
+    concurrency: float
+    longest_context_tokens: int
+    document: dict[str, Any] = field(repr=False, compare=False)
+    text: str = field(default="", repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text.rstrip("\n"))
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.text)
+
+
+@overload
+def estimate(
+    config_or_model: str | os.PathLike[str] | Mapping[str, Any] | _Config | Any, *, serve: str, gpu: str = ..., **engine: Any
+) -> Serving: ...
+
+
+@overload
+def estimate(
+    config_or_model: str | os.PathLike[str] | Mapping[str, Any] | _Config | Any, *, serve: None = None, **options: Any
+) -> Estimate: ...
+
+
 def estimate(
     config_or_model: str | os.PathLike[str] | Mapping[str, Any] | _Config | Any,
     *,
+    serve: str | None = None,
     batch: int = 1,
     seq: int | None = None,
     dtype: str | None = None,
@@ -96,7 +152,8 @@ def estimate(
     pipeline_parallel: int = 1,
     gpu: str = "h200",
     torch: str = "2.11",
-) -> Estimate:
+    **engine: Any,
+) -> Estimate | Serving:
     """Compute the GPU memory that a model needs, without a GPU, PyTorch or the model.
 
     Parameters
@@ -104,6 +161,9 @@ def estimate(
     config_or_model
         A name such as ``"qwen2.5-1.5b"``, a path (``config.json``, a directory, a file of weights), a configuration as a mapping,
         a configuration of transformers, or a model that has one.
+    serve, engine
+        An engine that serves the model, such as ``"vllm@0.11.0"``, and its own flags with ``_`` for ``-``: ``max_model_len=8192``. Beside
+        them only ``gpu`` counts; ``need="32x8192"`` and ``fit="h100,l4"`` ask as on the command line.
     batch, seq
         Sequences of a micro-batch, and their tokens.
     dtype, autocast
@@ -133,8 +193,8 @@ def estimate(
 
     Returns
     -------
-    Estimate
-        The peak, its parts, and the error band.
+    Estimate or Serving
+        The peak, its parts, and the error band; with ``serve`` the cache, its tokens, and whether the engine starts.
 
     Raises
     ------
@@ -147,7 +207,10 @@ def estimate(
     >>> highwater.estimate("gpt2", batch=4, seq=512).parameters
     124439808
     """
-    given = {name: value for name, value in locals().items() if name != "config_or_model"}
+    given = {name: value for name, value in locals().items() if name not in ("config_or_model", "serve", "engine")}
+    if serve is not None:
+        return _serving(config_or_model, {"serve": serve, "gpu": gpu, **engine})
+    given |= engine
     options = {name.replace("_", "-"): value for name, value in given.items()}
     written, text = estimate_json(_described(config_or_model), json.dumps(options, default=str))
     document = json.loads(written)
@@ -155,6 +218,16 @@ def estimate(
     return Estimate(
         breakdown=document["breakdown"], document=document, text=text, **{name: document[name] for name in names}
     )
+
+
+def _serving(model: Any, given: dict[str, Any]) -> Serving:
+    options = {name.replace("_", "-"): value for name, value in given.items()}
+    written, text = serve_json(_described(model), json.dumps(options, default=str))
+    document = json.loads(written)
+    names = [name for name in Serving.__dataclass_fields__ if name not in ("document", "refusal", "text")]
+    refusal = document.get("refusal") or {}
+    own = {name: document[name] for name in names}
+    return Serving(refusal=refusal.get("sentence"), document=document, text=text, **own)
 
 
 def _described(model: Any) -> str:

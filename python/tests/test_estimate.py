@@ -45,7 +45,7 @@ def test_what_makes_no_sense_is_named(options: dict[str, object]) -> None:
 def test_every_option_is_an_argument_with_its_default_and_its_words() -> None:
     options = json.loads(estimate_options())
     arguments = inspect.signature(highwater.estimate).parameters
-    assert {name.replace("_", "-") for name in arguments} == {"config-or-model", *(option["name"] for option in options)}
+    assert {name.replace("_", "-") for name in arguments} == {"config-or-model", "serve", "engine", *(option["name"] for option in options)}
     text = inspect.getdoc(highwater.estimate) or ""
     for option in options:
         argument = option["name"].replace("-", "_")
@@ -72,3 +72,15 @@ def test_heads_that_do_not_divide_are_named() -> None:
 def test_other_objects_are_refused() -> None:
     with pytest.raises(TypeError, match="expected a name"):
         highwater.estimate(3)
+
+
+def test_an_engine_serves_with_its_own_flags() -> None:
+    answer = highwater.estimate("llama3.1-8b", serve="vllm@0.11.0", gpu="h100", max_model_len=16000)
+    assert answer.starts and answer.refusal is None
+    assert answer.document["format"] == "highwater-serve"
+    # An H100 printed 51.38 GiB.
+    assert abs(answer.kv_cache_bytes / 2**30 - 51.38) < 0.1
+    refused = highwater.estimate("llama3.1-70b", serve="vllm", gpu="h100")
+    assert not refused.starts and "weights" in str(refused.refusal)
+    with pytest.raises(highwater.SnapshotError):
+        highwater.estimate("gpt2", serve="vllm", mem_fraction_static=0.8)

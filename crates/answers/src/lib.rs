@@ -10,6 +10,7 @@ pub mod diff;
 pub mod frames;
 pub mod model;
 pub mod moment;
+pub mod serve;
 pub mod what_if;
 
 use highwater_allocator::TorchVersion;

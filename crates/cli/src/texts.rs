@@ -36,6 +36,11 @@ pub fn diff_text(view: &DiffView<'_>) -> String {
     text(|out| diff::text(out, view, ROWS))
 }
 
+/// What `highwater estimate --serve` prints.
+pub fn serve_text(view: &highwater_documents::serve::ServeView) -> String {
+    text(|out| estimate::served_text(out, view))
+}
+
 /// What `highwater estimate` prints.
 pub fn estimate_text(view: &EstimateView) -> String {
     text(|out| estimate::text(out, view))

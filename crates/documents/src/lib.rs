@@ -45,6 +45,8 @@ mod report;
 pub mod requests;
 #[cfg(feature = "recording")]
 pub mod segments;
+#[cfg(feature = "estimate")]
+pub mod serve;
 #[cfg(feature = "recording")]
 mod simulate;
 #[cfg(feature = "recording")]

@@ -13,6 +13,7 @@ use crate::dryrun::DryrunView;
 use crate::estimate::EstimateView;
 use crate::requests::RequestsView;
 use crate::segments::SegmentsView;
+use crate::serve::ServeView;
 use crate::stats::StatsView;
 use crate::top::{LogLine, TopView};
 use crate::totals::TotalsView;
@@ -98,6 +99,10 @@ pub const ALL: &[Kind] = &[
     ),
     kind::<RequestsView>("highwater simulate --requests FILE --format json", "Runs of a request program."),
     kind::<SegmentsView<'_>>("highwater segments --format json", "The map of the memory at the dump."),
+    kind::<ServeView>(
+        "highwater estimate --serve ENGINE --format json",
+        "Whether an engine can serve a model on a GPU: its budget, its cache, its concurrency.",
+    ),
     kind::<SimulateView<'_>>(
         "highwater simulate --format json",
         "A recording under other settings, with less memory, on other GPUs.",
@@ -125,6 +130,7 @@ const fn change(release: &'static str, format: &'static str, version: u32, what:
 
 /// Every change of a format, the newest release first.
 pub const CHANGES: &[Change] = &[
+    change(NEXT, "highwater-serve", 1, "New."),
     change(
         NEXT,
         "highwater-verify",

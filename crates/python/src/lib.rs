@@ -40,7 +40,7 @@ mod _highwater {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{estimate_json, estimate_options, main, parse_bytes, size, ui_is_built};
+    use crate::{estimate_json, estimate_options, main, parse_bytes, serve_json, size, ui_is_built};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -74,6 +74,15 @@ fn estimate_json(py: Python<'_>, model: &str, options: &str) -> Result<(String, 
     py.detach(|| {
         let view = highwater_answers::estimate_view(model, options)?;
         Ok((highwater_answers::json(&view), highwater_cli::texts::estimate_text(&view)))
+    })
+}
+
+/// The document of an engine that serves, as JSON, and its text; the options are JSON, too.
+#[pyfunction]
+fn serve_json(py: Python<'_>, model: &str, options: &str) -> Result<(String, String), error::Failure> {
+    py.detach(|| {
+        let view = highwater_answers::serve::answer_json(model, options)?;
+        Ok((highwater_answers::json(&view), highwater_cli::texts::serve_text(&view)))
     })
 }
 

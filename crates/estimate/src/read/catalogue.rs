@@ -26,6 +26,12 @@ pub fn named(name: &str) -> Option<Architecture> {
     Some(architecture)
 }
 
+/// The configuration behind a name of the catalogue, with the catalogue's own name for it.
+pub fn configuration(name: &str) -> Option<(&'static str, Value)> {
+    let (name, config) = catalogued(name)?;
+    Some((name, config()))
+}
+
 fn catalogued(name: &str) -> Option<(&'static str, Config)> {
     /// Ends of names on the hub that say how a model was trained further.
     const TUNED: [&str; 8] = ["-instruct", "-chat", "-hf", "-it", "-pt", "-base", "-deduped", "-uncased"];

@@ -14,12 +14,12 @@ mod networks;
 mod quantization;
 mod weights;
 
-pub use catalogue::{catalogue_names, named};
+pub use catalogue::{catalogue_names, configuration, named};
 pub use config::{from_config, from_config_value};
 pub use description::{Description, DescriptionError, Model, describe, wanted_bytes};
 pub use fields::ConfigError;
 pub(crate) use quantization::bits4;
-pub use quantization::modelopt_file;
+pub use quantization::{modelopt_file, quantization};
 pub use weights::{
     Counted, GGUF_HEADER_LIMIT, HeaderError, SAFETENSORS_HEADER_LIMIT, gguf_header, safetensors_header,
     safetensors_header_length, safetensors_index,

@@ -48,7 +48,7 @@ fn plan(method: &str, label: String, format: Format, scope: Scope) -> Quantizati
 ///
 /// # Errors
 /// [`ConfigError::UnknownQuantization`] for a method that is not known, [`ConfigError::BadField`] for nonsense.
-pub(super) fn quantization(map: &Map<String, Value>) -> Result<Option<Quantization>, ConfigError> {
+pub fn quantization(map: &Map<String, Value>) -> Result<Option<Quantization>, ConfigError> {
     let inner = ["text_config", "llm_config", "language_config", "thinker_config"]
         .iter()
         .filter_map(|name| map.get(*name).and_then(Value::as_object));

@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueEnum};
 use highwater_driver::CardOrSize;
 use highwater_estimate::{Kind, OPTIONS, Opt, Request, RequestError};
+use highwater_serve::{FLAGS, Flag, Settings};
 use serde_json::Value;
 
 use crate::args::FormatToPaste;
@@ -26,19 +27,30 @@ pub(super) const TERMS: usize = 12;
   highwater estimate gpt2 --batch 8 --seq 512 --sweep batch=1..64
   highwater estimate llama3.2-1b --mode generate --batch 16 --seq 512 --new-tokens 256 --dtype bfloat16
   highwater estimate gpt2 --batch 8 --seq 512 --against run.pickle
+  highwater estimate llama3.1-8b --serve vllm@0.11.0 --gpu h100 --max-model-len 16000
+  highwater estimate qwen3-32b --serve vllm --need 32x8192
+  highwater estimate --gpu l4 -- vllm serve Qwen/Qwen3-8B --max-model-len 8192
   highwater estimate --web                      the same in the browser, with sliders
   highwater estimate gpt2 --batch 8 --web -o page.html")]
 pub(crate) struct Args {
     /// The model: a name such as `qwen2.5-1.5b`, a directory, a `config.json`, a `.safetensors` or `.gguf` file, a model in the
     /// Hugging Face cache
-    #[arg(value_name = "MODEL", required_unless_present_any = ["list", "web"])]
+    #[arg(value_name = "MODEL", required_unless_present_any = ["list", "web", "command"])]
     pub(super) model: Option<String>,
     /// List the known model names
     #[arg(long)]
     pub(super) list: bool,
     #[command(flatten)]
     pub(super) run: RunArgs,
-    /// Show changes that make it fit on a GPU of this memory, such as `24GiB`, or name
+    /// Estimate an engine that serves the model: `vllm`, `sglang`, `llama.cpp` or `transformers`, with its release as in `vllm@0.11.0`
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["list", "web", "sweep"])]
+    pub(super) serve: Option<String>,
+    #[command(flatten)]
+    pub(super) engine: EngineArgs,
+    /// With `--serve`: the least GPUs and flags for so many requests at once, such as `32x8192`
+    #[arg(long, value_name = "REQUESTSxTOKENS", num_args = 1..=5)]
+    pub(super) need: Vec<String>,
+    /// Show changes that make it fit on a GPU of this memory, such as `24GiB`, or name; with `--serve` a table of GPUs, `h100,l4`
     #[arg(long, value_name = "SIZE|CARD")]
     pub(super) fit: Option<String>,
     /// Estimate each value of a range: `batch=1..64` or `seq=128..8192`, doubling, or a list as in `batch=1,2,4`
@@ -47,7 +59,7 @@ pub(crate) struct Args {
     /// `simple`: also the well-known formula, in its two variants, for comparison
     #[arg(long, value_enum, default_value_t)]
     pub(super) method: Method,
-    /// Compare the estimate with a recording, by category
+    /// Compare the estimate with a recording, by category; with `--serve` with an engine's log
     #[arg(long, value_name = "SNAPSHOT")]
     pub(super) against: Option<PathBuf>,
     #[command(flatten)]
@@ -63,6 +75,9 @@ pub(crate) struct Args {
     pub(super) web: bool,
     #[command(flatten)]
     pub(super) page: PageArgs,
+    /// An engine's command line, as it is
+    #[arg(last = true, value_name = "ENGINE COMMAND")]
+    pub(super) command: Vec<String>,
 }
 
 /// Where the calculator goes.
@@ -80,6 +95,51 @@ pub(crate) struct PageArgs {
     /// With `--web`: only print the address, as over SSH
     #[arg(long, requires = "web")]
     pub(super) no_open: bool,
+}
+
+/// The engine's flags: those of [`FLAGS`].
+#[derive(Clone, Debug)]
+pub(crate) struct EngineArgs(pub(super) Settings);
+
+impl clap::Args for EngineArgs {
+    fn augment_args(command: Command) -> Command {
+        let argument = |flag: &'static Flag| {
+            let argument = Arg::new(flag.name).long(flag.name).help(flag.help).help_heading("With --serve");
+            if flag.is_switch() {
+                argument.action(ArgAction::SetTrue)
+            } else {
+                argument.value_name(flag.value_name).action(ArgAction::Set)
+            }
+        };
+        command.args(FLAGS.iter().map(argument))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for EngineArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut engine = Self(Settings::default());
+        engine.update_from_arg_matches(matches)?;
+        Ok(engine)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for flag in FLAGS {
+            let value = if flag.is_switch() {
+                matches.get_flag(flag.name).then(String::new)
+            } else {
+                matches.get_one::<String>(flag.name).cloned()
+            };
+            if let Some(value) = value {
+                flag.set(&mut self.0, &value)
+                    .map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, format!("{error}\n")))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How the model is run: the options of [`OPTIONS`].

@@ -1,6 +1,8 @@
 //! `highwater estimate`: what a model needs, worked out from its configuration.
 
 pub(crate) mod args;
+mod serve;
+mod serve_text;
 mod text;
 mod web;
 
@@ -30,6 +32,14 @@ pub(crate) fn text(out: &mut impl Ink, view: &EstimateView) -> io::Result<()> {
     text::write(out, view, args::TERMS)
 }
 
+/// The answer about an engine.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn served_text(out: &mut impl Ink, view: &highwater_documents::serve::ServeView) -> io::Result<()> {
+    serve_text::document(view).write_text(out, crate::table::terminal_width())
+}
+
 /// Reads, estimates, prints.
 ///
 /// # Errors
@@ -42,6 +52,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if args.web {
         return web::run(args);
+    }
+    if args.serve.is_some() || !args.command.is_empty() {
+        return serve::run(args);
+    }
+    if let Some(name) = args.engine.0.said.first() {
+        return Err(Problem::new(format!("`--{name}` is a flag of an engine"))
+            .hint("name the engine as well, such as `--serve vllm`")
+            .into());
+    }
+    if !args.need.is_empty() {
+        return Err(Problem::new("`--need` is a question about an engine")
+            .hint("name it, such as `--serve vllm`")
+            .into());
     }
     let (architecture, setup) = asked(args)?;
     let mut view = EstimateView::new(&architecture, &setup).map_err(Problem::from)?;

@@ -1,0 +1,186 @@
+//! vLLM's cache as it is laid out: pages, groups of layers, blocks, and the blocks that a request needs.
+//!
+//! # Source
+//! vLLM, `vllm/v1/core/kv_cache_utils.py` (groups, padding, unified pages, capacity), `vllm/v1/kv_cache_interface.py` (pages of each
+//! kind), `vllm/model_executor/models/config.py` (blocks raised to a recurrent state's page).
+
+use crate::flags::CacheType;
+use crate::model::Cache;
+
+/// How the cache is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Making {
+    /// Tensor-parallel ranks.
+    pub(crate) ranks: u64,
+    /// Tokens of a block, as set.
+    pub(crate) block: u64,
+    /// Type of the cache.
+    pub(crate) kind: CacheType,
+    /// Bytes of a number of the model's type.
+    pub(crate) element: u64,
+    /// Whether this release has groups: older ones cache windows whole.
+    pub(crate) has_groups: bool,
+    /// Speculative tokens.
+    pub(crate) speculative: u64,
+    /// Whether states are kept at block borders, for common prefixes.
+    pub(crate) aligns_states: bool,
+}
+
+/// Layers that share blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Every token, so many a block.
+    Full(u64),
+    /// The newest tokens: window, tokens of a block.
+    Window(u64, u64),
+    /// So many blocks of a request, whatever its length.
+    State(u64),
+}
+
+/// A cache of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Tokens of the smallest block.
+    pub(crate) block: u64,
+    /// The groups, each with as many layers.
+    pub(crate) groups: Vec<Group>,
+    /// Bytes of a block, over the layers of a group.
+    pub(crate) block_bytes: u64,
+    /// Layers that groups are padded with.
+    pub(crate) padding: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Full,
+    Window(u64),
+    State,
+}
+
+struct Same {
+    kind: Kind,
+    layers: u64,
+    /// Bytes of a token of one layer; of a state, all of it.
+    unit: u64,
+}
+
+/// Bytes of a token in one layer on a rank.
+pub(crate) fn token_bytes(cache: &Cache, making: &Making) -> u64 {
+    match cache {
+        Cache::Full(heads) | Cache::Window(heads, _) => making.kind.bytes(heads.numbers(making.ranks), making.element),
+        Cache::Latent { latent, rope, indexer } => {
+            let numbers = latent.saturating_add(*rope);
+            let is_eight_bits = making.kind == CacheType::Fp8;
+            // Sparse attention in 8 bits keeps four scales and the rotated part in 16 bits: 656 bytes for 512 + 64.
+            let own = match indexer {
+                Some(_) if is_eight_bits => {
+                    latent.saturating_add(latent.div_ceil(128) * 4).saturating_add(rope.saturating_mul(2))
+                }
+                _ => making.kind.bytes(numbers, making.element),
+            };
+            // The indexer keeps its key in 8 bits, with a scale.
+            own.saturating_add(indexer.map_or(0, |width| width.saturating_add(width.div_ceil(128) * 4)))
+        }
+        Cache::State(_) | Cache::Nothing => 0,
+    }
+}
+
+impl Layout {
+    /// The layout of these layers; `None` if none keeps anything.
+    pub(crate) fn of(layers: &[Cache], making: &Making) -> Option<Layout> {
+        let mut kinds: Vec<Same> = Vec::new();
+        for cache in layers {
+            let (kind, unit) = match cache {
+                Cache::Nothing => continue,
+                Cache::State(state) => (Kind::State, state.bytes(making.ranks, making.element, making.speculative)),
+                Cache::Window(_, window) if making.has_groups => (Kind::Window(*window), token_bytes(cache, making)),
+                _ => (Kind::Full, token_bytes(cache, making)),
+            };
+            match kinds.iter_mut().find(|same| same.kind == kind && same.unit == unit) {
+                Some(same) => same.layers += 1,
+                None => kinds.push(Same { kind, layers: 1, unit }),
+            }
+        }
+        let first = kinds.first()?;
+        if kinds.iter().all(|same| same.kind == first.kind) {
+            let (group, block) = match first.kind {
+                Kind::Full => (Group::Full(making.block), making.block),
+                Kind::Window(window) => (Group::Window(window, making.block), making.block),
+                Kind::State => (Group::State(1), 1),
+            };
+            let units = kinds.iter().map(|same| same.unit.saturating_mul(same.layers));
+            let block_bytes = units.fold(0, u64::saturating_add).saturating_mul(block);
+            return Some(Layout { block: making.block, groups: vec![group], block_bytes, padding: 0 });
+        }
+        Some(grouped(&kinds, making))
+    }
+
+    /// Blocks in so many bytes.
+    pub(crate) fn blocks(&self, bytes: i64) -> u64 {
+        u64::try_from(bytes).unwrap_or(0) / self.block_bytes.max(1)
+    }
+
+    /// Blocks that a request of so many tokens needs, of which so many come in a batch.
+    pub(crate) fn blocks_of(&self, tokens: u64, batched: u64) -> u64 {
+        self.groups.iter().fold(0, |sum: u64, group| {
+            sum.saturating_add(match *group {
+                Group::Full(block) => tokens.div_ceil(block.max(1)),
+                Group::Window(window, block) => {
+                    window.saturating_sub(1).saturating_add(batched).min(tokens).div_ceil(block.max(1)) + 1
+                }
+                Group::State(blocks) => blocks,
+            })
+        })
+    }
+
+    /// The longest request that so many blocks hold.
+    pub(crate) fn longest(&self, blocks: u64, batched: u64) -> u64 {
+        let (mut least, mut most) = (0_u64, 1 << 34);
+        while least < most {
+            let middle = least + (most - least).div_ceil(2);
+            if self.blocks_of(middle, batched) <= blocks { least = middle } else { most = middle - 1 }
+        }
+        least
+    }
+}
+
+/// Layers of several kinds: groups of as many layers, pages of one size.
+fn grouped(kinds: &[Same], making: &Making) -> Layout {
+    let state = kinds.iter().filter(|same| same.kind == Kind::State).map(|same| same.unit).max().unwrap_or(0);
+    let smallest = kinds.iter().filter(|same| same.kind != Kind::State).map(|same| same.unit).min().unwrap_or(1).max(1);
+    // A block of attention is raised, in steps of its own size, until it holds a state.
+    let block = match state {
+        0 => making.block,
+        state => making.block.saturating_mul(state.div_ceil(making.block.saturating_mul(smallest).max(1)).max(1)),
+    };
+    let page = kinds
+        .iter()
+        .map(|same| if same.kind == Kind::State { 0 } else { block.saturating_mul(same.unit) })
+        .max()
+        .unwrap_or(0)
+        .max(state);
+    let least = kinds.iter().map(|same| same.layers).min().unwrap_or(1);
+    let most = kinds.iter().map(|same| same.layers).max().unwrap_or(1);
+    let size = if most * 2 < least * 3 { most } else { least };
+    let (mut groups, mut padding) = (Vec::new(), 0);
+    let mut smallest_block = u64::MAX;
+    for same in kinds {
+        // The kind with the smaller page has more tokens in a block.
+        let tokens = block.saturating_mul((page / block.saturating_mul(same.unit).max(1)).max(1));
+        let group = match same.kind {
+            Kind::Full => Group::Full(tokens),
+            Kind::Window(window) => Group::Window(window, tokens),
+            Kind::State => {
+                let kept = if making.aligns_states { 2 } else { 1 };
+                Group::State(kept + making.speculative)
+            }
+        };
+        if same.kind != Kind::State {
+            smallest_block = smallest_block.min(tokens);
+        }
+        let count = same.layers.div_ceil(size.max(1));
+        padding += count * size - same.layers;
+        groups.extend((0..count).map(|_| group));
+    }
+    Layout { block: smallest_block, groups, block_bytes: page.saturating_mul(size), padding }
+}

@@ -1,0 +1,81 @@
+//! What is wrong with a question.
+
+use highwater_problem::Explained;
+use thiserror::Error;
+
+use crate::version::Engine;
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// There is no such engine here.
+    #[error("unknown engine `{0}`")]
+    UnknownEngine(String),
+    /// Its release is not a number.
+    #[error("`{1}` is not a release of {0}")]
+    BadVersion(Engine, String),
+    /// A configuration lacks what the cache needs, or contradicts itself.
+    #[error("{0}")]
+    Config(String),
+    /// A flag has a value that it does not take.
+    #[error("`--{name} {value}` is not {expected}")]
+    BadValue {
+        /// The flag.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// The engine has no such flag.
+    #[error("{engine} does not have `--{name}`")]
+    NotOfEngine {
+        /// The engine.
+        engine: Engine,
+        /// The flag.
+        name: &'static str,
+        /// The flag that does the same there.
+        instead: Option<&'static str>,
+    },
+    /// This release of the engine has no such flag.
+    #[error("{engine} {version} does not have `--{name}`: it came with {since}")]
+    NotYet {
+        /// The engine.
+        engine: Engine,
+        /// The release.
+        version: String,
+        /// The flag.
+        name: &'static str,
+        /// The release that brought it.
+        since: String,
+    },
+    /// Two flags contradict each other.
+    #[error("`--{0}` and `--{1}` contradict each other")]
+    Both(&'static str, &'static str),
+    /// A pasted command line cannot be read.
+    #[error("the command line behind `--` {0}")]
+    Command(String),
+    /// A need cannot be read.
+    #[error("`--need {0}` is not a need")]
+    BadNeed(String),
+}
+
+impl Explained for ServeError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            ServeError::UnknownEngine(_) => {
+                "give vllm, sglang, llama.cpp or transformers, such as `vllm@0.11.0`".into()
+            }
+            ServeError::BadVersion(engine, _) => format!("give numbers, such as `{engine}@{}`", engine.usual()),
+            ServeError::NotOfEngine { instead: Some(instead), .. } => format!("use `--{instead}`"),
+            ServeError::NotOfEngine { .. } => "leave it out, or choose another engine with `--serve`".into(),
+            ServeError::NotYet { .. } => "leave it out, or give a newer release".into(),
+            ServeError::Both(..) => "give one of them".into(),
+            ServeError::BadNeed(_) => {
+                "write it as in `--need \"32 requests of 8192 tokens\"`, or `--need 32x8192`".into()
+            }
+            ServeError::Config(_) | ServeError::BadValue { .. } | ServeError::Command(_) => return None,
+        })
+    }
+}

@@ -1,0 +1,481 @@
+//! The flags of engines that decide about memory, each declared once: the command line, a pasted command line, the JSON of Python and
+//! the list in `docs/serve.md` follow from this table.
+//!
+//! # Source
+//! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
+
+use crate::error::ServeError;
+use crate::version::{Engine, Release, Version, short};
+
+/// No count is larger.
+const MOST: u64 = 1 << 32;
+/// No engine has more ranks in a dimension.
+const MOST_RANKS: u64 = 256;
+
+/// One flag.
+#[derive(Debug)]
+pub struct Flag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// Its other names; a single letter or `ngl` has one dash.
+    pub aliases: &'static [&'static str],
+    /// Engines that have it; none for a question of highwater's own.
+    pub engines: &'static [Engine],
+    /// The release that brought it.
+    pub since: Option<Version>,
+    /// The value in the help; empty for a switch.
+    pub value_name: &'static str,
+    /// The help.
+    pub help: &'static str,
+    set: fn(&mut Settings, &Flag, &str) -> Result<(), ServeError>,
+}
+
+const V: &[Engine] = &[Engine::Vllm];
+const S: &[Engine] = &[Engine::Sglang];
+const VS: &[Engine] = &[Engine::Vllm, Engine::Sglang];
+const L: &[Engine] = &[Engine::LlamaCpp];
+const ANY: &[Engine] = &[Engine::Vllm, Engine::Sglang, Engine::LlamaCpp, Engine::Transformers];
+
+/// The settings of an engine; `None` for its own default.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of an engine")]
+pub struct Settings {
+    /// The GPU's memory as the driver reports it, where it differs from the table of cards.
+    pub total_bytes: Option<u64>,
+    /// Share of the GPU that the engine may use.
+    pub memory_share: Option<f64>,
+    /// The cache's bytes, whatever else there is.
+    pub cache_bytes: Option<u64>,
+    /// The longest sequence.
+    pub max_len: Option<u64>,
+    /// Sequences at a time.
+    pub sequences: Option<u64>,
+    /// Tokens of a batch.
+    pub batched_tokens: Option<u64>,
+    /// Type of keys and values.
+    pub cache_type: Option<CacheType>,
+    /// Type of values, where it differs.
+    pub value_type: Option<CacheType>,
+    /// Tensor-parallel ranks.
+    pub tensor: Option<u64>,
+    /// Pipeline stages.
+    pub pipeline: Option<u64>,
+    /// Data-parallel ranks.
+    pub data: Option<u64>,
+    /// Context-parallel ranks of decoding.
+    pub decode_context: Option<u64>,
+    /// Whether experts are divided as wholes.
+    pub expert_parallel: bool,
+    /// No CUDA graphs.
+    pub eager: bool,
+    /// The largest batch of a CUDA graph.
+    pub graph_batch: Option<u64>,
+    /// Tokens of a block.
+    pub block: Option<u64>,
+    /// Chunked prefill, said.
+    pub chunked_prefill: Option<bool>,
+    /// Prefix caching, said.
+    pub prefix_caching: Option<bool>,
+    /// `LoRA` adapters.
+    pub lora: bool,
+    /// Adapters at a time.
+    pub loras: Option<u64>,
+    /// Their rank.
+    pub lora_rank: Option<u64>,
+    /// Speculative tokens.
+    pub speculative: Option<u64>,
+    /// Quantisation at load.
+    pub quantization: Option<String>,
+    /// Window tokens for each full token in `SGLang`'s pools.
+    pub window_ratio: Option<f64>,
+    /// Layers on the GPU.
+    pub gpu_layers: Option<u64>,
+    /// Flash attention of llama.cpp.
+    pub flash: Option<bool>,
+    /// Windows are cached whole.
+    pub window_full: bool,
+    /// One cache for all sequences.
+    pub unified: bool,
+    /// How the ik fork caches latent attention.
+    pub latent_mode: Option<u64>,
+    /// The names of flags that were given.
+    pub said: Vec<&'static str>,
+}
+
+/// The type of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheType {
+    /// As the model.
+    Auto,
+    /// 16 bits.
+    Half,
+    /// 32 bits.
+    Float32,
+    /// 8 bits.
+    Fp8,
+    /// Bits of 32 numbers together, with their scale: llama.cpp's types.
+    Packed(u64),
+}
+
+impl CacheType {
+    /// All names.
+    const NAMES: &'static [(&'static str, CacheType)] = &[
+        ("auto", CacheType::Auto),
+        ("bfloat16", CacheType::Half),
+        ("bf16", CacheType::Half),
+        ("float16", CacheType::Half),
+        ("f16", CacheType::Half),
+        ("f32", CacheType::Float32),
+        ("fp8", CacheType::Fp8),
+        ("fp8_e4m3", CacheType::Fp8),
+        ("fp8_e5m2", CacheType::Fp8),
+        ("fp8_inc", CacheType::Fp8),
+        ("fp8_ds_mla", CacheType::Fp8),
+        ("q8_0", CacheType::Packed(34 * 8)),
+        ("q6_0", CacheType::Packed(26 * 8)),
+        ("q5_1", CacheType::Packed(24 * 8)),
+        ("q5_0", CacheType::Packed(22 * 8)),
+        ("q4_1", CacheType::Packed(20 * 8)),
+        ("q4_0", CacheType::Packed(18 * 8)),
+        ("iq4_nl", CacheType::Packed(18 * 8)),
+        ("fp4_e2m1", CacheType::Packed(18 * 8)),
+    ];
+
+    fn named(name: &str) -> Option<CacheType> {
+        let name = name.to_ascii_lowercase();
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Bytes of so many numbers.
+    pub fn bytes(self, numbers: u64, element: u64) -> u64 {
+        match self {
+            CacheType::Auto => numbers.saturating_mul(element),
+            CacheType::Half => numbers.saturating_mul(2),
+            CacheType::Float32 => numbers.saturating_mul(4),
+            CacheType::Fp8 => numbers,
+            CacheType::Packed(bits) => numbers.saturating_mul(bits).div_ceil(256),
+        }
+    }
+}
+
+macro_rules! flags {
+    ($($name:literal [$($alias:literal)*] $engines:expr, $since:expr, $value:literal, $help:literal, $set:expr;)*) => {
+        /// All flags, in the order of the help.
+        pub static FLAGS: &[Flag] = &[$(Flag {
+            name: $name, aliases: &[$($alias),*], engines: $engines, since: $since, value_name: $value, help: $help, set: $set,
+        },)*];
+    };
+}
+
+macro_rules! count {
+    ($field:ident) => {
+        |settings, flag, value| {
+            settings.$field = Some(flag.count(value)?);
+            Ok(())
+        }
+    };
+}
+
+macro_rules! switch {
+    ($field:ident, $to:expr) => {
+        |settings, flag, value| {
+            if flag.is_on(value)? {
+                settings.$field = $to;
+            }
+            Ok(())
+        }
+    };
+}
+
+macro_rules! share {
+    ($field:ident) => {
+        |settings, flag, value| {
+            settings.$field = Some(flag.share(value)?);
+            Ok(())
+        }
+    };
+}
+
+flags! {
+    "gpu-memory" [] ANY, None, "SIZE", "The memory that this GPU reports, where it differs from the table, such as `14.74GiB`",
+        |settings, flag, value| { settings.total_bytes = Some(flag.size(value)?); Ok(()) };
+    "gpu-memory-utilization" [] V, None, "SHARE", "Share of the GPU's total memory for this instance", share!(memory_share);
+    "kv-cache-memory-bytes" ["kv-cache-memory"] V, None, "SIZE", "The cache's memory, instead of the rest of the budget",
+        |settings, flag, value| { settings.cache_bytes = Some(flag.size(value)?); Ok(()) };
+    "max-model-len" [] V, None, "N", "The longest sequence", count!(max_len);
+    "max-num-seqs" [] V, None, "N", "Sequences in a batch", count!(sequences);
+    "max-num-batched-tokens" [] V, None, "N", "Tokens in a batch", count!(batched_tokens);
+    "block-size" [] V, None, "N", "Tokens of a block", count!(block);
+    "kv-cache-dtype" [] VS, None, "TYPE", "The cache's type: `auto`, `fp8`, …", |settings, flag, value| {
+        settings.cache_type = Some(flag.cache_type(value)?);
+        Ok(())
+    };
+    "tensor-parallel-size" ["tp" "tp-size"] VS, None, "N", "Tensor-parallel ranks", count!(tensor);
+    "pipeline-parallel-size" ["pp" "pp-size"] VS, None, "N", "Pipeline stages", count!(pipeline);
+    "data-parallel-size" ["dp" "dp-size"] VS, None, "N", "Data-parallel replicas, each with GPUs of its own", count!(data);
+    "enable-expert-parallel" [] V, None, "", "Divide experts as wholes", switch!(expert_parallel, true);
+    "decode-context-parallel-size" ["dcp"] V, Some(Version::new(0, 10, 2)), "N", "Ranks that divide the tokens of a cache", count!(decode_context);
+    "enforce-eager" [] V, None, "", "No CUDA graphs", switch!(eager, true);
+    "enable-chunked-prefill" [] V, None, "", "Prefill in pieces", switch!(chunked_prefill, Some(true));
+    "no-enable-chunked-prefill" [] V, None, "", "Prefill at once", switch!(chunked_prefill, Some(false));
+    "enable-prefix-caching" [] V, None, "", "Keep the blocks of common prefixes", switch!(prefix_caching, Some(true));
+    "no-enable-prefix-caching" [] V, None, "", "Do not keep them", switch!(prefix_caching, Some(false));
+    "enable-lora" [] VS, None, "", "Serve LoRA adapters", switch!(lora, true);
+    "max-loras" ["max-loras-per-batch"] VS, None, "N", "Adapters in a batch", count!(loras);
+    "max-lora-rank" [] VS, None, "N", "The largest rank of an adapter", count!(lora_rank);
+    "quantization" ["q"] VS, None, "METHOD", "Quantise at load", |settings, _, value| {
+        settings.quantization = Some(short(value));
+        Ok(())
+    };
+    "speculative-config" [] V, None, "JSON", "The drafter; its `num_speculative_tokens` count", |settings, flag, value| {
+        let tokens = serde_json::from_str::<serde_json::Value>(value).ok();
+        let tokens = tokens.and_then(|map| map.get("num_speculative_tokens").and_then(serde_json::Value::as_u64));
+        settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
+        Ok(())
+    };
+    "mem-fraction-static" [] S, None, "SHARE", "Share of the free memory for weights and cache", share!(memory_share);
+    "context-length" [] S, None, "N", "The longest sequence", count!(max_len);
+    "max-running-requests" [] S, None, "N", "Sequences in a batch", count!(sequences);
+    "chunked-prefill-size" [] S, None, "N", "Tokens of a piece of the prompt", count!(batched_tokens);
+    "cuda-graph-max-bs" [] S, None, "N", "The largest batch of a CUDA graph", count!(graph_batch);
+    "disable-cuda-graph" [] S, None, "", "No CUDA graphs", switch!(eager, true);
+    "page-size" [] S, None, "N", "Tokens of a page", count!(block);
+    "swa-full-tokens-ratio" [] S, None, "SHARE", "Window tokens for each full token", share!(window_ratio);
+    "ctx-size" ["c"] L, None, "N", "Tokens of the cache", count!(max_len);
+    "parallel" ["np"] L, None, "N", "Sequences that share the context", count!(sequences);
+    "ubatch-size" ["ub"] L, None, "N", "Tokens of a physical batch", count!(batched_tokens);
+    "n-gpu-layers" ["ngl" "gpu-layers"] L, None, "N", "Layers on the GPU", |settings, flag, value| {
+        // `-1`, `all` and `auto` mean all of them.
+        settings.gpu_layers = if matches!(value, "-1" | "all" | "auto") { None } else { Some(flag.whole(value)?) };
+        Ok(())
+    };
+    "cache-type-k" ["ctk"] L, None, "TYPE", "Type of keys: `f16`, `q8_0`, `q4_0`, …", |settings, flag, value| {
+        settings.cache_type = Some(flag.cache_type(value)?);
+        Ok(())
+    };
+    "cache-type-v" ["ctv"] L, None, "TYPE", "Type of values", |settings, flag, value| {
+        settings.value_type = Some(flag.cache_type(value)?);
+        Ok(())
+    };
+    "flash-attn" ["fa"] L, None, "on|off", "Flash attention", |settings, flag, value| {
+        settings.flash = if value == "auto" { None } else { Some(flag.is_on(value)?) };
+        Ok(())
+    };
+    "swa-full" [] L, None, "", "Cache sliding windows whole", switch!(window_full, true);
+    "kv-unified" ["kvu"] L, None, "", "One cache for all sequences", switch!(unified, true);
+    "mla-use" ["mla"] L, None, "N", "How the ik fork caches latent attention, 0 to 3", |settings, flag, value| {
+        settings.latent_mode = Some(flag.whole(value)?);
+        Ok(())
+    };
+}
+
+impl Flag {
+    /// The flag of a name or alias.
+    pub fn named(name: &str) -> Option<&'static Flag> {
+        FLAGS.iter().find(|flag| flag.name == name || flag.aliases.contains(&name))
+    }
+
+    /// Whether it takes no value.
+    pub fn is_switch(&self) -> bool {
+        self.value_name.is_empty()
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// If it does not take this value.
+    pub fn set(&self, settings: &mut Settings, value: &str) -> Result<(), ServeError> {
+        (self.set)(settings, self, value.trim())?;
+        if !settings.said.contains(&self.name) {
+            settings.said.push(self.name);
+        }
+        Ok(())
+    }
+
+    fn bad(&self, value: &str, expected: &'static str) -> ServeError {
+        ServeError::BadValue { name: self.name, value: short(value), expected }
+    }
+
+    /// A whole number from 1, also as in `8k` and `1M`: `k` is 1000 and `K` 1024, as vLLM reads them.
+    fn count(&self, value: &str) -> Result<u64, ServeError> {
+        let (digits, times) = match value.char_indices().next_back() {
+            Some((at, 'k')) => (&value[..at], 1000),
+            Some((at, 'K')) => (&value[..at], 1024),
+            Some((at, 'm')) => (&value[..at], 1_000_000),
+            Some((at, 'M')) => (&value[..at], 1 << 20),
+            _ => (value, 1),
+        };
+        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times));
+        number
+            .filter(|number| (1..=MOST).contains(number))
+            .ok_or_else(|| self.bad(value, "a whole number from 1 to 4,294,967,296"))
+    }
+
+    fn whole(&self, value: &str) -> Result<u64, ServeError> {
+        value.parse().ok().filter(|number| *number <= MOST).ok_or_else(|| self.bad(value, "a whole number from 0"))
+    }
+
+    fn share(&self, value: &str) -> Result<f64, ServeError> {
+        let share = value.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+        share.ok_or_else(|| self.bad(value, "a share above 0 and up to 1"))
+    }
+
+    fn size(&self, value: &str) -> Result<u64, ServeError> {
+        let bytes = value.parse::<u64>().ok().or_else(|| highwater_units::parse_size(value).ok());
+        bytes.filter(|bytes| (1..=1 << 50).contains(bytes)).ok_or_else(|| self.bad(value, "a size such as `20GiB`"))
+    }
+
+    fn is_on(&self, value: &str) -> Result<bool, ServeError> {
+        match value {
+            "" | "true" | "True" | "1" | "on" => Ok(true),
+            "false" | "False" | "0" | "off" => Ok(false),
+            _ => Err(self.bad(value, "on or off")),
+        }
+    }
+
+    fn cache_type(&self, value: &str) -> Result<CacheType, ServeError> {
+        CacheType::named(value)
+            .ok_or_else(|| self.bad(value, "a cache type that is known, such as auto, fp8, f16, q8_0, q4_0"))
+    }
+}
+
+/// Names in other engines for the same thing.
+const SAME: &[[&str; 3]] = &[
+    ["gpu-memory-utilization", "mem-fraction-static", ""],
+    ["max-model-len", "context-length", "ctx-size"],
+    ["max-num-seqs", "max-running-requests", "parallel"],
+    ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"],
+    ["kv-cache-dtype", "kv-cache-dtype", "cache-type-k"],
+    ["enforce-eager", "disable-cuda-graph", ""],
+    ["block-size", "page-size", ""],
+];
+
+impl Settings {
+    /// Checks that the engine has these flags, and that they do not contradict each other.
+    ///
+    /// # Errors
+    /// The first flag that it does not have, or two that exclude each other.
+    pub fn check(&self, release: &Release) -> Result<(), ServeError> {
+        for name in &self.said {
+            let Some(flag) = Flag::named(name) else { continue };
+            if !flag.engines.contains(&release.engine) {
+                let column = match release.engine {
+                    Engine::Vllm => 0,
+                    Engine::Sglang => 1,
+                    Engine::LlamaCpp => 2,
+                    Engine::Transformers => usize::MAX,
+                };
+                let row = SAME.iter().find(|row| row.contains(name));
+                let instead = row.and_then(|row| row.get(column).copied()).filter(|name| !name.is_empty());
+                return Err(ServeError::NotOfEngine { engine: release.engine, name: flag.name, instead });
+            }
+            if let Some(since) = flag.since.filter(|since| release.engine == Engine::Vllm && release.version < *since) {
+                let version = release.version_text();
+                return Err(ServeError::NotYet {
+                    engine: release.engine,
+                    version,
+                    name: flag.name,
+                    since: since.to_string(),
+                });
+            }
+        }
+        for (name, ranks) in [("tensor-parallel-size", self.tp()), ("pipeline-parallel-size", self.pp())] {
+            if ranks > MOST_RANKS {
+                return Err(ServeError::BadValue { name, value: ranks.to_string(), expected: "at most 256 ranks" });
+            }
+        }
+        for (one, other) in [
+            ("enable-prefix-caching", "no-enable-prefix-caching"),
+            ("enable-chunked-prefill", "no-enable-chunked-prefill"),
+            ("enforce-eager", "cuda-graph-max-bs"),
+            ("disable-cuda-graph", "cuda-graph-max-bs"),
+        ] {
+            if self.said.contains(&one) && self.said.contains(&other) {
+                return Err(ServeError::Both(one, other));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tensor-parallel ranks.
+    pub fn tp(&self) -> u64 {
+        self.tensor.unwrap_or(1).max(1)
+    }
+
+    /// Pipeline stages.
+    pub fn pp(&self) -> u64 {
+        self.pipeline.unwrap_or(1).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_means_two_flags() {
+        let mut names: Vec<&str> =
+            FLAGS.iter().flat_map(|flag| flag.aliases.iter().copied().chain([flag.name])).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let refused = |name: &str, value: &str| {
+            Flag::named(name).unwrap().set(&mut Settings::default(), value).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("gpu-memory-utilization", "1.5"),
+            "`--gpu-memory-utilization 1.5` is not a share above 0 and up to 1"
+        );
+        assert!(refused("gpu-memory-utilization", "NaN").contains("NaN"));
+        assert!(refused("max-model-len", "0").contains("whole number"));
+        assert!(refused("max-model-len", "99999999999M").contains("whole number"));
+        assert!(refused("kv-cache-dtype", "int3").contains("cache type"));
+    }
+
+    #[test]
+    fn an_engine_without_the_flag_names_its_own() {
+        let mut settings = Settings::default();
+        Flag::named("mem-fraction-static").unwrap().set(&mut settings, "0.8").unwrap();
+        let refused = settings.check(&Release::parse("vllm").unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "vllm does not have `--mem-fraction-static`");
+        assert_eq!(highwater_problem::Explained::hint(&refused).unwrap(), "use `--gpu-memory-utilization`");
+        let mut settings = Settings::default();
+        Flag::named("dcp").unwrap().set(&mut settings, "8").unwrap();
+        let refused = settings.check(&Release::parse("vllm@0.8.5").unwrap()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "vllm 0.8.5 does not have `--decode-context-parallel-size`: it came with 0.10.2"
+        );
+    }
+
+    /// The list in `docs/serve.md` is this one.
+    #[test]
+    fn the_documentation_lists_every_flag() {
+        let row = |flag: &Flag| {
+            let value = match flag.value_name {
+                "" => "–".to_owned(),
+                name => format!("`{}`", name.replace('|', "\\|")),
+            };
+            let engines = match flag.engines.len() {
+                4 => "all".to_owned(),
+                _ => {
+                    let name = |engine: &Engine| match engine {
+                        Engine::Vllm => "vLLM",
+                        Engine::Sglang => "SGLang",
+                        Engine::LlamaCpp => "llama.cpp",
+                        Engine::Transformers => "transformers",
+                    };
+                    flag.engines.iter().map(name).collect::<Vec<_>>().join(", ")
+                }
+            };
+            format!("| `--{}` | {value} | {engines} | {} |\n", flag.name, flag.help)
+        };
+        let table: String = FLAGS.iter().map(row).collect();
+        assert!(include_str!("../../../docs/serve.md").contains(&table), "docs/serve.md lacks this table:\n{table}");
+    }
+}

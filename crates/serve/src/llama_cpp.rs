@@ -1,0 +1,154 @@
+//! llama.cpp: no budget; the cache of the whole context is allocated at load.
+//!
+//! # Source
+//! `src/llama-kv-cache.cpp`, `src/llama-kv-cache-iswa.cpp` of the mainline; the fork by ikawrakow, `src/llama.cpp`, keeps windows
+//! whole, and of latent attention only the latent.
+
+use crate::answer::{Rank, Refusal, RefusalKind};
+use crate::arithmetic::{product, signed};
+use crate::flags::CacheType;
+use crate::model::Cache;
+use crate::question::{Account, Question};
+use crate::weights::Part;
+
+const MIB: u64 = 1 << 20;
+
+/// A process's context. Between 0.3 and 0.5 GiB; in none of llama.cpp's own figures.
+const CONTEXT: u64 = 400 * MIB;
+/// Contexts are padded to so many cells.
+const CELLS: u64 = 256;
+
+/// The account.
+pub(crate) fn account(question: &Question<'_>) -> Account {
+    let (model, settings) = (question.model, &question.settings);
+    let context = question.max_len();
+    let mut account = Account { max_len: context, ..Account::default() };
+    if settings.max_len.is_none() {
+        account.assumed.push(format!("`--ctx-size` {context}, the model's own"));
+    }
+    let cells = context.next_multiple_of(CELLS);
+    let batch = settings.batched_tokens.unwrap_or(512);
+    let cache = model.layers.iter().map(|cache| layer(question, cache, cells, batch)).fold(0, u64::saturating_add);
+    let (weights, on_host) = weights(question);
+    let layers = model.layers.len() as u64;
+    let on_gpu = settings.gpu_layers.map_or(layers, |count| count.min(layers));
+    // The cache of a layer is where the layer is.
+    let cache_here = crate::arithmetic::share(cache, crate::arithmetic::ratio(on_gpu, layers.max(1)));
+    let compute = compute(question, cells, batch);
+    let total = question.total();
+    let needed = weights.saturating_add(cache_here).saturating_add(compute).saturating_add(CONTEXT);
+    account.tokens = context;
+    let of_token = model.layers.iter().map(|cache| layer(question, cache, CELLS, 0) / CELLS);
+    account.token_bytes = of_token.fold(0, u64::saturating_add);
+    let sequences = settings.sequences.unwrap_or(1);
+    // The context is shared by the sequences.
+    account.concurrency =
+        question.lengths().map(|length| (length, crate::arithmetic::ratio(context, length))).collect();
+    account.longest = if settings.unified { context } else { context / sequences.max(1) };
+    account.ranks = vec![Rank {
+        rank: 0,
+        stage: 0,
+        total_bytes: total,
+        budget_bytes: total,
+        weights_bytes: weights,
+        activation_peak_bytes: compute,
+        activation_by: format!("compute buffer of {batch} tokens"),
+        non_torch_bytes: CONTEXT,
+        graph_bytes: 0,
+        kv_cache_bytes: signed(cache_here),
+    }];
+    if on_host > 0 {
+        account.assumed.push(format!(
+            "{} of the weights and {} of the cache stay in the host's memory",
+            highwater_units::size(on_host),
+            highwater_units::size(cache.saturating_sub(cache_here))
+        ));
+    }
+    if needed > total {
+        let sentence = format!(
+            "weights, cache and buffers need {}, the GPU has {}",
+            highwater_units::size(needed),
+            highwater_units::size(total)
+        );
+        let kind = if weights > total { RefusalKind::WeightsDoNotFit } else { RefusalKind::NoCache };
+        account.refusal = Some(Refusal { kind, sentence });
+    }
+    account
+        .unchecked
+        .push("the compute buffer is what logits and hidden states of a batch need: other graphs need more".to_owned());
+    account
+}
+
+/// Bytes of a layer's cache over so many cells.
+fn layer(question: &Question<'_>, cache: &Cache, cells: u64, batch: u64) -> u64 {
+    let settings = &question.settings;
+    let is_ik = question.release.is_ik;
+    let keys = settings.cache_type.unwrap_or(CacheType::Half);
+    let values = settings.value_type.unwrap_or(if is_latent(cache) { keys } else { values_usual(settings.cache_type) });
+    match cache {
+        Cache::Full(heads) | Cache::Window(heads, _) => {
+            let cells = match cache {
+                Cache::Window(_, window) if !is_ik && !settings.window_full => {
+                    let sequences = if settings.unified { settings.sequences.unwrap_or(1) } else { 1 };
+                    let kept = window.saturating_mul(sequences).saturating_add(batch).next_multiple_of(CELLS);
+                    cells.min(kept)
+                }
+                _ => cells,
+            };
+            let of = |kind: CacheType, width: u64| kind.bytes(product([heads.count, width, cells]), 2);
+            of(keys, heads.key).saturating_add(of(values, heads.value))
+        }
+        Cache::Latent { latent, rope, .. } => {
+            let own = keys.bytes(product([latent.saturating_add(*rope), cells]), 2);
+            // The mainline keeps the latent once more as values; the fork's modes 2 and 3 do not.
+            let again = values.bytes(product([*latent, cells]), 2);
+            let keeps_latent_only = is_ik && settings.latent_mode.unwrap_or(3) > 1;
+            if keeps_latent_only { own } else { own.saturating_add(again) }
+        }
+        Cache::State(state) => product([state.bytes(1, 4, 0), settings.sequences.unwrap_or(1)]),
+        Cache::Nothing => 0,
+    }
+}
+
+fn is_latent(cache: &Cache) -> bool {
+    matches!(cache, Cache::Latent { .. })
+}
+
+/// The type of values where only that of keys was given: its own default.
+fn values_usual(_keys: Option<CacheType>) -> CacheType {
+    CacheType::Half
+}
+
+/// Weights on the GPU, and those that stay on the host.
+fn weights(question: &Question<'_>) -> (u64, u64) {
+    let model = question.model;
+    let layers = model.layers.len() as u64;
+    let here = question.settings.gpu_layers.unwrap_or(layers + 1);
+    // The last layers come first to the GPU, and the head after all of them.
+    let first = layers.saturating_sub(here);
+    let (mut on_gpu, mut on_host) = (0_u64, 0_u64);
+    for weight in &model.weights {
+        let is_on_gpu = match (weight.layer, weight.part) {
+            (Some(layer), _) => u64::from(layer) >= first,
+            // The table of embeddings stays on the host.
+            (None, Part::Embedding) => false,
+            (None, _) => here > layers,
+        };
+        let sum = if is_on_gpu { &mut on_gpu } else { &mut on_host };
+        *sum = sum.saturating_add(weight.bytes);
+    }
+    (on_gpu, on_host)
+}
+
+/// The compute buffer: what the prompt's graph needs beside the weights.
+///
+/// # Source
+/// With flash attention the logits of a batch and its hidden states once or twice, in 32 bits: 312.75 MiB for Qwen3-235B and 522.62
+/// for Gemma 3 27B with batches of 512, to the MiB. Without it the scores of all heads as well.
+fn compute(question: &Question<'_>, cells: u64, batch: u64) -> u64 {
+    let model = question.model;
+    let hidden = if model.routed.0 > 0 { 2 } else { 1 };
+    let logits = product([batch, model.vocab.saturating_add(product([hidden, model.hidden])), 4]);
+    let scores = if question.settings.flash == Some(false) { product([model.heads, cells, batch, 4]) } else { 0 };
+    logits.max(scores)
+}

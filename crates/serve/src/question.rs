@@ -1,0 +1,175 @@
+//! A question: an engine, a model, a GPU and the engine's flags.
+
+use highwater_driver::{Card, CardOrSize};
+
+use crate::answer::{Answer, ConcurrencyAt, Confidence, Level, Rank, Refusal, RefusalKind};
+use crate::arithmetic::ratio;
+use crate::error::ServeError;
+use crate::flags::Settings;
+use crate::model::Model;
+use crate::version::{Engine, Release};
+use crate::{llama_cpp, sglang, transformers, vllm};
+
+/// Lengths that people ask for.
+const LENGTHS: [u64; 6] = [1024, 2048, 4096, 8192, 32_768, 131_072];
+
+/// A model on a GPU, served by an engine.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// The engine.
+    pub release: Release,
+    /// The model.
+    pub model: &'a Model,
+    /// The GPU.
+    pub gpu: CardOrSize,
+    /// The flags.
+    pub settings: Settings,
+}
+
+/// An engine's account, before it becomes an answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) ranks: Vec<Rank>,
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) block_tokens: Option<u64>,
+    pub(crate) blocks: Option<u64>,
+    pub(crate) tokens: u64,
+    pub(crate) max_len: u64,
+    /// Requests of a length at once.
+    pub(crate) concurrency: Vec<(u64, f64)>,
+    pub(crate) longest: u64,
+    pub(crate) token_bytes: u64,
+    pub(crate) assumed: Vec<String>,
+    /// Terms without a checked rule.
+    pub(crate) unchecked: Vec<String>,
+}
+
+impl Question<'_> {
+    /// The GPU's memory as the driver reports it.
+    pub(crate) fn total(&self) -> u64 {
+        self.settings.total_bytes.unwrap_or_else(|| self.gpu.memory_bytes())
+    }
+
+    /// The card, where it has a name.
+    pub(crate) fn card(&self) -> Option<&'static Card> {
+        match self.gpu {
+            CardOrSize::Card(card) => Some(card),
+            CardOrSize::Bytes(_) => None,
+        }
+    }
+
+    /// The longest sequence: as said, else the model's own.
+    pub(crate) fn max_len(&self) -> u64 {
+        self.settings.max_len.or(self.model.max_positions).unwrap_or(2048)
+    }
+
+    /// The lengths of the answer: the longest first.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> {
+        let most = self.max_len();
+        [most].into_iter().chain(LENGTHS.into_iter().filter(move |length| *length < most))
+    }
+
+    /// Which layers a stage has: vLLM and `SGLang` give the remainder to the later stages but the last.
+    pub(crate) fn stages(&self) -> Vec<std::ops::Range<usize>> {
+        let stages = usize::try_from(self.settings.pp()).unwrap_or(1);
+        let layers = self.model.layers.len();
+        let mut sizes = vec![layers / stages; stages];
+        let rest = layers % stages;
+        for at in 2..rest + 2 {
+            let place = stages.saturating_sub(at);
+            sizes[place] += 1;
+        }
+        let mut start = 0;
+        sizes
+            .into_iter()
+            .map(|size| {
+                start += size;
+                start - size..start
+            })
+            .collect()
+    }
+
+    /// The answer, without changes.
+    ///
+    /// # Errors
+    /// If the engine does not have a flag, or flags contradict each other.
+    pub fn answer(&self) -> Result<Answer, ServeError> {
+        self.settings.check(&self.release)?;
+        let account = match self.release.engine {
+            Engine::Vllm => vllm::account(self),
+            Engine::Sglang => sglang::account(self),
+            Engine::LlamaCpp => llama_cpp::account(self),
+            Engine::Transformers => transformers::account(self),
+        };
+        Ok(self.answered(account))
+    }
+
+    fn answered(&self, account: Account) -> Answer {
+        let kv_cache_bytes = account.ranks.iter().map(|rank| rank.kv_cache_bytes).min().unwrap_or(0);
+        let refusal = self.refused_early().or(account.refusal);
+        let mut assumed = self.model.assumed.clone();
+        assumed.extend(account.assumed);
+        let mut concurrency = account.concurrency.into_iter();
+        let at_most = concurrency.next().map_or(0.0, |(_, requests)| requests);
+        Answer {
+            engine: self.release.engine,
+            engine_version: self.release.version_text(),
+            model: self.model.name.clone(),
+            card: match self.gpu {
+                CardOrSize::Card(card) => card.key.to_owned(),
+                CardOrSize::Bytes(bytes) => highwater_units::size(bytes),
+            },
+            cards: self.settings.tp().saturating_mul(self.settings.pp()),
+            starts: refusal.is_none(),
+            refusal,
+            kv_cache_bytes,
+            block_tokens: account.block_tokens,
+            blocks: account.blocks,
+            tokens: account.tokens,
+            max_model_len: account.max_len,
+            concurrency: at_most,
+            concurrency_at: concurrency.map(|(tokens, requests)| ConcurrencyAt { tokens, requests }).collect(),
+            longest_context_tokens: account.longest,
+            token_bytes: account.token_bytes,
+            ranks: account.ranks,
+            changes: Vec::new(),
+            assumed,
+            confidence: self.confidence(&account.unchecked),
+        }
+    }
+
+    fn confidence(&self, unchecked: &[String]) -> Confidence {
+        if !self.release.is_checked() {
+            let reason = format!("{} {} was not compared with logs", self.release.engine, self.release.version_text());
+            return Confidence { level: Level::Unchecked, reason };
+        }
+        match unchecked {
+            [] => Confidence {
+                level: Level::Checked,
+                reason: "every term has a rule that was compared with logs".to_owned(),
+            },
+            terms => Confidence { level: Level::Approximate, reason: terms.join("; ") },
+        }
+    }
+
+    /// What engines refuse before they load anything.
+    fn refused_early(&self) -> Option<Refusal> {
+        let ranks = self.settings.tp();
+        let heads = self.model.heads;
+        if heads > 0 && !heads.is_multiple_of(ranks) && self.release.engine != Engine::LlamaCpp {
+            let sentence = format!("the model's {heads} attention heads cannot be divided among {ranks} ranks");
+            return Some(Refusal { kind: RefusalKind::HeadsDoNotDivide, sentence });
+        }
+        let most = self.model.max_positions.filter(|most| self.settings.max_len.is_some_and(|said| said > *most));
+        if let Some(most) = most.filter(|_| self.release.engine == Engine::Vllm) {
+            let sentence = format!("the longest sequence is {}, and the model's own limit is {most}", self.max_len());
+            return Some(Refusal { kind: RefusalKind::ContextBeyondModel, sentence });
+        }
+        None
+    }
+}
+
+/// How many requests so many blocks hold.
+pub(crate) fn requests(blocks: u64, needed: u64) -> f64 {
+    ratio(blocks, needed)
+}

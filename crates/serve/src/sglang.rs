@@ -1,0 +1,195 @@
+//! `SGLang`'s budget: what is left after the weights, but for a slack.
+//!
+//! # Source
+//! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
+//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels.
+
+use crate::answer::{Rank, Refusal, RefusalKind};
+use crate::arithmetic::{product, ratio, share, signed};
+use crate::cache::{Making, token_bytes};
+use crate::flags::CacheType;
+use crate::model::Cache;
+use crate::question::{Account, Question};
+use crate::version::Version;
+use crate::weights::Part;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Gone from the GPU when the process group is up, with one rank: the context and the libraries' first buffers.
+///
+/// # Source
+/// An RTX 5090 prints 30.77 GiB before the weights of its 31.36.
+const CONTEXT: u64 = 600 * MIB;
+/// What NCCL takes between several ranks. Not checked.
+const NCCL: u64 = 1024 * MIB;
+
+/// The account of all ranks.
+pub(crate) fn account(question: &Question<'_>) -> Account {
+    let (model, settings) = (question.model, &question.settings);
+    let mut account = Account { max_len: question.max_len(), ..Account::default() };
+    let total = question.total();
+    let ranks = settings.tp();
+    let before = total.saturating_sub(CONTEXT + if ranks > 1 { NCCL } else { 0 });
+    let fraction = settings.memory_share.unwrap_or_else(|| {
+        let fraction = usual_fraction(question);
+        account.assumed.push(format!("`--mem-fraction-static` {fraction:.3}, the default of this release on this GPU"));
+        fraction
+    });
+    let slack = before.saturating_sub(share(before, fraction));
+    let making = Making {
+        ranks,
+        block: 1,
+        kind: settings.cache_type.unwrap_or(CacheType::Auto),
+        element: model.element_bytes,
+        has_groups: true,
+        speculative: settings.speculative.unwrap_or(0),
+        aligns_states: false,
+    };
+    for (stage, layers) in question.stages().into_iter().enumerate() {
+        let is_here = |weight: &&crate::weights::Weight| {
+            weight.layer.map_or_else(
+                || {
+                    if weight.part == Part::Embedding || weight.part == Part::Encoder {
+                        stage == 0
+                    } else {
+                        stage as u64 + 1 == settings.pp()
+                    }
+                },
+                |layer| layers.contains(&(layer as usize)),
+            )
+        };
+        let weights = model
+            .weights
+            .iter()
+            .filter(is_here)
+            .map(|weight| weight.on_rank(ranks))
+            .fold(model.rotary_bytes, u64::saturating_add);
+        let states = states(question, &model.layers[layers.clone()], &making);
+        let cache =
+            [weights, slack, states].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
+        let (tokens, window_tokens, of_token) =
+            pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
+        account.tokens = if stage == 0 { tokens } else { account.tokens.min(tokens) };
+        account.token_bytes = account.token_bytes.max(of_token);
+        if let Some(window) = window_tokens {
+            account.assumed.push(format!(
+                "{window} tokens of the windows' pool beside the full one's (`--swa-full-tokens-ratio`)"
+            ));
+        }
+        for _ in 0..ranks {
+            account.ranks.push(Rank {
+                rank: account.ranks.len() as u64,
+                stage: stage as u64,
+                total_bytes: total,
+                budget_bytes: before.saturating_sub(slack),
+                weights_bytes: weights,
+                activation_peak_bytes: slack,
+                activation_by: "slack for activations and CUDA graphs; no profile run".to_owned(),
+                non_torch_bytes: total - before,
+                graph_bytes: 0,
+                kv_cache_bytes: cache,
+            });
+        }
+    }
+    let page = settings.block.unwrap_or(1);
+    account.tokens = account.tokens / page.max(1) * page.max(1);
+    account.block_tokens = Some(page);
+    account.blocks = Some(account.tokens / page.max(1));
+    account.longest = account.tokens;
+    account.concurrency = question.lengths().map(|length| (length, ratio(account.tokens, length))).collect();
+    account.refusal = refusal(&account);
+    if settings.memory_share.is_none() {
+        account.unchecked.push("the default of `--mem-fraction-static` was compared with one row".to_owned());
+    }
+    if ranks > 1 {
+        account.unchecked.push("NCCL's buffers between ranks are taken as 1 GiB".to_owned());
+    }
+    account
+}
+
+/// Tokens of the full pool, of the windows' pool if there is one, and bytes of a token.
+fn pools(layers: &[Cache], window_ratio: f64, bytes: i64, making: &Making) -> (u64, Option<u64>, u64) {
+    let bytes = u64::try_from(bytes).unwrap_or(0);
+    let sum = |of: &dyn Fn(&Cache) -> bool| {
+        layers.iter().filter(|cache| of(cache)).map(|cache| token_bytes(cache, making)).fold(0, u64::saturating_add)
+    };
+    let windows = sum(&|cache| matches!(cache, Cache::Window(..)));
+    let full = sum(&|cache| !matches!(cache, Cache::Window(..)));
+    if windows == 0 || full == 0 {
+        return (bytes / (windows + full).max(1), None, windows + full);
+    }
+    let tokens = bytes / full.saturating_add(share(windows, window_ratio)).max(1);
+    (tokens, Some(share(tokens, window_ratio)), full)
+}
+
+/// States of recurrent layers, which are taken out first: one for each running request.
+fn states(question: &Question<'_>, layers: &[Cache], making: &Making) -> u64 {
+    let state = |cache: &Cache| match cache {
+        Cache::State(state) => state.bytes(making.ranks, making.element, making.speculative),
+        _ => 0,
+    };
+    let of_request = layers.iter().map(state).fold(0, u64::saturating_add);
+    product([of_request, question.settings.sequences.unwrap_or(48)])
+}
+
+/// The share that is static if nobody says.
+fn usual_fraction(question: &Question<'_>) -> f64 {
+    let (settings, version) = (&question.settings, question.release.version);
+    let total = question.total();
+    let ranks = settings.tp().saturating_mul(settings.pp());
+    // Until 0.4.8 by the number of ranks alone.
+    if version < Version::new(0, 4, 9) {
+        return match settings.tp() {
+            16.. => 0.79,
+            8.. => 0.81,
+            4.. => 0.85,
+            2.. => 0.87,
+            _ => 0.88,
+        };
+    }
+    let reserved = if version < Version::new(0, 5, 0) {
+        match total / GIB {
+            0..35 => 2867 * MIB + ranks * GIB / 10,
+            35..90 => 9728 * MIB + ranks * GIB / 2,
+            90..160 => 12 * GIB + ranks * GIB / 2,
+            _ => 32 * GIB,
+        }
+    } else {
+        let (chunk, batch) = match total / GIB {
+            0..20 => (2048, 8),
+            20..35 => (2048, 24),
+            35..60 => (4096, 32),
+            60..90 => (8192, 256),
+            _ => (16_384, 512),
+        };
+        let chunk = settings.batched_tokens.unwrap_or(chunk);
+        let batch = settings.graph_batch.unwrap_or(batch);
+        let reserved = 512 * MIB + chunk * 3 * MIB / 2 + batch * 2 * MIB + ranks * GIB / 8;
+        if total > 60 * GIB { reserved.max(10 * GIB) } else { reserved }
+    };
+    let fraction = 1.0 - ratio(reserved, total);
+    let fraction = if question.model.has_encoder { fraction * 0.9 } else { fraction };
+    (fraction.clamp(0.0, 1.0) * 1000.0).round() / 1000.0
+}
+
+fn refusal(account: &Account) -> Option<Refusal> {
+    let worst = account.ranks.iter().min_by_key(|rank| rank.kv_cache_bytes)?;
+    let size = |bytes: u64| highwater_units::size(bytes);
+    if worst.weights_bytes > worst.total_bytes {
+        let sentence = format!(
+            "the weights take {} of a rank, the GPU has {}",
+            size(worst.weights_bytes),
+            size(worst.total_bytes)
+        );
+        return Some(Refusal { kind: RefusalKind::WeightsDoNotFit, sentence });
+    }
+    if worst.kv_cache_bytes > 0 {
+        return None;
+    }
+    let sentence = format!(
+        "no memory is left for the cache: `--mem-fraction-static` must be higher by {}",
+        highwater_units::percent(ratio(worst.kv_cache_bytes.unsigned_abs(), worst.total_bytes))
+    );
+    Some(Refusal { kind: RefusalKind::NoCache, sentence })
+}

@@ -1,0 +1,391 @@
+//! vLLM's budget, V0 and V1: the cache is the rest of a share of the GPU.
+//!
+//! # Source
+//! V1: `vllm/v1/worker/gpu_worker.py`, `vllm/v1/worker/gpu_model_runner.py` (profile run), `vllm/utils/mem_utils.py`,
+//! `vllm/v1/core/kv_cache_utils.py`, `vllm/engine/arg_utils.py` (defaults). V0: `vllm/worker/worker.py`, `vllm/config.py`.
+
+use crate::answer::{Rank, Refusal, RefusalKind};
+use crate::arithmetic::{product, share, signed};
+use crate::cache::{Layout, Making, token_bytes};
+use crate::flags::CacheType;
+use crate::model::Cache;
+use crate::question::{Account, Question, requests};
+use crate::version::Version;
+use crate::weights::{Part, Split};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Bytes of the sampler for each sequence and entry of the vocabulary.
+///
+/// # Source
+/// Fitted on five H100 rows of 0.11 and checked on fifteen rows of 0.6 to 0.11, which give 38.25 to 38.9. PyTorch's sampler has
+/// logits in 16 and 32 bits, counts for penalties in 64 bits, sorted values and 64-bit indices, softmax and sums alive together.
+const SAMPLER: f64 = 38.4;
+/// The same with `FlashInfer`'s sampler, or the Triton one: neither sorts.
+///
+/// # Source
+/// A row of 0.11.2 on an L4 leaves room for 14 to 15 B, one of 0.19 on an RTX 3090 for as much.
+const LIGHT_SAMPLER: f64 = 15.0;
+/// Since when the light sampler is the default.
+const LIGHT_SINCE: Version = Version::new(0, 16, 0);
+/// Since when windows and states have groups of their own.
+const GROUPS_SINCE: Version = Version::new(0, 9, 2);
+/// Since when printed tokens are concurrency times length.
+const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 21, 0);
+/// Since when memory is measured per instance, from a snapshot before the start.
+const PER_INSTANCE_SINCE: Version = Version::new(0, 6, 5);
+/// Since when V1 takes 1,024 sequences on large GPUs.
+const MANY_SEQUENCES_SINCE: Version = Version::new(0, 7, 3);
+/// Since when graphs are estimated and count.
+const GRAPHS_COUNT_SINCE: Version = Version::new(0, 21, 0);
+
+/// Memory that is not PyTorch's for each multiprocessor: kernels loaded lazily, and their local memory.
+///
+/// # Source
+/// Printed with one rank: H100 (132 multiprocessors) 0.13 to 0.14 GiB, A100 (108) 0.09, RTX 4090 (128) 0.08, T4 (40) 0.03 to 0.05.
+const NON_TORCH_PER_MULTIPROCESSOR: u64 = MIB;
+/// The same for a GPU of which only the memory is known.
+const NON_TORCH: u64 = 128 * MIB;
+/// What several ranks add: NCCL's buffers between GPUs with `NVLink`, and without.
+///
+/// # Source
+/// H100: 0.54 and 0.55 GiB with two ranks against 0.13 with one; RTX 4090: 0.25 against 0.08.
+const NCCL_LINKED: u64 = 420 * MIB;
+const NCCL_PLAIN: u64 = 175 * MIB;
+/// The context of a process, which counts before 0.6.5.
+///
+/// # Source
+/// 0.35 GiB on an RTX 3090.
+const CONTEXT: u64 = 360 * MIB;
+
+/// The older engine, V0.
+fn is_v0(question: &Question<'_>) -> bool {
+    let version = question.release.version;
+    question.release.is_v0.unwrap_or_else(|| {
+        let is_old_card = question.card().is_some_and(|card| card.compute_capability < (8, 0));
+        version < Version::new(0, 8, 0) || version < Version::new(0, 11, 0) && is_old_card
+    })
+}
+
+/// The settings as this release fills them in.
+struct Filled {
+    is_v0: bool,
+    sequences: u64,
+    batched: u64,
+    /// V0's chunked prefill: the profile run samples nothing.
+    is_chunked_v0: bool,
+    memory_share: f64,
+}
+
+fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
+    let (settings, version) = (&question.settings, question.release.version);
+    let is_v0 = is_v0(question);
+    let max_len = question.max_len();
+    // From 70 GiB on, but for the A100.
+    let is_large = question.total() >= 70 * GIB && question.card().is_none_or(|card| !card.key.starts_with("a100"));
+    let is_chunked_v0 = is_v0
+        && settings
+            .chunked_prefill
+            .unwrap_or(max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder);
+    let sequences =
+        settings.sequences.unwrap_or(if !is_v0 && is_large && version >= MANY_SEQUENCES_SINCE { 1024 } else { 256 });
+    let batched = settings.batched_tokens.unwrap_or(match () {
+        () if is_v0 && is_chunked_v0 => {
+            if version < Version::new(0, 7, 0) {
+                512
+            } else {
+                2048
+            }
+        }
+        () if is_v0 => max_len.max(2048),
+        () if settings.chunked_prefill == Some(false) => max_len.max(2048),
+        () if is_large => 8192,
+        () => 2048,
+    });
+    let usual = if version >= Version::new(0, 25, 0) { 0.92 } else { 0.9 };
+    if settings.memory_share.is_none() && settings.cache_bytes.is_none() {
+        assumed.push(format!("`--gpu-memory-utilization` {usual}, the default of this release"));
+    }
+    if settings.sequences.is_none() {
+        assumed.push(format!("`--max-num-seqs` {sequences}, the default of this release on this GPU"));
+    }
+    if settings.batched_tokens.is_none() {
+        assumed.push(format!("`--max-num-batched-tokens` {batched}, the default of this release on this GPU"));
+    }
+    Filled { is_v0, sequences, batched, is_chunked_v0, memory_share: settings.memory_share.unwrap_or(usual) }
+}
+
+/// The account of all ranks.
+pub(crate) fn account(question: &Question<'_>) -> Account {
+    let (model, settings) = (question.model, &question.settings);
+    let mut account = Account { max_len: question.max_len(), ..Account::default() };
+    let filled = filled(question, &mut account.assumed);
+    let total = question.total();
+    let budget = share(total, filled.memory_share);
+    let stages = question.stages();
+    let mut ranks = Vec::new();
+    let (mut blocks, mut layouts) = (Vec::new(), Vec::new());
+    for (stage, layers) in stages.iter().enumerate() {
+        let (is_first, is_last) = (stage == 0, stage + 1 == stages.len());
+        let weights = weights(question, layers.clone(), is_first, is_last);
+        let (activation, by) = activation(question, &filled, is_last);
+        let non_torch = non_torch(question, filled.is_v0);
+        let graphs = graphs(question, layers.len());
+        let left = [weights, activation, non_torch, graphs]
+            .into_iter()
+            .fold(signed(budget), |left, term| left.saturating_sub(signed(term)));
+        let cache = settings.cache_bytes.map_or(left, signed);
+        let making = making(question, &filled);
+        let layout = Layout::of(&model.layers[layers.clone()], &making);
+        let of_token = model.layers[layers.clone()].iter().map(|cache| token_bytes(cache, &making));
+        account.token_bytes = account.token_bytes.max(of_token.fold(0, u64::saturating_add));
+        blocks.push(layout.as_ref().map(|layout| layout.blocks(cache)));
+        layouts.push(layout);
+        for _ in 0..settings.tp() {
+            ranks.push(Rank {
+                rank: ranks.len() as u64,
+                stage: stage as u64,
+                total_bytes: total,
+                budget_bytes: budget,
+                weights_bytes: weights,
+                activation_peak_bytes: activation,
+                activation_by: by.clone(),
+                non_torch_bytes: non_torch,
+                graph_bytes: graphs,
+                kv_cache_bytes: cache,
+            });
+        }
+    }
+    account.ranks = ranks;
+    capacity(question, &filled, &mut account, &blocks, &layouts);
+    account.refusal = refusal(question, &account);
+    unchecked(question, &mut account);
+    account
+}
+
+/// Blocks, tokens, concurrency.
+fn capacity(
+    question: &Question<'_>,
+    filled: &Filled,
+    account: &mut Account,
+    blocks: &[Option<u64>],
+    layouts: &[Option<Layout>],
+) {
+    let fewest = blocks.iter().flatten().min().copied();
+    let Some((layout, blocks)) = layouts.iter().flatten().next().zip(fewest) else {
+        account.longest = account.max_len;
+        return;
+    };
+    // With context parallelism a block has as many tokens on each of the ranks.
+    let context = question.settings.decode_context.unwrap_or(1).max(1);
+    let of = |tokens: u64| layout.blocks_of(tokens.div_ceil(context), filled.batched);
+    account.blocks = Some(blocks);
+    account.block_tokens = Some(layout.block);
+    account.concurrency = question.lengths().map(|length| (length, requests(blocks, of(length)))).collect();
+    let groups = layout.groups.len() as u64;
+    let concurrency = account.concurrency.first().map_or(0.0, |(_, requests)| *requests);
+    account.tokens = if !filled.is_v0 && question.release.version >= TOKENS_BY_CONCURRENCY_SINCE {
+        share(account.max_len, concurrency)
+    } else {
+        product([blocks / groups.max(1), layout.block, context])
+    };
+    account.longest = layout.longest(blocks, filled.batched).saturating_mul(context);
+    if layout.padding > 0 {
+        account.assumed.push(format!("{} layers of padding, which make groups of layers equal", layout.padding));
+    }
+}
+
+fn making(question: &Question<'_>, filled: &Filled) -> Making {
+    let settings = &question.settings;
+    Making {
+        ranks: settings.tp(),
+        block: settings.block.unwrap_or(16),
+        kind: settings.cache_type.unwrap_or(CacheType::Auto),
+        element: question.model.element_bytes,
+        has_groups: !filled.is_v0 && question.release.version >= GROUPS_SINCE,
+        speculative: settings.speculative.unwrap_or(0),
+        aligns_states: settings.prefix_caching == Some(true),
+    }
+}
+
+/// Weights of a rank as they are loaded.
+fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bool, is_last: bool) -> u64 {
+    let (model, settings) = (question.model, &question.settings);
+    let ranks = settings.tp();
+    let tied = !model.weights.iter().any(|weight| weight.part == Part::Head && weight.split == Split::Ranks);
+    let is_here = |weight: &crate::weights::Weight| match (weight.layer, weight.part) {
+        (Some(layer), _) => layers.contains(&(layer as usize)),
+        (None, Part::Embedding) => is_first || is_last && tied,
+        (None, Part::Encoder) => is_first,
+        (None, _) => is_last,
+    };
+    let here = model.weights.iter().filter(|weight| is_here(weight));
+    let padded = expert_padding(question);
+    let of = |weight: &crate::weights::Weight| {
+        let bytes = weight.on_rank(ranks);
+        if weight.part == Part::Experts && weight.split == Split::Ranks { share(bytes, padded) } else { bytes }
+    };
+    let mut bytes = here.clone().map(of).fold(0, u64::saturating_add);
+    if settings.lora {
+        bytes = bytes.saturating_add(lora(question, here.map(|weight| (weight.sides, weight.split))));
+    }
+    // The table of rotations is on every rank.
+    bytes.saturating_add(model.rotary_bytes)
+}
+
+/// How much larger experts in MXFP4 become when their kernels' sizes are rounded up.
+///
+/// # Source
+/// vLLM, `vllm/model_executor/layers/quantization/mxfp4.py`: the hidden size to 256; with Marlin, as in 0.10, also the width to 128.
+/// gpt-oss-20b prints 13.47 GiB in 0.11, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
+fn expert_padding(question: &Question<'_>) -> f64 {
+    let (model, ranks) = (question.model, question.settings.tp());
+    if !model.quantisation.to_ascii_lowercase().contains("mxfp4") {
+        return 1.0;
+    }
+    let padded = |size: u64, to: u64| crate::arithmetic::ratio(size.next_multiple_of(to), size);
+    let width = (model.routed.1 / ranks).max(1);
+    let is_marlin = question.release.version < Version::new(0, 11, 0);
+    padded(model.hidden, 256) * if is_marlin { padded(width, 128) } else { 1.0 }
+}
+
+/// Buffers for adapters: two matrices beside each product, and beside the head.
+///
+/// # Source
+/// vLLM, `vllm/lora/layers.py`, `create_lora_weights`: the matrix on the divided side is divided.
+fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Split)>) -> u64 {
+    let settings = &question.settings;
+    let (model, ranks) = (question.model, settings.tp());
+    let rank = settings.lora_rank.unwrap_or(16);
+    let beside = |numbers: u64| product([numbers, rank, settings.loras.unwrap_or(1), model.element_bytes]);
+    let products = weights.filter(|((outputs, _), _)| *outputs > 0).map(|((outputs, inputs), split)| {
+        let outputs = if split == Split::Whole { outputs } else { outputs / ranks };
+        beside(outputs.saturating_add(inputs))
+    });
+    let head = beside(model.vocab.saturating_add(model.hidden));
+    products.fold(head, u64::saturating_add)
+}
+
+/// The peak of the profile run above the weights, and its cause.
+fn activation(question: &Question<'_>, filled: &Filled, is_last: bool) -> (u64, String) {
+    let (model, settings) = (question.model, &question.settings);
+    let (ranks, element) = (settings.tp(), model.element_bytes);
+    let tokens = filled.batched;
+    // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up.
+    let hidden = 3 + u64::from(ranks > 1);
+    let hidden_states = product([tokens, model.hidden, element]);
+    let mlp =
+        product([tokens, 3, model.intermediate / ranks, element]).saturating_add(product([hidden, hidden_states]));
+    let (chosen, width) = model.routed;
+    let experts = product([tokens, chosen, (3 * width / ranks).saturating_add(model.hidden), element])
+        .saturating_add(product([2, hidden_states]));
+    let (forward, what) = if experts > mlp { (experts, "experts") } else { (mlp, "MLP") };
+    let mut forward = (forward, format!("{what} of the profile batch: {tokens} tokens"));
+    if model.quantisation.contains("bitsandbytes") {
+        // Each product is dequantised as a whole, and its output is copied into place.
+        let whole = product([model.intermediate, model.hidden, element]);
+        forward.0 = forward.0.saturating_add(whole).saturating_add(hidden_states);
+    }
+    let rows = filled.sequences.min(tokens);
+    let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
+    if is_sampling {
+        let bytes = if is_light(question) { LIGHT_SAMPLER } else { SAMPLER };
+        let sampler = share(product([rows, model.vocab]), bytes).saturating_add(hidden_states);
+        if sampler > forward.0 {
+            return (sampler, format!("sampler: {rows} sequences × {} entries of the vocabulary", model.vocab));
+        }
+    }
+    forward
+}
+
+fn is_light(question: &Question<'_>) -> bool {
+    question.release.version >= LIGHT_SINCE && !is_v0(question)
+}
+
+/// Memory that is not PyTorch's.
+fn non_torch(question: &Question<'_>, is_v0: bool) -> u64 {
+    let card = question.card();
+    let own = card.map_or(NON_TORCH, |card| u64::from(card.multiprocessors) * NON_TORCH_PER_MULTIPROCESSOR);
+    let own = if is_v0 && question.release.version < PER_INSTANCE_SINCE { CONTEXT } else { own };
+    let is_linked = card.is_some_and(|card| card.bus_bits >= 4096);
+    let between = match question.settings.tp() {
+        1 => 0,
+        _ if is_linked => NCCL_LINKED,
+        _ => NCCL_PLAIN,
+    };
+    own + between
+}
+
+/// CUDA graphs that count against the budget.
+fn graphs(question: &Question<'_>, _layers: usize) -> u64 {
+    if question.settings.eager || question.release.version < GRAPHS_COUNT_SINCE {
+        return 0;
+    }
+    GIB / 2
+}
+
+/// Why it does not start.
+fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
+    let gib = |bytes: i64| highwater_units::size(bytes.unsigned_abs());
+    let worst = account.ranks.iter().min_by_key(|rank| rank.kv_cache_bytes)?;
+    let refused = |kind, sentence| Some(Refusal { kind, sentence });
+    if worst.weights_bytes > worst.total_bytes {
+        return refused(
+            RefusalKind::WeightsDoNotFit,
+            format!(
+                "the weights take {} of a rank, the GPU has {}",
+                gib(signed(worst.weights_bytes)),
+                gib(signed(worst.total_bytes))
+            ),
+        );
+    }
+    let profile = worst.weights_bytes.saturating_add(worst.activation_peak_bytes).saturating_add(worst.non_torch_bytes);
+    if profile > worst.total_bytes {
+        return refused(
+            RefusalKind::ProfileDoesNotFit,
+            format!(
+                "weights and profile run need {}, the GPU has {}",
+                gib(signed(profile)),
+                gib(signed(worst.total_bytes))
+            ),
+        );
+    }
+    let has_cache = question.model.layers.iter().any(|cache| *cache != Cache::Nothing);
+    if worst.kv_cache_bytes <= 0 && has_cache {
+        return refused(
+            RefusalKind::NoCache,
+            format!("no memory is left for the cache: the budget is exceeded by {}", gib(worst.kv_cache_bytes)),
+        );
+    }
+    if has_cache && account.longest < account.max_len {
+        return refused(
+            RefusalKind::ContextTooLong,
+            format!(
+                "one sequence of {} tokens does not fit the cache of {}: it holds {} tokens at most",
+                account.max_len,
+                gib(worst.kv_cache_bytes),
+                account.longest
+            ),
+        );
+    }
+    None
+}
+
+/// Terms without a rule that was checked.
+fn unchecked(question: &Question<'_>, account: &mut Account) {
+    if question.model.has_encoder {
+        account
+            .unchecked
+            .push("the profile run of the encoder of images or sound is not in the activation peak".to_owned());
+    }
+    if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {
+        account.unchecked.push("CUDA graphs are taken as 0.5 GiB: engines print 0.1 to 1.7".to_owned());
+    }
+    if is_light(question) {
+        account.unchecked.push("the sampler's memory of this release rests on two rows".to_owned());
+    }
+    if question.settings.quantization.is_some() {
+        account.unchecked.push("`--quantization` is not applied to a checkpoint without it".to_owned());
+    }
+}

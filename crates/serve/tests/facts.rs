@@ -1,0 +1,165 @@
+//! Forecasts beside numbers that engines printed, and the arithmetic of caches beside the engines' own.
+
+use highwater_driver::CardOrSize;
+use highwater_estimate::read::configuration;
+use highwater_serve::{Answer, FLAGS, Flag, Model, Question, RefusalKind, Release, Settings};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const GIB: f64 = 1_073_741_824.0;
+
+fn settings(flags: &[(&str, &str)]) -> Settings {
+    let mut settings = Settings::default();
+    for (name, value) in flags {
+        Flag::named(name).unwrap_or_else(|| panic!("{name}")).set(&mut settings, value).unwrap();
+    }
+    settings
+}
+
+fn ask(config: &Value, serve: &str, gpu: &str, flags: &[(&str, &str)]) -> Answer {
+    let model = Model::read("model", config).unwrap();
+    let gpu = CardOrSize::parse(gpu).unwrap();
+    let question = Question { release: Release::parse(serve).unwrap(), model: &model, gpu, settings: settings(flags) };
+    question.answer_with_changes().unwrap()
+}
+
+fn named(name: &str) -> Value {
+    configuration(name).unwrap().1
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a GPU")]
+fn gib(bytes: i64) -> f64 {
+    bytes as f64 / GIB
+}
+
+#[test]
+fn forecasts_are_within_two_percent_of_the_logs() {
+    let facts: Value = serde_json::from_str(include_str!("../../../testdata/serving/facts.json")).unwrap();
+    for fact in facts.as_array().unwrap() {
+        let text = |name: &str| fact[name].as_str().unwrap();
+        let flags: Vec<(&str, &str)> = fact["flags"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
+            .collect();
+        let answer = ask(&named(text("model")), text("serve"), text("gpu"), &flags);
+        let rank = &answer.ranks[0];
+        let terms = [
+            ("kv_cache_gib", answer.kv_cache_bytes),
+            ("weights_gib", i64::try_from(rank.weights_bytes).unwrap()),
+            ("activation_peak_gib", i64::try_from(rank.activation_peak_bytes).unwrap()),
+        ];
+        for (name, bytes) in terms {
+            let Some(printed) = fact[name].as_f64() else { continue };
+            let own = gib(bytes);
+            assert!((own / printed - 1.0).abs() <= 0.02, "{}: {name} {own:.3}, printed {printed}", text("what"));
+        }
+    }
+}
+
+/// Qwen 3.5 4B on vLLM 0.23 printed 235,706 tokens; with states at block borders Qwen 3.6 35B printed 569,878.
+#[test]
+fn recurrent_layers_raise_the_block_until_it_holds_a_state() {
+    let hybrid = |hidden: u64, layers: u64, kv: u64| {
+        json!({"model_type": "qwen3_5_text", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 16,
+            "num_key_value_heads": kv, "head_dim": 256, "intermediate_size": 9216, "vocab_size": 248_320, "linear_num_value_heads": 32,
+            "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "mamba_ssm_dtype": "float32"})
+    };
+    let flags = [("max-model-len", "4096"), ("kv-cache-memory-bytes", "10.21GiB")];
+    let answer = ask(&hybrid(2560, 32, 4), "vllm@0.23.0", "rtx4090", &flags);
+    assert_eq!((answer.block_tokens, answer.tokens), (Some(528), 235_706));
+    let flags = [
+        ("max-model-len", "131072"),
+        ("kv-cache-memory-bytes", "6.01GiB"),
+        ("kv-cache-dtype", "fp8"),
+        ("enable-prefix-caching", ""),
+    ];
+    let answer = ask(&hybrid(2048, 40, 2), "vllm@0.24.0", "rtx5090", &flags);
+    assert_eq!((answer.block_tokens, answer.tokens), (Some(2096), 569_878));
+}
+
+/// Kimi K2 with 46.80 GiB printed 715,072 tokens, and eight times as many with eight context-parallel ranks.
+#[test]
+fn latent_attention_is_not_divided_but_by_context_parallelism() {
+    let flags = [("tensor-parallel-size", "8"), ("kv-cache-memory-bytes", "46.80GiB")];
+    let mut config = named("deepseek-v3");
+    config["num_attention_heads"] = json!(64);
+    let tokens = |flags: &[(&str, &str)]| ask(&config, "vllm@0.11.1", "h200", flags).tokens;
+    let alone = tokens(&flags);
+    assert!(alone.abs_diff(715_072) < 100, "{alone}");
+    assert_eq!(tokens(&[&flags[..], &[("decode-context-parallel-size", "8")]].concat()), alone * 8);
+}
+
+#[test]
+fn what_does_not_start_is_named() {
+    let kind = |config: &Value, gpu: &str, flags: &[(&str, &str)]| {
+        ask(config, "vllm@0.11.0", gpu, flags).refusal.map(|refusal| refusal.kind)
+    };
+    let (small, large) = (named("llama3.1-8b"), named("llama3.1-70b"));
+    assert_eq!(kind(&large, "h100", &[]), Some(RefusalKind::WeightsDoNotFit));
+    assert_eq!(kind(&small, "rtx3090", &[("gpu-memory-utilization", "0.5")]), Some(RefusalKind::NoCache));
+    assert_eq!(kind(&small, "rtx3090", &[]), Some(RefusalKind::ContextTooLong));
+    assert_eq!(kind(&small, "h100", &[("tensor-parallel-size", "3")]), Some(RefusalKind::HeadsDoNotDivide));
+    assert_eq!(kind(&small, "h100", &[("max-model-len", "1M")]), Some(RefusalKind::ContextBeyondModel));
+    assert_eq!(kind(&small, "h100", &[]), None);
+}
+
+#[test]
+fn a_change_frees_what_the_answer_with_it_has_more() {
+    let config = named("llama3.1-8b");
+    let answer = ask(&config, "vllm@0.11.0", "h100", &[("max-model-len", "16000")]);
+    let change = answer.changes.iter().find(|change| change.flag == "--max-num-seqs" && change.value == "256").unwrap();
+    let changed = ask(&config, "vllm@0.11.0", "h100", &[("max-model-len", "16000"), ("max-num-seqs", "256")]);
+    assert_eq!(change.frees_bytes, u64::try_from(changed.kv_cache_bytes - answer.kv_cache_bytes).unwrap());
+    assert!(gib(i64::try_from(change.frees_bytes).unwrap()) > 3.4);
+    // An engine that does not start is given a card that does.
+    let answer = ask(&named("llama3.1-70b"), "vllm@0.11.0", "h100", &[("max-model-len", "4096")]);
+    assert!(answer.changes.iter().any(|change| change.starts && change.flag == "--gpu"), "{:?}", answer.changes);
+}
+
+#[test]
+fn configurations_without_their_fields_are_refused_by_name() {
+    let refused = |config: &Value| Model::read("model", config).unwrap_err().to_string();
+    assert!(refused(&json!({})).contains("`hidden_size`"));
+    assert!(refused(&json!({"hidden_size": 8})).contains("`num_hidden_layers`"));
+    assert!(refused(&json!({"hidden_size": 8, "num_hidden_layers": 2})).contains("`num_attention_heads`"));
+    assert!(refused(&json!({"hidden_size": -8, "num_hidden_layers": 2})).contains("-8"));
+    assert!(refused(&json!({"hidden_size": 8, "num_hidden_layers": 99_999_999})).contains("layers"));
+    let unknown = json!({"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "quantization_config": {"quant_method": "new"}});
+    assert!(refused(&unknown).contains("new"), "{}", refused(&unknown));
+}
+
+proptest! {
+    /// Whatever a configuration and flags say: an answer or a refusal, never a panic.
+    #[test]
+    fn any_sizes_are_answered_or_refused(
+        sizes in prop::collection::vec(0_u64..1 << 33, 12),
+        layers in 0_u64..80,
+        flags in prop::collection::vec((0..FLAGS.len(), 0_u64..1 << 33), 0..4),
+        engine in 0_usize..4,
+        window in any::<bool>(),
+    ) {
+        let mut config = json!({"hidden_size": sizes[0], "num_hidden_layers": layers, "num_attention_heads": sizes[1] % 129,
+            "num_key_value_heads": sizes[2], "head_dim": sizes[3], "vocab_size": sizes[4], "intermediate_size": sizes[5],
+            "max_position_embeddings": sizes[6]});
+        if window {
+            config["sliding_window"] = json!(sizes[7]);
+            config["sliding_window_pattern"] = json!(sizes[8] % 9);
+            config["num_local_experts"] = json!(sizes[9]);
+            config["num_kv_shared_layers"] = json!(sizes[10] % 99);
+        }
+        let Ok(model) = Model::read("model", &config) else { return Ok(()) };
+        let mut settings = Settings::default();
+        for (at, value) in flags {
+            // A value that the flag does not take leaves the settings as they are.
+            let _refused = FLAGS[at].set(&mut settings, &value.to_string());
+        }
+        let release = Release::parse(["vllm", "sglang", "llama.cpp", "transformers"][engine]).unwrap();
+        let question = Question { release, model: &model, gpu: CardOrSize::parse("h100").unwrap(), settings };
+        if let Ok(answer) = question.answer_with_changes() {
+            prop_assert!(answer.concurrency.is_finite());
+            prop_assert_eq!(answer.starts, answer.refusal.is_none());
+        }
+    }
+}
