@@ -241,7 +241,7 @@ fn batched_tokens(log: &EngineLog) -> Step {
     .with(format!("--max-num-batched-tokens {to}"))
 }
 
-/// Fewer tokens in a pass of SGLang.
+/// Fewer tokens in a pass of `SGLang`.
 pub(super) fn chunked_prefill(log: &EngineLog) -> Step {
     let to = log.max_num_batched_tokens.map_or(2048, |now| (now / 2).max(256));
     Step::new(
