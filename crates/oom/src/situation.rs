@@ -32,6 +32,7 @@ impl Limit {
 }
 
 /// The facts of a failure, from a message, a snapshot or a simulated run; sizes are in bytes.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Situation {
     /// The component that refused the request.

@@ -34,9 +34,6 @@ fn every_log_has_its_cause_its_first_step_and_its_numbers() {
             continue;
         };
         let first = answer.steps.first().map_or("none", |step| step.id);
-        if std::env::var_os("SHOW").is_some() {
-            println!("## {name}\n{}\n{:#?}\n{:#?}", answer.diagnosis.text, answer.diagnosis.notes, answer.steps);
-        }
         let got = format!("{} {first}", answer.diagnosis.cause.name());
         let wanted = format!("{} {}", want["cause"].as_str().unwrap(), want["first_step"].as_str().unwrap());
         if got != wanted {

@@ -2,6 +2,7 @@
 
 use highwater_oom::EngineLog;
 
+#[expect(clippy::unnecessary_wraps, reason = "what it is compared with may be absent")]
 fn gib(gib: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a printed number")]
     Some((gib * f64::from(1 << 30)).round() as u64)

@@ -141,7 +141,7 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
     let fits = times(free, 100, total.max(1)).saturating_sub(1);
     let lower = Step::new(
         "lower-share",
-        "ask for no more than is free: lower `gpu_memory_utilization`",
+        "request no more than is free: lower `gpu_memory_utilization`",
         format!("{} is {fits} % of the GPU; weights and the KV cache have to fit in that", size(free)),
     )
     .with(format!("--gpu-memory-utilization 0.{fits:02}"));
@@ -164,8 +164,9 @@ pub(super) fn end_others(brings: Option<(u64, u64)>, found: &Found) -> Step {
     } else {
         format!("the log's nvidia-smi lists: {}", listed.join(", "))
     };
-    let step = Step::new("end-process", "find what else uses the GPU, and end what is not needed", detail)
-        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let step =
+        Step::new("end-process", "find the other processes on the GPU, and end those that are not needed", detail)
+            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
     match brings {
         Some((bytes, missing)) => step.brings(bytes, Some(missing)),
         None => step,
@@ -250,7 +251,7 @@ pub(super) fn sleeps(log: &EngineLog) -> Option<String> {
     let (first, last) = (*rest.first()?, *rest.last()?);
     (rest.len() > 1 && last > first + first / 10).then(|| {
         format!(
-            "after {} the memory still in use grew from {} to {}: something keeps what was allocated between them",
+            "after {} the memory still in use grew from {} to {}: something keeps memory that was allocated between them",
             counted(rest.len(), "sleep", "sleeps"),
             size(first),
             size(last)
@@ -330,7 +331,7 @@ fn unbalanced() -> (Diagnosis, Vec<Step>) {
         "the GPUs of this engine do not have the same free memory at its start: another process uses some of them";
     let step = Step::new(
         "end-process",
-        "find what uses the GPU with the least free memory, or start on GPUs that are free",
+        "find the process on the GPU with the least free memory, or start on GPUs that are free",
         "the engine sizes its pool by the smallest",
     )
     .with("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv");
@@ -354,7 +355,7 @@ fn tensorrt(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "lower-share",
             "give the KV cache a smaller share of the free memory",
-            "it is taken of what is free after the engine is loaded; activations need the rest",
+            "it is a share of the memory that is free after the engine is loaded; activations need the rest",
         )
         .with("kv_cache_config.free_gpu_memory_fraction: 0.8"),
         Step::new(

@@ -62,7 +62,7 @@ pub(super) fn raise_share(
     let to = wanted.filter(|&wanted| wanted <= MOST_SHARE).unwrap_or(MOST_SHARE);
     let brings = times(total, to - now.millionths, 1_000_000);
     let detail = format!(
-        "it is {}; each 0.01 adds {}, and the rest of the {} has to hold what other processes use{}",
+        "it is {}; each 0.01 adds {}, and the rest of the {} has to hold the memory of other processes{}",
         share(now),
         size(total / 100),
         size(total),
@@ -83,7 +83,7 @@ pub(super) fn lower_share(log: &EngineLog, total: Option<u64>, missing: Option<u
     let now = if is_sglang { log.mem_fraction_static } else { log.utilization };
     let title = format!("leave more of the GPU beside the engine's pool: lower {name}");
     let (Some(total), Some(now)) = (total, now) else {
-        let detail = "each 0.01 less leaves a hundredth of the GPU's memory for what is allocated after the KV cache; it costs tokens in \
+        let detail = "each 0.01 less leaves a hundredth of the GPU's memory for allocations after the KV cache; it costs tokens in \
                       the cache";
         return Step::new("lower-share", title, detail).with(format!("{flag} with 0.05 less"));
     };
@@ -241,7 +241,7 @@ fn batched_tokens(log: &EngineLog) -> Step {
     .with(format!("--max-num-batched-tokens {to}"))
 }
 
-/// Fewer tokens in a pass of SGLang.
+/// Fewer tokens in a pass of `SGLang`.
 pub(super) fn chunked_prefill(log: &EngineLog) -> Step {
     let to = log.max_num_batched_tokens.map_or(2048, |now| (now / 2).max(256));
     Step::new(

@@ -37,7 +37,7 @@ fn asked(event: &Event) -> String {
 }
 
 fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
-    let mut text = "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: the model and what it computes need more \
+    let mut text = "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: the model and its activations need more \
                     than the GPU has free; only the first line of the error is here, without its numbers"
         .to_owned();
     if found.surroundings.is_comfyui {
@@ -62,7 +62,7 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
             Step::new(
                 "record",
                 "run once with PyTorch's own allocator: its message has the numbers",
-                "the error then says who uses what",
+                "the error then says who uses how much",
             )
             .with("python main.py --disable-cuda-malloc"),
         );
@@ -267,7 +267,7 @@ fn other(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("PT_HPU_POOL_MEM_ACQUIRE_PERC=100"),
         _ => Step::new(
             "arena",
-            "let the arena grow by what is requested, not by powers of two",
+            "let the arena grow by the requested size, not by powers of two",
             "with powers of two it may request twice as much",
         )
         .with("arena_extend_strategy=kSameAsRequested, gpu_mem_limit"),

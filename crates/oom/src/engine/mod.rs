@@ -1,4 +1,4 @@
-//! What an engine that serves a language model prints while it starts: vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, Ollama.
+//! What an engine that serves a language model prints while it starts: vLLM, `SGLang`, TGI, TensorRT-LLM, llama.cpp, Ollama.
 
 mod lines;
 mod settings;
@@ -46,7 +46,7 @@ pub struct EngineLog {
     pub max_num_batched_tokens: Option<u64>,
     /// `gpu_memory_utilization` of vLLM.
     pub utilization: Option<Decimal>,
-    /// `mem_fraction_static` of SGLang.
+    /// `mem_fraction_static` of `SGLang`.
     pub mem_fraction_static: Option<Decimal>,
     /// A KV cache of a given size, where one is set.
     pub kv_cache_setting_bytes: Option<u64>,

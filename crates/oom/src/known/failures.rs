@@ -1,8 +1,7 @@
 //! Every failure that is known by its words, beside PyTorch's own message.
 //!
 //! # Source
-//! vLLM and SGLang: the releases named in `engine/lines.rs`. The others: their sources as released (CuPy 14, RMM 26.10, NCCL 2.28), and
-//! messages that users posted.
+//! vLLM and `SGLang`: the releases named in `engine/lines.rs`. The others: messages that users posted.
 
 use super::{Row, row};
 

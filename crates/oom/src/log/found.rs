@@ -19,6 +19,7 @@ pub struct Group {
 }
 
 /// What a log says of itself, beside its messages.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// It has frames of a notebook.
@@ -33,7 +34,7 @@ pub struct Surroundings {
     pub torch: Option<(u16, u16)>,
     /// It sets `PYTORCH_ALLOC_CONF`, which releases before 2.10 may ignore.
     pub names_new_variable: bool,
-    /// It is ComfyUI's.
+    /// It is of `ComfyUI`.
     pub is_comfyui: bool,
 }
 

@@ -15,6 +15,7 @@ use crate::log::LogReader;
 /// What a message says; sizes are in bytes, as printed: value times unit, to the nearest byte.
 ///
 /// A field is `None` where the text has no such amount.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Message {
     /// The process in the job, by what stands before the message.

@@ -202,8 +202,8 @@ fn gaps(gaps: &GapsView) -> Option<String> {
 fn steps(view: &ExplainView<'_>) -> Option<Section> {
     let missing = view.diagnosis.missing_bytes;
     // Of other failures few steps have a number.
-    let order = if view.error.is_some() { "What to change" } else { "What to change, largest saving first" };
-    let mut section = Section::new(order);
+    let order = if view.error.is_some() { "" } else { ", largest saving first" };
+    let mut section = Section::new(format!("What to change{order}"));
     for (number, step) in (1..).zip(&view.steps) {
         let saving = match (step.brings_bytes, step.enough) {
             (Some(bytes), Some(true)) => (format!(" [frees {}: enough]", size(bytes)), GOOD),
