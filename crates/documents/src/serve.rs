@@ -16,10 +16,10 @@ pub struct ServeView {
     pub answer: Answer,
     /// Flags of a pasted command line that do not decide about memory.
     pub ignored_flags: Vec<String>,
-    /// Each GPU that was asked for.
+    /// Each GPU of `--fit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Vec<GpuView>>,
-    /// The least that serves the requests that were asked for.
+    /// The least that serves the requests of `--need`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub need: Option<NeedView>,
     /// A log beside the forecast.
@@ -52,7 +52,7 @@ pub struct GpuView {
     pub longest_context_tokens: u64,
 }
 
-/// Requests that were asked for.
+/// The requests of `--need`, and the GPUs that serve them.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NeedView {

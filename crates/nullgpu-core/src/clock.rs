@@ -160,15 +160,6 @@ pub(crate) fn wait_for_all() {
     });
 }
 
-/// Everything is done that the program has asked for until now.
-#[unsafe(no_mangle)]
-#[expect(unsafe_code, reason = "found by its name")]
-pub extern "C" fn highwater_nullgpu_catch_up() {
-    if settings::get().timing != Timing::Late {
-        wait_for_all();
-    }
-}
-
 fn query(time: impl FnOnce(&Clock) -> Time) -> Status {
     let done = with(|clock| {
         let time = time(clock);

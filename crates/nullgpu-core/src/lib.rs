@@ -43,7 +43,6 @@ mod status;
 mod streams;
 mod virtual_memory;
 
-pub use clock::highwater_nullgpu_catch_up;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
 pub use ranks::{

@@ -27,7 +27,6 @@ modules![
     "highwater_dryrun/padding.py",
     "highwater_dryrun/ranks.py",
     "highwater_dryrun/reads.py",
-    "highwater_dryrun/rebuilding.py",
     "highwater_dryrun/run.py",
     "highwater_dryrun/sandbox.py",
     "highwater_dryrun/settings.py",

@@ -56,11 +56,11 @@ pub struct Watch {
 /// When the work of a stream is done: memory that another stream uses is free only then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// When a card would have done it.
-    #[default]
-    Card,
     /// As soon as it is asked for.
+    #[default]
     AtOnce,
+    /// About when a card would have done it.
+    Card,
     /// When the program waits for it.
     Late,
 }

@@ -39,7 +39,11 @@ impl Question<'_> {
                     .as_ref()
                     .is_none_or(|refusal| Some(refusal.kind) == answer.refusal.as_ref().map(|own| own.kind))
                 || other.starts && !answer.starts;
-            if helps {
+            // A stronger value of the same flag is listed for what it frees beyond the milder one.
+            let adds = changes.iter().all(|milder: &Change| {
+                milder.flag != tried.flag || milder.frees_bytes < frees || !milder.starts && other.starts
+            });
+            if helps && adds {
                 changes.push(Change {
                     flag: tried.flag.to_owned(),
                     value: tried.value,
@@ -140,10 +144,9 @@ impl Question<'_> {
                     },
                 );
             }
-            let doubled = self.settings.tp() * 2;
-            if doubled <= 64 {
-                add("--tensor-parallel-size", doubled.to_string(), "twice the GPUs", &|settings| {
-                    settings.tensor = Some(doubled);
+            if let Some(parts) = self.more_parts() {
+                add("--tensor-parallel-size", parts.to_string(), "more GPUs", &|settings| {
+                    settings.tensor = Some(parts);
                 });
             }
         }
@@ -158,6 +161,18 @@ impl Question<'_> {
             tried.push(Try { flag, value: longest.to_string(), costs: "longer requests are refused", settings });
         }
         tried
+    }
+
+    /// The next tensor parallelism that starts, else the next one.
+    fn more_parts(&self) -> Option<u64> {
+        let parts =
+            || (1..7).map(|power| self.settings.tp().saturating_mul(1 << power)).take_while(|&parts| parts <= 64);
+        let starts = |parts: &u64| {
+            let mut question = self.clone();
+            question.settings.tensor = Some(*parts);
+            question.answer().is_ok_and(|answer| answer.starts)
+        };
+        parts().find(starts).or_else(|| parts().next())
     }
 
     /// The smallest card that does where this one does not.

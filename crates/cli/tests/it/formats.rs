@@ -53,6 +53,7 @@ const COMMANDS: [&str; 19] = [
     "diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2,16 --capacity 80GiB",
     "diff linear_forward.pickle.gz annotated.pickle.gz --events",
     "estimate gpt2 --batch 4 --seq 512 --fit 24GiB --method simple --sweep batch=1..4",
+    "estimate llama3.1-8b --serve vllm@0.11.0 --gpu h100 --need 32x8192 --fit h100,l4",
     "explain oom_gpt2_8gib.pickle.gz",
     "explain qwen_train_b2.pickle.gz --capacity 24GiB",
     "live linear_forward.pickle.gz",

@@ -25,7 +25,7 @@ def begin() -> None:
 
 
 def _begin_with_torch(wanted: settings.Settings) -> None:
-    from highwater_dryrun import ranks, rebuilding, run
+    from highwater_dryrun import ranks, run
 
     if wanted.imagined_ranks:
         ranks.imagine()
@@ -33,7 +33,6 @@ def _begin_with_torch(wanted: settings.Settings) -> None:
         from highwater_dryrun import weights
 
         weights.leave_unset()
-    rebuilding.begin()
     run.begin(wanted)
 
 

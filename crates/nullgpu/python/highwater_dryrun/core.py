@@ -33,7 +33,6 @@ def library() -> ctypes.CDLL:
         ("wait_for_results", ctypes.c_int, [number, number]),
         ("wait_at", ctypes.c_int, [size, size]),
         ("failure", ctypes.c_char_p, []),
-        ("catch_up", None, []),
     ):
         function = getattr(core, f"highwater_nullgpu_{name}")
         function.restype, function.argtypes = result, arguments

@@ -54,8 +54,8 @@ pub(crate) struct Args {
     /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
-    /// When streams finish their work: as a GPU does, `at-once`, or `late`, only when the script waits
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Gpu)]
+    /// When streams finish their work: `at-once`, `gpu`, about as a GPU would, or `late`, only when the script waits
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::AtOnce)]
     timing: When,
     /// Redirect the script's writes to a temporary folder, and delete it at the end
     #[arg(long)]
@@ -83,8 +83,8 @@ pub(crate) struct Args {
 /// When streams finish their work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum When {
-    Gpu,
     AtOnce,
+    Gpu,
     Late,
 }
 

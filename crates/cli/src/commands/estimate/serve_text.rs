@@ -12,7 +12,7 @@ use crate::units::{count, counted, size};
 pub(super) fn document(view: &ServeView) -> Document {
     let answer = &view.answer;
     let mut document = Document { title: title(answer), lead: vec![summary(answer)], sections: Vec::new() };
-    document.sections.push(concurrency(answer));
+    document.sections.extend(concurrency(answer));
     document.sections.push(budget(answer));
     document.sections.extend(view.need.as_ref().map(need));
     document.sections.extend(view.fit.as_ref().map(|fit| gpus(fit)));
@@ -78,16 +78,17 @@ fn first_upper(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-fn concurrency(answer: &Answer) -> Section {
+fn concurrency(answer: &Answer) -> Option<Section> {
+    if !answer.starts || answer.concurrency_at.is_empty() {
+        return None;
+    }
     let mut section = Section::new("Requests at once");
     let mut table = Table::new([("tokens", Align::Right), ("requests", Align::Right)]).indented(2);
-    for row in answer.concurrency_at.iter().filter(|_| answer.starts) {
+    for row in &answer.concurrency_at {
         table.row([count(row.tokens), requests(row.requests)]);
     }
-    if answer.starts && !answer.concurrency_at.is_empty() {
-        section.table(table);
-    }
-    section
+    section.table(table);
+    Some(section)
 }
 
 fn budget(answer: &Answer) -> Section {
@@ -107,8 +108,8 @@ fn budget(answer: &Answer) -> Section {
         if rank.graph_bytes > 0 {
             table.row(["CUDA graphs", &size(rank.graph_bytes), ""]);
         }
-        let style = if rank.kv_cache_bytes > 0 { GOOD } else { BAD };
-        table.row([Cell::new("cache", style), Cell::new(signed(rank.kv_cache_bytes), style), "".into()]);
+        let (name, style) = if rank.kv_cache_bytes > 0 { ("cache", GOOD) } else { ("missing", BAD) };
+        table.row([Cell::new(name, style), Cell::new(size(rank.kv_cache_bytes.unsigned_abs()), style), "".into()]);
         section.table(table);
     }
     section.line(format!("Confidence: {}.", answer.confidence.reason));
