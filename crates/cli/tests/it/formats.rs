@@ -48,7 +48,7 @@ fn check_as(format: &str, document: &Value) {
 }
 
 /// Commands that answer with a document, without a GPU and without PyTorch.
-const COMMANDS: [&str; 19] = [
+const COMMANDS: &[&str] = &[
     "check linear_forward.pickle.gz --max-peak-reserved 1MiB --max-fragmentation 1%",
     "diff qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz --rows 2,16 --capacity 80GiB",
     "diff linear_forward.pickle.gz annotated.pickle.gz --events",
