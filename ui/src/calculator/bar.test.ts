@@ -6,7 +6,7 @@ import {exactly} from './exactly';
 const GIB = 2 ** 30;
 
 function card(name: string, gibibytes: number): Card {
-  return {name, memory_bytes: gibibytes * GIB, fits: true, spare_bytes: 0};
+  return {name, memory_bytes: gibibytes * GIB, fits: true, may_fit: false, spare_bytes: 0};
 }
 
 const DOCUMENT = {

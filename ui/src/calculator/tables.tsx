@@ -57,7 +57,7 @@ export function CardsTable({document}: {document: EstimateDocument}) {
         </span>
       </h2>
       <ul class="cards">
-        {document.cards.map(({name, memory_bytes: bytes, fits, spare_bytes: spare}) => (
+        {document.cards.map(({name, memory_bytes: bytes, fits, may_fit: mayFit, spare_bytes: spare}) => (
           <li key={name}>
             <button
               type="button"
@@ -66,10 +66,10 @@ export function CardsTable({document}: {document: EstimateDocument}) {
               title={`${exactly(bytes)}: choose the ${name}`}
               onClick={() => choose({gpu: name})}
             >
-              <span class={fits ? 'good' : 'danger'}>{fits ? '✓' : '✗'}</span>
+              <span class={fits ? 'good' : 'danger'}>{fits ? '✓' : mayFit ? '?' : '✗'}</span>
               <span>{name}</span>
               <span class="faint">
-                {binary(Math.abs(spare))} {fits ? 'to spare' : 'missing'}
+                {binary(Math.abs(spare))} {spare >= 0 ? 'to spare' : 'missing'}
               </span>
             </button>
           </li>

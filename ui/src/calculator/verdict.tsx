@@ -45,8 +45,8 @@ export function Headline({document}: {document: EstimateDocument}) {
       </span>
       {chosen && (
         <span class={chosen.fits ? 'good' : 'danger'}>
-          {chosen.fits ? '✓ fits' : '✗ does not fit'} on the {chosen.name}: {binary(Math.abs(chosen.spare_bytes))}{' '}
-          {chosen.fits ? 'to spare' : 'missing'}
+          {chosen.fits ? '✓ fits' : chosen.may_fit ? '? may fit' : '✗ does not fit'} on the {chosen.name}:{' '}
+          {binary(Math.abs(chosen.spare_bytes))} {chosen.spare_bytes >= 0 ? 'to spare' : 'missing'}
           {isClose && ', less than the error band'}
         </span>
       )}
