@@ -39,7 +39,7 @@ def test_a_model_with_a_configuration_is_taken() -> None:
 @pytest.mark.parametrize("options", [{"batch": 0}, {"dtype": "int3"}, {"optimizer": "none"}, {"gpu": "h300"}])
 def test_what_makes_no_sense_is_named(options: dict[str, object]) -> None:
     with pytest.raises(highwater.SnapshotError):
-        highwater.estimate("gpt2", **options)  # type: ignore[arg-type]
+        highwater.estimate("gpt2", **options)  # type: ignore[call-overload]
 
 
 def test_every_option_is_an_argument_with_its_default_and_its_words() -> None:

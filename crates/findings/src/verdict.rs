@@ -102,10 +102,14 @@ pub fn during(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, entry: highw
     }
 }
 
-/// A fragment with the first letter of a sentence.
+/// A fragment with the first letter of a sentence. A name with capitals of its own stays: `cuBLAS`, `vLLM`.
 pub fn capitalised(fragment: &str) -> String {
+    let is_name = fragment.split(' ').next().is_some_and(|word| word.chars().skip(1).any(char::is_uppercase));
     let mut chars = fragment.chars();
-    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
+    match chars.next() {
+        Some(first) if !is_name => format!("{}{}", first.to_uppercase(), chars.as_str()),
+        _ => fragment.to_owned(),
+    }
 }
 
 /// A sentence on the largest call site, if it is known.

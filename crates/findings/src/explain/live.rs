@@ -6,6 +6,8 @@ use highwater_oom::{Situation, Step, missing};
 use highwater_snapshot::{EntryId, Snapshot};
 use highwater_units::{percent, size};
 
+use crate::verdict::capitalised;
+
 /// Parts smaller than this share of the total get no advice.
 const WORTH_ADVICE: u64 = 10;
 
@@ -143,11 +145,6 @@ fn trains(device: &DeviceAnalysis<'_>) -> bool {
         }
     }
     gradient_bytes > device.peak().bytes / 100
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]

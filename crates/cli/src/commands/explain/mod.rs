@@ -165,7 +165,7 @@ fn nothing(found: &Found, name: &str) -> Problem {
             TorchVersion::NEWEST
         ),
     };
-    Problem::new(format!("{name} contains no out-of-memory error that is known")).because(cause).hint(
+    Problem::new(format!("{name} contains no known out-of-memory error")).because(cause).hint(
         "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
          of the rank that failed first; a process killed by the system (`Killed`, exit code 137) ran out of host \
          memory, not GPU memory",
