@@ -120,7 +120,33 @@ def estimate(
 
 @overload
 def estimate(
-    config_or_model: str | os.PathLike[str] | Mapping[str, Any] | _Config | Any, *, serve: None = None, **options: Any
+    config_or_model: str | os.PathLike[str] | Mapping[str, Any] | _Config | Any,
+    *,
+    serve: None = ...,
+    batch: int = ...,
+    seq: int | None = ...,
+    dtype: str | None = ...,
+    autocast: str | None = ...,
+    optimizer: str = ...,
+    attention: str = ...,
+    checkpointing: bool = ...,
+    loss: str = ...,
+    keep: str = ...,
+    mode: str = ...,
+    new_tokens: int = ...,
+    cache: str = ...,
+    accumulation: int = ...,
+    lora_rank: int | None = ...,
+    lora_targets: str = ...,
+    lora_dropout: float = ...,
+    quantise: str | None = ...,
+    zero: int = ...,
+    fsdp: bool = ...,
+    world_size: int = ...,
+    tensor_parallel: int = ...,
+    pipeline_parallel: int = ...,
+    gpu: str = ...,
+    torch: str = ...,
 ) -> Estimate: ...
 
 
