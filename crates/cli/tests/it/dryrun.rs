@@ -431,6 +431,7 @@ import os, time, torch, torch.distributed as dist
 rank = int(os.environ['RANK'])
 torch.cuda.set_device(rank)
 dist.init_process_group('nccl')
+torch.ones(1, device='cuda')
 while rank and not os.path.exists('done'): time.sleep(0.01)
 if rank: time.sleep(2)
 dist.distributed_c10d._get_default_store().set(f'late {rank}', 'yes')
