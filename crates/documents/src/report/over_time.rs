@@ -8,6 +8,8 @@ use highwater_analysis::timeline::{Peak, Timeline};
 use highwater_snapshot::{EntryId, Snapshot};
 
 use super::CategoriesView;
+#[cfg(doc)]
+use super::{AtPeakView, BlockSizesView};
 use crate::{FrameView, PlaceView, frames_from_site};
 
 /// The highest totals in equal parts of the trace, in order: a picture of it that loses no peak.
