@@ -18,7 +18,7 @@ const MAX_SLEEPS: usize = 256;
 /// use highwater_oom::EngineLog;
 ///
 /// let log = EngineLog::read(b"INFO 05-01 [gpu_worker.py:278] Available KV cache memory: 40.61 GiB\n").unwrap();
-/// assert_eq!((log.engine, log.printed().kv_cache_bytes), (Some("vllm"), Some(43_604_655_637)));
+/// assert_eq!((log.engine, log.printed().kv_cache_bytes), (Some("vllm"), Some(43_604_655_473)));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineLog {
