@@ -446,7 +446,8 @@ impl Tmux {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The screen as soon as it is as is waited for.
+    /// The screen as soon as it is as is waited for. A frame is written from its top to its bottom, and any moment of that may be
+    /// seen: a test that looks at several places waits for the last one.
     fn until(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
         let began = std::time::Instant::now();
         loop {
@@ -498,30 +499,31 @@ fn assert_fits(screen: &str, width: usize, height: usize) {
     assert!(screen.lines().all(|line| line.chars().count() <= width), "{screen}");
 }
 
+/// The last line of a frame, drawn last, stands in the terminal's last line.
+fn ends_with_help(screen: &str, height: usize) -> bool {
+    screen.lines().nth(height - 1).is_some_and(|line| line.starts_with("? help"))
+}
+
 #[test]
 fn the_screen_fits_small_and_large_terminals_and_follows_a_resize() {
     let machine = Machine::new(TWO);
     let Some(tmux) = screen(&machine, 80, 24, "") else { return };
-    let small = tmux.shows("NVIDIA A100");
+    let small = tmux.until("80 columns", |screen| screen.contains("NVIDIA A100") && ends_with_help(screen, 24));
     assert_fits(&small, 80, 24);
     let lines: Vec<_> = small.lines().collect();
     assert!(lines[0].starts_with("highwater top  driver 580.159.04, CUDA up to 13.0"), "{small}");
     assert!(lines[1].starts_with("  0 █") && lines[1].contains("3.00 GiB of 140.40 GiB 37% 41°C 123/700 W"), "{small}");
-    assert!(
-        small.contains("memory▼") && small.contains(">   0 4000000001") && lines[23].starts_with("? help"),
-        "{small}"
-    );
+    assert!(small.contains("memory▼") && small.contains(">   0 4000000001"), "{small}");
 
     tmux.run(&["resize-window", "-t", "s", "-x", "200", "-y", "60"]);
     let large = tmux.until("200 columns", |screen| {
-        screen.lines().count() == 60
+        ends_with_help(screen, 60)
             && screen.lines().any(|line| line.contains("NVIDIA H200") && line.contains("NVIDIA A100"))
     });
     assert_fits(&large, 200, 60);
-    assert!(large.lines().nth(59).unwrap().starts_with("? help"), "{large}");
 
     tmux.run(&["resize-window", "-t", "s", "-x", "80", "-y", "24"]);
-    let again = tmux.until("80 columns", |screen| screen.lines().count() == 24 && screen.contains("? help"));
+    let again = tmux.until("80 columns again", |screen| ends_with_help(screen, 24));
     assert_fits(&again, 80, 24);
     tmux.keys(&["q"]);
     tmux.shows("status 0");
@@ -613,8 +615,8 @@ fn a_log_is_replayed_on_the_screen() {
     let Some(tmux) = screen(&machine, 80, 24, &format!("--replay {}", machine.path("a.hwlog").display())) else {
         return;
     };
-    let screen = tmux.shows("the log ends here");
-    assert!(screen.contains("log, speed 1") && screen.contains("3 samples"), "{screen}");
+    let at_its_end = ["log, speed 1", "3 samples", "the log ends here"];
+    tmux.until("the log's end", |screen| at_its_end.iter().all(|part| screen.contains(part)));
     tmux.keys(&["k"]);
     tmux.shows("its processes cannot be ended");
     tmux.keys(&["q"]);
