@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{ExplainView, ReportView, SimulateView};
-use highwater_nullgpu::run::{Ending, Outcome, Process};
+use highwater_nullgpu::run::{Ending, Outcome, Peaks, Process};
 use highwater_nullgpu::sandbox::Writes;
 use serde::Serialize;
 
@@ -32,6 +32,9 @@ pub struct DryrunView<'a> {
     pub peak: Option<PeakView>,
     /// Every process that used the GPU; the first is explained.
     pub processes: &'a [Process],
+    /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing, or was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<Vec<LateView<'a>>>,
     /// Functions of CUDA's libraries that query a size which is unknown here, and got none.
     pub guessed_sizes: &'a [String],
     /// Those that were told success and nothing else.
@@ -68,6 +71,23 @@ pub struct CardView {
     pub proven: bool,
 }
 
+/// A process of the run in which streams finish as late as they can.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateView<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// Which it is of several.
+    pub rank: Option<u32>,
+    /// How it ended.
+    pub how: Ending,
+    /// The exception or signal that ended it; absent if none did.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub error: &'a str,
+    /// PyTorch's own peaks.
+    pub devices: &'a [Peaks],
+}
+
 /// PyTorch's own peaks of a device.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -85,12 +105,15 @@ pub struct PeakView {
 }
 
 impl<'a> DryrunView<'a> {
-    /// The document of a run on `devices` cards, of which `main` is the process that is explained.
+    /// The document of a run on `devices` cards, of which `main` is the process that is explained; `late` is the run in which streams
+    /// finish late, if there was one.
+    #[expect(clippy::too_many_arguments, reason = "a part of the document each")]
     pub fn new(
         card: CardView,
         devices: u32,
         outcome: &'a Outcome,
         main: &'a Process,
+        late: Option<&'a Outcome>,
         report: &'a ReportView<'a>,
         simulate: Option<&'a SimulateView<'a>>,
         explain: Option<&'a ExplainView<'a>>,
@@ -113,6 +136,7 @@ impl<'a> DryrunView<'a> {
                 reserved_bytes: peaks.peak_reserved_bytes,
             }),
             processes: &outcome.processes,
+            late: late.map(|late| late.processes.iter().map(LateView::new).collect()),
             guessed_sizes: &outcome.unanswered.guessed,
             unanswered: &outcome.unanswered.unanswered,
             sandbox: outcome.writes.as_ref(),
@@ -120,5 +144,23 @@ impl<'a> DryrunView<'a> {
             simulate,
             explain,
         }
+    }
+}
+
+impl<'a> LateView<'a> {
+    fn new(process: &'a Process) -> Self {
+        Self {
+            pid: process.pid,
+            rank: process.rank,
+            how: process.how,
+            error: &process.error,
+            devices: &process.devices,
+        }
+    }
+
+    /// Its peaks of a device, if it lived to have them.
+    pub fn peaks(&self, device: u32) -> Option<&'a Peaks> {
+        let ended_well = matches!(self.how, Ending::Exit | Ending::Steps);
+        self.devices.iter().find(|peaks| ended_well && peaks.device == device)
     }
 }

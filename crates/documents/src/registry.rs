@@ -164,7 +164,7 @@ pub const CHANGES: &[Change] = &[
         1,
         "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction` and `batch_ratio` are new.",
     ),
-    change(NEXT, "highwater-dryrun", 1, "`explain` is new."),
+    change(NEXT, "highwater-dryrun", 1, "`explain`, `late` and `timing_decides` of a process are new."),
     change(
         NEXT,
         "highwater-live",

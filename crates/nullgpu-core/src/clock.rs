@@ -5,14 +5,16 @@
 //! Durations are rough: bytes and operations over the card's published rates. What matters is the order of a card that is busy, or
 //! of a host that is.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
 use crate::devices;
 use crate::settings::{self, Timing};
 use crate::status::{NOT_READY, SUCCESS, Status};
-use crate::streams;
+use crate::{streams, watchdog};
 
 /// Nanoseconds.
 type Time = u64;
@@ -72,9 +74,13 @@ impl Clock {
     }
 
     fn wait(&mut self, stream: u64, event: u64) {
-        let done = self.events.get(&event).copied().unwrap_or(0);
+        let done = self.event_done(event);
         let stream = self.streams.entry(stream).or_default();
         stream.done = stream.done.max(done);
+    }
+
+    fn event_done(&self, event: u64) -> Time {
+        self.events.get(&event).copied().unwrap_or(0)
     }
 
     /// Whether something is done that will be at this time.
@@ -91,6 +97,16 @@ impl Clock {
         false
     }
 
+    /// Whether the watchdog, which looks once in a period, has looked since this time; or nothing happens any more but its looks.
+    fn is_seen(&mut self, time: Time, timing: Timing) -> bool {
+        self.asked += 1;
+        timing == Timing::Card && Self::look_after(time) <= self.host || self.asked > PATIENCE
+    }
+
+    fn look_after(time: Time) -> Time {
+        time.next_multiple_of(u64::try_from(watchdog::PERIOD.as_nanos()).unwrap_or(Time::MAX))
+    }
+
     fn wait_for(&mut self, time: Time) {
         self.asked = 0;
         self.host = self.host.max(time);
@@ -98,14 +114,27 @@ impl Clock {
 }
 
 static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
+/// Whether something was done at once which on a card may be done later, and the program can tell.
+static TIMING_DECIDES: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Others, such as the one that pins memory, have only the host's memory to free.
+    static HAS_LAUNCHED: Cell<bool> = const { Cell::new(false) };
+}
 
 fn clock() -> MutexGuard<'static, Option<Clock>> {
     CLOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does something with the clock, if time passes at all.
-fn with<T>(change: impl FnOnce(&mut Clock) -> T) -> Option<T> {
-    (settings::get().timing != Timing::AtOnce).then(|| change(clock().get_or_insert_default()))
+fn with<T>(change: impl FnOnce(&mut Clock) -> T) -> T {
+    change(clock().get_or_insert_default())
+}
+
+/// 1 if something was done at once which on a card may be done later, so that memory would be free later; else 0.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_timing_decides() -> i32 {
+    i32::from(TIMING_DECIDES.load(Ordering::Relaxed))
 }
 
 /// The default stream is each device's own.
@@ -114,9 +143,10 @@ fn key(stream: u64) -> u64 {
 }
 
 fn start(stream: u64, duration: Time) {
-    // As late as possible: whoever does not wait finds nothing done.
-    let duration = if settings::get().timing == Timing::Late { 1_000_000_000 } else { duration.max(SHORTEST) };
+    // As late as possible: whoever does not wait finds nothing done. Where all is done at once, this tells who did not wait.
+    let duration = if settings::get().timing == Timing::Card { duration.max(SHORTEST) } else { 1_000_000_000 };
     with(|clock| clock.launch(key(stream), duration));
+    HAS_LAUNCHED.set(true);
 }
 
 /// A kernel of so many threads begins.
@@ -131,6 +161,7 @@ pub(crate) fn copy(stream: u64, bytes: u64, from_or_to_host: bool) {
 
 /// Ranks exchange so many bytes.
 pub(crate) fn exchange(stream: u64, bytes: u64) {
+    watchdog::begins(key(stream), bytes);
     start(stream, 10_000 + bytes / LINK);
 }
 
@@ -165,7 +196,27 @@ fn query(time: impl FnOnce(&Clock) -> Time) -> Status {
         let time = time(clock);
         clock.is_done(time)
     });
-    if done.unwrap_or(true) { SUCCESS } else { NOT_READY }
+    if done {
+        return SUCCESS;
+    }
+    if settings::get().timing != Timing::AtOnce {
+        return NOT_READY;
+    }
+    if HAS_LAUNCHED.get() {
+        TIMING_DECIDES.store(true, Ordering::Relaxed);
+    }
+    SUCCESS
+}
+
+/// The host has waited for the card: meanwhile PyTorch's watchdog has looked.
+fn has_waited() {
+    match settings::get().timing {
+        Timing::AtOnce if watchdog::has_time(|_| true) => TIMING_DECIDES.store(true, Ordering::Relaxed),
+        Timing::Card => {
+            watchdog::has_time(|event| with(|clock| Clock::look_after(clock.event_done(event)) <= clock.host));
+        }
+        Timing::AtOnce | Timing::Late => {}
+    }
 }
 
 fn stream_done(clock: &Clock, stream: u64) -> Time {
@@ -175,6 +226,7 @@ fn stream_done(clock: &Clock, stream: u64) -> Time {
 answers! {
     fn cudaEventRecord(event: u64, stream: u64) -> Status {
         streams::recorded(event, stream);
+        watchdog::recorded(event, key(stream));
         with(|clock| clock.record(event, key(stream)));
         SUCCESS
     }
@@ -184,15 +236,25 @@ answers! {
     }
 
     fn cudaEventQuery(event: u64) -> Status {
-        query(|clock| clock.events.get(&event).copied().unwrap_or(0))
+        if watchdog::watches(event) {
+            let timing = settings::get().timing;
+            if timing != Timing::AtOnce && !with(|clock| clock.is_seen(clock.event_done(event), timing)) {
+                return NOT_READY;
+            }
+            watchdog::sees(event);
+            return SUCCESS;
+        }
+        query(|clock| clock.event_done(event))
     }
 
     fn cudaEventSynchronize(event: u64) -> Status {
-        with(|clock| clock.wait_for(clock.events.get(&event).copied().unwrap_or(0)));
+        with(|clock| clock.wait_for(clock.event_done(event)));
+        has_waited();
         SUCCESS
     }
 
     fn cudaEventDestroy(event: u64) -> Status {
+        watchdog::forget(event);
         with(|clock| clock.events.remove(&event));
         SUCCESS
     }
@@ -209,11 +271,13 @@ answers! {
 
     fn cudaStreamSynchronize(stream: u64) -> Status {
         with(|clock| clock.wait_for(stream_done(clock, stream)));
+        has_waited();
         SUCCESS
     }
 
     fn cudaDeviceSynchronize() -> Status {
         wait_for_all();
+        has_waited();
         SUCCESS
     }
 }
@@ -247,5 +311,18 @@ mod tests {
         clock.record(7, 1);
         let done = clock.events[&7];
         assert!((0..100).any(|_| clock.is_done(done)), "nobody waits for ever");
+    }
+
+    #[test]
+    fn the_watchdog_sees_works_at_its_next_look() {
+        let mut clock = Clock::default();
+        clock.launch(1, 150_000_000);
+        clock.record(7, 1);
+        let done = clock.events[&7];
+        clock.wait_for(done);
+        assert!(!clock.is_seen(done, Timing::Card));
+        clock.wait_for(200_000_000);
+        assert!(clock.is_seen(done, Timing::Card) && !clock.is_seen(done, Timing::Late));
+        assert!((0..100).any(|_| clock.is_seen(done, Timing::Late)), "a program that has ended does not wait for ever");
     }
 }

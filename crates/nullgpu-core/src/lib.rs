@@ -42,7 +42,9 @@ mod sizes;
 mod status;
 mod streams;
 mod virtual_memory;
+mod watchdog;
 
+pub use clock::highwater_nullgpu_timing_decides;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
 pub use ranks::{

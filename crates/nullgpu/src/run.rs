@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
@@ -32,6 +32,8 @@ pub struct Run<'a> {
     pub ranks: Ranks,
     /// Whether what the program writes is to be kept in the run's directory.
     pub sandbox: bool,
+    /// Whether what the program prints is thrown away.
+    pub silent: bool,
     /// Once this is set the program is asked to end, as by Ctrl-C, and is ended if it does not.
     pub end: &'a AtomicBool,
 }
@@ -135,6 +137,9 @@ pub struct Process {
     /// Whether `torch.backends.cudnn.benchmark` was on at the end.
     #[serde(default)]
     pub benchmarked: bool,
+    /// Whether memory would be free later if streams finished later, in a run in which they finish at once.
+    #[serde(default)]
+    pub timing_decides: bool,
     /// The most that it had in the host's memory.
     pub host_peak_bytes: u64,
 }
@@ -256,7 +261,7 @@ impl Run<'_> {
     /// Runs the program; its processes leave their files in `directory`, a directory of this user's own.
     ///
     /// What is loaded into them is kept in `cache` from run to run, if that is this user's own too ([`own_directory::make`]), else it is
-    /// made in `directory`. What the program prints goes to standard error.
+    /// made in `directory`. What the program prints goes to standard error, unless it is silent.
     ///
     /// # Errors
     /// There is no PyTorch for CUDA, something cannot be written, or the program cannot be started.
@@ -328,7 +333,8 @@ impl Run<'_> {
             .env("HIGHWATER_NULLGPU_TIMING", self.watch.timing.name())
             .envs(self.meeting_place(directory))
             .envs(compiler_variables(&prepared.stubs, directory))
-            .stdout(io::stderr());
+            .stdout(if self.silent { Stdio::null() } else { io::stderr().into() })
+            .stderr(if self.silent { Stdio::null() } else { Stdio::inherit() });
         command
     }
 

@@ -355,6 +355,56 @@ dist.destroy_process_group()
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_the_answer_says_where_timing_decides() {
+    // DDP's first buckets live until the watchdog has seen that they were reduced, for which it has time in `item`.
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2048, 2048).cuda())
+optimizer = torch.optim.AdamW(model.parameters())
+after_forward = []
+for _ in range(4):
+    loss = model(torch.randn(8, 2048, device='cuda')).sum()
+    after_forward.append(torch.cuda.memory_allocated())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    loss.item()
+if 'late' not in os.environ['HIGHWATER_NULLGPU_TIMING']:
+    assert after_forward[1] == after_forward[2] == after_forward[3], after_forward
+dist.destroy_process_group()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    let late = answer["late"].as_array().unwrap();
+    assert_eq!(late.iter().map(|process| process["rank"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)]);
+
+    // Memory that another stream uses, and a script that would notice its second run.
+    let script = "
+import torch
+with open('runs.txt', 'a') as file: file.write('once\\n')
+print('prints once')
+side, held = torch.cuda.Stream(), []
+for _ in range(4):
+    held = torch.empty(1 << 24, dtype=torch.uint8, device='cuda')
+    with torch.cuda.stream(side): held.add_(1)
+    held.record_stream(side)
+    del held
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["peak"]["reserved_bytes"], 20 << 20);
+    assert_eq!(answer["late"][0]["devices"][0]["peak_reserved_bytes"], 80 << 20);
+    assert_eq!(err.matches("prints once").count(), 1, "{err}");
+    assert!(err.contains("the peak depends on when streams finish: running once more"), "{err}");
+    let (_, answer, err) = with_torch(script, &["--timing", "at-once"]);
+    assert!(answer["late"].is_null() && !err.contains("once more"), "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_collectives_carry_small_values() {
     let script = "
 import os, torch, torch.distributed as dist

@@ -33,6 +33,7 @@ def library() -> ctypes.CDLL:
         ("wait_for_results", ctypes.c_int, [number, number]),
         ("wait_at", ctypes.c_int, [size, size]),
         ("failure", ctypes.c_char_p, []),
+        ("timing_decides", ctypes.c_int, []),
     ):
         function = getattr(core, f"highwater_nullgpu_{name}")
         function.restype, function.argtypes = result, arguments

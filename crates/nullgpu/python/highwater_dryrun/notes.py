@@ -10,6 +10,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from highwater_dryrun import core
 
 _ROOM_BYTES = 4096
 """Of the file for word to the parent: ``Room`` in crates/nullgpu."""
@@ -66,6 +67,7 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
         "failed": asdict(failed) if failed is not None else None,
         "compiled": bool(getattr(sys.modules.get("torch._dynamo.utils"), "counters", {}).get("frames")),
         "benchmarked": bool(torch.backends.cudnn.benchmark),
+        "timing_decides": bool(core.library().highwater_nullgpu_timing_decides()),
         "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **what,
     }

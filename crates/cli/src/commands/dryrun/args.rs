@@ -54,9 +54,10 @@ pub(crate) struct Args {
     /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
-    /// When streams finish their work: `at-once`, `gpu`, about as a GPU would, or `late`, only when the script waits
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::AtOnce)]
-    timing: When,
+    /// When streams finish their work: `at-once`, `gpu`, about as a GPU would, or `late`, only when the script waits [default: `at-once`,
+    /// and `late` in a second run if the peak depends on it]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    timing: Option<When>,
     /// Redirect the script's writes to a temporary folder, and delete it at the end
     #[arg(long)]
     pub(super) sandbox: bool,
@@ -105,13 +106,13 @@ impl Args {
         self.imagine_ranks.filter(|&ranks| self.rank >= ranks).map(|ranks| (self.rank, ranks))
     }
 
-    /// When streams finish their work.
-    pub(super) fn timing(&self) -> Timing {
-        match self.timing {
+    /// When streams finish their work; `None` if the answer is to say where that decides.
+    pub(super) fn timing(&self) -> Option<Timing> {
+        self.timing.map(|when| match when {
             When::Gpu => Timing::Card,
             When::AtOnce => Timing::AtOnce,
             When::Late => Timing::Late,
-        }
+        })
     }
 
     /// How many processes run the script.

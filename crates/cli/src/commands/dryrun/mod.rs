@@ -2,6 +2,7 @@
 
 mod args;
 mod folder;
+mod late;
 mod sandbox;
 mod signals;
 mod text;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         without_values: args.no_values,
         assume: args.assume.iter().cloned().collect(),
         fake_weights: args.fake_weights,
-        timing: args.timing(),
+        timing: args.timing().unwrap_or_default(),
     };
     let asked = Run {
         interpreter: &interpreter,
@@ -63,10 +64,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         watch,
         ranks: args.ranks(),
         sandbox: args.sandbox,
+        silent: false,
         end: &end,
     };
     let cache = own_directory::cache(&interpreter);
     let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
+    let late = if args.timing().is_none() { late::run(&asked, &outcome, cache.as_deref()) } else { None };
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
     let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
@@ -96,6 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.gpus(),
         &outcome,
         main,
+        late.as_ref(),
         &report,
         simulated.as_ref().map(|(_, view)| view),
         explained.as_ref(),
@@ -186,7 +190,11 @@ fn recording(process: &Process) -> &Path {
 }
 
 fn name_of(process: &Process) -> String {
-    process.rank.map_or_else(|| format!("pid{}", process.pid), |rank| format!("rank{rank}"))
+    rank_name(process.rank, process.pid)
+}
+
+fn rank_name(rank: Option<u32>, pid: u32) -> String {
+    rank.map_or_else(|| format!("pid{pid}"), |rank| format!("rank{rank}"))
 }
 
 /// `run.pickle` and `rank1` give `run.rank1.pickle`.

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use highwater_documents::dryrun::DryrunView;
-use highwater_nullgpu::run::{Ending, Process, Read};
+use highwater_documents::dryrun::{DryrunView, LateView};
+use highwater_nullgpu::run::{Ending, Peaks, Process, Read};
 
 use super::sandbox;
 use crate::commands::explain;
@@ -29,6 +29,7 @@ pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_ke
     let Some(main) = view.processes.first() else { return Ok(()) };
     paragraph(out, &headline(view, main))?;
     write_end(out, view, main)?;
+    write_timing(out, view, main)?;
     write_ranks(out, view)?;
     write_caveats(out, view, main)?;
     if let Some(writes) = view.sandbox {
@@ -70,7 +71,7 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
         printable(&script),
         view.card.name,
         size(view.card.memory_bytes),
-        ended(main),
+        ended(main.how),
         counted(usize::try_from(main.steps).unwrap_or(usize::MAX), "optimizer step", "optimizer steps"),
         view.duration_secs,
         printable(&main.torch),
@@ -78,8 +79,8 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
     )
 }
 
-fn ended(process: &Process) -> &'static str {
-    match process.how {
+fn ended(how: Ending) -> &'static str {
+    match how {
         Ending::Exit => "ran to its end",
         Ending::Steps => "ended after the requested steps",
         Ending::Oom => "ran out of memory",
@@ -123,12 +124,73 @@ fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::R
     }
 }
 
+/// Where the peak depends on when streams finish.
+fn write_timing(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+    let Some(late) = &view.late else { return Ok(()) };
+    if let Some(failed) = late.iter().find(|process| !matches!(process.how, Ending::Exit | Ending::Steps)) {
+        let error = if failed.error.is_empty() { String::new() } else { format!(" ({})", printable(failed.error)) };
+        let text = format!(
+            "The peak depends on when streams finish their work. Here they finish at once. A second run, in which they finish as late as \
+             possible, {}{error}: `--timing late` shows it.",
+            ended(failed.how),
+        );
+        return paragraph(out, &text);
+    }
+    let largest = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
+    let late = largest.and_then(|most| of_rank(late, main)?.peaks(most.device));
+    let Some(late) = late.filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
+    let text = format!(
+        "The peak depends on when streams finish their work: here they finish at once; if they finish as late as possible, the peak is \
+         {} allocated and {} reserved.",
+        size(late.peak_allocated_bytes),
+        size(late.peak_reserved_bytes)
+    );
+    paragraph(out, &text)
+}
+
+fn bytes(peaks: &Peaks) -> [u64; 4] {
+    [peaks.peak_requested_bytes, peaks.peak_allocated_bytes, peaks.peak_active_bytes, peaks.peak_reserved_bytes]
+}
+
+/// Whether any process has other peaks if streams finish late.
+fn timing_changes_peaks(view: &DryrunView<'_>) -> bool {
+    let late = view.late.as_deref().unwrap_or_default();
+    view.processes.iter().any(|process| {
+        let late = of_rank(late, process);
+        process.devices.iter().any(|peaks| {
+            let late = late.and_then(|late| late.peaks(peaks.device));
+            late.is_some_and(|late| bytes(peaks) != bytes(late))
+        })
+    })
+}
+
+/// The same process in the other run. Without ranks only the first is known by its place.
+fn of_rank<'a>(late: &'a [LateView<'a>], process: &Process) -> Option<&'a LateView<'a>> {
+    late.iter().find(|late| late.rank == process.rank)
+}
+
 /// The other ranks and processes beside the one that is explained.
 fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     if view.processes.len() < 2 {
         return Ok(());
     }
     writeln!(out, "\nEvery process; the first is explained below")?;
+    write_peaks(
+        out,
+        view.processes.iter().map(|process| (super::name_of(process), process.devices.as_slice(), process.how)),
+    )?;
+    let Some(late) = view.late.as_ref().filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
+    writeln!(out, "\nIf streams finish as late as possible")?;
+    write_peaks(
+        out,
+        late.iter().map(|process| (super::rank_name(process.rank, process.pid), process.devices, process.how)),
+    )
+}
+
+fn write_peaks<'a>(
+    out: &mut impl Ink,
+    processes: impl Iterator<Item = (String, &'a [Peaks], Ending)>,
+) -> io::Result<()> {
     let mut table = Table::new([
         ("process", Align::Left),
         ("device", Align::Right),
@@ -138,15 +200,15 @@ fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
         ("", Align::Left),
     ])
     .indented(2);
-    for process in view.processes {
-        for peaks in &process.devices {
+    for (name, devices, how) in processes {
+        for peaks in devices {
             table.row([
-                super::name_of(process),
+                name.clone(),
                 peaks.device.to_string(),
                 size(peaks.peak_allocated_bytes),
                 size(peaks.peak_reserved_bytes),
                 peaks.num_alloc_retries.to_string(),
-                ended(process).to_owned(),
+                ended(how).to_owned(),
             ]);
         }
     }
