@@ -14,7 +14,7 @@ const FAILED: &str = "failed";
 /// Waits this long from look to look.
 const STEP: Duration = Duration::from_millis(20);
 /// Time for the other ranks to fail by themselves, once one has failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(10);
+const AFTER_FAILURE: Duration = Duration::from_secs(20);
 /// Time for a program that should have ended, or was asked to, to leave what it has recorded.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 

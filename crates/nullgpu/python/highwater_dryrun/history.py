@@ -9,9 +9,11 @@ Source: `torch/csrc/cuda/memory_snapshot.cpp` and `CachingAllocator::recordHisto
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _MAX = sys.maxsize
@@ -25,7 +27,7 @@ class History:
         self._cuda = torch.cuda
         native = self._native = torch._C
         self._start_native = native._cuda_record_memory_history
-        self._take_native = native._cuda_memorySnapshot
+        self._take_native = _without_inductor(torch, native._cuda_memorySnapshot)
         self._earlier: "list[list[list[dict[str, Any]]]]" = []
         """What was cut off to show the program its own part: the traces of all devices, oldest first."""
         self._theirs: "_Theirs | None" = None
@@ -112,6 +114,27 @@ class History:
         if theirs.max_entries < _MAX:
             snapshot["device_traces"] = [trace[-theirs.max_entries :] if theirs.max_entries else [] for trace in traces]
         return snapshot
+
+
+def _without_inductor(torch: Any, take: "Callable[..., dict[str, Any]]") -> "Callable[..., dict[str, Any]]":
+    """PyTorch asks Inductor for the lines of compiled code, and imports it for that: seconds, and sympy. Where it was not imported,
+    nothing was compiled.
+
+    Source: `py_symbolize` in `torch/csrc/profiler/python/combined_traceback.cpp`, which looks whether torch has the attribute.
+    """
+
+    @functools.wraps(take)
+    def wrapped(*arguments: Any) -> "dict[str, Any]":
+        imported_when_asked_for = getattr(torch, "_lazy_modules", None)
+        if "torch._inductor" in sys.modules or not imported_when_asked_for or "_inductor" not in imported_when_asked_for:
+            return take(*arguments)
+        imported_when_asked_for.discard("_inductor")
+        try:
+            return take(*arguments)
+        finally:
+            imported_when_asked_for.add("_inductor")
+
+    return wrapped
 
 
 class _Theirs:
