@@ -74,7 +74,6 @@ pub(crate) fn is_harmless(name: &str) -> bool {
         "__cudaRegisterFatBinaryEnd",
         "__cudaRegisterManagedVar",
         "__cudaRegisterVar",
-        "__cudaPushCallConfiguration",
         "cudaDeviceEnablePeerAccess",
         "cudaGetLastError",
         "cudaPeekAtLastError",

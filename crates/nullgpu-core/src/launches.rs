@@ -1,6 +1,7 @@
 //! Kernels: they are counted, and do not run. What is asked of a kernel before it is launched is answered from the card's
 //! numbers.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::answers::answers;
@@ -77,6 +78,17 @@ fn occupancy(block_threads: i32) -> i32 {
     i32::try_from(blocks).unwrap_or(1).clamp(1, limits.blocks)
 }
 
+thread_local! {
+    /// What stands between `<<<` and `>>>`, from there to the function that launches.
+    static CONFIGURATIONS: RefCell<Vec<(Grid, Grid, usize, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A kernel of the driver's interface is launched.
+fn launch_at(stream: u64, grid: Grid, block: Grid) -> Status {
+    clock::kernel(stream, grid.count().saturating_mul(block.count()));
+    launch()
+}
+
 answers! {
     fn cudaLaunchKernel(function: usize, grid: Grid, block: Grid, _arguments: usize, _shared: usize, stream: u64) -> Status {
         clock::kernel(stream, grid.count().saturating_mul(block.count()));
@@ -96,24 +108,29 @@ answers! {
         launch_of(function)
     }
 
-    fn cudaLaunchCooperativeKernel() -> Status {
-        launch()
+    fn cudaLaunchCooperativeKernel(function: usize, grid: Grid, block: Grid, _arguments: usize, _shared: usize, stream: u64) -> Status {
+        cudaLaunchKernel(function, grid, block, _arguments, _shared, stream)
     }
 
-    fn cudaGraphLaunch() -> Status {
-        launch()
+    /// Of what a graph does, nothing is known.
+    fn cudaGraphLaunch(_graph: usize, stream: u64) -> Status {
+        launch_at(stream, Grid([1; 3]), Grid([1; 3]))
     }
 
-    fn cuLaunchKernel() -> Status {
-        launch()
+    #[expect(clippy::too_many_arguments, reason = "the driver's")]
+    fn cuLaunchKernel(_function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, _shared: u32, stream: u64) -> Status {
+        launch_at(stream, Grid([grid_x, grid_y, grid_z]), Grid([block_x, block_y, block_z]))
     }
 
-    fn cuLaunchKernelEx() -> Status {
-        launch()
+    /// `CUlaunchConfig`: grid, block, shared memory, stream.
+    fn cuLaunchKernelEx(configuration: In) -> Status {
+        let (grid, block) = (configuration.read_at(0).unwrap_or_default(), configuration.read_at(12).unwrap_or_default());
+        launch_at(configuration.read_at(32).unwrap_or(0), grid, block)
     }
 
-    fn cuLaunchCooperativeKernel() -> Status {
-        launch()
+    #[expect(clippy::too_many_arguments, reason = "the driver's")]
+    fn cuLaunchCooperativeKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: u64) -> Status {
+        cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream)
     }
 
     /// The handle of a module that a library brings with it: an address that may be looked at.
@@ -131,11 +148,18 @@ answers! {
         SUCCESS
     }
 
-    fn __cudaPopCallConfiguration(grid: Out<[u32; 3]>, block: Out<[u32; 3]>, shared: Out<usize>, stream: Out<usize>) -> Status {
-        grid.put([1; 3]);
-        block.put([1; 3]);
-        shared.put(0);
-        stream.put(0);
+    fn __cudaPushCallConfiguration(grid: Grid, block: Grid, shared: usize, stream: u64) -> u32 {
+        CONFIGURATIONS.with_borrow_mut(|configurations| configurations.push((grid, block, shared, stream)));
+        0
+    }
+
+    fn __cudaPopCallConfiguration(grid: Out<Grid>, block: Out<Grid>, shared: Out<usize>, stream: Out<u64>) -> Status {
+        let last = CONFIGURATIONS.with_borrow_mut(Vec::pop);
+        let (grid_of, block_of, shared_of, stream_of) = last.unwrap_or((Grid([1; 3]), Grid([1; 3]), 0, 0));
+        grid.put(grid_of);
+        block.put(block_of);
+        shared.put(shared_of);
+        stream.put(stream_of);
         SUCCESS
     }
 
