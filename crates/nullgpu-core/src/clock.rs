@@ -5,7 +5,6 @@
 //! Durations are rough: bytes and operations over the card's published rates. What matters is the order of a card that is busy, or
 //! of a host that is.
 
-use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ use crate::answers::answers;
 use crate::devices;
 use crate::settings::{self, Timing};
 use crate::status::{NOT_READY, SUCCESS, Status};
-use crate::{streams, watchdog};
+use crate::{caller, streams, watchdog};
 
 /// Nanoseconds.
 type Time = u64;
@@ -117,11 +116,6 @@ static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
 /// Whether something was done at once which on a card may be done later, and the program can tell.
 static TIMING_DECIDES: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    /// Others, such as the one that pins memory, have only the host's memory to free.
-    static HAS_LAUNCHED: Cell<bool> = const { Cell::new(false) };
-}
-
 fn clock() -> MutexGuard<'static, Option<Clock>> {
     CLOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -146,7 +140,6 @@ fn start(stream: u64, duration: Time) {
     // As late as possible: whoever does not wait finds nothing done. Where all is done at once, this tells who did not wait.
     let duration = if settings::get().timing == Timing::Card { duration.max(SHORTEST) } else { 1_000_000_000 };
     with(|clock| clock.launch(key(stream), duration));
-    HAS_LAUNCHED.set(true);
 }
 
 /// A kernel of so many threads begins.
@@ -202,7 +195,7 @@ fn query(time: impl FnOnce(&Clock) -> Time) -> Status {
     if settings::get().timing != Timing::AtOnce {
         return NOT_READY;
     }
-    if HAS_LAUNCHED.get() {
+    if !TIMING_DECIDES.load(Ordering::Relaxed) && caller::is_allocator() {
         TIMING_DECIDES.store(true, Ordering::Relaxed);
     }
     SUCCESS

@@ -117,7 +117,6 @@ answers! {
         launch_at(stream, Grid([1; 3]), Grid([1; 3]))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the driver's")]
     fn cuLaunchKernel(_function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, _shared: u32, stream: u64) -> Status {
         launch_at(stream, Grid([grid_x, grid_y, grid_z]), Grid([block_x, block_y, block_z]))
     }
@@ -128,7 +127,6 @@ answers! {
         launch_at(configuration.read_at(32).unwrap_or(0), grid, block)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the driver's")]
     fn cuLaunchCooperativeKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: u64) -> Status {
         cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream)
     }

@@ -315,6 +315,12 @@ fn torch_runs_that_end_badly_leave_what_they_recorded() {
     let begin = "import torch\nx = torch.ones(1000, 1000, device='cuda')\n";
     let (status, answer, _) = with_torch(&format!("{begin}raise ValueError('no luck')\n"), &[]);
     assert_eq!((status, &answer["ended"], &answer["error"]), (2, &"error".into(), &"ValueError: no luck".into()));
+    for (number, ended, error) in [(0, "exit", ""), (3, "error", "os._exit(3)")] {
+        let (status, answer, err) = with_torch(&format!("{begin}import os; os._exit({number})\n"), &[]);
+        assert_eq!((status == 0, &answer["ended"]), (number == 0, &ended.into()), "{err}");
+        assert_eq!(answer["error"].as_str().unwrap_or_default(), error);
+        assert_eq!(answer["peak"]["requested_bytes"], 4_000_000);
+    }
     // The clock is put forward, for how long it takes to get there nobody knows.
     let script = format!("{begin}import time; time.time = lambda: 1e12\nwhile x.sum().item() == 0: pass\n");
     let (status, answer, _) = with_torch(&script, &["--timeout", "10m"]);
@@ -402,6 +408,14 @@ for _ in range(4):
     assert_eq!(err.matches("prints once").count(), 1, "{err}");
     assert!(err.contains("the peak depends on when streams finish: running once more"), "{err}");
     let (_, answer, err) = with_torch(script, &["--timing", "at-once"]);
+    assert!(answer["late"].is_null() && !err.contains("once more"), "{err}");
+
+    // Pinned memory that a copy still reads is the host's.
+    let script = "
+import torch
+for _ in range(4): torch.ones(1000).pin_memory().cuda(non_blocking=True)
+";
+    let (_, answer, err) = with_torch(script, &[]);
     assert!(answer["late"].is_null() && !err.contains("once more"), "{err}");
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import multiprocessing
 import os
 import signal
@@ -12,7 +13,7 @@ import time
 import traceback
 import weakref
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from highwater_dryrun import core, farewell, importing, notes, padding
 from highwater_dryrun.history import History
@@ -73,6 +74,17 @@ class _Run:
             util.Finalize(None, self._exits, exitpriority=0)
         else:
             atexit.register(self._exits)
+        exit_at_once = os._exit
+
+        @functools.wraps(exit_at_once)
+        def leave(status: int) -> NoReturn:
+            # Launchers and servers end like this, without `atexit`.
+            self._write("error", error=f"os._exit({status})") if status else self._write("exit")
+            if os.getpid() == self._process:
+                core.library().highwater_nullgpu_write_trace()
+            exit_at_once(status)
+
+        os._exit = leave
 
     def _count_steps(self) -> None:
         # Not before the program imports it: it draws much else in.
@@ -138,7 +150,6 @@ class _Run:
     def _leave(self, how: str, status: int, stack: str = "") -> None:
         """Ends the process here and now: what the program would do in `finally` is not run."""
         self._write(how, stack=stack)
-        core.library().highwater_nullgpu_write_trace()
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
