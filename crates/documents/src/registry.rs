@@ -164,7 +164,12 @@ pub const CHANGES: &[Change] = &[
         1,
         "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction` and `batch_ratio` are new.",
     ),
-    change(NEXT, "highwater-dryrun", 1, "`explain`, `late` and `timing_decides` of a process are new."),
+    change(
+        NEXT,
+        "highwater-dryrun",
+        1,
+        "`explain`, `late`, and of a process `timing_decides` and `last_read` are new.",
+    ),
     change(
         NEXT,
         "highwater-live",

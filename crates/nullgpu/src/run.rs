@@ -131,6 +131,9 @@ pub struct Process {
     /// The assumptions about unknown values.
     #[serde(default)]
     pub assumed: Vec<Read>,
+    /// The last read of a value that is not known before it failed; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_read: Option<Read>,
     /// Whether `torch.compile` was at work.
     #[serde(default)]
     pub compiled: bool,

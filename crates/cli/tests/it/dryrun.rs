@@ -315,6 +315,11 @@ fn torch_runs_that_end_badly_leave_what_they_recorded() {
     let begin = "import torch\nx = torch.ones(1000, 1000, device='cuda')\n";
     let (status, answer, _) = with_torch(&format!("{begin}raise ValueError('no luck')\n"), &[]);
     assert_eq!((status, &answer["ended"], &answer["error"]), (2, &"error".into(), &"ValueError: no luck".into()));
+    let reads = format!("{begin}print(x.mean().item())\nn = int((x * x).sum())\n[1, 2][n + 2]\n");
+    let (status, answer, err) = with_torch(&reads, &[]);
+    assert_eq!((status, &answer["error"]), (2, &"IndexError: list index out of range".into()), "{err}");
+    let read = &answer["processes"][0]["last_read"];
+    assert_eq!(read["place"], "script.py:4 <module>", "{answer}");
     for (number, ended, error) in [(0, "exit", ""), (3, "error", "os._exit(3)")] {
         let (status, answer, err) = with_torch(&format!("{begin}import os; os._exit({number})\n"), &[]);
         assert_eq!((status == 0, &answer["ended"]), (number == 0, &ended.into()), "{err}");

@@ -32,6 +32,7 @@ class Reads:
     def __init__(self, torch: Any) -> None:
         self._places = Places(torch)
         self._counts: "dict[tuple[str, str, bool, str | None], int]" = {}
+        self._last: "tuple[str, str, bool, str | None] | None" = None
 
     def note(self, what: str, *, may_matter: bool, assumed: "str | None" = None, count: int = 1) -> None:
         """Notes a read by the operator ``what``."""
@@ -41,15 +42,22 @@ class Reads:
             return
         key = (what, place or "(a thread of PyTorch's)", may_matter, assumed)
         self._counts[key] = self._counts.get(key, 0) + count
+        # A loss that is logged explains nothing.
+        if may_matter or self._last is None or not self._last[2]:
+            self._last = key
+
+    def last(self) -> "dict[str, Any] | None":
+        """The last one, of those that may matter if there are any."""
+        return None if self._last is None else self._row(self._last)
 
     def listed(self, *, assumed: bool) -> "list[dict[str, Any]]":
         """Those of which something was assumed, or the others; the most frequent first."""
-        rows = [
-            {"what": what, "place": place, "count": count, "may_matter": may_matter, "assumed": how}
-            for (what, place, may_matter, how), count in self._counts.items()
-            if (how is not None) == assumed
-        ]
+        rows = [self._row(key) for key in self._counts if (key[3] is not None) == assumed]
         return sorted(rows, key=lambda row: -row["count"])
+
+    def _row(self, key: "tuple[str, str, bool, str | None]") -> "dict[str, Any]":
+        what, place, may_matter, how = key
+        return {"what": what, "place": place, "count": self._counts[key], "may_matter": may_matter, "assumed": how}
 
 
 def _short(path: str) -> str:

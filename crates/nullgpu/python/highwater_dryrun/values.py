@@ -85,6 +85,10 @@ class Values(TorchFunctionMode):
         """Reads that were told an assumption."""
         return self._reads.listed(assumed=True)
 
+    def last_read(self) -> "dict[str, Any] | None":
+        """The last value that only a GPU could have computed."""
+        return self._reads.last()
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")

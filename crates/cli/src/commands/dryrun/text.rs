@@ -96,6 +96,21 @@ fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::R
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
         paragraph(out, &format!("It ended by {}. This is the recording so far.", printable(&main.error)))?;
     }
+    if let Some(read) = &main.last_read {
+        let (value, remedy) = match &read.assumed {
+            Some(how) => (format!("was assumed ({})", printable(how)), "choose another assumption with `--assume`"),
+            None => ("was 0 here".to_owned(), "compute it on the CPU to run further"),
+        };
+        paragraph(
+            out,
+            &format!(
+                "On a GPU this may not fail: the script reads values that only a GPU can compute. The last, read by `{}` at {}, {value}; \
+                 {remedy}.",
+                printable(&read.what),
+                printable(&read.place),
+            ),
+        )?;
+    }
     if main.error.contains(DISK_FULL) && view.sandbox.is_some() {
         let folder = std::env::temp_dir();
         paragraph(
