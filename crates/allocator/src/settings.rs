@@ -15,6 +15,23 @@ use crate::version::TorchVersion;
 /// A size without a limit: what PyTorch stores for `max_split_size_mb` when it is not set.
 pub const UNLIMITED: u64 = u64::MAX;
 
+/// The environment variable with the settings that every release reads.
+pub const VARIABLE: &str = "PYTORCH_CUDA_ALLOC_CONF";
+/// Its newer name, for all devices: not every release reads it ([`reads_new_variable`]).
+pub const NEW_VARIABLE: &str = "PYTORCH_ALLOC_CONF";
+
+/// Whether a release, by its major and minor version, is sure to read [`NEW_VARIABLE`]: 2.9 documents it, and is reported to
+/// ignore it (pytorch#183387).
+///
+/// ```
+/// use highwater_allocator::settings::reads_new_variable;
+///
+/// assert!(reads_new_variable((2, 10)) && !reads_new_variable((2, 9)));
+/// ```
+pub fn reads_new_variable(release: (u16, u16)) -> bool {
+    release >= (2, 10)
+}
+
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 

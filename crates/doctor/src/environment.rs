@@ -4,13 +4,13 @@
 //! `spec/caching-allocator.md` section 17: the variable that wins, and the meaning of a string.
 
 use highwater_allocator::TorchVersion;
-use highwater_allocator::settings::{Backend, Settings};
+use highwater_allocator::settings::{Backend, NEW_VARIABLE, Settings, VARIABLE, reads_new_variable};
 use highwater_documents::doctor::{Finding, Setting, Severity};
 use highwater_output::printable::printable;
 use highwater_problem::Explained as _;
 
 /// Settings strings, the one first that wins if it is set, even to nothing.
-const STRINGS: [&str; 3] = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
+const STRINGS: [&str; 3] = [VARIABLE, "PYTORCH_HIP_ALLOC_CONF", NEW_VARIABLE];
 
 /// Other variables that matter.
 const OTHERS: [&str; 7] = [
@@ -44,6 +44,18 @@ pub(crate) fn read(
                 .change(format!("unset the others, or `{winner}`")),
         );
     }
+    if let (Some((NEW_VARIABLE, value)), Some(version)) = (strings.first(), version)
+        && !reads_new_variable(version.numbers())
+    {
+        findings.push(
+            Finding::new(
+                Severity::Problem,
+                "unreliable-variable",
+                format!("torch {version} may ignore `{NEW_VARIABLE}`: only torch 2.10 or newer is sure to read it"),
+            )
+            .change(format!("{VARIABLE}={}", printable(value))),
+        );
+    }
     let used = strings.first().filter(|(name, _)| *name != "PYTORCH_HIP_ALLOC_CONF");
     examine(used, version, findings);
     examine_others(variable, findings);
@@ -58,7 +70,7 @@ pub(crate) fn read(
 fn examine(used: Option<&(&'static str, String)>, version: Option<TorchVersion>, findings: &mut Vec<Finding>) {
     let newest = TorchVersion::all().next_back().expect("there are versions");
     let mut settings = Settings::new(version.unwrap_or(newest));
-    let (name, value) = used.map_or(("PYTORCH_ALLOC_CONF", ""), |(name, value)| (*name, value.as_str()));
+    let (name, value) = used.map_or((VARIABLE, ""), |(name, value)| (*name, value.as_str()));
     if let Err(error) = settings.parse(value) {
         let title = format!("PyTorch refuses `{name}={}`: {error}", printable(value));
         let finding = Finding::new(Severity::Problem, "refused-settings", title);
@@ -122,7 +134,7 @@ fn together(name: &str, value: &str, settings: &Settings, findings: &mut Vec<Fin
     }
     if !settings.expandable_segments {
         let change = if value.is_empty() {
-            "PYTORCH_ALLOC_CONF=expandable_segments:True (PYTORCH_CUDA_ALLOC_CONF before torch 2.9)".to_owned()
+            format!("{VARIABLE}=expandable_segments:True")
         } else {
             format!("{name}={},expandable_segments:True", printable(value))
         };

@@ -60,6 +60,19 @@ mod tests {
     }
 
     #[test]
+    fn before_2_10_the_new_name_of_the_variable_is_not_reliable() {
+        let with = |release: &str, name: &'static str| {
+            let torch = Torch { torch: Some(release.to_owned()), ..Torch::default() };
+            let variable = |asked: &str| (asked == name).then(|| "expandable_segments:True".to_owned());
+            let document = examined(Ok(&Sample::default()), Some(torch), &variable);
+            document.findings.iter().any(|finding| finding.id == "unreliable-variable")
+        };
+        assert!(with("2.9.1+cu128", "PYTORCH_ALLOC_CONF"));
+        assert!(!with("2.9.1+cu128", "PYTORCH_CUDA_ALLOC_CONF"));
+        assert!(!with("2.10.0", "PYTORCH_ALLOC_CONF"));
+    }
+
+    #[test]
     fn a_machine_without_gpu_and_torch_needs_no_settings() {
         let document = examined(Err(&highwater_monitor::Absence::NoGpu), None, &|_| None);
         assert!(document.findings.is_empty());

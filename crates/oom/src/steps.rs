@@ -1,5 +1,6 @@
 //! Advice, the largest saving first.
 
+use highwater_allocator::settings::VARIABLE;
 use highwater_driver::context;
 use highwater_units::{counted, size};
 
@@ -103,7 +104,7 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
                 "turn `throw_on_cudamalloc_oom` off",
                 "the allocator then releases cached memory and tries again before a request fails",
             )
-            .with("PYTORCH_ALLOC_CONF=throw_on_cudamalloc_oom:False"),
+            .with(format!("{}=throw_on_cudamalloc_oom:False", settings_variable(situation))),
         );
     }
     // A limit that the question supposes is nothing to change.
@@ -252,12 +253,12 @@ fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     Some(step.brings(unallocated, situation.shortage_bytes()))
 }
 
-/// The environment variable with the allocator's settings: the one that every release reads, for `PYTORCH_ALLOC_CONF` is
-/// not reliable before torch 2.10.
+/// The environment variable with the allocator's settings: the one that every release reads.
 fn settings_variable(situation: &Situation) -> &'static str {
     match situation.backend {
         Some("HIP" | "ROCm") => "PYTORCH_HIP_ALLOC_CONF",
-        _ => "PYTORCH_CUDA_ALLOC_CONF",
+        Some("NPU") => "PYTORCH_NPU_ALLOC_CONF",
+        _ => VARIABLE,
     }
 }
 

@@ -5,6 +5,7 @@ mod flags;
 mod host;
 mod libraries;
 
+use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
 use highwater_units::counted;
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
@@ -58,13 +59,12 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(asked(&group.asked));
         diagnosis.notes.extend(several_ranks(found));
     }
-    if let Some((2, minor)) = situation.torch.filter(|_| situation.has_expandable_segments)
-        && minor < 10
+    if let Some((major, minor)) = situation.torch
         && found.surroundings.names_new_variable
+        && !reads_new_variable((major, minor))
     {
         diagnosis.notes.push(format!(
-            "torch 2.{minor} is reported to ignore `PYTORCH_ALLOC_CONF`; before 2.10 set `PYTORCH_CUDA_ALLOC_CONF`, then check that the \
-             setting is in force"
+            "torch {major}.{minor} may ignore `{NEW_VARIABLE}`; before 2.10 set `{VARIABLE}`, then check that the setting is in force"
         ));
     }
     match &found.engine {

@@ -4,7 +4,7 @@ mod follow;
 mod input;
 pub(crate) mod text;
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -28,6 +28,7 @@ use crate::units::{count, counted, parse_size};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater explain train.log
+  highwater explain logs/rank*.log
   python train.py 2>&1 | highwater explain
   kubectl logs -f trainer | highwater explain --follow
   highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
@@ -35,25 +36,26 @@ use crate::units::{count, counted, parse_size};
   highwater explain run.pickle --capacity 16GiB
   highwater explain run.pickle --card rtx4090")]
 pub(crate) struct Args {
-    /// A log or a snapshot, gzip'd or not; `-`, or no FILE at the end of a pipe, reads standard input to its end
-    file: Option<PathBuf>,
+    /// Logs or snapshots, gzip'd or not, each explained by itself; `-`, or no FILE at the end of a pipe, reads standard input to its end
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// The text of the error; with a snapshot, it adds facts that the snapshot lacks
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
     /// Explain the first failure if PyTorch could reserve only this much, such as `16GiB`: needs a snapshot
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "file", conflicts_with = "card")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "files", conflicts_with = "card")]
     capacity: Option<u64>,
     /// Explain the first failure on this GPU, by its memory or its name: needs a snapshot
-    #[arg(long, value_name = "SIZE|NAME", requires = "file")]
+    #[arg(long, value_name = "SIZE|NAME", requires = "files")]
     card: Option<String>,
     /// Follow the rules of this torch release, such as `2.11` [default: those that the snapshot shows]
-    #[arg(long, value_name = "VERSION", requires = "file")]
+    #[arg(long, value_name = "VERSION", requires = "files")]
     torch: Option<TorchVersion>,
     /// Only this device of a snapshot
-    #[arg(long, value_name = "N", requires = "file")]
+    #[arg(long, value_name = "N", requires = "files")]
     device: Option<u32>,
     /// Strip the directories from all paths in the snapshot
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "files")]
     redact: bool,
     /// Explain each failure as it comes, until the log ends: for a pipe, or for a file that still grows
     #[arg(long, conflicts_with_all = ["message", "capacity", "card", "torch", "device", "redact"])]
@@ -73,12 +75,40 @@ pub(crate) struct Args {
 /// If there is no message, or the input cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let of_message = args.message.as_deref().map(found_in_message).transpose()?;
-    let file = match (&args.file, &of_message) {
-        (Some(file), _) => file.as_path(),
-        (None, Some(found)) => return print(args, &ExplainView::of_log(found), "the message"),
-        (None, None) if io::stdin().is_terminal() => return Err(nothing_given().into()),
-        (None, None) => Path::new("-"),
-    };
+    match (&args.files[..], of_message) {
+        ([], Some(found)) => print(args, &ExplainView::of_log(&found), "the message"),
+        ([], None) if io::stdin().is_terminal() => Err(nothing_given().into()),
+        ([], None) => explain_file(args, Path::new("-"), None),
+        ([file], of_message) => explain_file(args, file, of_message),
+        (files, None) if !args.follow => explain_each(args, files),
+        _ => Err(Problem::new("`--follow` and `--message` go with one FILE").into()),
+    }
+}
+
+/// Explains several files, one after the other: a file without an error is named, and does not stop the rest.
+fn explain_each(args: &Args, files: &[PathBuf]) -> anyhow::Result<()> {
+    let mut last = None;
+    let mut is_any = false;
+    for file in files {
+        if is_any && args.format != FormatToPaste::Json {
+            output::to_stdout(|out| writeln!(out))?;
+        }
+        match explain_file(args, file, None) {
+            Ok(()) => is_any = true,
+            Err(error) => {
+                output::note(&format!("{error}"))?;
+                last = Some(error);
+            }
+        }
+    }
+    match last {
+        Some(error) if !is_any => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Reads, finds, explains, prints.
+fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::Result<()> {
     let name = crate::input::short_name(file);
     if args.follow {
         return follow::run(args, file, &name);
