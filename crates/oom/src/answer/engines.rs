@@ -2,11 +2,11 @@
 
 use highwater_units::{counted, size};
 
-use super::because;
 use super::flags::{
     after_start, chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, shares, smaller_cache_type,
     times, total, without_graphs,
 };
+use super::{because, llama};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};
@@ -21,14 +21,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang" => "sglang",
         "tgi" => "tgi",
         "trtllm" => "tensorrt-llm",
-        "llama" => {
-            if log.engine == Some("ollama") {
-                "ollama"
-            } else {
-                "llama.cpp"
-            }
-        }
-        "ollama" => "ollama",
+        "llama" | "ollama" => return Some(llama::explain(event, log, found)),
         _ => return None,
     });
     let (mut diagnosis, steps) = match event.id {
@@ -43,10 +36,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-graphs" => sglang_graphs(&log, found),
         "sglang-prefill" | "sglang-decode" => sglang_batch(event, &log),
         "sglang-unbalanced" => unbalanced(),
-        "tgi-prefill" => tgi(event, &log),
-        "trtllm-create" | "trtllm-request" => tensorrt(event),
-        "ollama-system" => ollama_system(event),
-        _ => llama(event, &log, found),
+        "tgi-prefill" | "tgi-total" => tgi(event, &log),
+        _ => tensorrt(event),
     };
     diagnosis.notes.extend(shares(&log));
     diagnosis.notes.extend(sleeps(&log));
@@ -340,6 +331,17 @@ fn unbalanced() -> (Diagnosis, Vec<Step>) {
 
 fn tgi(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let tokens = event.number("tokens").map_or_else(|| "all".to_owned(), |tokens| tokens.to_string());
+    if event.id == "tgi-total" {
+        let text = format!(
+            "the KV cache that is left beside the weights and the warm-up holds fewer than the {tokens} tokens of one request"
+        );
+        let shorter =
+            Step::new("shorter-context", "serve shorter requests", "the cache has to hold one request in full")
+                .with("--max-total-tokens 4096");
+        let mut steps = vec![shorter];
+        steps.extend(after_start(log, None, None));
+        return (because(Cause::KvCache, text), steps);
+    }
     let text = format!(
         "the GPU cannot hold the warm-up's {tokens} prefill tokens beside the weights, so no KV cache could be allocated"
     );
@@ -347,9 +349,15 @@ fn tgi(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 fn tensorrt(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
+    let asked = event.requested().map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
+    let cache = event.bytes("kv_free").map_or_else(String::new, |free| {
+        format!(
+            "; it failed at the KV cache, for which {} was free: a share of that, and buffers beside it",
+            size(free)
+        )
+    });
     let text = format!(
-        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together"
+        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together{cache}"
     );
     let steps = vec![
         Step::new(
@@ -366,82 +374,4 @@ fn tensorrt(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("max_batch_size, max_num_tokens, max_seq_len"),
     ];
     (because(Cause::EngineShare, text), steps)
-}
-
-fn ollama_system(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let numbers = match (event.bytes("needed"), event.bytes("available")) {
-        (Some(needed), Some(available)) => format!(": it needs {}, and {} is available", size(needed), size(available)),
-        _ => String::new(),
-    };
-    let text = format!("the part of the model that is not on a GPU does not fit in the host's memory{numbers}");
-    let step = Step::new(
-        "smaller-model",
-        "use a smaller model or quantisation, or a shorter context",
-        "the context's KV cache is part of it",
-    )
-    .with("OLLAMA_CONTEXT_LENGTH=4096");
-    (because(Cause::HostMemory, text), vec![step])
-}
-
-fn llama(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let bytes = event.bytes("size").or_else(|| event.bytes("raw"));
-    let asked = bytes.map_or_else(|| "a buffer".to_owned(), |bytes| format!("a buffer of {}", size(bytes)));
-    let device = event.number("device").map(|device| format!(" on GPU {device}"));
-    let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
-    let printed = log.printed();
-    // What is loaded already tells which buffer it is.
-    let has = |id: &str| found.events.iter().any(|event| event.id == id);
-    let which = if has("llama-kv") {
-        "the KV cache"
-    } else if has("llama-compute") || has("llama-graph") || printed.kv_cache_bytes.is_some() {
-        "the compute buffers"
-    } else if printed.weights_bytes.is_none() {
-        "the model's weights"
-    } else {
-        "the KV cache"
-    };
-    let text = format!("the GPU had no memory for {asked}{device}: probably {which}");
-    let is_ollama = log.engine == Some("ollama");
-    let layers = match (printed.layers_on_gpu, printed.layers) {
-        (Some(on_gpu), Some(all)) => format!("{on_gpu} of {all} layers are on the GPU"),
-        _ => "each layer that stays on the CPU frees its weights and its part of the KV cache".to_owned(),
-    };
-    let fewer_layers = Step::new("fewer-layers", "put fewer layers on the GPU", layers).with(if is_ollama {
-        "PARAMETER num_gpu N in the Modelfile"
-    } else {
-        "--n-gpu-layers N"
-    });
-    let context = log.max_model_len.map_or_else(
-        || "the KV cache is allocated whole at start".to_owned(),
-        |tokens| format!("it is {tokens} tokens, and the KV cache for all of them is allocated at start"),
-    );
-    let shorter = Step::new("shorter-context", "use a shorter context", context).with(if is_ollama {
-        "OLLAMA_CONTEXT_LENGTH=4096"
-    } else {
-        "--ctx-size 4096"
-    });
-    let shorter = match printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok()) {
-        Some(cache) => shorter.brings(cache / 2, None),
-        None => shorter,
-    };
-    let batch = Step::new(
-        "smaller-batch",
-        "compute fewer tokens of a prompt at once",
-        "the compute buffers grow with it; flash attention makes them smaller, too",
-    )
-    .with("--ubatch-size 256 --flash-attn on");
-    let steps = match which {
-        "the model's weights" => vec![fewer_layers],
-        "the KV cache" => [
-            Some(shorter),
-            smaller_cache_type(log, printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok()), None),
-            Some(fewer_layers),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        _ if is_ollama => vec![shorter, fewer_layers],
-        _ => vec![batch, shorter, fewer_layers],
-    };
-    (because(Cause::TooBig, text), steps)
 }

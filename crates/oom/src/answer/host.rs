@@ -20,7 +20,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         },
         "worker-exited" => killed_worker(event),
         "shm" | "shm-nccl" => shared(event),
-        "pinned" => pinned(),
+        "pinned" | "pinned-nccl" => pinned(event),
         "host-allocator" => allocator(event),
         "oom-kill" => killed(event, true),
         "sigkill" => killed(event, false),
@@ -145,9 +145,12 @@ fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::SharedMemory, text), steps)
 }
 
-fn pinned() -> (Diagnosis, Vec<Step>) {
-    let text = "page-locked (pinned) memory of the host could not be allocated: it cannot be swapped, and counts in full against the host's \
-                and the container's limit";
+fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let asked = event.requested().map_or_else(String::new, |bytes| format!(", here {},", size(bytes)));
+    let text = format!(
+        "page-locked (pinned) memory of the host{asked} could not be allocated: it cannot be swapped, and counts in full against the \
+         host's and the container's limit"
+    );
     let steps = vec![
         Step::new(
             "less-pinned-memory",
@@ -161,8 +164,7 @@ fn pinned() -> (Diagnosis, Vec<Step>) {
 }
 
 fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let bytes = event.bytes("raw").or_else(|| event.bytes("size"));
-    let asked = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    let asked = event.requested().map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
     let text = format!("the host has no memory for a tensor or array{asked}: this is the CPU's memory, not the GPU's");
     let steps = vec![
         Step::new(

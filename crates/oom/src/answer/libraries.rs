@@ -2,9 +2,9 @@
 
 use highwater_units::size;
 
-use super::because;
 use super::engines::end_others;
 use super::flags::after_start;
+use super::{because, frameworks};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::steps::Step;
@@ -12,14 +12,12 @@ use crate::steps::Step;
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     let (diagnosis, mut steps) = match event.id {
+        _ if frameworks::is_of(event) => frameworks::explain(event, found)?,
         "async-bare" => asynchronous(found),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "nccl" => nccl(event),
-        "cupy" => cupy(event),
-        "rmm" => rmm(),
-        "xla" | "tensorflow" => xla(event),
-        "triton" => triton(event),
-        "onnxruntime" | "gaudi" => other(event),
+        "npu" => ascend(event),
+        "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
         "runtime" => runtime(event, found),
         _ => return None,
@@ -31,9 +29,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     Some((diagnosis, steps))
 }
 
-fn asked(event: &Event) -> String {
-    let bytes = event.bytes("raw").or_else(|| event.bytes("size"));
-    bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)))
+pub(super) fn asked(event: &Event) -> String {
+    event.requested().map_or_else(String::new, |bytes| format!(" of {}", size(bytes)))
 }
 
 fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
@@ -85,12 +82,12 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
 }
 
 /// To leave memory to libraries that take it from the driver themselves.
-fn margin(why: &str) -> Step {
+pub(super) fn margin(why: &str) -> Step {
     Step::new("leave-margin", "keep PyTorch from filling the GPU: leave a margin for libraries", why)
         .with("torch.cuda.set_per_process_memory_fraction(0.95), or torch.cuda.empty_cache() before the first use")
 }
 
-fn shrink() -> Step {
+pub(super) fn shrink() -> Step {
     Step::new(
         "shrink",
         "reduce the memory that PyTorch needs: a smaller batch or shorter sequences",
@@ -155,124 +152,43 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::OutsidePyTorch, text), steps)
 }
 
-fn cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let so_far =
-        event.bytes("so_far_raw").map_or_else(String::new, |bytes| format!("; its pool had {} so far", size(bytes)));
-    let limit = event.bytes("limit_raw").filter(|&bytes| bytes > 0);
-    let (cause, limited) = match limit {
-        Some(limit) => (Cause::Limit, format!(", with a limit of {}", size(limit))),
-        None => (Cause::TooBig, String::new()),
-    };
-    let text = format!("CuPy could not allocate an array{}{so_far}{limited}", asked(event));
-    let mut steps = vec![
-        Step::new(
-            "free-pool",
-            "release CuPy's cached blocks, and PyTorch's if both are in the process",
-            "each library's pool keeps freed memory to itself",
-        )
-        .with("cupy.get_default_memory_pool().free_all_blocks()"),
-        Step::new("split-request", "work on the array in pieces", "one array and its copy have to fit at once"),
-    ];
-    if limit.is_some() {
-        steps.insert(
-            0,
-            Step::new(
-                "raise-limit",
-                "raise or remove CuPy's limit",
-                "it is set by the program or by `CUPY_GPU_MEMORY_LIMIT`",
-            )
-            .with("CUPY_GPU_MEMORY_LIMIT=100%"),
-        );
-    }
-    (because(cause, text), steps)
-}
-
-fn rmm() -> (Diagnosis, Vec<Step>) {
-    let text = "RMM, the allocator of RAPIDS, could not allocate: its pool is at its largest, or the GPU is full";
-    let steps = vec![
-        Step::new(
-            "share-allocator",
-            "let PyTorch and RAPIDS share one pool",
-            "two pools in one process keep freed memory from each other",
-        )
-        .with("torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)"),
-        Step::new("managed-memory", "spill to the host's memory", "slower, but larger than the GPU")
-            .with("rmm.reinitialize(managed_memory=True)"),
-    ];
-    (because(Cause::TooBig, text), steps)
-}
-
-fn xla(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not allocate a buffer{}: it reserves 75 % of the GPU at its start and takes the rest only with other settings",
-        event.origin,
+        "the device had no memory for a user other than PyTorch's allocator: {} reports it for an operator's workspace, a graph or HCCL, \
+         and without numbers",
+        event.origin
+    );
+    let steps = vec![
+        margin(
+            "PyTorch's cached memory counts as used for operators; HCCL takes 200 MiB for each direction of each group",
+        )
+        .with("torch_npu.npu.set_per_process_memory_fraction(0.9), or HCCL_BUFFSIZE=100"),
+        Step::new(
+            "look-at-device",
+            "see which processes use the device's memory",
+            "another process may have filled it",
+        )
+        .with("npu-smi info"),
+        shrink(),
+    ];
+    (because(Cause::OutsidePyTorch, text), steps)
+}
+
+fn metal_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "one tensor{} is larger than the largest buffer that Metal allows on this GPU, however much memory is free",
         asked(event)
     );
     let steps = vec![
         Step::new(
-            "less-preallocation",
-            "let JAX allocate as it goes where another library shares the GPU, or raise its share where it is alone",
-            "0.75 is the default",
-        )
-        .with("XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=0.95"),
-        Step::new(
-            "shrink",
-            "reduce the memory needed at once: a smaller batch, or rematerialisation",
-            "the buffer is one of the compiled program's",
-        )
-        .with("jax.checkpoint"),
-    ];
-    (because(Cause::TooBig, text), steps)
-}
-
-fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let numbers = match (event.number("required"), event.number("limit")) {
-        (Some(required), Some(limit)) => {
-            format!(": it needs {required} bytes, and a multiprocessor of this GPU has {limit}")
-        }
-        _ => String::new(),
-    };
-    let text = format!(
-        "a Triton kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main \
-         memory is not full, and a smaller batch does not help"
-    );
-    let steps = vec![
-        Step::new(
-            "smaller-blocks",
-            "use smaller blocks or fewer stages in the kernel's configuration",
-            "the need is about their product",
-        )
-        .with("num_stages=2, BLOCK_M=64, BLOCK_N=64"),
-        Step::new(
-            "other-kernel",
-            "update the library whose kernel it is, or choose another attention backend",
-            "kernels tuned for data-centre GPUs (up to 227 KiB) do not fit others (99 KiB)",
+            "split-request",
+            "request less at once: a smaller batch, shorter sequences, or attention in slices",
+            "most often it holds all scores of the attention",
         ),
+        Step::new("other-device", "run this part on the CPU", "its tensors have no such limit")
+            .with("PYTORCH_ENABLE_MPS_FALLBACK=1"),
     ];
-    (because(Cause::KernelSharedMemory, text), steps)
-}
-
-fn other(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let text = format!(
-        "{} could not allocate a buffer{} on the device: its arena is at its limit, or the device is full",
-        event.origin,
-        asked(event)
-    );
-    let step = match event.id {
-        "gaudi" => Step::new(
-            "shrink",
-            "reduce the memory needed at once: a smaller batch, shorter sequences, or fewer cached graphs",
-            "the device allocates one pool for graphs and tensors",
-        )
-        .with("PT_HPU_POOL_MEM_ACQUIRE_PERC=100"),
-        _ => Step::new(
-            "arena",
-            "let the arena grow by the requested size, not by powers of two",
-            "with powers of two it may request twice as much",
-        )
-        .with("arena_extend_strategy=kSameAsRequested, gpu_mem_limit"),
-    };
-    (because(Cause::TooBig, text), vec![step, shrink()])
+    (because(Cause::NeverFits, text), steps)
 }
 
 fn dispatched() -> (Diagnosis, Vec<Step>) {

@@ -2,11 +2,13 @@
 
 mod engines;
 mod flags;
+mod frameworks;
 mod host;
 mod libraries;
+mod llama;
 
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
-use highwater_units::counted;
+use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
 use super::log::{AskedAt, Event, Found, TracebackFrame};
@@ -128,13 +130,35 @@ fn weight(event: &Event) -> u8 {
     match event.id {
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         "trtllm-create" => 3,
-        "runtime" | "sigkill" | "worker-exited" | "trtllm-request" => 1,
+        "runtime" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    if let Some(bytes) = event.requested().filter(|&bytes| bytes >= ABSURD_BYTES) {
+        return Some(absurd(event, bytes));
+    }
     engines::explain(event, found).or_else(|| libraries::explain(event, found)).or_else(|| host::explain(event, found))
+}
+
+/// No machine has so much.
+const ABSURD_BYTES: u64 = 1 << 50;
+
+/// A request that no GPU or host could serve.
+fn absurd(event: &Event, bytes: u64) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} requested {} at once, which can never fit: a size is wrong, such as a negative or overflowed shape, or memory that was \
+         overwritten",
+        event.origin,
+        size(bytes)
+    );
+    let step = Step::new(
+        "split-request",
+        "check the shapes of the operator's inputs, and of a dynamic axis above all",
+        "no setting of the allocator helps",
+    );
+    (because(Cause::NeverFits, text), vec![step])
 }
 
 /// A diagnosis without notes.
@@ -149,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_known_failure_has_an_answer() {
-        for row in FAILURES {
+        for row in FAILURES.iter() {
             let event = Event { id: row.id, origin: row.origin, rank: None, line: 1, count: 1, values: Vec::new() };
             let found = Found { events: vec![event.clone()], ..Found::default() };
             let (diagnosis, steps) = of_event(&event, &found).unwrap_or_else(|| panic!("{} has no answer", row.id));

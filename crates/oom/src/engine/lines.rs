@@ -130,7 +130,7 @@ pub(crate) const LINES: &[Row] = &[
 ];
 
 /// Bytes that a line with an engine's settings holds.
-pub(crate) const SETTINGS: [&str; 8] = [
+pub(crate) const SETTINGS: [&str; 10] = [
     "LLM engine (v",
     "default args",
     "server_args=",
@@ -139,6 +139,8 @@ pub(crate) const SETTINGS: [&str; 8] = [
     "gpu-memory-utilization",
     "mem-fraction-static",
     "sglang.launch_server",
+    "llama-server ",
+    "llama-cli ",
 ];
 
 /// A setting of an engine.

@@ -22,10 +22,29 @@ impl EngineLog {
             }
         }
         let has = |words: &[u8]| memmem::find(line, words).is_some();
+        if has(b"llama-server") || has(b"llama-cli") {
+            self.take_short_options(line);
+        }
         if has(b"sglang") || has(b"server_args=") || has(b"mem-fraction-static") {
             self.engine.get_or_insert("sglang");
         } else if has(b"vllm") || has(b"LLM engine (v") || has(b"gpu-memory-utilization") || has(b"non-default args") {
             self.engine.get_or_insert("vllm");
+        }
+    }
+
+    /// Takes the short options of llama.cpp's command: `-c 8192`, `-ub 1024`.
+    fn take_short_options(&mut self, line: &[u8]) {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        while let Some(word) = words.next() {
+            let setting = match word {
+                b"-c" | b"--ctx-size" => Setting::MaxModelLen,
+                b"-ub" | b"--ubatch-size" => Setting::MaxNumBatchedTokens,
+                _ => continue,
+            };
+            if let Some(value) = words.next() {
+                self.set(setting, &text_of(&value[..value.len().min(VALUE_BYTES)]));
+                self.engine.get_or_insert("llama.cpp");
+            }
         }
     }
 

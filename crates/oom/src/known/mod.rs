@@ -1,6 +1,9 @@
 //! Texts that engines, libraries and systems print when memory runs out, or while they divide it.
 
+mod engines;
 mod failures;
+mod host;
+mod libraries;
 mod pattern;
 
 pub(crate) use failures::FAILURES;
@@ -24,4 +27,9 @@ pub(crate) struct Row {
 /// A row of a table.
 pub(crate) const fn row(id: &'static str, origin: &'static str, anchor: &'static str, pattern: &'static str) -> Row {
     Row { id, origin, anchor, pattern }
+}
+
+/// A row whose words are all that it says.
+pub(crate) const fn words(id: &'static str, origin: &'static str, words: &'static str) -> Row {
+    row(id, origin, words, words)
 }

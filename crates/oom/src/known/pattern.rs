@@ -7,6 +7,8 @@
 //! | `b` | an amount with its unit; `GB` is GiB, as the engines mean it |
 //! | `s` | the same with a sign |
 //! | `g` | a number of GiB without its unit |
+//! | `h` | a number with `B`, `K`, `M`, `G` or `T`, powers of 1024, as XLA prints sizes |
+//! | `d` | whole numbers with commas between them |
 //! | `n` | a whole number, with or without separators |
 //! | `f` | a decimal number |
 //! | `w` | a word, to the next punctuation |
@@ -175,6 +177,16 @@ fn value(kind: &str, text: &[u8]) -> Read<Value> {
             let bytes = u128::from(decimal.millionths) * (1 << 30) / u128::from(MILLION);
             (Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), length)
         })),
+        "h" => found(Decimal::read(text).and_then(|(decimal, length)| {
+            let power = b"BKMGT".iter().position(|unit| text.get(length) == Some(unit))?;
+            let bytes = (u128::from(decimal.millionths) << (10 * power)) / u128::from(MILLION);
+            Some((Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), length + 1))
+        })),
+        "d" => {
+            let length =
+                text.iter().take(WORD_BYTES).take_while(|byte| byte.is_ascii_digit() || **byte == b',').count();
+            found((length > 0).then(|| (Value::Text(text_of(&text[..length])), length)))
+        }
         "f" => found(Decimal::read(text).map(|(decimal, length)| (Value::Decimal(decimal), length))),
         "n" => {
             let length = text.iter().take(24).take_while(|byte| byte.is_ascii_digit() || **byte == b',').count();
@@ -241,6 +253,14 @@ mod tests {
         assert_eq!(
             values("{<device} buffer size = {size:b}", "llama: CUDA0 buffer size = 4.00 MiB"),
             Some(vec![("device", Value::Text("CUDA0".to_owned())), ("size", Value::Bytes(4 << 20))])
+        );
+        assert_eq!(
+            values("Used {used:h} of", "Used 18.50G of 15.48G hbm"),
+            Some(vec![("used", Value::Bytes(37 << 29))])
+        );
+        assert_eq!(
+            values("shape[{shape:d}] and", "shape[64,2016,9,9] and type float"),
+            Some(vec![("shape", Value::Text("64,2016,9,9".to_owned()))])
         );
         assert_eq!(
             values("end. {*} mem usage={m:b}", "end. type=A, mem usage=1.00 GB"),

@@ -8,7 +8,7 @@ use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-pub(super) const AROUND: [&str; 15] = [
+pub(super) const AROUND: [&str; 17] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -24,6 +24,8 @@ pub(super) const AROUND: [&str; 15] = [
     "enable_sleep_mode",
     "Sleep mode freed",
     "memory_saver",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+    "ollama",
 ];
 
 impl Found {
@@ -41,6 +43,9 @@ impl Found {
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/");
+        seen.is_ollama |= has(b"ollama");
+        seen.is_without_preallocation |=
+            has(b"XLA_PYTHON_CLIENT_PREALLOCATE") && (has(b"false") || has(b"False") || has(b"=0"));
         seen.has_memory_pools |= has(b"cumem_allocator")
             || has(b"Sleep mode freed")
             || has(b"enable_sleep_mode=True")

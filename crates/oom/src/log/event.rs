@@ -6,6 +6,8 @@ use crate::known::Value;
 
 /// Different events that are kept.
 const MAX_EVENTS: usize = 1_000;
+/// Lines in which one failure may say more.
+const NEAR_LINES: u64 = 64;
 
 /// A failure of an engine, a library or the host, by its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,11 @@ impl Event {
         })
     }
 
+    /// The request that failed, where the text has its size.
+    pub(crate) fn requested(&self) -> Option<u64> {
+        self.bytes("raw").or_else(|| self.bytes("size"))
+    }
+
     /// A number of it.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.values.iter().find(|(found, _)| *found == name).and_then(|(_, value)| match value {
@@ -59,6 +66,14 @@ impl Event {
     }
 }
 
+impl Event {
+    /// Whether a failure that was found a few lines later says the same and more.
+    fn is_begun_by(&self, hit: &Hit, line: u64) -> bool {
+        let is_near = line.saturating_sub(self.line) <= NEAR_LINES;
+        is_near && hit.values.len() > self.values.len() && self.values.iter().all(|value| hit.values.contains(value))
+    }
+}
+
 impl Found {
     /// Whether no failure was found.
     pub fn is_empty(&self) -> bool {
@@ -68,9 +83,13 @@ impl Found {
     /// Counts a failure; those that say the same belong together.
     pub(super) fn add(&mut self, hit: Hit, rank: Option<u32>, line: u64) {
         self.event_count += 1;
-        let alike = |event: &&mut Event| event.id == hit.row.id && event.rank == rank && event.values == hit.values;
-        if let Some(event) = self.events.iter_mut().find(alike) {
+        let of_id = |event: &&mut Event| event.id == hit.row.id && event.rank == rank;
+        if let Some(event) = self.events.iter_mut().filter(of_id).find(|event| event.values == hit.values) {
             event.count += 1;
+        } else if let Some(event) = self.events.iter_mut().filter(of_id).find(|event| event.is_begun_by(&hit, line)) {
+            // The same text, read further.
+            event.values = hit.values;
+            event.origin = hit.row.origin;
         } else if self.events.len() < MAX_EVENTS {
             let Hit { row, values } = hit;
             self.events.push(Event { id: row.id, origin: row.origin, rank, line, count: 1, values });

@@ -34,6 +34,10 @@ pub struct Surroundings {
     pub torch: Option<(u16, u16)>,
     /// It sets `PYTORCH_ALLOC_CONF`, which releases before 2.10 may ignore.
     pub names_new_variable: bool,
+    /// It turns JAX's preallocation off.
+    pub is_without_preallocation: bool,
+    /// It is of Ollama, which runs llama.cpp with settings of its own.
+    pub is_ollama: bool,
     /// It is of `ComfyUI`.
     pub is_comfyui: bool,
 }

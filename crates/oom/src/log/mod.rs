@@ -81,6 +81,8 @@ pub struct LogReader {
     groups: FxHashMap<Message, usize>,
     table: TableReader,
     trace: TraceReader,
+    /// The writer of the last line.
+    last_key: Vec<u8>,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
     found: Found,
@@ -265,6 +267,12 @@ impl LogReader {
         if body.trim_ascii().is_empty() {
             return;
         }
+        // A terminal breaks a line without its prefix.
+        if of_line.key.is_empty() && !self.last_key.is_empty() && self.goes_on(body) {
+            of_line.key.clone_from(&self.last_key);
+        } else {
+            self.last_key.clone_from(&of_line.key);
+        }
         if is_known {
             self.trace.read(body, &of_line.key);
             let number = self.found.lines + 1;
@@ -274,6 +282,16 @@ impl LogReader {
             }
         }
         self.read_text(body, &of_line, is_of_interest);
+    }
+
+    /// Whether a line without a writer's name goes on with what the last writer has begun.
+    fn goes_on(&self, body: &[u8]) -> bool {
+        let is_message = match self.open.get(&self.last_key).map(|open| &open.begun) {
+            Some(Begun::Message(reader)) => reader.may_go_on(&without_blanks(body)),
+            Some(Begun::Words(words)) => memmem::find(&[words, &*without_blanks(body)].concat(), ANCHOR).is_some(),
+            None => false,
+        };
+        is_message || self.table.may_go_on(&self.last_key, body)
     }
 
     /// Reads the text of a line.

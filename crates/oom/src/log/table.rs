@@ -74,6 +74,14 @@ impl TableReader {
         !self.open.is_empty()
     }
 
+    /// Whether a line may go on with the text of a writer, who did not put a name before it.
+    pub(super) fn may_go_on(&self, key: &[u8], body: &[u8]) -> bool {
+        let Some(kept) = self.open.get(key) else { return false };
+        let text = [kept.text.as_slice(), &without_blanks(&body[..body.len().min(LINE_BYTES)])].concat();
+        let mut rows = kept.rows.iter().filter_map(|&at| FAILURES.get(at));
+        rows.any(|row| !matches!(find(row.pattern, &text), Read::Absent))
+    }
+
     /// Ends texts that nobody went on with.
     pub(super) fn expire(&mut self, line: u64) {
         if !self.open.is_empty() {
@@ -142,10 +150,8 @@ impl TableReader {
                 continue;
             }
             match find(row.pattern, text) {
-                Read::Found((values, ..), _) => {
-                    short.retain(|&other: &usize| FAILURES.get(other).is_some_and(|other| other.id != row.id));
-                    hits.push(Hit { row, values });
-                }
+                // A row before it has more numbers: these may come with the next line.
+                Read::Found((values, ..), _) => hits.push(Hit { row, values }),
                 Read::Short => short.push(at),
                 Read::Absent => {}
             }

@@ -130,6 +130,11 @@ impl Reader {
         }
     }
 
+    /// Whether a line goes on with the message.
+    pub(crate) fn may_go_on(&self, line: &[u8]) -> bool {
+        !matches!(self.clone().go_on(line), Progress::Ended(0))
+    }
+
     /// The message; `None` if it says nothing.
     pub(crate) fn finish(self) -> Option<Message> {
         let mut message = self.message;

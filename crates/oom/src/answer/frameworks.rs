@@ -1,0 +1,332 @@
+//! Failures of frameworks with an allocator of their own: CuPy, RMM, XLA, `TensorFlow`, ONNX Runtime, Triton's kernels.
+
+use highwater_units::size;
+
+use super::because;
+use super::engines::end_others;
+use super::libraries::{asked, shrink};
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::log::{Event, Found};
+use crate::steps::Step;
+
+/// The failures that are explained here.
+const IDS: [&str; 13] = [
+    "cupy",
+    "rmm",
+    "rmm-pool",
+    "xla",
+    "xla-tpu",
+    "tensorflow",
+    "triton",
+    "onnxruntime",
+    "onnxruntime-limit",
+    "capture",
+    "gaudi",
+    "faiss",
+    "paddle",
+];
+
+/// Whether it is one of these.
+pub(super) fn is_of(event: &Event) -> bool {
+    IDS.contains(&event.id)
+}
+
+/// The answer to it.
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    Some(match event.id {
+        "cupy" => cupy(event),
+        "rmm" | "rmm-pool" => rmm(event, found),
+        "xla" => xla(event, found),
+        "xla-tpu" => tpu(event),
+        "tensorflow" => tensorflow(event),
+        "triton" => triton(event),
+        "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
+        "capture" => capture(),
+        "gaudi" | "faiss" | "paddle" => others(event),
+        _ => return None,
+    })
+}
+
+fn cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let so_far =
+        event.bytes("so_far_raw").map_or_else(String::new, |bytes| format!("; its pool had {} so far", size(bytes)));
+    let limit = event.bytes("limit_raw").filter(|&bytes| bytes > 0);
+    let (cause, limited) = match limit {
+        Some(limit) => (Cause::Limit, format!(", with a limit of {}", size(limit))),
+        None => (Cause::TooBig, String::new()),
+    };
+    let text = format!("CuPy could not allocate an array{}{so_far}{limited}", asked(event));
+    let mut steps = vec![
+        Step::new(
+            "free-pool",
+            "release CuPy's cached blocks, and PyTorch's if both are in the process",
+            "each library's pool keeps freed memory to itself",
+        )
+        .with("cupy.get_default_memory_pool().free_all_blocks()"),
+        Step::new("split-request", "work on the array in pieces", "one array and its copy have to fit at once"),
+    ];
+    if limit.is_some() {
+        steps.insert(
+            0,
+            Step::new(
+                "raise-limit",
+                "raise or remove CuPy's limit",
+                "it is set by the program or by `CUPY_GPU_MEMORY_LIMIT`",
+            )
+            .with("CUPY_GPU_MEMORY_LIMIT=100%"),
+        );
+    }
+    (because(cause, text), steps)
+}
+
+fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let is_pool = event.id == "rmm-pool";
+    let why = if is_pool { "its pool is at its limit" } else { "the GPU is full, of this process or another" };
+    let text = format!("RMM, the allocator of RAPIDS, could not allocate a buffer{}: {why}", asked(event));
+    let spill = Step::new("managed-memory", "spill to the host's memory", "slower, but larger than the GPU")
+        .with("rmm.reinitialize(managed_memory=True), or cudf.set_option(\"spill\", True)");
+    let share = Step::new(
+        "share-allocator",
+        "let PyTorch and RAPIDS share one pool",
+        "two pools in one process keep freed memory from each other",
+    )
+    .with("torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)");
+    let split = Step::new("split-request", "work on the data in pieces", "a read needs a multiple of the file's size")
+        .with("dask_cudf.read_csv(...), byte_range=(start, size)");
+    let steps = if is_pool { vec![spill, split, share] } else { vec![end_others(None, found), spill, split, share] };
+    (because(Cause::TooBig, text), steps)
+}
+
+/// Programs that need less than this did not fill the GPU themselves.
+const SMALL_PROGRAM_BYTES: u64 = 1 << 30;
+
+fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let total = event.bytes("total");
+    let shrink = Step::new(
+        "shrink",
+        "reduce the memory needed at once: a smaller batch, or rematerialisation",
+        "the buffer is one of the compiled program's",
+    )
+    .with("jax.checkpoint");
+    if let Some(total) = total.filter(|&total| total < SMALL_PROGRAM_BYTES) {
+        let text = format!(
+            "{} could not allocate a buffer{}, although its whole program needs only {}: something else fills the GPU, such as an earlier \
+             run that is still alive, or another library in this process",
+            event.origin,
+            asked(event),
+            size(total)
+        );
+        return (because(Cause::OtherProcess, text), vec![end_others(None, found), less_preallocation()]);
+    }
+    let preallocates = !found.surroundings.is_without_preallocation;
+    let rule = if preallocates {
+        ": it reserves 75 % of the GPU at its start and takes the rest only with other settings"
+    } else {
+        ", with preallocation off: the rest of the GPU was in use"
+    };
+    let whole = total.map_or_else(String::new, |total| format!("; the compiled program needs {} in all", size(total)));
+    let text = format!("{} could not allocate a buffer{}{rule}{whole}", event.origin, asked(event));
+    let steps = match (total, preallocates) {
+        (Some(_), true) => vec![shrink, less_preallocation()],
+        (None, true) => vec![less_preallocation(), shrink],
+        (_, false) => vec![shrink],
+    };
+    (because(Cause::TooBig, text), steps)
+}
+
+fn less_preallocation() -> Step {
+    Step::new(
+        "less-preallocation",
+        "let JAX allocate as it goes where another library shares the GPU, or raise its share where it is alone",
+        "0.75 is the default",
+    )
+    .with("XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=0.95")
+}
+
+fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = match (event.bytes("used"), event.bytes("limit"), event.bytes("over")) {
+        (Some(used), Some(limit), Some(over)) => {
+            format!(": it needs {} of {}, {} too much", size(used), size(limit), size(over))
+        }
+        _ => match (event.bytes("raw_size"), event.bytes("free")) {
+            (Some(asked), Some(free)) => format!(": it needs {} at once, and {} is free", size(asked), size(free)),
+            _ => String::new(),
+        },
+    };
+    let text = format!("the compiled program does not fit in the accelerator's memory{numbers}");
+    let steps = vec![
+        Step::new(
+            "shrink",
+            "reduce the memory needed at once: a smaller batch for each device, or rematerialisation",
+            "the compiler knows the whole program's need, so it fails before anything runs",
+        )
+        .with("jax.checkpoint"),
+        Step::new("shard", "spread parameters and activations over more devices", "each then holds a part")
+            .with("jax.sharding.NamedSharding"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+/// `64 × 2016 × 9 × 9`, and the bytes of such a tensor.
+fn tensor(event: &Event) -> Option<(String, Option<u64>)> {
+    /// Bytes of an element of `TensorFlow`'s types.
+    const TYPES: [(&str, u64); 9] = [
+        ("float", 4),
+        ("half", 2),
+        ("bfloat16", 2),
+        ("double", 8),
+        ("int64", 8),
+        ("int32", 4),
+        ("uint8", 1),
+        ("int8", 1),
+        ("bool", 1),
+    ];
+    let shape = event.text("shape")?;
+    let elements = shape.split(',').try_fold(1_u64, |all, side| all.checked_mul(side.parse().ok()?));
+    let kind = event.text("type").unwrap_or_default();
+    let element = TYPES.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, bytes)| *bytes);
+    let bytes = elements.zip(element).and_then(|(elements, element)| elements.checked_mul(element));
+    Some((shape.replace(',', " × "), bytes))
+}
+
+fn tensorflow(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let of = match tensor(event) {
+        Some((shape, Some(bytes))) => format!(" of {} ({shape})", size(bytes)),
+        Some((shape, None)) => format!(" ({shape})"),
+        None => asked(event),
+    };
+    let text = format!(
+        "TensorFlow could not allocate a tensor{of}: its allocator already has nearly all of the GPU, and the model's other tensors fill it"
+    );
+    let steps = vec![
+        Step::new(
+            "shrink",
+            "reduce the memory needed at once: a smaller batch, smaller images or shorter sequences, or mixed precision",
+            "the tensor's first side is most often the batch",
+        )
+        .with("tf.keras.mixed_precision.set_global_policy(\"mixed_float16\")"),
+        Step::new("other-allocator", "use the driver's allocator, which fragments less", "it needs TensorFlow 2.8 or newer")
+            .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
+        Step::new(
+            "memory-growth",
+            "let TensorFlow allocate as it goes where another program shares the GPU",
+            "by default it reserves the whole GPU at its start",
+        )
+        .with("TF_FORCE_GPU_ALLOW_GROWTH=true"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let warm_up = Step::new(
+        "warm-up",
+        "where CUDA graphs are on, run each shape before its capture, and keep shapes and addresses the same",
+        "during a capture nothing can be allocated, and the arena reports that as if memory had run out",
+    )
+    .with("enable_cuda_graph=0 to compare");
+    if found.events.iter().any(|event| event.id == "capture") {
+        let text = format!(
+            "ONNX Runtime requested a buffer{} while a CUDA graph was captured, where CUDA refuses every allocation: the memory is not \
+             full",
+            asked(event)
+        );
+        return (because(Cause::Unknown, text), vec![warm_up]);
+    }
+    let limit = event.bytes("available_raw").map(|bytes| format!("; {} was left of its limit", size(bytes)));
+    let is_limited = event.id == "onnxruntime-limit";
+    let text = format!(
+        "ONNX Runtime could not allocate a buffer{} on the device: its arena is at its limit, or the device is full{}",
+        asked(event),
+        limit.unwrap_or_default()
+    );
+    let arena = Step::new(
+        "arena",
+        "let the arena grow by the requested size, not by powers of two",
+        "with powers of two it may request twice as much",
+    )
+    .with("arena_extend_strategy=kSameAsRequested, gpu_mem_limit");
+    let workspace =
+        Step::new("smaller-workspace", "give cuDNN a smaller workspace", "by default it may take all that is free")
+            .with("cudnn_conv_use_max_workspace=0");
+    let cause = if is_limited { Cause::Limit } else { Cause::TooBig };
+    let raise = Step::new("raise-limit", "raise the arena's limit", "it is set by the program").with("gpu_mem_limit");
+    let steps = is_limited.then_some(raise).into_iter().chain([arena, workspace, shrink(), warm_up]).collect();
+    (because(cause, text), steps)
+}
+
+/// CUDA refuses to allocate while a graph is captured.
+fn capture() -> (Diagnosis, Vec<Step>) {
+    let text = "something allocated memory, or waited for the GPU, while a CUDA graph was captured, which CUDA refuses: this is not a lack \
+                of memory";
+    let steps = vec![
+        Step::new(
+            "warm-up",
+            "run the same shapes a few times before the capture",
+            "libraries allocate workspaces and compile kernels at their first use",
+        ),
+        Step::new("without-graphs", "run without CUDA graphs, to see whether the rest works", "it is then only slower"),
+    ];
+    (because(Cause::Unknown, text), steps)
+}
+
+/// Requests of libraries whose error has no more than their size.
+fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!("{} could not allocate a buffer{}: the GPU is full", event.origin, asked(event));
+    let step = match event.id {
+        "faiss" => Step::new(
+            "smaller-workspace",
+            "give Faiss less temporary memory, or store the vectors in 16 bits or quantised",
+            "it reserves 1.5 GiB for itself, and an index lives on the GPU as a whole",
+        )
+        .with("StandardGpuResources.setTempMemory(256 << 20), GpuClonerOptions.useFloat16"),
+        "paddle" => {
+            Step::new("smaller-share", "let Paddle allocate as it goes", "by default it takes most of the GPU at once")
+                .with("FLAGS_allocator_strategy=auto_growth, FLAGS_fraction_of_gpu_memory_to_use=0.5")
+        }
+        _ => Step::new(
+            "shrink",
+            "reduce the memory needed at once: a smaller batch, shorter sequences, or fewer cached graphs",
+            "the device allocates one pool for graphs and tensors",
+        )
+        .with("PT_HPU_POOL_MEM_ACQUIRE_PERC=100"),
+    };
+    (because(Cause::TooBig, text), vec![step, shrink()])
+}
+
+fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {
+    if let Some(resource) = event.text("resource").filter(|resource| *resource != "sharedmemory") {
+        let text = format!(
+            "a Triton kernel needs more {resource} than a multiprocessor of this GPU has: the GPU's main memory is not full, and a \
+             smaller batch does not help"
+        );
+        return (because(Cause::KernelSharedMemory, text), vec![smaller_blocks()]);
+    }
+    let numbers = match (event.number("required"), event.number("limit")) {
+        (Some(required), Some(limit)) => {
+            format!(": it needs {required} bytes, and a multiprocessor of this GPU has {limit}")
+        }
+        _ => String::new(),
+    };
+    let text = format!(
+        "a Triton kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main \
+         memory is not full, and a smaller batch does not help"
+    );
+    let steps = vec![
+        smaller_blocks(),
+        Step::new(
+            "other-kernel",
+            "update the library whose kernel it is, or choose another attention backend",
+            "kernels tuned for data-centre GPUs (up to 227 KiB) do not fit others (99 KiB)",
+        ),
+    ];
+    (because(Cause::KernelSharedMemory, text), steps)
+}
+
+fn smaller_blocks() -> Step {
+    Step::new(
+        "smaller-blocks",
+        "use smaller blocks or fewer stages in the kernel's configuration",
+        "the need is about their product",
+    )
+    .with("num_stages=2, BLOCK_M=64, BLOCK_N=64")
+}

@@ -1,0 +1,181 @@
+//! What llama.cpp, and Ollama with its own settings, fail to load, and why.
+
+use highwater_units::size;
+
+use super::because;
+use super::flags::{shares, smaller_cache_type};
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
+use crate::log::{Event, Found};
+use crate::steps::Step;
+
+/// Tokens that llama.cpp computes at once unless it is told otherwise.
+const DEFAULT_UBATCH: u64 = 512;
+
+/// The part of the memory that did not fit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Weights,
+    Cache,
+    Compute,
+}
+
+/// The answer to a failure of llama.cpp or Ollama.
+pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let is_ollama = found.surroundings.is_ollama || log.engine == Some("ollama") || event.id.starts_with("ollama-");
+    log.engine = Some(if is_ollama { "ollama" } else { "llama.cpp" });
+    let (mut diagnosis, steps) = match event.id {
+        "ollama-system" => system_memory(event),
+        "ollama-layout" => layout(event, &log),
+        "llama-pinned" => pinned(),
+        "llama-vulkan-limit" => vulkan_limit(&log),
+        _ => buffer(event, &log, found),
+    };
+    diagnosis.notes.extend(shares(&log));
+    (diagnosis, steps)
+}
+
+fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = match (event.bytes("needed"), event.bytes("available")) {
+        (Some(needed), Some(available)) => format!(": it needs {}, and {} is available", size(needed), size(available)),
+        _ => String::new(),
+    };
+    let text = format!("the part of the model that is not on a GPU does not fit in the host's memory{numbers}");
+    let step = Step::new(
+        "smaller-model",
+        "use a smaller model or quantisation, or a shorter context",
+        "the context's KV cache is part of it",
+    )
+    .with("OLLAMA_CONTEXT_LENGTH=4096");
+    (because(Cause::HostMemory, text), vec![step])
+}
+
+fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let layers = event
+        .number("layers")
+        .map_or_else(String::new, |layers| format!(" with the {layers} layers that were asked for"));
+    let text = format!(
+        "Ollama found no way to divide the model between the GPUs{layers}: it needs more memory than they have free"
+    );
+    (because(Cause::TooBig, text), vec![fewer_layers(log), shorter(log), fewer_requests()])
+}
+
+fn pinned() -> (Diagnosis, Vec<Step>) {
+    let text = "Vulkan could not pin memory of the host for weights that stay there: llama.cpp then goes on with ordinary memory, and copies \
+                to the GPU are slower";
+    let step = Step::new(
+        "without-mmap",
+        "load without pinned memory, or put more layers on the GPU",
+        "the limit is the driver's",
+    )
+    .with("GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM=1, --no-mmap");
+    (because(Cause::HostMemory, text), vec![step])
+}
+
+fn vulkan_limit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "one buffer is larger than the largest that the Vulkan driver allows, however much memory is free";
+    let split = Step::new("smaller-buffers", "let llama.cpp divide its buffers", "2 GiB suits most drivers")
+        .with("GGML_VK_FORCE_MAX_ALLOCATION_SIZE=2147483648");
+    (because(Cause::Refused, text), vec![split, smaller_batch(), shorter(log)])
+}
+
+fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let asked = event.requested().map_or_else(|| "a buffer".to_owned(), |bytes| format!("a buffer of {}", size(bytes)));
+    let device = event.number("device").map(|device| format!(" on GPU {device}"));
+    let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
+    let by = if event.id == "llama-vulkan" { " by Vulkan" } else { "" };
+    let part = part(log, found);
+    let which = match part {
+        Part::Weights => "the model's weights",
+        Part::Cache => "the KV cache",
+        Part::Compute => "the compute buffers",
+    };
+    let text = format!("the GPU had no memory for {asked}{device}{by}: probably {which}");
+    let cache = log.printed().kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    let is_ollama = log.engine == Some("ollama");
+    let steps = match part {
+        Part::Weights if is_ollama => vec![fewer_layers(log), shorter(log), overhead()],
+        Part::Weights => vec![fewer_layers(log)],
+        Part::Cache => {
+            let smaller = smaller_cache_type(log, cache, None);
+            [Some(shorter(log)), smaller, is_ollama.then(fewer_requests), Some(fewer_layers(log))]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+        Part::Compute if is_ollama => vec![shorter(log), fewer_layers(log), fewer_requests(), overhead()],
+        Part::Compute => vec![smaller_batch(), shorter(log), fewer_layers(log)],
+    };
+    (because(Cause::TooBig, text), steps)
+}
+
+/// Which buffer it is, by what is loaded already and by the settings.
+fn part(log: &EngineLog, found: &Found) -> Part {
+    let printed = log.printed();
+    let has = |ids: &[&str]| found.events.iter().any(|event| ids.contains(&event.id));
+    if has(&["llama-kv"]) {
+        Part::Cache
+    } else if has(&["llama-compute", "llama-graph", "llama-output"]) || printed.kv_cache_bytes.is_some() {
+        Part::Compute
+    } else if printed.weights_bytes.is_some() {
+        Part::Cache
+    } else if log.max_num_batched_tokens.is_some_and(|tokens| tokens > DEFAULT_UBATCH) {
+        Part::Compute
+    } else {
+        Part::Weights
+    }
+}
+
+fn fewer_layers(log: &EngineLog) -> Step {
+    let printed = log.printed();
+    let layers = match (printed.layers_on_gpu, printed.layers) {
+        (Some(on_gpu), Some(all)) => format!("{on_gpu} of {all} layers are on the GPU"),
+        _ => "each layer that stays on the CPU frees its weights and its part of the KV cache".to_owned(),
+    };
+    Step::new("fewer-layers", "put fewer layers on the GPU", layers).with(match log.engine {
+        Some("ollama") => "/set parameter num_gpu N, or PARAMETER num_gpu N in the Modelfile",
+        _ => "--n-gpu-layers N",
+    })
+}
+
+fn shorter(log: &EngineLog) -> Step {
+    let context = log.max_model_len.map_or_else(
+        || "the KV cache is allocated whole at start".to_owned(),
+        |tokens| format!("it is {tokens} tokens, and the KV cache for all of them is allocated at start"),
+    );
+    let step = Step::new("shorter-context", "use a shorter context", context).with(match log.engine {
+        Some("ollama") => "/set parameter num_ctx 4096, or OLLAMA_CONTEXT_LENGTH=4096",
+        _ => "--ctx-size 4096",
+    });
+    match log.printed().kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok()) {
+        Some(cache) => step.brings(cache / 2, None),
+        None => step,
+    }
+}
+
+fn smaller_batch() -> Step {
+    Step::new(
+        "smaller-batch",
+        "compute fewer tokens of a prompt at once",
+        "the compute buffers grow with it; flash attention makes them smaller, too",
+    )
+    .with("--ubatch-size 256 --flash-attn on")
+}
+
+fn fewer_requests() -> Step {
+    Step::new(
+        "fewer-requests",
+        "serve one request at a time, and one model",
+        "each parallel request has a context of its own, and a second model its weights",
+    )
+    .with("OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1")
+}
+
+fn overhead() -> Step {
+    Step::new(
+        "leave-margin",
+        "let Ollama leave memory of each GPU free",
+        "it chooses the layers by an estimate, and other programs may take memory after it looked",
+    )
+    .with("OLLAMA_GPU_OVERHEAD=1073741824")
+}
