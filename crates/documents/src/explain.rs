@@ -345,7 +345,7 @@ pub struct GapsView {
 impl ExplainView<'_> {
     /// The messages of a log; the first one is explained.
     pub fn of_log(found: &Found) -> Self {
-        let situation = |group: &Group| Situation::of_message(&group.message, found.surroundings);
+        let situation = |group: &Group| Situation::of_group(group, found.surroundings);
         let messages: Vec<MessageView> =
             found.groups.iter().map(|group| MessageView::new(group, diagnosis(&situation(group)).cause)).collect();
         let mut view = Self {

@@ -173,7 +173,14 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     if situation.capacity_bytes.is_some_and(|capacity| tried > capacity) {
         return vec![Cause::NeverFits];
     }
-    let Some(shortage) = situation.shortage_bytes() else { return Vec::new() };
+    let Some(shortage) = situation.shortage_bytes() else {
+        // The free memory is not told.
+        return match situation.headroom_at_most_bytes() {
+            Some(most) if most < tried => vec![Cause::TooBig],
+            Some(_) if situation.exceeds_single_allocation() => vec![Cause::Refused],
+            _ => Vec::new(),
+        };
+    };
     let is_limited = situation.is_limited();
     if shortage == 0 && !is_limited {
         return vec![Cause::Refused];
@@ -201,6 +208,13 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let others = situation.others_total_bytes();
         let mut whose = vec![(others, Cause::OtherProcess), (outside, Cause::OutsidePyTorch)];
         whose.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
+        // Where nearly all of the GPU is not this process's, its own gaps are a side matter.
+        let held = situation.held_bytes.unwrap_or(0).max(1);
+        if whose[0].0 / held >= 4 && brings(whose[0].0) && causes.first() == Some(&Cause::Fragmentation) {
+            causes.remove(0);
+            causes.push(whose.remove(0).1);
+            causes.push(Cause::Fragmentation);
+        }
         causes.extend(whose.into_iter().filter(|&(bytes, _)| brings(bytes)).map(|(_, cause)| cause));
     }
     let held = situation.held_bytes.unwrap_or(0);
@@ -327,11 +341,18 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 Some("HIP" | "ROCm") => {
                     "an APU's share of the host's memory, a limit of the kernel's driver, a partition"
                 }
+                Some("XPU") if situation.exceeds_single_allocation() => {
+                    "drivers of Intel's GPUs refuse one allocation of 4 GiB or more unless relaxed limits are on"
+                }
                 Some("CUDA") | None => "a MIG slice, WSL, a virtual GPU",
                 Some(_) => "a partition, a virtual GPU, a limit of the driver",
             };
+            let reported = match situation.free_bytes {
+                Some(_) => format!("it reports {free} free"),
+                None => format!("the GPU has {} and PyTorch holds {held} of it", amount(situation.capacity_bytes)),
+            };
             format!(
-                "the program requested {tried}, and the driver refused it although it reports {free} free: another \
+                "the program requested {tried}, and the driver refused it although {reported}: another \
                  process may have released memory a moment later, or this process cannot use part of the GPU ({part})"
             )
         }
@@ -347,6 +368,11 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 Some(unallocated) => format!(", all but {} of it in use", size(unallocated)),
                 None => String::new(),
             };
+            let left = match (situation.free_bytes, situation.limit, situation.headroom_at_most_bytes()) {
+                (None, None, Some(most)) => format!("at most {} left", size(most)),
+                _ => format!("{free} left"),
+            };
+            let missing = amount(situation.least_shortage_bytes());
             let short = if situation.is_within_rounding() {
                 format!(
                     "the two amounts are equal within the rounding of the message, so it was at most {missing} short"
@@ -355,7 +381,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 format!("so it was at least {missing} short")
             };
             format!(
-                "the program needs more memory than there is: it requested {tried} with {free} left; {held} was \
+                "the program needs more memory than there is: it requested {tried} with {left}; {held} was \
                  already reserved{crumbs}, {short}"
             )
         }
@@ -464,6 +490,8 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     if is_allocators
         && cause != Cause::Fragmentation
         && let (Some(unallocated), Some(held)) = (situation.unallocated_bytes, situation.held_bytes)
+        && held > 0
+        && situation.backend != Some("XPU")
     {
         let share = ratio(unallocated, held);
         if situation.has_expandable_segments {

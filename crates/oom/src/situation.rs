@@ -4,7 +4,7 @@ use highwater_allocator::{Memory, TorchVersion};
 
 use highwater_units::{bounds, size_with_requested};
 
-use super::log::Surroundings;
+use super::log::{Group, Side, Surroundings};
 use super::message::{Kind, Message, Process};
 
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
@@ -221,11 +221,21 @@ impl Situation {
             reserve_bytes: message.reserve_bytes,
             has_expandable_segments: message.has_expandable_segments || surroundings.has_expandable_segments,
             knows_expandable_segments: last_release >= (2, 1)
-                && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm")),
+                && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm" | "NPU")),
             is_notebook: surroundings.is_notebook,
             needs_bytes: None,
             whole_step: None,
         }
+    }
+
+    /// The facts of a message of a log: its traceback tells a server from a trainer in the same job.
+    pub fn of_group(group: &Group, surroundings: Surroundings) -> Self {
+        let engine = match group.asked.side {
+            Some(Side::Engine(engine)) => Some(engine),
+            Some(Side::Trainer) => None,
+            None => surroundings.engine,
+        };
+        Self { engine, ..Self::of_message(&group.message, surroundings) }
     }
 
     /// The memory that the allocator could certainly still reserve: free memory, within the limit.
@@ -237,6 +247,17 @@ impl Situation {
             (Some(free), Some(limit)) => Some(free.min(limit)),
             (free, limit) => free.or(limit),
         }
+    }
+
+    /// The most that the allocator could still have reserved, where only the sizes of the device and of what is held are told.
+    pub fn headroom_at_most_bytes(&self) -> Option<u64> {
+        let held = self.held_bytes?.saturating_add(self.others_total_bytes());
+        self.headroom_bytes().or_else(|| Some(self.capacity_bytes?.saturating_sub(held)))
+    }
+
+    /// Whether the request is larger than the 4 GiB that drivers of Intel's GPUs allow for one allocation by default.
+    pub fn exceeds_single_allocation(&self) -> bool {
+        self.backend == Some("XPU") && self.tried_bytes.is_some_and(|tried| tried >= 4 << 30)
     }
 
     /// All that the allocator could surely have held.
@@ -258,6 +279,11 @@ impl Situation {
         // Two amounts that are printed alike differ by less than the last digit.
         let at_least = if self.is_within_rounding() { last_digit_bytes(tried.max(headroom)) } else { 0 };
         Some(tried.saturating_sub(headroom).max(at_least))
+    }
+
+    /// How much more was needed at least, also where the free memory is not told.
+    pub fn least_shortage_bytes(&self) -> Option<u64> {
+        self.shortage_bytes().or_else(|| Some(self.tried_bytes?.saturating_sub(self.headroom_at_most_bytes()?)))
     }
 
     /// Whether the message prints the request and the free memory alike, so that either may be the larger.

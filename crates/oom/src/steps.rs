@@ -60,6 +60,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         private_pools,
         outside,
         notebook,
+        single_allocation,
         custom_allocator,
         request,
     ];
@@ -167,7 +168,7 @@ fn contradiction(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         )
         .with("ttm.pages_limit=N on the kernel's command line, with N = GiB × 262144"),
         _ => Step::new("look-at-device", "compare the totals of the driver's own tool with the message", detail)
-            .with("nvidia-smi"),
+            .with(tool(situation)),
     })
 }
 
@@ -264,7 +265,8 @@ fn settings_variable(situation: &Situation) -> &'static str {
 
 fn private_pools(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let bytes = situation.private_bytes;
-    if bytes < 64 << 20 {
+    // An engine's pools are its own business: it has flags for them.
+    if bytes < 64 << 20 || situation.engine.is_some() {
         return None;
     }
     let step = Step::new(
@@ -289,6 +291,10 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     if situation.is_limited() || own.max(untold) < 256 << 20 {
         return None;
     }
+    if own >= untold && situation.engine.is_some() {
+        // NCCL and graphs of the engine.
+        return None;
+    }
     let step = if own >= untold {
         let detail = format!(
             "{} of this process is outside PyTorch; a context takes up to {}, and the rest is NCCL's buffers, \
@@ -305,9 +311,19 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
             "find which other processes use the GPU: the message does not list all of them",
             detail,
         )
-        .with("nvidia-smi, on the host rather than in the container")
+        .with(format!("{}, on the host rather than in the container", tool(situation)))
     };
     Some(step.brings(own.max(untold), situation.shortage_bytes()))
+}
+
+/// The program of the driver that lists who uses a device.
+fn tool(situation: &Situation) -> &'static str {
+    match situation.backend {
+        Some("HIP" | "ROCm") => "rocm-smi --showpids",
+        Some("NPU") => "npu-smi info",
+        Some("XPU") => "xpu-smi ps",
+        _ => "nvidia-smi",
+    }
 }
 
 fn notebook(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -324,6 +340,17 @@ fn notebook(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     Some(step.with(
         "del model, optimizer; import gc, sys; sys.last_traceback = None; gc.collect(); torch.cuda.empty_cache()",
     ))
+}
+
+fn single_allocation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    (diagnosis.cause == Cause::Refused && situation.exceeds_single_allocation()).then(|| {
+        Step::new(
+            "relax-limits",
+            "allow allocations of 4 GiB or more, or request less at once",
+            "the driver's default limit is 4 GiB for one allocation on several of Intel's GPUs",
+        )
+        .with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")
+    })
 }
 
 fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -393,7 +420,7 @@ pub fn missing(situation: &Situation) -> String {
             size(available)
         );
     }
-    match (situation.shortage_bytes(), situation.held_bytes) {
+    match (situation.least_shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
             "freeing {} ({}) {would} for this request; later ones may need more",
             size(shortage),

@@ -10,6 +10,7 @@ use super::{because, llama};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};
+use crate::situation::Situation;
 use crate::steps::Step;
 
 /// The answer to a failure of an engine.
@@ -179,6 +180,27 @@ fn sampler(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Ste
     fewer.is_enough = None;
     let capacity = found.groups.first().and_then(|group| group.message.capacity_bytes);
     (because(Cause::EngineShare, text), vec![fewer, lower_share(&log, total(&log, &printed).or(capacity), missing)])
+}
+
+/// That an engine's pool leaves too little beside it, where PyTorch's message alone says that memory is short; `None` where the pool
+/// is not allocated yet, or something else is the cause.
+pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) -> Option<String> {
+    let printed = log.printed();
+    let has_pool = printed.kv_tokens.is_some() || printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0);
+    if !has_pool || !matches!(cause, Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch) {
+        return None;
+    }
+    let (tried, free) = (situation.tried_bytes?, situation.free_bytes?);
+    let of = log.utilization.or(log.mem_fraction_static);
+    let of = of.map_or_else(String::new, |of| format!(", at a share of {}", super::flags::share(of)));
+    let pool = printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    let pool = pool.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    Some(format!(
+        "the engine's KV cache{pool}{of} leaves too little for what it allocates later (CUDA graphs, activations, NCCL): it requested {}, \
+         and {} was free",
+        size(tried),
+        size(free)
+    ))
 }
 
 /// What the first message of PyTorch lacks.

@@ -197,8 +197,10 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
     match log.engine {
         Some("vllm") => {
             let has_pool = printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0) || printed.kv_tokens.is_some();
+            // Where it printed nothing, nothing says that it was still loading.
+            let has_printed = log.version.is_some() || log.model.is_some() || printed.total_bytes.is_some();
             let mut steps = Vec::new();
-            if has_pool || printed.weights_bytes.is_some() {
+            if has_pool || printed.weights_bytes.is_some() || !has_printed {
                 steps.push(lower_share(log, total, missing));
                 steps.push(fewer_sequences(log, &printed, missing));
                 steps.push(batched_tokens(log));
@@ -223,6 +225,8 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
             )
             .with("--max-batch-prefill-tokens 2048"),
         ],
+        // Their settings are not those of llama.cpp.
+        Some("tensorrt-llm") => Vec::new(),
         _ => vec![Step::new(
             "shorter-context",
             "use a shorter context, or put fewer layers on the GPU",

@@ -22,7 +22,9 @@ enum Part {
 
 /// The answer to a failure of llama.cpp or Ollama.
 pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let is_ollama = found.surroundings.is_ollama || log.engine == Some("ollama") || event.id.starts_with("ollama-");
+    let is_ollama = found.surroundings.is_ollama
+        || log.engine == Some("ollama")
+        || found.events.iter().any(|event| event.origin.starts_with("Ollama"));
     log.engine = Some(if is_ollama { "ollama" } else { "llama.cpp" });
     let (mut diagnosis, steps) = match event.id {
         "ollama-system" => system_memory(event),

@@ -11,6 +11,7 @@ use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
 use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
+use super::engine::EngineLog;
 use super::log::{AskedAt, Event, Found, TracebackFrame};
 use super::message::Kind;
 use super::situation::Situation;
@@ -40,7 +41,7 @@ pub struct Answer {
 
 /// The answer; `None` if nothing that is known was found.
 pub fn answer(found: &Found) -> Option<Answer> {
-    let situation = found.groups.first().map(|group| Situation::of_message(&group.message, found.surroundings));
+    let situation = found.groups.first().map(|group| Situation::of_group(group, found.surroundings));
     let event = strongest(found);
     let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
     let (at, event) = match (event, &situation) {
@@ -69,15 +70,20 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             "torch {major}.{minor} may ignore `{NEW_VARIABLE}`; before 2.10 set `{VARIABLE}`, then check that the setting is in force"
         ));
     }
-    match &found.engine {
-        Some(engine) if situation.engine.is_some() => {
-            steps.extend(flags::after_start(engine, situation.shortage_bytes(), situation.capacity_bytes));
-            sort(&mut steps);
-            diagnosis.notes.extend(flags::shares(engine));
-            diagnosis.notes.extend(engines::sleeps(engine));
+    if let Some(engine) = situation.engine {
+        // Its name alone may be known.
+        let log = found.engine.clone().unwrap_or_default();
+        let log = EngineLog { engine: Some(engine), ..log };
+        if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log) {
+            diagnosis.cause = Cause::EngineShare;
+            diagnosis.text = text;
         }
-        _ if diagnosis.cause != Cause::NeverFits => steps.push(record_a_snapshot(&situation)),
-        _ => {}
+        steps.extend(flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes));
+        sort(&mut steps);
+        diagnosis.notes.extend(flags::shares(&log));
+        diagnosis.notes.extend(engines::sleeps(&log));
+    } else if diagnosis.cause != Cause::NeverFits {
+        steps.push(record_a_snapshot(&situation));
     }
     Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
 }

@@ -21,8 +21,8 @@ use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 use table::{TableReader, has_anchor};
-use trace::TraceReader;
-pub use trace::{AskedAt, TracebackFrame};
+pub use trace::{AskedAt, Side, TracebackFrame};
+use trace::{TraceReader, engine_in};
 
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
@@ -335,7 +335,7 @@ impl LogReader {
                 rank = named_rank(body);
             }
             has_begun = true;
-            at = self.begun(reader, progress, rank, of_line, text.len());
+            at = self.begun(reader, progress, rank, of_line, (&text[at..anchor], text.len()));
         }
         if is_of_interest
             && !has_begun
@@ -343,7 +343,7 @@ impl LogReader {
             && memmem::find(&text, b"byPyTorch").is_some()
             && let Some((reader, progress)) = Reader::begin_amid(&text)
         {
-            self.begun(reader, progress, rank, of_line, text.len());
+            self.begun(reader, progress, rank, of_line, (&[], text.len()));
             return;
         }
         let broken = broken_beginning(&text[at..]);
@@ -360,7 +360,7 @@ impl LogReader {
         progress: Progress,
         rank: Option<u32>,
         of_line: &Origin,
-        length: usize,
+        (before, length): (&[u8], usize),
     ) -> usize {
         let lines = self.found.lines;
         let context = self.context.filter(|_| rank.is_none()).filter(|(_, line)| line + CONTEXT_LINES > lines);
@@ -368,7 +368,8 @@ impl LogReader {
             self.context = None;
         }
         let rank = rank.or(context.map(|(rank, _)| rank));
-        let asked = self.trace.take(&of_line.key);
+        let mut asked = self.trace.take(&of_line.key);
+        asked.side = asked.side.or_else(|| engine_in(before).or_else(|| engine_in(&of_line.key)).map(Side::Engine));
         let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1, asked };
         match progress {
             Progress::Open => {

@@ -48,6 +48,57 @@ pub struct AskedAt {
     pub own: Option<TracebackFrame>,
     /// The innermost line of all.
     pub innermost: Option<TracebackFrame>,
+    /// The part of a job that failed, where the traceback or the line's prefix tells: an engine in a training job is not its trainer.
+    pub side: Option<Side>,
+}
+
+/// A part of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A server, by its engine.
+    Engine(&'static str),
+    /// A trainer.
+    Trainer,
+}
+
+/// What stands in the names of processes, loggers and files of engines, without blanks.
+const ENGINES: [(&[u8], &str); 10] = [
+    (b"VllmWorker", "vllm"),
+    (b"EngineCore", "vllm"),
+    (b"RayWorkerWrapper", "vllm"),
+    (b"Worker_TP", "vllm"),
+    (b"multiproc_executor.py", "vllm"),
+    (b"worker_base.py", "vllm"),
+    (b"/vllm/", "vllm"),
+    (b"/vllm_ascend/", "vllm"),
+    (b"/sglang/srt/", "sglang"),
+    (b"/text_generation_server/", "tgi"),
+];
+/// What stands in files and lines of trainers.
+const TRAINERS: [&str; 9] = [
+    ".backward(",
+    "optimizer.step(",
+    "/trl/",
+    "/transformers/trainer",
+    "/deepspeed/runtime/",
+    "/megatron/",
+    "/lightning/",
+    "/accelerate/optimizer",
+    "training_step",
+];
+
+/// The engine that a text names.
+pub(super) fn engine_in(text: &[u8]) -> Option<&'static str> {
+    ENGINES.iter().find(|(words, _)| memmem::find(text, words).is_some()).map(|(_, engine)| *engine)
+}
+
+/// The part of a job whose traceback it is.
+fn side(frames: &[TracebackFrame]) -> Option<Side> {
+    // A trainer may call an engine in its own process: the innermost tells.
+    frames.iter().rev().find_map(|frame| {
+        let is_trainer = TRAINERS.iter().any(|words| frame.file.contains(words) || frame.source.contains(words));
+        engine_in(frame.file.as_bytes()).map(Side::Engine).or_else(|| is_trainer.then_some(Side::Trainer))
+    })
 }
 
 impl AskedAt {
@@ -96,18 +147,19 @@ pub(super) struct TraceReader {
 #[derive(Clone, Debug, Default)]
 struct Trace {
     frames: Vec<TracebackFrame>,
-    is_source_next: bool,
+    /// Bytes before the last frame, where the next line may be its text: those of a logger, and blanks.
+    before_source: Option<usize>,
 }
 
 impl TraceReader {
     /// Whether the next line may be a frame's text.
     pub(super) fn is_open(&self) -> bool {
-        self.open.values().any(|trace| trace.is_source_next)
+        self.open.values().any(|trace| trace.before_source.is_some())
     }
 
     /// Takes a line of a writer.
     pub(super) fn read(&mut self, body: &[u8], key: &[u8]) {
-        if let Some(frame) = frame(body) {
+        if let Some((before, frame)) = frame(body) {
             if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
                 self.open.clear();
             }
@@ -116,13 +168,13 @@ impl TraceReader {
                 trace.frames.remove(0);
             }
             trace.frames.push(frame);
-            trace.is_source_next = true;
-        } else if let Some(trace) = self.open.get_mut(key).filter(|trace| trace.is_source_next) {
-            trace.is_source_next = false;
-            let source = body.trim_ascii();
-            if let Some(last) = trace.frames.last_mut() {
-                last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
-            }
+            trace.before_source = Some(before);
+        } else if let Some(trace) = self.open.get_mut(key)
+            && let Some(before) = trace.before_source.take()
+            && let Some(source) = source(body, before)
+            && let Some(last) = trace.frames.last_mut()
+        {
+            last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
         }
     }
 
@@ -131,14 +183,23 @@ impl TraceReader {
         let frames = self.open.remove(key).unwrap_or_default().frames;
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
         let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
-        AskedAt { own, innermost }
+        AskedAt { own, innermost, side: side(&frames) }
     }
 }
 
-/// `File "train.py", line 61, in main`
-fn frame(body: &[u8]) -> Option<TracebackFrame> {
-    let start = memmem::find(body, ANCHOR.as_bytes())? + ANCHOR.len();
-    let rest = &body[start..];
+/// The text of a frame's line: it stands deeper than the frame, unlike the error that follows a frame without text.
+fn source(body: &[u8], before: usize) -> Option<&[u8]> {
+    let rest = body.get(before..)?;
+    let is_deeper = rest.first().is_some_and(u8::is_ascii_whitespace);
+    let is_error =
+        before == 0 && (memmem::find(rest, b"Error:").is_some() || memmem::find(rest, b"Exception:").is_some());
+    (is_deeper || before == 0 && !is_error).then(|| rest.trim_ascii())
+}
+
+/// `File "train.py", line 61, in main`, and how many bytes stand before it.
+fn frame(body: &[u8]) -> Option<(usize, TracebackFrame)> {
+    let before = memmem::find(body, ANCHOR.as_bytes())?;
+    let rest = &body[before + ANCHOR.len()..];
     let end = memchr::memchr(b'"', rest)?;
     let (file, rest) = rest.split_at(end);
     let rest = rest.strip_prefix(b"\", line ")?;
@@ -146,12 +207,12 @@ fn frame(body: &[u8]) -> Option<TracebackFrame> {
     let line = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
     let function = rest[digits..].strip_prefix(b", in ").unwrap_or_default().trim_ascii();
     let short = |text: &[u8]| text_of(&text[..text.len().min(TEXT_BYTES)]);
-    Some(TracebackFrame { file: short(file), line, function: short(function), source: String::new() })
+    Some((before, TracebackFrame { file: short(file), line, function: short(function), source: String::new() }))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::LogReader;
+    use crate::{LogReader, Side};
 
     #[test]
     fn the_lines_that_asked_are_found_among_those_of_another_rank() {
@@ -174,5 +235,21 @@ mod tests {
         );
         assert_eq!(asked.innermost.as_ref().unwrap().source, "logits = logits.float()");
         assert!(asked.allocates().unwrap().starts_with("a copy of the logits"));
+    }
+
+    #[test]
+    fn an_error_behind_a_frame_without_text_is_not_its_text() {
+        let mut log = LogReader::new();
+        log.push(b"  File \"<stdin>\", line 1, in <module>\nCUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB\n");
+        assert_eq!(log.finish().groups[0].asked.innermost.as_ref().unwrap().source, "");
+        let mut log = LogReader::new();
+        log.push(
+            b"ERROR 06-09 [core.py:7]   File \"/x/site-packages/vllm/a.py\", line 1, in run\n\
+              ERROR 06-09 [core.py:7]     x = torch.cat(parts)\n\
+              ERROR 06-09 [core.py:7] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of\n",
+        );
+        let asked = log.finish().groups[0].asked.clone();
+        assert_eq!(asked.innermost.unwrap().source, "x = torch.cat(parts)");
+        assert_eq!(asked.side, Some(Side::Engine("vllm")));
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! # Source
 //! `spec/caching-allocator.md` section 16.3, where each wording is traced to its releases; of MPS and XPU, messages that
-//! users have posted (`MPS backend out of memory` with `GB` that are GiB; XPU's ends with advice on `empty_cache`).
+//! users have posted (`MPS backend out of memory` with `GB` that are GiB; XPU's ends with advice on `empty_cache`); of NPU, `torch_npu`
+//! 2.9, which keeps the words of torch 2.0.
 
 use highwater_allocator::TorchVersion;
 
@@ -67,6 +68,8 @@ pub(super) enum Amount {
     Limit,
     /// In blocks that the program holds.
     Allocated,
+    /// NPU: the same with blocks that wait for another stream, which nothing here needs.
+    Active,
     /// In free blocks of private pools.
     Private,
     /// In segments, used or not; or what `cached` says.
@@ -133,7 +136,8 @@ pub(super) struct Clause {
 }
 
 use Amount::{
-    Allocated, Capacity, Free, Limit, OtherProcess, Others, Private, Reserve, Reserved, ThisProcess, Tried, Unallocated,
+    Active, Allocated, Capacity, Free, Limit, OtherProcess, Others, Private, Reserve, Reserved, ThisProcess, Tried,
+    Unallocated,
 };
 use Part::{BinaryBytes, Bytes, Device, Process, Words};
 
@@ -173,6 +177,12 @@ pub(super) const CLAUSES: &[Clause] = &[
         .says(Says::MoreThanOneExabyte),
     begins("tried", EVER, "", &[Words("out of memory. Tried to allocate"), Bytes(Tried)]),
     begins(
+        "tried, NPU workspace",
+        EVER,
+        "",
+        &[Words("out of memory. NPUWorkspaceAllocator tried to allocate"), Bytes(Tried)],
+    ),
+    begins(
         "rejected",
         since((2, 12)),
         "",
@@ -210,6 +220,7 @@ pub(super) const CLAUSES: &[Clause] = &[
     goes_on("NPU", EVER, &[Words("NPU"), Device]),
     goes_on("total capacity", releases((1, 0), (2, 0)), &[Bytes(Capacity), Words("total capacity")]),
     goes_on("already allocated", releases((1, 0), (2, 0)), &[Bytes(Allocated), Words("already allocated")]),
+    goes_on("current active", EVER, &[Bytes(Active), Words("current active")]),
     goes_on("free", releases((1, 0), (2, 0)), &[Bytes(Free), Words("free")]),
     goes_on("allowed", since((1, 8)), &[Bytes(Limit), Words("allowed")]),
     goes_on("reserved in total", releases((1, 4), (2, 0)), &[Bytes(Reserved), Words("reserved in total by PyTorch")])

@@ -140,6 +140,10 @@ impl Reader {
         let mut message = self.message;
         let says_all = self.amounts > 0 || matches!(message.kind, Kind::MoreThanOneExabyte | Kind::Driver);
         message.is_cut |= !self.is_complete;
+        if message.backend == Some("NPU") {
+            // Its releases keep words that torch has given up.
+            message.releases = None;
+        }
         if message.kind == Kind::Asynchronous && self.amounts == 0 {
             // Some programs pass on only its first line.
             return Some(message);
@@ -279,6 +283,7 @@ impl Reader {
             Amount::Reserved => message.reserved_bytes.is_some(),
             Amount::Unallocated => message.reserved_unallocated_bytes.is_some(),
             Amount::Others => message.others_bytes.is_some(),
+            Amount::Active => false,
         }
     }
 
@@ -307,6 +312,7 @@ impl Reader {
             Amount::Reserved => &mut message.reserved_bytes,
             Amount::Unallocated => &mut message.reserved_unallocated_bytes,
             Amount::Others => &mut message.others_bytes,
+            Amount::Active => return,
         };
         *field = Some(bytes);
     }
