@@ -273,7 +273,6 @@ fn text(situation: &Situation, cause: Cause) -> String {
     let free = amount(situation.free_bytes);
     let held = amount(situation.held_bytes);
     let unallocated = amount(situation.unallocated_bytes);
-    let missing = amount(situation.shortage_bytes());
     match cause {
         Cause::Limit if situation.kind == Kind::Rejected => format!(
             "a configured limit refused {tried}: `throw_on_cudamalloc_oom` is on, so requests that exceed \

@@ -22,7 +22,9 @@ pub use answer::{Answer, Subject, answer};
 pub use diagnosis::{Cause, Diagnosis, diagnosis};
 pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
-pub use log::{AskedAt, Event, Found, Group, LogReader, Side, Surroundings, TracebackFrame};
+pub use log::{
+    AskedAt, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Side, Surroundings, TracebackFrame,
+};
 pub use message::{Kind, Message, Process, Releases};
 pub use situation::{Holder, Limit, Share, Situation, StepNeed};
 pub use steps::{Step, missing, record_a_snapshot, sort, steps};

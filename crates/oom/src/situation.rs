@@ -373,7 +373,7 @@ impl Situation {
 }
 
 /// What the last printed digit of an amount stands for.
-fn last_digit_bytes(bytes: u64) -> u64 {
+pub(super) fn last_digit_bytes(bytes: u64) -> u64 {
     match bytes {
         0..=1024 => 0,
         1025..=0x10_0000 => (1 << 10) / 100,

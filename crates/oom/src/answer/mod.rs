@@ -6,6 +6,8 @@ mod frameworks;
 mod host;
 mod libraries;
 mod llama;
+mod shape;
+mod summary;
 
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
 use highwater_units::{counted, size};
@@ -14,7 +16,7 @@ use super::diagnosis::{Cause, Diagnosis, diagnosis};
 use super::engine::EngineLog;
 use super::log::{AskedAt, Event, Found, TracebackFrame};
 use super::message::Kind;
-use super::situation::Situation;
+use super::situation::{Situation, last_digit_bytes};
 use super::steps::{Step, record_a_snapshot, sort, steps};
 
 /// What an answer is about.
@@ -24,6 +26,8 @@ pub enum Subject {
     Message(usize),
     /// Another failure, by its place in [`Found::events`].
     Event(usize),
+    /// A table of totals after a failure, by its place in [`Found::summaries`].
+    Summary(usize),
 }
 
 /// Why a run failed and what to change.
@@ -41,14 +45,17 @@ pub struct Answer {
 
 /// The answer; `None` if nothing that is known was found.
 pub fn answer(found: &Found) -> Option<Answer> {
-    let situation = found.groups.first().map(|group| Situation::of_group(group, found.surroundings));
+    let mut situation = found.groups.first().map(|group| Situation::of_group(group, found.surroundings));
+    if let Some(situation) = &mut situation {
+        summary::complete(situation, found);
+    }
     let event = strongest(found);
     let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
     let (at, event) = match (event, &situation) {
         (Some((at, event)), None) => (at, event),
         (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
         (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
-        (None, None) => return None,
+        (None, None) => return summary::explain(found),
     };
     // In the order in which they are worth a try: not each has a number.
     let (diagnosis, steps) = of_event(event, found)?;
@@ -60,6 +67,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
     let mut steps = steps(&situation, &diagnosis);
     if let Some(group) = found.groups.first() {
         diagnosis.notes.extend(asked(&group.asked));
+        let error = |tried| last_digit_bytes(tried).div_ceil(2);
+        let shape = |tried| shape::shape(tried, error(tried), &found.dimensions);
+        diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
+        diagnosis.notes.extend(summary::note(group.message.device, found));
         diagnosis.notes.extend(several_ranks(found));
     }
     if let Some((major, minor)) = situation.torch

@@ -79,7 +79,7 @@ impl EngineLog {
 }
 
 /// The value of a setting in a line; `even` is the line with `_` for `-`.
-fn value_of(name: &str, line: &[u8], even: &[u8]) -> Option<String> {
+pub(crate) fn value_of(name: &str, line: &[u8], even: &[u8]) -> Option<String> {
     for at in memmem::find_iter(even, name.as_bytes()) {
         let is_option = even[..at].ends_with(b"__") || even[..at].ends_with(b" _");
         let is_word = at == 0 || is_option || !(even[at - 1].is_ascii_alphanumeric() || even[at - 1] == b'_');

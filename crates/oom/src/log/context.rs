@@ -8,7 +8,7 @@ use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-pub(super) const AROUND: [&str; 17] = [
+const AROUND: [&str; 17] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -27,6 +27,25 @@ pub(super) const AROUND: [&str; 17] = [
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
 ];
+
+/// Words of a line that may speak of memory that ran out, in a text that is not known.
+const NEAR: [&str; 9] = [
+    "OutOfMemoryError",
+    "MemoryError",
+    "bad_alloc",
+    "annot allocate memory",
+    "Tried to allocate",
+    "ailed to allocate",
+    "nsufficient memory",
+    "ut of memory",
+    "Killed",
+];
+
+/// All bytes that a line must hold to be looked at here, and in what reads dimensions and tables.
+pub(super) fn around() -> impl Iterator<Item = &'static str> {
+    let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
+    AROUND.iter().chain(&NEAR).chain(tables).copied()
+}
 
 impl Found {
     /// Notes what a line says beside messages.
@@ -54,6 +73,12 @@ impl Found {
             let names: [&[u8]; 4] = [b"PyTorch version: ", b"pytorch version: ", b"torch==", b"torch-"];
             let after = names.iter().find_map(|name| memmem::find(line, name).map(|at| &line[at + name.len()..]));
             seen.torch = after.and_then(release);
+        }
+        if self.mention.is_none() && NEAR.iter().any(|words| has(words.as_bytes())) {
+            self.note_mention(self.lines + 1, line);
+        }
+        if super::dimensions::ANCHORS.iter().any(|words| has(words.as_bytes())) {
+            self.dimensions.read(line);
         }
         if has(b"MiB |") {
             self.processes_of_nvidia_smi(line);

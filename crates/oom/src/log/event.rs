@@ -1,13 +1,23 @@
 //! Failures that are known by their words, as a log has them.
 
-use super::Found;
+use rustc_hash::FxHashMap;
+
+use super::summary::MemorySummary;
 use super::table::Hit;
-use crate::known::Value;
+use super::{Found, Mention};
+use crate::known::{Value, Values, text_of};
 
 /// Different events that are kept.
 const MAX_EVENTS: usize = 1_000;
+/// The longest part of a line that is kept.
+const MENTION_BYTES: usize = 160;
 /// Lines in which one failure may say more.
 const NEAR_LINES: u64 = 64;
+/// Failures that are compared for that.
+const MAX_NEAR: usize = 16;
+
+/// The place of a failure among [`Found::events`], by what it says and who wrote it.
+pub(super) type EventIndex = FxHashMap<(&'static str, Option<u32>, Values), usize>;
 
 /// A failure of an engine, a library or the host, by its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,30 +78,47 @@ impl Event {
 
 impl Event {
     /// Whether a failure that was found a few lines later says the same and more.
-    fn is_begun_by(&self, hit: &Hit, line: u64) -> bool {
-        let is_near = line.saturating_sub(self.line) <= NEAR_LINES;
-        is_near && hit.values.len() > self.values.len() && self.values.iter().all(|value| hit.values.contains(value))
+    fn is_begun_by(&self, values: &Values) -> bool {
+        values.len() > self.values.len() && self.values.iter().all(|value| values.contains(value))
     }
 }
 
 impl Found {
     /// Whether no failure was found.
     pub fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.events.is_empty()
+        self.groups.is_empty() && self.events.is_empty() && self.failed_summary().is_none()
+    }
+
+    /// The first table of totals after a request had failed.
+    pub fn failed_summary(&self) -> Option<&MemorySummary> {
+        self.summaries.iter().find(|summary| summary.ooms > 0)
+    }
+
+    /// Notes a line that speaks of memory, if it is the first.
+    pub(super) fn note_mention(&mut self, line: u64, text: &[u8]) {
+        let text = text.trim_ascii();
+        let text = || text_of(&text[..text.len().min(MENTION_BYTES)]);
+        self.mention.get_or_insert_with(|| Mention { line, text: text() });
     }
 
     /// Counts a failure; those that say the same belong together.
-    pub(super) fn add(&mut self, hit: Hit, rank: Option<u32>, line: u64) {
+    pub(super) fn add(&mut self, hit: Hit, rank: Option<u32>, line: u64, index: &mut EventIndex) {
         self.event_count += 1;
-        let of_id = |event: &&mut Event| event.id == hit.row.id && event.rank == rank;
-        if let Some(event) = self.events.iter_mut().filter(of_id).find(|event| event.values == hit.values) {
+        let Hit { row, values } = hit;
+        let key = (row.id, rank, values);
+        if let Some(event) = index.get(&key).and_then(|&at| self.events.get_mut(at)) {
             event.count += 1;
-        } else if let Some(event) = self.events.iter_mut().filter(of_id).find(|event| event.is_begun_by(&hit, line)) {
+            return;
+        }
+        let begun = self.events.iter().rposition(|event| event.line + NEAR_LINES < line).map_or(0, |at| at + 1);
+        let same = |event: &&mut Event| event.id == row.id && event.rank == rank && event.is_begun_by(&key.2);
+        if let Some(event) = self.events.iter_mut().skip(begun).take(MAX_NEAR).find(same) {
             // The same text, read further.
-            event.values = hit.values;
-            event.origin = hit.row.origin;
+            event.values.clone_from(&key.2);
+            event.origin = row.origin;
         } else if self.events.len() < MAX_EVENTS {
-            let Hit { row, values } = hit;
+            let values = key.2.clone();
+            index.insert(key, self.events.len());
             self.events.push(Event { id: row.id, origin: row.origin, rank, line, count: 1, values });
         }
     }

@@ -1,6 +1,8 @@
 //! What was found in a log.
 
+use super::dimensions::Dimensions;
 use super::event::Event;
+use super::summary::MemorySummary;
 use super::trace::AskedAt;
 use crate::engine::EngineLog;
 use crate::message::{Message, Process};
@@ -42,6 +44,15 @@ pub struct Surroundings {
     pub is_comfyui: bool,
 }
 
+/// A line that speaks of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mention {
+    /// Which, from 1 on.
+    pub line: u64,
+    /// Its text, made printable; its beginning if it is long.
+    pub text: String,
+}
+
 /// What was found in a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -54,7 +65,11 @@ pub struct Found {
     /// Lines read.
     pub lines: u64,
     /// The first line that speaks of memory that ran out, without being a message that is known.
-    pub mention: Option<u64>,
+    pub mention: Option<Mention>,
+    /// The tables of `torch.cuda.memory_summary`.
+    pub summaries: Vec<MemorySummary>,
+    /// The sizes of batches, sequences and vocabularies that it names.
+    pub dimensions: Dimensions,
     /// Failures of engines, libraries and the host, by their words, by their first appearance.
     pub events: Vec<Event>,
     /// How many there are in all.

@@ -4,22 +4,28 @@
 //! length, whatever it holds.
 
 mod context;
+mod dimensions;
 mod event;
 mod found;
 mod line;
 mod origin;
+mod summary;
 mod table;
 mod trace;
 
 use std::collections::hash_map::Entry;
 use std::sync::LazyLock;
 
+pub use dimensions::Dimensions;
 pub use event::Event;
-pub use found::{Found, Group, Surroundings};
+use event::EventIndex;
+pub use found::{Found, Group, Mention, Surroundings};
 use line::{plain, unescaped};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
+pub use summary::MemorySummary;
+use summary::SummaryReader;
 use table::{TableReader, has_anchor};
 pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
@@ -79,7 +85,9 @@ pub struct LogReader {
     long: Option<Origin>,
     open: FxHashMap<Vec<u8>, Open>,
     groups: FxHashMap<Message, usize>,
+    events: EventIndex,
     table: TableReader,
+    summary: SummaryReader,
     trace: TraceReader,
     /// The writer of the last line.
     last_key: Vec<u8>,
@@ -275,10 +283,11 @@ impl LogReader {
         }
         if is_known {
             self.trace.read(body, &of_line.key);
+            self.summary.read(body, &of_line.key, of_line.rank, &mut self.found);
             let number = self.found.lines + 1;
             let rank = of_line.rank;
             for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
-                self.found.add(hit, rank, number);
+                self.found.add(hit, rank, number, &mut self.events);
             }
         }
         self.read_text(body, &of_line, is_of_interest);
@@ -328,7 +337,7 @@ impl LogReader {
                 continue;
             }
             let Some((reader, progress)) = Reader::begin(&text, anchor) else {
-                self.found.mention.get_or_insert(self.found.lines + 1);
+                self.found.note_mention(self.found.lines + 1, body);
                 continue;
             };
             if std::mem::take(&mut is_rank_sought) {
@@ -423,7 +432,7 @@ impl LogReader {
     fn end(&mut self, open: Open) {
         let Begun::Message(reader) = open.begun else { return };
         let Some(mut message) = reader.finish() else {
-            self.found.mention.get_or_insert(open.line);
+            self.found.note_mention(open.line, b"");
             return;
         };
         message.rank = open.rank;

@@ -180,10 +180,21 @@ fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found
 fn nothing(found: &Found, name: &str) -> Problem {
     let lines = counted(found.lines, "line", "lines");
     let engine = found.engine.as_ref().and_then(|engine| engine.engine);
-    let cause = match (found.mention, engine) {
-        (Some(line), _) => format!(
-            "line {} mentions that memory ran out, but without the numbers of PyTorch's message: the text may be cut",
-            count(line)
+    let cause = match (&found.mention, engine) {
+        (Some(mention), _) => {
+            let text = match mention.text.as_str() {
+                "" => String::new(),
+                text => format!(": `{}`", text.replace('`', "'")),
+            };
+            format!(
+                "line {} speaks of memory, but has neither the numbers of PyTorch's message nor the words of another error that is \
+                 known, so the text may be cut{text}",
+                count(mention.line)
+            )
+        }
+        (None, _) if !found.summaries.is_empty() => format!(
+            "it has {} of `torch.cuda.memory_summary`, and in none of them a request had failed",
+            counted(found.summaries.len(), "table", "tables")
         ),
         (None, Some(engine)) => format!(
             "it has lines that {engine} prints while it starts, but none that says that memory ran out or that it refuses to start"
@@ -307,5 +318,8 @@ pub(crate) fn view_of_snapshot<'a>(
 }
 
 fn print(args: &Args, view: &ExplainView<'_>, name: &str) -> anyhow::Result<()> {
-    output::print(args.format, view, |_| text::document(view, name))
+    output::print(args.format, view, |_| match args.format {
+        FormatToPaste::Markdown => text::brief(view, name),
+        FormatToPaste::Text | FormatToPaste::Json => text::document(view, name),
+    })
 }

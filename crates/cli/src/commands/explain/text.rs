@@ -4,7 +4,7 @@ use std::io;
 
 use highwater_analysis::category::Category;
 use highwater_answers::frames;
-use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView};
+use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 use highwater_findings::verdict::capitalised;
 
 use crate::document::{Document, Section, Text};
@@ -52,6 +52,35 @@ pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
     document.sections.extend(errors(view));
     document.sections.extend(further(&view.failures));
     document
+}
+
+/// Notes and steps of an answer for an issue's comment.
+const BRIEF: usize = 3;
+
+/// The answer to a log, short enough for a comment on an issue: the cause, where the memory went, and the first steps. A snapshot's
+/// answer stays whole.
+pub(super) fn brief(view: &ExplainView<'_>, name: &str) -> Document {
+    if !view.failures.is_empty() {
+        return document(view, name);
+    }
+    let mut brief = document(view, name);
+    brief.lead.truncate(1 + BRIEF);
+    brief.sections = shares(view).into_iter().collect();
+    let mut section = Section::new("What to change");
+    for (number, step) in (1..).zip(view.steps.iter().take(BRIEF)) {
+        let change = step.change.as_ref().map_or_else(String::new, |change| format!(" → {change}"));
+        section.step(number, title(step, view), [format!("{}.{change}", capitalised(&step.detail))]);
+    }
+    let rest = view.steps.len().saturating_sub(BRIEF);
+    if rest > 0 {
+        section.line(format!("… and {} more {}.", count(rest), if rest == 1 { "step" } else { "steps" }));
+    }
+    let others = view.messages.len().max(1) - 1 + view.errors.len().saturating_sub(usize::from(view.error.is_some()));
+    if others > 0 {
+        section.line(format!("The log has {} more {}.", count(others), if others == 1 { "error" } else { "errors" }));
+    }
+    brief.sections.push(section);
+    brief
 }
 
 /// Where it happened; `None` where nothing was found.
@@ -200,26 +229,30 @@ fn gaps(gaps: &GapsView) -> Option<String> {
 
 /// The steps, numbered.
 fn steps(view: &ExplainView<'_>) -> Option<Section> {
-    let missing = view.diagnosis.missing_bytes;
     // Of other failures few steps have a number.
     let order = if view.error.is_some() { "" } else { ", largest saving first" };
     let mut section = Section::new(format!("What to change{order}"));
     for (number, step) in (1..).zip(&view.steps) {
-        let saving = match (step.brings_bytes, step.enough) {
-            (Some(bytes), Some(true)) => (format!(" [frees {}: enough]", size(bytes)), GOOD),
-            (Some(bytes), Some(false)) => {
-                let of = missing.map_or_else(String::new, |missing| format!(" of the {} missing", size(missing)));
-                (format!(" [frees {}{of}: not enough alone]", size(bytes)), PLAIN)
-            }
-            (Some(bytes), None) => (format!(" [frees up to {}]", size(bytes)), PLAIN),
-            (None, _) => (String::new(), PLAIN),
-        };
-        let title = Text::styled(capitalised(&step.title), STRONG).and(saving.0, saving.1);
         let detail = Text::from(format!("{}.", capitalised(&step.detail)));
         let change = step.change.as_ref().map(|change| Text::from("→ ").and(change.as_str(), HINT));
-        section.step(number, title, [Some(detail), change].into_iter().flatten());
+        section.step(number, title(step, view), [Some(detail), change].into_iter().flatten());
     }
     (!section.is_empty()).then_some(section)
+}
+
+/// A step with its saving.
+fn title(step: &StepView, view: &ExplainView<'_>) -> Text {
+    let missing = view.diagnosis.missing_bytes;
+    let saving = match (step.brings_bytes, step.enough) {
+        (Some(bytes), Some(true)) => (format!(" [frees {}: enough]", size(bytes)), GOOD),
+        (Some(bytes), Some(false)) => {
+            let of = missing.map_or_else(String::new, |missing| format!(" of the {} missing", size(missing)));
+            (format!(" [frees {}{of}: not enough alone]", size(bytes)), PLAIN)
+        }
+        (Some(bytes), None) => (format!(" [frees up to {}]", size(bytes)), PLAIN),
+        (None, _) => (String::new(), PLAIN),
+    };
+    Text::styled(capitalised(&step.title), STRONG).and(saving.0, saving.1)
 }
 
 /// Messages, if there are several.
