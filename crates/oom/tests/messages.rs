@@ -318,6 +318,78 @@ fn different_messages_beyond_a_bound_are_counted() {
     assert_eq!((found.groups.len(), found.count, found.left_out), (10_000, 10_010, 10));
 }
 
+/// What is kept does not grow with a log, whoever writes it and whatever is left open: its debug text stands for its memory.
+#[test]
+fn memory_is_bounded() {
+    let line = |i: usize| {
+        let writer = format!("(Worker pid={i})");
+        match i % 7 {
+            0 => format!("{writer} CUDA out of memory. Tried to allocate {}.00 GiB. GPU 0 has\n", i % 10),
+            1 => format!("{writer}   File \"a{}.py\", line {i}, in f\n", i % 99),
+            2 => format!("{writer} NCCL WARN Failed to CUDA calloc {i} bytes\n"),
+            3 => format!("{writer} max seq len ({i}), (24.0 GiB KV cache is To serve at least one\n"),
+            4 => format!("{writer} | PyTorch CUDA memory summary, device ID {i} |\n"),
+            5 => format!("{writer} vocab_size={i} batch_size={i} bad_alloc\n"),
+            _ => format!("{writer} Sleep mode freed 1.00 GiB memory, {i}.00 GiB memory is still in use.\n"),
+        }
+    };
+    let mut reader = LogReader::new();
+    let mut sizes = Vec::new();
+    for part in 0..4 {
+        for i in 0..8_000 {
+            reader.push(line(part * 8_000 + i).as_bytes());
+        }
+        sizes.push(format!("{reader:?}").len());
+    }
+    assert!(sizes[3] < sizes[1] + sizes[1] / 10, "{sizes:?}");
+}
+
+/// Lines of ranks in any order between each other say the same of each rank.
+#[test]
+fn ranks_between_each_other_are_told_apart() {
+    let log_of = |rank: u64| -> Vec<String> {
+        let lines = [
+            "Traceback (most recent call last):".to_owned(),
+            format!("  File \"/home/u/train{rank}.py\", line {rank}, in main"),
+            "    loss.backward()".to_owned(),
+            format!(
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {rank}.50 GiB. GPU {rank} has a total"
+            ),
+            format!(
+                " capacity of 79.15 GiB of which 1.{rank}0 GiB is free. Of the allocated memory 70.00 GiB is allocated by"
+            ),
+            " PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.".to_owned(),
+            format!("|                  PyTorch CUDA memory summary, device ID {rank}                 |"),
+            format!("| Allocated memory      |   {rank}062 MiB |   4877 MiB |  89299 MiB |  88237 MiB |"),
+            format!("NCCL WARN Failed to CUDA calloc {rank}6291456 bytes"),
+        ];
+        lines.iter().map(|line| format!("[rank{rank}]: {line}\n")).collect()
+    };
+    // A generator of its own: the orders are the same in every run.
+    let mut state = 7_u64;
+    for _ in 0..50 {
+        let mut logs: Vec<_> = (1..=3).map(|rank| log_of(rank).into_iter().peekable()).collect();
+        let mut mixed = String::new();
+        while logs.iter_mut().any(|log| log.peek().is_some()) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let of = usize::try_from(state >> 33).unwrap() % 3;
+            mixed.extend(logs[of].next());
+        }
+        let found = found(mixed.as_bytes());
+        assert_eq!((found.groups.len(), found.events.len(), found.summaries.len()), (3, 3, 3), "{mixed}");
+        for group in &found.groups {
+            let rank = group.message.rank.unwrap();
+            assert_eq!(group.message.device, Some(rank), "{mixed}");
+            assert_eq!(group.asked.own.as_ref().unwrap().line, rank, "{mixed}");
+            assert_eq!(group.message.reserved_unallocated_bytes, Some(1 << 30), "{mixed}");
+        }
+        for summary in &found.summaries {
+            assert_eq!(summary.device, summary.rank, "{mixed}");
+            assert!(summary.allocated().is_some(), "{mixed}");
+        }
+    }
+}
+
 #[test]
 fn a_line_may_be_longer_than_any_buffer() {
     let text = OutOfMemory { total_bytes: Some(80 << 30), ..OutOfMemory::new(TorchVersion::v2(11)) }.to_string();

@@ -143,6 +143,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("llama-kv", "llama.cpp", "buffer for kv cache", "failed to allocate buffer for kv cache"),
     row("llama-compute", "llama.cpp", "compute pp buffers", "failed to allocate compute pp buffers"),
+    words("llama-vulkan-limit", "llama.cpp", "Requested buffer size exceeds device buffer size limit"),
     row(
         "llama-vulkan",
         "llama.cpp",
@@ -173,7 +174,6 @@ pub(super) const ROWS: &[Row] = &[
         "Memory allocation of size",
         "ggml_vulkan: Memory allocation of size {raw:n} failed",
     ),
-    words("llama-vulkan-limit", "llama.cpp", "Requested buffer size exceeds device buffer size limit"),
     words("llama-pinned", "llama.cpp", "ggml_vulkan: Failed to allocate pinned memory"),
     row(
         "ollama-layout",

@@ -44,7 +44,7 @@ const NEAR: [&str; 9] = [
 /// All bytes that a line must hold to be looked at here, and in what reads dimensions and tables.
 pub(super) fn around() -> impl Iterator<Item = &'static str> {
     let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
-    AROUND.iter().chain(&NEAR).chain(tables).copied()
+    AROUND.iter().chain(&NEAR).chain(&NOTEBOOK).chain(tables).copied()
 }
 
 impl Found {
@@ -52,7 +52,7 @@ impl Found {
     pub(super) fn look_around(&mut self, line: &[u8]) {
         let has = |needle: &[u8]| memmem::find(line, needle).is_some();
         let seen: &mut Surroundings = &mut self.surroundings;
-        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle)) {
+        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle.as_bytes())) {
             seen.is_notebook = true;
         }
         if !seen.has_expandable_segments && has(b"expandable_segments:True") {

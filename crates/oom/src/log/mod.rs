@@ -56,7 +56,7 @@ const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
 const BLOCK_BYTES: usize = 64 << 10;
 /// A block without any of these has nothing that matters, but for bytes that are taken out first.
 static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
-    let words = NEEDLES.iter().chain(&NOTEBOOK).chain(&DEVICES);
+    let words = NEEDLES.iter().chain(&DEVICES);
     words.map(|word| memmem::Finder::new(*word)).collect()
 });
 
@@ -64,7 +64,7 @@ static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
 const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-"];
 
 /// What notebooks write into tracebacks.
-const NOTEBOOK: [&[u8]; 3] = [b"ipykernel", b"<ipython-input-", b"Cell In["];
+const NOTEBOOK: [&str; 3] = ["ipykernel", "<ipython-input-", "Cell In["];
 
 /// Reads a log.
 ///
@@ -89,8 +89,9 @@ pub struct LogReader {
     table: TableReader,
     summary: SummaryReader,
     trace: TraceReader,
-    /// The writer of the last line.
+    /// The writer of the last line, and its rank.
     last_key: Vec<u8>,
+    last_rank: Option<u32>,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
     found: Found,
@@ -244,9 +245,12 @@ impl LogReader {
     fn read_line(&mut self, line: &[u8], given: Option<&Origin>, depth: usize) {
         let line = plain(line);
         let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
-        self.look_around(&line);
+        let has_anchor = has_anchor(&line);
+        if has_anchor {
+            self.look_around(&line);
+        }
         let is_of_interest = NEEDLES.iter().any(|needle| has(needle));
-        let is_known = self.table.is_open() || self.trace.is_open() || has_anchor(&line);
+        let is_known = has_anchor || self.table.is_open() || self.trace.is_open();
         if !is_of_interest && !is_known && self.open.is_empty() && !may_break(&line) {
             return;
         }
@@ -278,8 +282,10 @@ impl LogReader {
         // A terminal breaks a line without its prefix.
         if of_line.key.is_empty() && !self.last_key.is_empty() && self.goes_on(body) {
             of_line.key.clone_from(&self.last_key);
+            of_line.rank = of_line.rank.or(self.last_rank);
         } else {
             self.last_key.clone_from(&of_line.key);
+            self.last_rank = of_line.rank;
         }
         if is_known {
             self.trace.read(body, &of_line.key);
