@@ -10,6 +10,7 @@
 //! - A log is untrusted and may be long: it is read once, in linear time and bounded memory.
 
 mod answer;
+mod cause;
 mod diagnosis;
 mod engine;
 mod known;

@@ -87,6 +87,8 @@ pub struct Situation {
     pub knows_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
+    /// The program is `ComfyUI`, which makes images and trains nothing.
+    pub is_comfyui: bool,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
     /// recording tells.
     pub needs_bytes: Option<u64>,
@@ -223,6 +225,7 @@ impl Situation {
             knows_expandable_segments: last_release >= (2, 1)
                 && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm" | "NPU")),
             is_notebook: surroundings.is_notebook,
+            is_comfyui: surroundings.is_comfyui,
             needs_bytes: None,
             whole_step: None,
         }

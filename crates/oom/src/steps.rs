@@ -6,7 +6,7 @@ use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, is_fragmented, nearly_enough, outside_beyond_context, untold_beyond_context};
 use super::message::Kind;
-use super::situation::Situation;
+use super::situation::{Situation, last_digit_bytes};
 
 /// Processes that are named in a step.
 const NAMED: usize = 4;
@@ -75,7 +75,10 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     {
         steps[..=at].rotate_right(1);
     }
-    steps.extend(shrink(situation, diagnosis));
+    match shrink(situation, diagnosis) {
+        Some(_) if situation.is_comfyui => steps.extend(of_comfyui()),
+        step => steps.extend(step),
+    }
     steps
 }
 
@@ -116,7 +119,13 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     let limit = situation.limit.filter(|_| is_concerned)?;
     let beside = situation.held_bytes.unwrap_or(0).saturating_add(situation.others_bytes);
     let at_error = beside.saturating_add(situation.tried_bytes?);
-    let needed = at_error.max(situation.needs_bytes.unwrap_or(0));
+    // Amounts that are printed alike differ by less than the last digit.
+    let beyond = if situation.is_printed && limit.is_known() {
+        limit.at_most_bytes.saturating_add(last_digit_bytes(limit.at_most_bytes))
+    } else {
+        0
+    };
+    let needed = at_error.max(situation.needs_bytes.unwrap_or(0)).max(beyond);
     let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
         let percent = needed.saturating_mul(100).div_ceil(capacity);
         if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that is enough") }
@@ -394,6 +403,21 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
          bfloat16, a sharded or 8-bit optimizer",
         missing(situation),
     ))
+}
+
+/// What makes `ComfyUI` need less.
+pub(super) fn of_comfyui() -> [Step; 2] {
+    let offload = Step::new(
+        "offload",
+        "keep less of the models on the GPU",
+        "parts of a model then move to the GPU only while they compute; `--reserve-vram` leaves memory to other programs",
+    );
+    let smaller = Step::new(
+        "shrink",
+        "lower the resolution, the number of frames or the batch size, or use a smaller model file (fp8, GGUF)",
+        "activations grow with the number of pixels and frames",
+    );
+    [offload.with("python main.py --lowvram"), smaller]
 }
 
 /// How much less memory would have been enough.

@@ -258,3 +258,40 @@ fn a_step_that_fails_in_the_middle_is_carried_on() {
         assert!(text.contains("whole step needs"), "{command}: {text}");
     }
 }
+
+/// The logs of `testdata/messages/answers`, by their paths.
+fn answered_logs() -> Vec<std::path::PathBuf> {
+    let folder = highwater_testkit::testdata("messages/answers");
+    let mut logs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.sort();
+    logs
+}
+
+#[test]
+fn several_logs_are_explained_one_after_the_other() {
+    let folder = highwater_testkit::testdata("messages");
+    let of = |names: &[&str]| {
+        let files = names.iter().map(|name| folder.join(format!("{name}.log")));
+        command().arg("explain").args(files).output().unwrap()
+    };
+    let output = of(&["torch_2_9", "no_message", "answers/triton"]);
+    let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text.starts_with("torch_2_9.log") && text.contains("\ntriton.log, line 1: "), "{text}");
+    assert!(errors.contains("no_message.log` contains no known out-of-memory error"), "{errors}");
+    assert_eq!(of(&["no_message", "only_a_mention"]).status.code(), Some(2));
+}
+
+/// A comment on an issue has room for 40 lines.
+#[test]
+fn markdown_is_short_whatever_failed() {
+    let output = command().args(["explain", "--format", "markdown"]).args(answered_logs()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = 0;
+    for line in text.lines() {
+        lines = if line.starts_with("### ") { 1 } else { lines + 1 };
+        assert!(lines <= 40, "{line}");
+    }
+    assert!(text.matches("### ").count() > 80);
+}

@@ -7,7 +7,7 @@ use super::flags::after_start;
 use super::{because, frameworks};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
-use crate::steps::Step;
+use crate::steps::{Step, of_comfyui};
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -42,19 +42,7 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
     }
     let mut steps = Vec::new();
     if found.surroundings.is_comfyui {
-        steps.push(
-            Step::new(
-                "offload",
-                "keep less of the models on the GPU",
-                "parts of a model then move to the GPU only while they compute; `--reserve-vram` leaves memory to other programs",
-            )
-            .with("python main.py --lowvram"),
-        );
-        steps.push(Step::new(
-            "shrink",
-            "lower the resolution, the number of frames or the batch size, or use a smaller model file (fp8, GGUF)",
-            "activations grow with the number of pixels and frames",
-        ));
+        steps.extend(of_comfyui());
         steps.push(
             Step::new(
                 "record",

@@ -72,6 +72,8 @@ pub(super) const ROWS: &[Row] = &[
     words("host-allocator", "torch", "C10 Out of Memory. Trying to allocate"),
     words("host-allocator", "Linux", "[Errno 12] Cannot allocate memory"),
     words("host-allocator", "C++", "instance of 'std::bad_alloc'"),
+    words("oom-kill", "Ray", "Ray killed this worker"),
+    words("sigkill", "DeepSpeed", "exits with return code = -9"),
     words("sigkill", "Ollama", "process has terminated: signal: killed"),
     words("sigkill", "YARN", "Exit code is 137"),
 ];

@@ -174,12 +174,13 @@ fn value(kind: &str, text: &[u8]) -> Read<Value> {
             }
         }
         "g" => found(Decimal::read(text).map(|(decimal, length)| {
-            let bytes = u128::from(decimal.millionths) * (1 << 30) / u128::from(MILLION);
+            let bytes = (u128::from(decimal.millionths) * (1 << 30) + u128::from(MILLION / 2)) / u128::from(MILLION);
             (Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), length)
         })),
         "h" => found(Decimal::read(text).and_then(|(decimal, length)| {
             let power = b"BKMGT".iter().position(|unit| text.get(length) == Some(unit))?;
-            let bytes = (u128::from(decimal.millionths) << (10 * power)) / u128::from(MILLION);
+            let bytes =
+                ((u128::from(decimal.millionths) << (10 * power)) + u128::from(MILLION / 2)) / u128::from(MILLION);
             Some((Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), length + 1))
         })),
         "d" => {

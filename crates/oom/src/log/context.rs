@@ -8,7 +8,7 @@ use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 17] = [
+const AROUND: [&str; 18] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -26,6 +26,7 @@ const AROUND: [&str; 17] = [
     "memory_saver",
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
+    "unloading all loaded models",
 ];
 
 /// Words of a line that may speak of memory that ran out, in a text that is not known.
@@ -61,7 +62,7 @@ impl Found {
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
-        seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/");
+        seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/") || has(b"unloading all loaded models");
         seen.is_ollama |= has(b"ollama");
         seen.is_without_preallocation |=
             has(b"XLA_PYTHON_CLIENT_PREALLOCATE") && (has(b"false") || has(b"False") || has(b"=0"));
