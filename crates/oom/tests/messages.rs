@@ -341,7 +341,8 @@ fn memory_is_bounded() {
         }
         sizes.push(format!("{reader:?}").len());
     }
-    assert!(sizes[3] < sizes[1] + sizes[1] / 10, "{sizes:?}");
+    // Of 2.5 MB of lines.
+    assert!(sizes.iter().all(|&size| size < 1 << 20), "{sizes:?}");
 }
 
 /// Lines of ranks in any order between each other say the same of each rank.

@@ -53,9 +53,8 @@ fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let layers = event
-        .number("layers")
-        .map_or_else(String::new, |layers| format!(" with the {layers} layers that were asked for"));
+    let layers =
+        event.number("layers").map_or_else(String::new, |layers| format!(" with {layers} layers on them (`num_gpu`)"));
     let text = format!(
         "Ollama found no way to divide the model between the GPUs{layers}: it needs more memory than they have free"
     );

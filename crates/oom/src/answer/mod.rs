@@ -93,10 +93,30 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         sort(&mut steps);
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
-    } else if diagnosis.cause != Cause::NeverFits {
-        steps.push(record_a_snapshot(&situation));
+    } else {
+        if found.groups.first().is_some_and(|group| group.asked.holds_logits()) {
+            let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
+            steps.insert(at, in_chunks(situation.tried_bytes));
+        }
+        if diagnosis.cause != Cause::NeverFits {
+            steps.push(record_a_snapshot(&situation));
+        }
     }
     Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
+}
+
+/// Not all logits at once.
+fn in_chunks(tried_bytes: Option<u64>) -> Step {
+    let step = Step::new(
+        "chunk-logits",
+        "compute the loss, the log-probabilities or the entropy in chunks of tokens, or with a fused kernel",
+        "the line holds a number for each token and entry of the vocabulary; in chunks only one chunk of them exists",
+    )
+    .with("use_liger_kernel=True (transformers, TRL), loss_type=\"chunked_nll\" (TRL), entropy_from_logits_with_chunking=True (verl)");
+    match tried_bytes {
+        Some(tried) => step.brings(tried, None),
+        None => step,
+    }
 }
 
 /// The lines that asked for the memory, in a sentence.

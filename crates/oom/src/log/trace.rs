@@ -75,13 +75,18 @@ const ENGINES: [(&[u8], &str); 10] = [
     (b"/text_generation_server/", "tgi"),
 ];
 /// What stands in files and lines of trainers.
-const TRAINERS: [&str; 9] = [
+const TRAINERS: [&str; 14] = [
     ".backward(",
     "optimizer.step(",
     "/trl/",
     "/transformers/trainer",
     "/deepspeed/runtime/",
     "/megatron/",
+    "/verl/",
+    "/nemo_rl/",
+    "/openrlhf/",
+    "/slime/",
+    "/unsloth/",
     "/lightning/",
     "/accelerate/optimizer",
     "training_step",
@@ -102,11 +107,20 @@ fn side(frames: &[TracebackFrame]) -> Option<Side> {
 }
 
 impl AskedAt {
+    /// Whether the lines compute with all logits at once.
+    pub(crate) fn holds_logits(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| LOGITS.iter().any(|words| frame.source.contains(words)))
+    }
+
     /// What the innermost line allocates, by its text; `None` where that does not tell.
     pub fn allocates(&self) -> Option<&'static str> {
         [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| allocates(&frame.source))
     }
 }
+
+/// Words of lines that hold a number for each token and entry of the vocabulary.
+const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
 const ALLOCATES: [(&str, &str); 22] = [

@@ -54,6 +54,8 @@ pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
     document
 }
 
+/// The heading of the advice.
+const STEPS: &str = "What to change";
 /// Notes and steps of an answer for an issue's comment.
 const BRIEF: usize = 3;
 
@@ -66,7 +68,7 @@ pub(super) fn brief(view: &ExplainView<'_>, name: &str) -> Document {
     let mut brief = document(view, name);
     brief.lead.truncate(1 + BRIEF);
     brief.sections = shares(view).into_iter().collect();
-    let mut section = Section::new("What to change");
+    let mut section = Section::new(STEPS);
     for (number, step) in (1..).zip(view.steps.iter().take(BRIEF)) {
         let change = step.change.as_ref().map_or_else(String::new, |change| format!(" → {change}"));
         section.step(number, title(step, view), [format!("{}.{change}", capitalised(&step.detail))]);
@@ -231,7 +233,7 @@ fn gaps(gaps: &GapsView) -> Option<String> {
 fn steps(view: &ExplainView<'_>) -> Option<Section> {
     // Of other failures few steps have a number.
     let order = if view.error.is_some() { "" } else { ", largest saving first" };
-    let mut section = Section::new(format!("What to change{order}"));
+    let mut section = Section::new(format!("{STEPS}{order}"));
     for (number, step) in (1..).zip(&view.steps) {
         let detail = Text::from(format!("{}.", capitalised(&step.detail)));
         let change = step.change.as_ref().map(|change| Text::from("→ ").and(change.as_str(), HINT));
