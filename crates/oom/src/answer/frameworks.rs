@@ -1,4 +1,4 @@
-//! Failures of frameworks with an allocator of their own: CuPy, RMM, XLA, `TensorFlow`, ONNX Runtime, Triton's kernels.
+//! Failures of frameworks with an allocator of their own: `CuPy`, RMM, XLA, `TensorFlow`, ONNX Runtime, Triton's kernels.
 
 use highwater_units::size;
 

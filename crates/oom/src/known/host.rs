@@ -1,7 +1,7 @@
 //! Failures of the host's memory.
 //!
 //! # Source
-//! The kernel, Slurm, Kubernetes, Ray and torch: messages that users posted; torch_npu 2.9.
+//! The kernel, Slurm, Kubernetes, Ray and torch: messages that users posted; `torch_npu` 2.9.
 
 use super::{Row, row, words};
 

@@ -1,7 +1,7 @@
 //! Failures of libraries on the GPU.
 //!
 //! # Source
-//! NCCL 2.7 to 2.27, RMM 0.12 to 26.06, CuPy 6 to 14, Triton, torch_npu 2.9; the others: messages that users posted.
+//! NCCL 2.7 to 2.27, RMM 0.12 to 26.06, `CuPy` 6 to 14, Triton, `torch_npu` 2.9; the others: messages that users posted.
 
 use super::{Row, row, words};
 

@@ -79,7 +79,7 @@ fn read(mut log: Box<dyn Read + Send>, is_file: bool, sender: &SyncSender<Vec<u8
 struct Shown {
     messages: usize,
     events: usize,
-    is_summary_shown: bool,
+    with_summary: bool,
 }
 
 impl Shown {
@@ -90,10 +90,10 @@ impl Shown {
         found.events.drain(..self.events.min(events));
         (self.messages, self.events) = (self.messages.max(messages), self.events.max(events));
         let has_summary = found.failed_summary().is_some();
-        if found.groups.is_empty() && found.events.is_empty() && (self.is_summary_shown || !has_summary) {
+        if found.groups.is_empty() && found.events.is_empty() && (self.with_summary || !has_summary) {
             return Ok(());
         }
-        self.is_summary_shown |= has_summary;
+        self.with_summary |= has_summary;
         found.count = found.groups.iter().map(|group| group.count).sum();
         print(args, &ExplainView::of_log(&found), name)
     }
