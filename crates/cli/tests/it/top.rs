@@ -221,9 +221,13 @@ fn a_watched_process_is_followed_to_its_end() {
     let machine = Machine::new("gpu");
     let child = loop {
         let listed = fs::read_to_string(format!("/proc/{0}/task/{0}/children", parent.id())).unwrap_or_default();
-        if let Ok(child) = listed.trim().parse::<u32>() {
+        // Between fork and exec it still is the shell.
+        let is_sleep =
+            |child: &u32| fs::read(format!("/proc/{child}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"));
+        if let Some(child) = listed.trim().parse().ok().filter(is_sleep) {
             break child;
         }
+        std::thread::sleep(std::time::Duration::from_millis(1));
     };
     machine.becomes(&script(child));
     let pid = parent.id().to_string();
