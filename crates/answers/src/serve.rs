@@ -5,7 +5,7 @@ use highwater_driver::{CARDS, Card, CardOrSize};
 use highwater_estimate::read::{Model as Described, configuration};
 use highwater_oom::EngineLog;
 use highwater_problem::Problem;
-use highwater_serve::{Answer, Command, Flag, Model, Question, Release, ServeError, Settings};
+use highwater_serve::{Answer, Command, Flag, Loading, Model, Question, Release, ServeError, Settings};
 use serde_json::Value;
 
 /// Numbers of GPUs that are tried.
@@ -45,7 +45,9 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
     let name = asked.model.or(command.model).ok_or_else(|| {
         Problem::new("no model is named").hint("give its name, its directory or its `config.json` before the flags")
     })?;
-    let model = served(&name)?;
+    let dtype = asked.dtype.or(command.dtype);
+    let loading = Loading { dtype: dtype.as_deref(), quantization: settings.quantization.as_deref() };
+    let model = served(&name, loading)?;
     let gpu = match (&asked.gpu, settings.total_bytes) {
         (Some(gpu), _) => CardOrSize::parse(gpu)?,
         (None, Some(bytes)) => CardOrSize::Bytes(bytes),
@@ -55,9 +57,6 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
     let mut answer = question.answer_with_changes()?;
     if asked.gpu.is_none() && question.settings.total_bytes.is_none() {
         answer.assumed.insert(0, format!("`--gpu` {}", highwater_estimate::DEFAULT_CARD));
-    }
-    if asked.dtype.or(command.dtype).is_some_and(|dtype| dtype == "float32") {
-        answer.assumed.push("`--dtype` float32 is not served: taken as 16 bits".to_owned());
     }
     let mut view = ServeView::new(answer);
     view.ignored_flags = command.ignored;
@@ -169,11 +168,11 @@ fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
 ///
 /// # Errors
 /// If there is no such model, or its configuration lacks what a cache needs.
-pub fn served(name: &str) -> Result<Model, Problem> {
+pub fn served(name: &str, loading: Loading<'_>) -> Result<Model, Problem> {
     if name.trim_start().starts_with('{') {
         let config =
             serde_json::from_str(name).map_err(|error| Problem::new("the configuration is not JSON").because(error))?;
-        return Ok(Model::read(&model_type(&config).unwrap_or_else(|| "model".to_owned()), &config)?);
+        return Ok(Model::read(&model_type(&config).unwrap_or_else(|| "model".to_owned()), &config, loading)?);
     }
     let (known, config): (String, Value) = match crate::model::find(name)? {
         Described::Named(name) => {
@@ -190,7 +189,7 @@ pub fn served(name: &str) -> Result<Model, Problem> {
             (own.unwrap_or_else(|| "model".to_owned()), config)
         }
     };
-    Ok(Model::read(&known, &config)?)
+    Ok(Model::read(&known, &config, loading)?)
 }
 
 fn model_type(config: &Value) -> Option<String> {

@@ -4,6 +4,7 @@
 //! # Source
 //! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
 
+use crate::cache_type::CacheType;
 use crate::error::ServeError;
 use crate::version::{Engine, Release, Version, short};
 
@@ -84,6 +85,12 @@ pub struct Settings {
     pub lora_rank: Option<u64>,
     /// Speculative tokens.
     pub speculative: Option<u64>,
+    /// What makes them.
+    pub drafter: Drafter,
+    /// GiB of each rank's weights that stay in the host's memory.
+    pub offload_bytes: Option<u64>,
+    /// The cache's blocks, whatever else there is.
+    pub forced_blocks: Option<u64>,
     /// Quantisation at load.
     pub quantization: Option<String>,
     /// Window tokens for each full token in `SGLang`'s pools.
@@ -100,62 +107,20 @@ pub struct Settings {
     pub latent_mode: Option<u64>,
     /// The names of flags that were given.
     pub said: Vec<&'static str>,
+    /// Flags that decide about memory, and are in no rule here.
+    pub uncounted: Vec<String>,
 }
 
-/// The type of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheType {
-    /// As the model.
-    Auto,
-    /// 16 bits.
-    Half,
-    /// 32 bits.
-    Float32,
-    /// 8 bits.
-    Fp8,
-    /// Bits of 32 numbers together, with their scale: llama.cpp's types.
-    Packed(u64),
-}
-
-impl CacheType {
-    /// All names.
-    const NAMES: &'static [(&'static str, CacheType)] = &[
-        ("auto", CacheType::Auto),
-        ("bfloat16", CacheType::Half),
-        ("bf16", CacheType::Half),
-        ("float16", CacheType::Half),
-        ("f16", CacheType::Half),
-        ("f32", CacheType::Float32),
-        ("fp8", CacheType::Fp8),
-        ("fp8_e4m3", CacheType::Fp8),
-        ("fp8_e5m2", CacheType::Fp8),
-        ("fp8_inc", CacheType::Fp8),
-        ("fp8_ds_mla", CacheType::Fp8),
-        ("q8_0", CacheType::Packed(34 * 8)),
-        ("q6_0", CacheType::Packed(26 * 8)),
-        ("q5_1", CacheType::Packed(24 * 8)),
-        ("q5_0", CacheType::Packed(22 * 8)),
-        ("q4_1", CacheType::Packed(20 * 8)),
-        ("q4_0", CacheType::Packed(18 * 8)),
-        ("iq4_nl", CacheType::Packed(18 * 8)),
-        ("fp4_e2m1", CacheType::Packed(18 * 8)),
-    ];
-
-    fn named(name: &str) -> Option<CacheType> {
-        let name = name.to_ascii_lowercase();
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-
-    /// Bytes of so many numbers.
-    pub fn bytes(self, numbers: u64, element: u64) -> u64 {
-        match self {
-            CacheType::Auto => numbers.saturating_mul(element),
-            CacheType::Half => numbers.saturating_mul(2),
-            CacheType::Float32 => numbers.saturating_mul(4),
-            CacheType::Fp8 => numbers,
-            CacheType::Packed(bits) => numbers.saturating_mul(bits).div_ceil(256),
-        }
-    }
+/// What makes speculative tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drafter {
+    /// Nothing, or a search in the prompt.
+    #[default]
+    Nothing,
+    /// The model's own layers for that: multi-token prediction.
+    OwnLayers,
+    /// A checkpoint of its own.
+    Checkpoint,
 }
 
 macro_rules! flags {
@@ -227,9 +192,22 @@ flags! {
         settings.quantization = Some(short(value));
         Ok(())
     };
-    "speculative-config" [] V, None, "JSON", "The drafter; its `num_speculative_tokens` count", |settings, flag, value| {
-        let tokens = serde_json::from_str::<serde_json::Value>(value).ok();
-        let tokens = tokens.and_then(|map| map.get("num_speculative_tokens").and_then(serde_json::Value::as_u64));
+    "cpu-offload-gb" [] V, None, "GIB", "GiB of each rank's weights that stay in the host's memory", |settings, flag, value| {
+        let gib = value.parse::<f64>().ok().filter(|gib| (0.0..=65_536.0).contains(gib));
+        let gib = gib.ok_or_else(|| flag.bad(value, "GiB from 0 to 65,536"))?;
+        settings.offload_bytes = Some(crate::arithmetic::share(1 << 30, gib));
+        Ok(())
+    };
+    "num-gpu-blocks-override" [] V, None, "N", "The cache's blocks, instead of those that fit", count!(forced_blocks);
+    "speculative-config" [] V, None, "JSON", "The drafter: its `method` and `num_speculative_tokens`", |settings, flag, value| {
+        let map = serde_json::from_str::<serde_json::Value>(value).ok();
+        let field = |name: &str| map.as_ref().and_then(|map| map.get(name));
+        let tokens = field("num_speculative_tokens").and_then(serde_json::Value::as_u64);
+        settings.drafter = match field("method").and_then(serde_json::Value::as_str) {
+            Some("ngram" | "[ngram]" | "suffix") => Drafter::Nothing,
+            Some(method) if method.contains("mtp") => Drafter::OwnLayers,
+            _ => Drafter::Checkpoint,
+        };
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };

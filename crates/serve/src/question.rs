@@ -139,6 +139,11 @@ impl Question<'_> {
     }
 
     fn confidence(&self, unchecked: &[String]) -> Confidence {
+        if !self.settings.uncounted.is_empty() {
+            let flags: Vec<String> = self.settings.uncounted.iter().map(|flag| format!("`{flag}`")).collect();
+            let reason = format!("{} changes memory, and is not in these numbers", flags.join(", "));
+            return Confidence { level: Level::Unchecked, reason };
+        }
         if !self.release.is_checked() {
             let reason = format!("{} {} was not compared with logs", self.release.engine, self.release.version_text());
             return Confidence { level: Level::Unchecked, reason };
@@ -159,6 +164,10 @@ impl Question<'_> {
         if heads > 0 && !heads.is_multiple_of(ranks) && self.release.engine != Engine::LlamaCpp {
             let sentence = format!("the model's {heads} attention heads cannot be divided among {ranks} ranks");
             return Some(Refusal { kind: RefusalKind::HeadsDoNotDivide, sentence });
+        }
+        if self.settings.expert_parallel && self.model.experts == 0 && self.release.engine == Engine::Vllm {
+            let sentence = "the model has no experts for `--enable-expert-parallel`".to_owned();
+            return Some(Refusal { kind: RefusalKind::NoExperts, sentence });
         }
         let most = self.model.max_positions.filter(|most| self.settings.max_len.is_some_and(|said| said > *most));
         if let Some(most) = most.filter(|_| self.release.engine == Engine::Vllm) {

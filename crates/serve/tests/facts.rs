@@ -2,7 +2,7 @@
 
 use highwater_driver::CardOrSize;
 use highwater_estimate::read::configuration;
-use highwater_serve::{Answer, FLAGS, Flag, Model, Question, RefusalKind, Release, Settings};
+use highwater_serve::{Answer, FLAGS, Flag, Loading, Model, Question, RefusalKind, Release, Settings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn settings(flags: &[(&str, &str)]) -> Settings {
 }
 
 fn ask(config: &Value, serve: &str, gpu: &str, flags: &[(&str, &str)]) -> Answer {
-    let model = Model::read("model", config).unwrap();
+    let model = Model::read("model", config, Loading::default()).unwrap();
     let gpu = CardOrSize::parse(gpu).unwrap();
     let question = Question { release: Release::parse(serve).unwrap(), model: &model, gpu, settings: settings(flags) };
     question.answer_with_changes().unwrap()
@@ -120,7 +120,7 @@ fn a_change_frees_what_the_answer_with_it_has_more() {
 
 #[test]
 fn configurations_without_their_fields_are_refused_by_name() {
-    let refused = |config: &Value| Model::read("model", config).unwrap_err().to_string();
+    let refused = |config: &Value| Model::read("model", config, Loading::default()).unwrap_err().to_string();
     assert!(refused(&json!({})).contains("`hidden_size`"));
     assert!(refused(&json!({"hidden_size": 8})).contains("`num_hidden_layers`"));
     assert!(refused(&json!({"hidden_size": 8, "num_hidden_layers": 2})).contains("`num_attention_heads`"));
@@ -149,7 +149,7 @@ proptest! {
             config["num_local_experts"] = json!(sizes[9]);
             config["num_kv_shared_layers"] = json!(sizes[10] % 99);
         }
-        let Ok(model) = Model::read("model", &config) else { return Ok(()) };
+        let Ok(model) = Model::read("model", &config, Loading::default()) else { return Ok(()) };
         let mut settings = Settings::default();
         for (at, value) in flags {
             // A value that the flag does not take leaves the settings as they are.

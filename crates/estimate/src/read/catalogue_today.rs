@@ -56,12 +56,6 @@ pub(super) const TODAY: &[(&str, Config)] = &[
             "num_attention_heads": 32, "num_key_value_heads": 8, "num_experts": 16, "num_experts_per_tok": 2, "max_position_embeddings": 262_144,
             "dtype": "bfloat16"})
     }),
-    // `PhimoeConfig`: 41.9 billion.
-    ("phi-3.5-moe", || {
-        json!({"model_type": "phimoe", "vocab_size": 32_064, "hidden_size": 4096, "intermediate_size": 6400, "num_hidden_layers": 32,
-            "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 2, "attention_bias": true,
-            "lm_head_bias": true, "max_position_embeddings": 131_072, "dtype": "bfloat16"})
-    }),
     // `SmolLM3Config`: 3.08 billion.
     ("smollm3-3b", || {
         json!({"model_type": "smollm3", "vocab_size": 128_256, "hidden_size": 2048, "intermediate_size": 11_008, "num_hidden_layers": 36,
@@ -124,13 +118,18 @@ pub(super) const TODAY: &[(&str, Config)] = &[
     }),
 ];
 
+/// # Source
+/// `quantization_config` of OpenAI's `config.json`: mxfp4, without attention, routers, embeddings and head.
 fn gpt_oss(layers: u64, experts: u64) -> Value {
     json!({"model_type": "gpt_oss", "vocab_size": 201_088, "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": layers,
         "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "attention_bias": true, "sliding_window": 128,
         "num_local_experts": experts, "num_experts_per_tok": 4, "max_position_embeddings": 131_072, "dtype": "bfloat16",
-        "quantization_config": {"quant_method": "mxfp4"}})
+        "quantization_config": {"quant_method": "mxfp4",
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}})
 }
 
+/// # Source
+/// deepseek-ai/DeepSeek-V3.2-Exp, `inference/config_671B_v3.2.json` (fp8) and `inference/model.py` (blocks of 128 by 128).
 fn deepseek_v32() -> Value {
     json!({"model_type": "deepseek_v32", "vocab_size": 129_280, "hidden_size": 7168, "intermediate_size": 18_432, "num_hidden_layers": 61,
         "num_attention_heads": 128, "num_key_value_heads": 128, "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1,
