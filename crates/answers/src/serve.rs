@@ -2,10 +2,9 @@
 
 use highwater_documents::serve::{GpuView, NeedView, ServeAgainstView, ServeTermView, ServeView, WayView};
 use highwater_driver::{CARDS, Card, CardOrSize};
-use highwater_estimate::read::{Model as Described, configuration};
 use highwater_oom::EngineLog;
 use highwater_problem::Problem;
-use highwater_serve::{Answer, Command, Flag, Loading, Model, Question, Release, ServeError, Settings};
+use highwater_serve::{Answer, Command, Loading, Model, Question, Release, ServeError, Settings};
 use serde_json::Value;
 
 /// Numbers of GPUs that are tried.
@@ -118,9 +117,10 @@ fn as_signed(bytes: i64) -> f64 {
 /// # Errors
 /// As [`answer`].
 pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
-    let options: serde_json::Map<String, Value> = serde_json::from_str(options)
+    let mut options: serde_json::Map<String, Value> = serde_json::from_str(options)
         .map_err(|error| Problem::new("the options are not a JSON object").because(error))?;
     let mut asked = Asked { model: Some(model.to_owned()), ..Asked::default() };
+    asked.settings = Settings::take(&mut options)?;
     for (name, value) in options.iter().filter(|(_, value)| !value.is_null()) {
         let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match name.as_str() {
@@ -130,13 +130,8 @@ pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
             "need" => asked.need = Some(word),
             "fit" => asked.fit = word.split(',').map(|gpu| gpu.trim().to_owned()).collect(),
             _ => {
-                let flag = Flag::named(name).ok_or_else(|| {
-                    let short: String = name.chars().filter(|letter| !letter.is_control()).take(40).collect();
-                    Problem::new(format!("unknown option `--{short}`"))
-                })?;
-                if !(flag.is_switch() && value == &Value::Bool(false)) {
-                    flag.set(&mut asked.settings, &word)?;
-                }
+                let short: String = name.chars().filter(|letter| !letter.is_control()).take(40).collect();
+                return Err(Problem::new(format!("unknown option `--{short}`")));
             }
         }
     }
@@ -174,22 +169,7 @@ pub fn served(name: &str, loading: Loading<'_>) -> Result<Model, Problem> {
             serde_json::from_str(name).map_err(|error| Problem::new("the configuration is not JSON").because(error))?;
         return Ok(Model::read(&model_type(&config).unwrap_or_else(|| "model".to_owned()), &config, loading)?);
     }
-    let (known, config): (String, Value) = match crate::model::find(name)? {
-        Described::Named(name) => {
-            let (known, config) =
-                configuration(&name).ok_or_else(|| Problem::new(format!("unknown model `{name}`")))?;
-            (known.to_owned(), config)
-        }
-        Described::Described(files) => {
-            let config = files.config.clone().ok_or_else(|| {
-                Problem::new(format!("`{name}` has weights, but no configuration: the cache cannot be computed"))
-                    .hint("put the model's `config.json` beside the weights")
-            })?;
-            let own = files.name.clone().or_else(|| model_type(&config));
-            (own.unwrap_or_else(|| "model".to_owned()), config)
-        }
-    };
-    Ok(Model::read(&known, &config, loading)?)
+    Ok(Model::described(&crate::model::find(name)?, loading)?)
 }
 
 fn model_type(config: &Value) -> Option<String> {

@@ -1,5 +1,7 @@
 //! The types of a cache, by their names in all engines.
 
+use crate::version::Engine;
+
 /// The type of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheType {
@@ -38,6 +40,15 @@ impl CacheType {
         ("iq4_nl", CacheType::Packed(18 * 8)),
         ("fp4_e2m1", CacheType::Packed(18 * 8)),
     ];
+
+    /// The names that people choose among for an engine.
+    pub fn usual_names(engine: Engine) -> &'static [&'static str] {
+        match engine {
+            Engine::Vllm | Engine::Sglang => &["auto", "fp8"],
+            Engine::LlamaCpp => &["f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"],
+            Engine::Transformers => &[],
+        }
+    }
 
     pub(crate) fn named(name: &str) -> Option<CacheType> {
         let name = name.to_ascii_lowercase();

@@ -19,6 +19,12 @@ pub enum ServeError {
     /// A configuration lacks what the cache needs, or contradicts itself.
     #[error("{0}")]
     Config(String),
+    /// There is no model of this name.
+    #[error("unknown model `{0}`")]
+    UnknownModel(String),
+    /// There are weights alone.
+    #[error("`{0}` has weights, but no configuration: the cache cannot be computed")]
+    NoConfig(String),
     /// A configuration that is not read.
     #[error(transparent)]
     Model(ConfigError),
@@ -87,6 +93,10 @@ impl Explained for ServeError {
             ServeError::NotQuantized(_) => {
                 "give the quantised checkpoint's `config.json`; fp8 and bitsandbytes quantise at load".into()
             }
+            ServeError::UnknownModel(_) => {
+                "give a name that `highwater estimate --list` prints, or a `config.json`".into()
+            }
+            ServeError::NoConfig(_) => "put the model's `config.json` beside the weights".into(),
             ServeError::Both(..) => "give one of them".into(),
             ServeError::BadNeed(_) => {
                 "write it as in `--need \"32 requests of 8192 tokens\"`, or `--need 32x8192`".into()

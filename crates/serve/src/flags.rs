@@ -4,12 +4,16 @@
 //! # Source
 //! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
 
+use serde_json::{Map, Value};
+
 use crate::cache_type::CacheType;
 use crate::error::ServeError;
 use crate::version::{Engine, Release, Version, short};
 
 /// No count is larger.
 const MOST: u64 = 1 << 32;
+/// No curve has more points.
+const MOST_LENGTHS: usize = 512;
 /// No engine has more ranks in a dimension.
 const MOST_RANKS: u64 = 256;
 
@@ -109,6 +113,8 @@ pub struct Settings {
     pub said: Vec<&'static str>,
     /// Flags that decide about memory, and are in no rule here.
     pub uncounted: Vec<String>,
+    /// Lengths whose requests are counted, beside the longest; none for those that people ask for.
+    pub lengths: Vec<u64>,
 }
 
 /// What makes speculative tokens.
@@ -317,18 +323,65 @@ impl Flag {
     }
 }
 
-/// Names in other engines for the same thing.
-const SAME: &[[&str; 3]] = &[
-    ["gpu-memory-utilization", "mem-fraction-static", ""],
-    ["max-model-len", "context-length", "ctx-size"],
-    ["max-num-seqs", "max-running-requests", "parallel"],
-    ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"],
-    ["kv-cache-dtype", "kv-cache-dtype", "cache-type-k"],
-    ["enforce-eager", "disable-cuda-graph", ""],
-    ["block-size", "page-size", ""],
+/// What people set first, by its name in vLLM, `SGLang` and llama.cpp: the fields of the calculator, and the flag that does the same in
+/// another engine.
+const SAME: &[(&str, [&str; 3])] = &[
+    ("sequences", ["max-num-seqs", "max-running-requests", "parallel"]),
+    ("length", ["max-model-len", "context-length", "ctx-size"]),
+    ("share of memory", ["gpu-memory-utilization", "mem-fraction-static", ""]),
+    ("tokens in a batch", ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"]),
+    ("cache type", ["kv-cache-dtype", "kv-cache-dtype", "cache-type-k"]),
+    ("type of values", ["", "", "cache-type-v"]),
+    ("tensor-parallel GPUs", ["tensor-parallel-size", "tensor-parallel-size", ""]),
+    ("pipeline stages", ["pipeline-parallel-size", "pipeline-parallel-size", ""]),
+    ("quantisation at load", ["quantization", "quantization", ""]),
+    ("layers on the GPU", ["", "", "n-gpu-layers"]),
+    ("tokens of a block", ["block-size", "page-size", ""]),
+    ("no CUDA graphs", ["enforce-eager", "disable-cuda-graph", ""]),
 ];
 
+/// The column of an engine in [`SAME`].
+fn column(engine: Engine) -> usize {
+    match engine {
+        Engine::Vllm => 0,
+        Engine::Sglang => 1,
+        Engine::LlamaCpp => 2,
+        Engine::Transformers => usize::MAX,
+    }
+}
+
+/// What people set first of an engine: labels, and its flags.
+pub fn first_flags(engine: Engine) -> impl Iterator<Item = (&'static str, &'static Flag)> {
+    SAME.iter().filter_map(move |(label, names)| Some((*label, Flag::named(names.get(column(engine))?)?)))
+}
+
 impl Settings {
+    /// Takes the engine's flags, without dashes, and `lengths` out of the options of a JSON request.
+    ///
+    /// # Errors
+    /// The first flag with a value that it does not take.
+    pub fn take(options: &mut Map<String, Value>) -> Result<Settings, ServeError> {
+        let mut settings = Settings::default();
+        if let Some(lengths) = options.remove("lengths") {
+            let lengths = lengths.as_array().into_iter().flatten().filter_map(Value::as_u64);
+            settings.lengths = lengths.filter(|length| (1..=MOST).contains(length)).take(MOST_LENGTHS).collect();
+        }
+        let mut rest = Map::new();
+        for (name, value) in std::mem::take(options) {
+            match Flag::named(&name) {
+                None => {
+                    rest.insert(name, value);
+                }
+                Some(flag) if value.is_null() || flag.is_switch() && value == Value::Bool(false) => {}
+                Some(flag) => {
+                    flag.set(&mut settings, &value.as_str().map_or_else(|| value.to_string(), str::to_owned))?
+                }
+            }
+        }
+        *options = rest;
+        Ok(settings)
+    }
+
     /// Checks that the engine has these flags, and that they do not contradict each other.
     ///
     /// # Errors
@@ -337,14 +390,10 @@ impl Settings {
         for name in &self.said {
             let Some(flag) = Flag::named(name) else { continue };
             if !flag.engines.contains(&release.engine) {
-                let column = match release.engine {
-                    Engine::Vllm => 0,
-                    Engine::Sglang => 1,
-                    Engine::LlamaCpp => 2,
-                    Engine::Transformers => usize::MAX,
-                };
-                let row = SAME.iter().find(|row| row.contains(name));
-                let instead = row.and_then(|row| row.get(column).copied()).filter(|name| !name.is_empty());
+                let row = SAME.iter().find(|(_, names)| names.contains(name));
+                let instead = row
+                    .and_then(|(_, names)| names.get(column(release.engine)).copied())
+                    .filter(|name| !name.is_empty());
                 return Err(ServeError::NotOfEngine { engine: release.engine, name: flag.name, instead });
             }
             if let Some(since) = flag.since.filter(|since| release.engine == Engine::Vllm && release.version < *since) {

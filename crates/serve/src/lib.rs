@@ -27,7 +27,7 @@ pub use answer::*;
 pub use cache_type::CacheType;
 pub use command::Command;
 pub use error::ServeError;
-pub use flags::{Drafter, FLAGS, Flag, Settings};
+pub use flags::{Drafter, FLAGS, Flag, Settings, first_flags};
 pub use model::{Loading, Model};
 pub use question::Question;
 pub use version::{Engine, Release, Version};

@@ -1,11 +1,11 @@
 //! A model as an engine holds it: each layer's cache, its weights, and the sizes that the profile run depends on. All of it is
 //! `highwater-estimate`'s reading of the configuration, seen from the engine's side.
 
-use highwater_estimate::read::from_config_value;
+use highwater_estimate::read::{Counted, Model as Described, configuration, from_config_value};
 use highwater_estimate::{Architecture, Body, DType, LayerCache, ServedVision, weights};
 use serde_json::{Value, json};
 
-use crate::arithmetic::product;
+use crate::arithmetic::{product, ratio, share};
 use crate::error::ServeError;
 use crate::weights::{Part, Weight, WeightList};
 
@@ -129,6 +129,57 @@ impl Model {
         let config = quantized(config, loading.quantization)?;
         let architecture = from_config_value(&config).map_err(ServeError::Model)?;
         Self::of(name, &architecture, &config, element_bytes)
+    }
+
+    /// Reads a model of the catalogue, or of its files.
+    ///
+    /// # Errors
+    /// As [`Model::read`]; if there is no such name, or no configuration beside the weights.
+    pub fn described(model: &Described, loading: Loading<'_>) -> Result<Model, ServeError> {
+        let files = match model {
+            Described::Named(name) => {
+                let unknown = || ServeError::UnknownModel(crate::version::short(name));
+                let (known, config) = configuration(name).ok_or_else(unknown)?;
+                return Self::read(known, &config, loading);
+            }
+            Described::Described(files) => files,
+        };
+        let kind = |config: &Value| config.get("model_type").and_then(Value::as_str).map(str::to_owned);
+        let config =
+            files.config.as_ref().ok_or_else(|| ServeError::NoConfig(files.name.clone().unwrap_or_default()))?;
+        let name = files.name.clone().or_else(|| kind(config)).unwrap_or_else(|| "model".to_owned());
+        let mut model = Self::read(&name, config, loading)?;
+        if let Some(counted) = &files.counted {
+            model.weigh(counted, files.is_gguf, loading);
+        }
+        Ok(model)
+    }
+
+    /// Takes the weights' bytes from the header of their files, layer by layer, where the engine loads them as they are.
+    fn weigh(&mut self, counted: &Counted, is_gguf: bool, loading: Loading<'_>) {
+        let is_cast = self.element_bytes == 4 || counted.dtype == Some(DType::Float32) && !is_gguf;
+        if counted.bytes == 0 || counted.layers.is_empty() || loading.quantization.is_some() || is_cast {
+            return;
+        }
+        let in_layers = counted.layers.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let stored = |weight: &Weight| weight.part != Part::Absorbed;
+        let sum = |layer: Option<u32>, list: &WeightList| {
+            list.iter()
+                .filter(|weight| weight.layer == layer && stored(weight))
+                .fold(0, |sum: u64, weight| sum.saturating_add(weight.bytes))
+        };
+        let layers = counted.layers.iter().zip(0_u32..).map(|(bytes, layer)| (Some(layer), *bytes));
+        let rest = (None, counted.bytes.saturating_sub(in_layers));
+        for (layer, bytes) in layers.chain([rest]) {
+            let times = ratio(bytes, sum(layer, &self.weights));
+            for weight in self.weights.iter_mut().filter(|weight| weight.layer == layer && stored(weight)) {
+                weight.bytes = share(weight.bytes, times);
+            }
+        }
+        if is_gguf {
+            "GGUF".clone_into(&mut self.quantisation);
+        }
+        self.assumed.push("the weights' bytes are those of the files' headers".to_owned());
     }
 
     fn of(name: &str, architecture: &Architecture, config: &Value, element_bytes: u64) -> Result<Model, ServeError> {

@@ -66,7 +66,9 @@ impl Question<'_> {
     /// The lengths of the answer: the longest first.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> {
         let most = self.max_len();
-        [most].into_iter().chain(LENGTHS.into_iter().filter(move |length| *length < most))
+        let asked = &self.settings.lengths;
+        let usual = LENGTHS.into_iter().filter(move |length| asked.is_empty() && *length < most);
+        [most].into_iter().chain(usual).chain(asked.iter().copied())
     }
 
     /// Which layers a stage has: vLLM and `SGLang` give the remainder to the later stages but the last.
