@@ -41,6 +41,8 @@ QUANTISATIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 #: Flags that the source of a row prints and the row leaves out.
 SOURCES: dict[str, Any] = json.loads((HERE / "serving_sources.json").read_text())["rows"]
+#: The sampler's bytes for each row and entry of the vocabulary, as the program has them: `crates/serve/src/vllm/profile.rs`.
+SAMPLER = 38.4
 REFUSED = ("refused", "no available", "out of memory", "could not")
 
 
@@ -128,6 +130,20 @@ def question(row: dict[str, Any], budget: bool, edge: int = 0) -> tuple[dict[str
     return {"name": row.get("model", ""), "config": shape, "serve": serve, "gpu": gpu or f"{total or 1000}GiB", "flags": flags}, ""
 
 
+def left_out_versions(rows: list[tuple[str, float, float, float]]) -> None:
+    """Fits the sampler's bytes without each release, and forecasts that release with them.
+
+    A row is the release, rows times entries of the sampler, the peak that is not the sampler's, and the printed peak, in bytes.
+    """
+    print("\nthe sampler's bytes without a release, and its peaks forecast with them:")
+    for version in sorted({row[0] for row in rows}):
+        others = [(printed - rest) / entries for other, entries, rest, printed in rows if other != version]
+        fitted = statistics.median(others)
+        errors = [rest + fitted * entries - printed for other, entries, rest, printed in rows if other == version]
+        worst = max(map(abs, errors)) / GIB
+        print(f"  {version:8} {len(errors)} rows, {fitted:.2f} bytes of {len(others)} others, off by {worst:.3f} GiB at most")
+
+
 def main() -> None:
     """Asks every row, and prints the account."""
     rows = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines() if line.strip()]
@@ -138,7 +154,8 @@ def main() -> None:
     out = subprocess.run(program, input=lines, capture_output=True, text=True, check=True, cwd=HERE.parent).stdout
     answers = iter(map(json.loads, out.splitlines()))
     caches: list[tuple[float, float]] = []
-    refusals, exact, count, used = [0, 0], [0, 0], 0, set()
+    refusals, exact, used = [0, 0], [0, 0], set()
+    samplers: list[tuple[str, float, float, float]] = []
     least = 0
     for row, edge, one, missing in asked:
         label = f"{row['id']} {'blocks' if edge else 'whole '} {row.get('model', '')[:34]:34} {row.get('version', '')[:12]:12}"
@@ -151,6 +168,12 @@ def main() -> None:
             print(f"{label} error: {answer['error']}")
             continue
         is_refused = any(word in row["outcome"] for word in REFUSED)
+        by = re.match(r"sampler: (\d+) sequences × (\d+) entries", answer["ranks"][-1]["activation_by"])
+        release = re.search(r"\d+\.(\d+)", one["serve"])
+        if not edge and by and row.get("activation_peak_gib") and release and int(release[1]) < 17:
+            entries = int(by[1]) * int(by[2])
+            rest = answer["ranks"][-1]["activation_peak_bytes"] - SAMPLER * entries
+            samplers.append((release[0], entries, rest, row["activation_peak_gib"] * GIB))
         if edge:
             printed = row.get("gpu_blocks") or row.get("kv_tokens")
             own = answer["blocks"] if row.get("gpu_blocks") else answer["tokens"]
@@ -185,6 +208,7 @@ def main() -> None:
     within = sum(share <= 0.02 for share, _ in caches)
     print(f"\n{len(used)} of {len(rows)} rows asked; {within} of {len(caches)} caches within 2 %, median {statistics.median(gib for _, gib in caches):.3f} GiB;")
     print(f"{exact[0]} of {exact[1]} equal where the budget is given; {refusals[0]} of {refusals[1]} refusals predicted")
+    left_out_versions(samplers)
 
 
 main()
