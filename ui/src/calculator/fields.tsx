@@ -50,10 +50,11 @@ interface LogSliderProps {
   readonly ends: readonly [number, number];
   readonly word: string;
   readonly set: (word: string) => void;
+  readonly placeholder?: string;
 }
 
 /** A logarithmic slider, and a field for any other number. */
-export function LogSlider({name, label, ends, word, set}: LogSliderProps) {
+export function LogSlider({name, label, ends, word, set, placeholder = ''}: LogSliderProps) {
   const all = stops(...ends);
   const place = nearest(all, Number(word));
   return (
@@ -69,7 +70,7 @@ export function LogSlider({name, label, ends, word, set}: LogSliderProps) {
         value={place}
         onInput={event => set(String(all[Number(event.currentTarget.value)]))}
       />
-      <NumberInput name={name} value={word} set={set} />
+      <NumberInput name={name} value={word} set={set} placeholder={placeholder} />
     </div>
   );
 }

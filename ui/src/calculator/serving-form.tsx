@@ -98,6 +98,7 @@ function RequestSlider({field, asked}: {field: Field; asked: Serving}) {
       ends={SLIDERS[field.label]}
       word={own ?? String(shown ?? '')}
       set={to => chooseFlags({[field.name]: to})}
+      placeholder="default"
     />
   );
 }

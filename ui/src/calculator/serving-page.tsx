@@ -8,7 +8,17 @@ import * as store from '../state/store';
 import {colourOf} from './bar';
 import type {Engine} from './document';
 import {exactly} from './exactly';
-import {budgetParts, type Curve, curveOf, leastRank, lengthOf, pointAt, requestsOf} from './serving';
+import {
+  budgetEnd,
+  budgetParts,
+  type Curve,
+  curveOf,
+  leastRank,
+  lengthOf,
+  type Point,
+  pointAt,
+  requestsOf,
+} from './serving';
 import {useWidth} from './verdict';
 
 export function ServingResults({document, engine}: {document: ServeDocument; engine: Engine | undefined}) {
@@ -57,7 +67,7 @@ export function ServingHeadline({document}: {document: ServeDocument}) {
     <p class="headline">
       <span class={starts ? 'good' : 'danger'}>{starts ? '✓ starts' : '✗ does not start'}</span>
       <span>
-        <b title={exactly(cache)}>{binary(cache)}</b> of cache
+        <b title={exactly(cache)}>{binary(Math.abs(cache))}</b> {cache < 0 ? 'too little for a cache' : 'of cache'}
       </span>
       {starts && (
         <span>
@@ -72,9 +82,17 @@ function Budget({document}: {document: ServeDocument}) {
   const rank = leastRank(document);
   if (!rank) return null;
   const parts = budgetParts(rank);
+  const share = rank.budget_bytes / budgetEnd(rank);
   return (
     <figure>
       <div class="stacked budget" aria-hidden="true">
+        <span
+          class="card-line chosen"
+          style={{left: `${share * 100}%`}}
+          title={`what the engine may use: ${exactly(rank.budget_bytes)}`}
+        >
+          <span class={share > 0.2 ? 'left' : 'right'}>budget</span>
+        </span>
         {parts.map(part => (
           <span
             key={part.id}
@@ -123,21 +141,18 @@ function Requests({document}: {document: ServeDocument}) {
         Requests at once, by their length
         <span class="faint">the longest is {count(document.longest_context_tokens)} tokens</span>
       </h2>
-      <CurveChart curve={curve} chosen={document.max_model_len} />
+      <CurveChart curve={curve} chosen={curve.placeOf(document.max_model_len, document.concurrency)} />
     </section>
   );
 }
 
-function CurveChart({curve, chosen}: {curve: Curve; chosen: number}) {
+function CurveChart({curve, chosen}: {curve: Curve; chosen: Point | null}) {
   const {element, width} = useWidth();
   const at = useSignal<number | null>(null);
   const [plotWidth, plotHeight] = [Math.max(width - LEFT - 8, 1), HEIGHT - TOP - BOTTOM];
   const x = (share: number) => LEFT + share * plotWidth;
   const y = (share: number) => TOP + (1 - share) * plotHeight;
-  const nearest = curve.points.reduce((best, point) =>
-    Math.abs(Math.log(point.tokens / chosen)) < Math.abs(Math.log(best.tokens / chosen)) ? point : best,
-  );
-  const shown = at.value === null ? nearest : pointAt(curve, at.value);
+  const shown = at.value === null ? (chosen ?? pointAt(curve, 1)) : pointAt(curve, at.value);
   const path = curve.points.map((point, i) => `${i === 0 ? 'M' : 'L'}${x(point.x)},${y(point.y)}`).join('');
   return (
     <figure class="curve" ref={element}>
@@ -201,12 +216,12 @@ function Changes({changes}: {changes: readonly Change[]}) {
                   {binary(bytes)}
                 </td>
                 <td class="number">{count(tokens)}</td>
-                <td>
+                <td class="flag">
                   <code>
                     {flag} {value}
                   </code>
                 </td>
-                <td class="faint">{costs}</td>
+                <td class="costs faint">{costs}</td>
               </tr>
             ))}
           </tbody>

@@ -37,7 +37,7 @@ describe('the budget', () => {
   it('goes beyond the GPU where there is no room for a cache', () => {
     const parts = budgetParts({...rank, weights_bytes: 1200, kv_cache_bytes: -420});
     expect(parts.at(-1)?.to).toBeLessThanOrEqual(1);
-    expect(parts.map(({id}) => id)).not.toContain('cache');
+    expect(parts.map(({id}) => id)).toEqual(['parameter', 'activation', 'context']);
   });
 
   it('is that of the rank with the least', () => {
@@ -58,6 +58,8 @@ describe('the curve', () => {
     ]);
     expect(curve?.points[0].y).toBe(1);
     expect(curve && pointAt(curve, 0.4).tokens).toBe(1024);
+    expect(curve?.placeOf(1024, 8)?.x).toBeCloseTo(0.5);
+    expect(curve?.placeOf(8192, 1)).toBeNull();
     expect(curveOf(documentOf({concurrency_at: concurrency_at.slice(3)}))).toBeNull();
   });
 

@@ -30,14 +30,18 @@ export function leastRank({ranks}: ServeDocument): Rank | undefined {
 
 /** Bytes at the right end of the bar: the GPU, or all that is needed where that is more. */
 export function budgetEnd(rank: Rank): number {
-  return Math.max(rank.total_bytes, rank.total_bytes - rank.kv_cache_bytes, 1);
+  return Math.max(rank.total_bytes, neededBytes(rank), 1);
+}
+
+/** What the engine needs before there is a cache. */
+function neededBytes(rank: Rank): number {
+  return rank.weights_bytes + rank.activation_peak_bytes + rank.non_torch_bytes + rank.graph_bytes;
 }
 
 /** The parts of a rank from the left. What lies beyond the engine's share comes last. */
 export function budgetParts(rank: Rank): Part[] {
   const cache = Math.max(0, rank.kv_cache_bytes);
-  const used =
-    rank.weights_bytes + rank.activation_peak_bytes + rank.non_torch_bytes + rank.graph_bytes + Math.max(0, cache);
+  const used = neededBytes(rank) + cache;
   const parts: [string, string, string, number][] = [
     ['parameter', 'weights', 'as the engine loads them', rank.weights_bytes],
     ['activation', 'activations', rank.activation_by, rank.activation_peak_bytes],
@@ -73,6 +77,8 @@ export interface Tick {
 
 export interface Curve {
   readonly points: readonly Point[];
+  /** Where so many requests of a length are; `null` beyond the axes. */
+  readonly placeOf: (tokens: number, requests: number) => Point | null;
   readonly xTicks: readonly Tick[];
   readonly yTicks: readonly Tick[];
 }
@@ -87,8 +93,13 @@ export function curveOf(document: ServeDocument): Curve | null {
   const top = Math.max(...served.map(({requests}) => requests), 2);
   const xOf = (tokens: number) => Math.log(tokens / least) / Math.log(most / least);
   const yOf = (requests: number) => Math.log(requests) / Math.log(top);
+  const isWithin = (share: number) => share >= 0 && share <= 1;
   return {
     points: served.map(({tokens, requests}) => ({tokens, requests, x: xOf(tokens), y: yOf(requests)})),
+    placeOf: (tokens, requests) => {
+      const point = {tokens, requests, x: xOf(tokens), y: yOf(requests)};
+      return isWithin(point.x) && isWithin(point.y) ? point : null;
+    },
     xTicks: powers(least, most, 4).map(value => ({value, at: xOf(value)})),
     yTicks: powers(1, top, 10).map(value => ({value, at: yOf(value)})),
   };
