@@ -101,6 +101,9 @@ impl Explained for ServeError {
             ServeError::BadNeed(_) => {
                 "write it as in `--need \"32 requests of 8192 tokens\"`, or `--need 32x8192`".into()
             }
+            ServeError::Model(ConfigError::NotComputed { .. } | ConfigError::UnknownSize(_)) => {
+                "engines' memory follows the layers: give the `config.json` of a family that `highwater estimate --list` names".into()
+            }
             ServeError::Model(error) => return error.hint(),
             ServeError::Config(_) | ServeError::BadValue { .. } | ServeError::Command(_) => return None,
         })

@@ -164,7 +164,14 @@ impl Question<'_> {
         let ranks = self.settings.tp();
         let heads = self.model.heads;
         if heads > 0 && !heads.is_multiple_of(ranks) && self.release.engine != Engine::LlamaCpp {
-            let sentence = format!("the model's {heads} attention heads cannot be divided among {ranks} ranks");
+            let can: Vec<String> = [2, 4, 8, 16]
+                .into_iter()
+                .filter(|count| heads.is_multiple_of(*count))
+                .map(|count| count.to_string())
+                .collect();
+            let instead = if can.is_empty() { String::new() } else { format!(": use {}", can.join(", ")) };
+            let sentence =
+                format!("the model's {heads} attention heads cannot be divided among {ranks} ranks{instead}");
             return Some(Refusal { kind: RefusalKind::HeadsDoNotDivide, sentence });
         }
         if self.settings.expert_parallel && self.model.experts == 0 && self.release.engine == Engine::Vllm {
@@ -173,7 +180,8 @@ impl Question<'_> {
         }
         let most = self.model.max_positions.filter(|most| self.settings.max_len.is_some_and(|said| said > *most));
         if let Some(most) = most.filter(|_| self.release.engine == Engine::Vllm) {
-            let sentence = format!("the longest sequence is {}, and the model's own limit is {most}", self.max_len());
+            let (asked, most) = (highwater_units::count(self.max_len()), highwater_units::count(most));
+            let sentence = format!("`--max-model-len` is {asked}, and the model's own limit is {most}");
             return Some(Refusal { kind: RefusalKind::ContextBeyondModel, sentence });
         }
         None

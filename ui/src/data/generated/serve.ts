@@ -18,6 +18,7 @@ export type RefusalKind =
   | 'context_too_long'
   | 'heads_do_not_divide'
   | 'context_beyond_model'
+  | 'no_experts'
   | 'batch_too_small';
 
 /**
