@@ -114,6 +114,9 @@ impl Command {
             if let Some(value) = word.strip_prefix("VLLM_USE_V1=") {
                 command.is_v0 = Some(value == "0");
             }
+            if let Some(value) = word.strip_prefix("VLLM_USE_FLASHINFER_SAMPLER=") {
+                settings.flashinfer_sampler = Some(value == "1");
+            }
         }
         let program = words.iter().enumerate().find_map(|(at, word)| named(word).map(|engine| (at, engine)));
         command.engine = program.map(|(_, engine)| engine);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::cache_type::CacheType;
 use crate::error::ServeError;
+use crate::same::same_in;
 use crate::version::{Engine, Release, Version, short};
 
 /// No count is larger.
@@ -113,6 +114,8 @@ pub struct Settings {
     pub said: Vec<&'static str>,
     /// Flags that decide about memory, and are in no rule here.
     pub uncounted: Vec<String>,
+    /// Whether `FlashInfer` samples, where `VLLM_USE_FLASHINFER_SAMPLER` of a pasted command line says so.
+    pub flashinfer_sampler: Option<bool>,
     /// Lengths whose requests are counted, beside the longest; none for those that people ask for.
     pub lengths: Vec<u64>,
 }
@@ -323,38 +326,6 @@ impl Flag {
     }
 }
 
-/// What people set first, by its name in vLLM, `SGLang` and llama.cpp: the fields of the calculator, and the flag that does the same in
-/// another engine.
-const SAME: &[(&str, [&str; 3])] = &[
-    ("sequences", ["max-num-seqs", "max-running-requests", "parallel"]),
-    ("length", ["max-model-len", "context-length", "ctx-size"]),
-    ("share of memory", ["gpu-memory-utilization", "mem-fraction-static", ""]),
-    ("tokens in a batch", ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"]),
-    ("cache type", ["kv-cache-dtype", "kv-cache-dtype", "cache-type-k"]),
-    ("type of values", ["", "", "cache-type-v"]),
-    ("tensor-parallel GPUs", ["tensor-parallel-size", "tensor-parallel-size", ""]),
-    ("pipeline stages", ["pipeline-parallel-size", "pipeline-parallel-size", ""]),
-    ("quantisation at load", ["quantization", "quantization", ""]),
-    ("layers on the GPU", ["", "", "n-gpu-layers"]),
-    ("tokens of a block", ["block-size", "page-size", ""]),
-    ("no CUDA graphs", ["enforce-eager", "disable-cuda-graph", ""]),
-];
-
-/// The column of an engine in [`SAME`].
-fn column(engine: Engine) -> usize {
-    match engine {
-        Engine::Vllm => 0,
-        Engine::Sglang => 1,
-        Engine::LlamaCpp => 2,
-        Engine::Transformers => usize::MAX,
-    }
-}
-
-/// What people set first of an engine: labels, and its flags.
-pub fn first_flags(engine: Engine) -> impl Iterator<Item = (&'static str, &'static Flag)> {
-    SAME.iter().filter_map(move |(label, names)| Some((*label, Flag::named(names.get(column(engine))?)?)))
-}
-
 impl Settings {
     /// Takes the engine's flags, without dashes, and `lengths` out of the options of a JSON request.
     ///
@@ -390,10 +361,7 @@ impl Settings {
         for name in &self.said {
             let Some(flag) = Flag::named(name) else { continue };
             if !flag.engines.contains(&release.engine) {
-                let row = SAME.iter().find(|(_, names)| names.contains(name));
-                let instead = row
-                    .and_then(|(_, names)| names.get(column(release.engine)).copied())
-                    .filter(|name| !name.is_empty());
+                let instead = same_in(release.engine, name);
                 return Err(ServeError::NotOfEngine { engine: release.engine, name: flag.name, instead });
             }
             if let Some(since) = flag.since.filter(|since| release.engine == Engine::Vllm && release.version < *since) {

@@ -221,6 +221,21 @@ fn layers_that_draft_have_a_cache() {
     assert_eq!((answer.blocks, answer.tokens), (Some(426), 623_873));
 }
 
+/// `FlashInfer`'s sampler needs less, where a command line's environment asks for it.
+#[test]
+fn the_environment_of_a_command_line_chooses_the_sampler() {
+    let model = Model::read("model", &named("llama3.1-8b"), Loading::default()).unwrap();
+    let peak = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let mut settings = settings(&[("max-model-len", "8192")]);
+        highwater_serve::Command::read(&words, &mut settings).unwrap();
+        let gpu = CardOrSize::parse("h100").unwrap();
+        let question = Question { release: Release::parse("vllm@0.11.0").unwrap(), model: &model, gpu, settings };
+        question.answer().unwrap().ranks[0].activation_peak_bytes
+    };
+    assert!(peak("VLLM_USE_FLASHINFER_SAMPLER=1 vllm serve x") < peak("vllm serve x") / 2);
+}
+
 /// A flag that decides about memory and has no rule is named in the confidence.
 #[test]
 fn flags_without_a_rule_are_named() {

@@ -28,6 +28,18 @@ pub(super) const TODAY: &[(&str, Config)] = &[
             "linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
             "max_position_embeddings": 32_768, "dtype": "bfloat16"})
     }),
+    // `Qwen3_5MoeTextConfig`, the text alone: 34.7 billion.
+    ("qwen3.5-35b-a3b", || {
+        json!({"model_type": "qwen3_5_moe_text", "vocab_size": 248_320, "hidden_size": 2048, "num_hidden_layers": 40, "num_attention_heads": 16,
+            "num_key_value_heads": 2, "head_dim": 256, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_experts": 256,
+            "num_experts_per_tok": 8, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+            "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "max_position_embeddings": 32_768, "dtype": "bfloat16"})
+    }),
+    // `Ministral3Config`, the text alone: 8.5 billion.
+    ("ministral-3-8b", || {
+        json!({"model_type": "ministral3", "vocab_size": 131_072, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 34,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 262_144, "dtype": "bfloat16"})
+    }),
     // `GlmConfig`: 9.4 billion.
     ("glm-4-9b", || {
         json!({"model_type": "glm", "vocab_size": 151_552, "hidden_size": 4096, "intermediate_size": 13_696, "num_hidden_layers": 40,
@@ -152,6 +164,8 @@ mod tests {
             ("gpt-oss-120b", 116_829_156_672),
             ("llama-4-scout-17b-16e", 107_769_861_120),
             ("qwen3-next-80b-a3b", 79_674_391_296),
+            ("qwen3.5-35b-a3b", 34_660_610_688),
+            ("ministral-3-8b", 8_489_553_920),
             ("glm-4-9b", 9_399_951_360),
             ("glm-5", 743_911_199_232),
             ("deepseek-v3.2", 671_877_929_216),

@@ -22,8 +22,8 @@ const SAMPLER: f64 = 38.4;
 /// A row of 0.11.2 on an L4 leaves room for 14 to 15 B, one of 0.19 on an RTX 3090 for as much.
 const LIGHT_SAMPLER: f64 = 15.0;
 /// Since when the light sampler is the default: 0.17.0 has `v1/sample/ops/topk_topp_triton.py`, 0.16.0 has not. `FlashInfer`'s is the
-/// default since 0.21 (vllm-project/vllm#40376). Between 0.10.2 and 0.11.0 it was, where `FlashInfer` was installed (#26859): two rows
-/// of that time, of 0.11.0 and 0.11.2, have its peak, the others have not.
+/// default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was installed, which `pip` does not do by
+/// itself (#26859): two rows, of 0.11.0 and 0.11.2, have its peak, the others of that time have not.
 const LIGHT_SINCE: Version = Version::new(0, 17, 0);
 
 /// The peak of the profile run above the weights, and its cause.
@@ -93,5 +93,6 @@ fn encoder(question: &Question<'_>, filled: &Filled) -> u64 {
 }
 
 pub(super) fn is_light(question: &Question<'_>) -> bool {
-    question.release.version >= LIGHT_SINCE && !is_v0(question)
+    let is_usual = question.release.version >= LIGHT_SINCE;
+    (is_usual || question.settings.flashinfer_sampler == Some(true)) && !is_v0(question)
 }
