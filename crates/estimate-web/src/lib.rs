@@ -31,12 +31,16 @@ pub fn answered(request: &[u8]) -> String {
     text(document(request))
 }
 
+/// Takes the model out of a request.
+fn model_in(options: &mut Map<String, Value>) -> Result<Model, Problem> {
+    serde_json::from_value(options.remove("model").unwrap_or_default())
+        .map_err(|_| malformed("model", "it is neither a name nor what a file says"))
+}
+
 fn document(request: &[u8]) -> Result<EstimateView, Problem> {
     let mut options: Map<String, Value> =
         serde_json::from_slice(request).map_err(|error| malformed("request", error))?;
-    let model = options.remove("model").unwrap_or_default();
-    let model: Model =
-        serde_json::from_value(model).map_err(|_| malformed("model", "it is neither a name nor what a file says"))?;
+    let model = model_in(&mut options)?;
     let is_to_fit = options.remove("fit") == Some(Value::Bool(true));
     let request = Request::from_json(&options)?;
     let architecture = model.architecture()?;
@@ -58,10 +62,9 @@ fn serve_document(question: &[u8]) -> Result<ServeView, Problem> {
     let mut options: Map<String, Value> =
         serde_json::from_slice(question).map_err(|error| malformed("question", error))?;
     let settings = Settings::take(&mut options)?;
+    let described = model_in(&mut options)?;
     let word = |name: &str| options.get(name).and_then(Value::as_str);
     let loading = Loading { dtype: word("dtype"), quantization: settings.quantization.as_deref() };
-    let described: Model = serde_json::from_value(options.get("model").cloned().unwrap_or_default())
-        .map_err(|_| malformed("model", "it is neither a name nor what a file says"))?;
     let model = highwater_serve::Model::described(&described, loading)?;
     let release = Release::parse(word("serve").unwrap_or("vllm"))?;
     let gpu = CardOrSize::parse(word("gpu").unwrap_or(DEFAULT_CARD))?;

@@ -89,7 +89,7 @@ function Budget({document}: {document: ServeDocument}) {
         <span
           class="card-line chosen"
           style={{left: `${share * 100}%`}}
-          title={`what the engine may use: ${exactly(rank.budget_bytes)}`}
+          title={`the engine's share: ${exactly(rank.budget_bytes)}`}
         >
           <span class={share > 0.2 ? 'left' : 'right'}>budget</span>
         </span>
@@ -107,7 +107,7 @@ function Budget({document}: {document: ServeDocument}) {
         ))}
       </div>
       <table class="parts">
-        <caption class="hidden">What fills a GPU</caption>
+        <caption class="hidden">Parts of a GPU's memory</caption>
         <tbody>
           {parts.map(part => (
             <tr key={part.id} title={part.hint}>
