@@ -345,7 +345,7 @@ impl Settings {
                 }
                 Some(flag) if value.is_null() || flag.is_switch() && value == Value::Bool(false) => {}
                 Some(flag) => {
-                    flag.set(&mut settings, &value.as_str().map_or_else(|| value.to_string(), str::to_owned))?
+                    flag.set(&mut settings, &value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
                 }
             }
         }

@@ -131,7 +131,7 @@ pub(super) const TODAY: &[(&str, Config)] = &[
 ];
 
 /// # Source
-/// `quantization_config` of OpenAI's `config.json`: mxfp4, without attention, routers, embeddings and head.
+/// `quantization_config` of the publisher's `config.json`: mxfp4, without attention, routers, embeddings and head.
 fn gpt_oss(layers: u64, experts: u64) -> Value {
     json!({"model_type": "gpt_oss", "vocab_size": 201_088, "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": layers,
         "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "attention_bias": true, "sliding_window": 128,
