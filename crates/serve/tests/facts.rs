@@ -79,6 +79,24 @@ fn recurrent_layers_raise_the_block_until_it_holds_a_state() {
     assert_eq!((answer.block_tokens, answer.tokens), (Some(2096), 569_878));
 }
 
+/// By vLLM 0.24's own functions, called on the CPU: `benches/serving_functions.py`.
+#[test]
+fn blocks_and_requests_are_those_of_the_engines_own_functions() {
+    let flags = [("max-model-len", "131072"), ("max-num-batched-tokens", "8192"), ("kv-cache-memory-bytes", "20GiB")];
+    let mut gemma = named("gemma3-27b");
+    gemma["max_position_embeddings"] = json!(131_072);
+    for (config, blocks, requests) in [
+        (named("llama3.1-8b"), 10_240, 1.25),
+        (named("gpt-oss-20b"), 54_613, 6.267_990),
+        (gemma, 16_384, 1.405_869),
+        (named("deepseek-v3"), 19_099, 2.331_421),
+    ] {
+        let answer = ask(&config, "vllm@0.24.0", "h200", &flags);
+        assert_eq!(answer.blocks, Some(blocks));
+        assert!((answer.concurrency - requests).abs() < 1e-6, "{}", answer.concurrency);
+    }
+}
+
 /// Kimi K2 with 46.80 GiB printed 715,072 tokens, and eight times as many with eight context-parallel ranks.
 #[test]
 fn latent_attention_is_not_divided_but_by_context_parallelism() {
