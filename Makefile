@@ -41,7 +41,7 @@ ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell fin
 WASM_TARGET := wasm32-unknown-unknown
 WASM := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/web/highwater_estimate_web.wasm
 ui/dist/calculator.html: ui/dist/app.js ui/pack-calculator.mjs Cargo.lock \
-		$(shell find crates/estimate-web crates/documents crates/estimate crates/allocator crates/driver -path '*/src/*.rs' -o -name Cargo.toml)
+		$(shell find crates/estimate-web crates/documents crates/serve crates/estimate crates/allocator crates/driver -path '*/src/*.rs' -o -name Cargo.toml)
 	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" || rustup target add $(WASM_TARGET) || true
 	@if test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))"; then \
 		$(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \

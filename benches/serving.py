@@ -39,6 +39,10 @@ QUANTISATIONS: list[tuple[str, dict[str, Any]]] = [
     ("auto_round", {"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}),
     ("compressed-tensors int4", {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}}}, "ignore": ["re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "lm_head"]}),
 ]
+#: Flags that the source of a row prints and the row leaves out.
+SOURCES: dict[str, Any] = json.loads((HERE / "serving_sources.json").read_text())["rows"]
+#: The sampler's bytes for each row and entry of the vocabulary, as the program has them: `crates/serve/src/vllm/profile.rs`.
+SAMPLER = 38.4
 REFUSED = ("refused", "no available", "out of memory", "could not")
 
 
@@ -55,7 +59,7 @@ def model_of(row: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def question(row: dict[str, Any], budget: bool) -> tuple[dict[str, Any] | None, str]:
+def question(row: dict[str, Any], budget: bool, edge: int = 0) -> tuple[dict[str, Any] | None, str]:
     """The question of a row, or the field that is missing."""
     engine, note = row["engine"], row.get("note", "")
     shape = model_of(row)
@@ -100,6 +104,7 @@ def question(row: dict[str, Any], budget: bool) -> tuple[dict[str, Any] | None, 
         flags["kv-cache-dtype"] = row["kv_dtype"]
     if (row.get("extra") or {}).get("decode_context_parallel"):
         flags["decode-context-parallel-size"] = str(row["extra"]["decode_context_parallel"])
+    flags |= SOURCES.get(row["id"], {}).get("flags", {})
     quantisation = row.get("quantization", "")
     if quantisation and "quantization_config" not in shape:
         known = next((own for name, own in QUANTISATIONS if name in quantisation), None)
@@ -110,36 +115,52 @@ def question(row: dict[str, Any], budget: bool) -> tuple[dict[str, Any] | None, 
     if budget:
         if engine != "vllm" or row.get("kv_cache_gib", 0) <= 0:
             return None, "kv_cache_gib"
-        flags["kv-cache-memory-bytes"] = str(round(row["kv_cache_gib"] * GIB))
+        # The log prints the cache in hundredths of a GiB.
+        flags["kv-cache-memory-bytes"] = str(round((row["kv_cache_gib"] + edge * 0.005) * GIB))
     elif engine == "vllm" and "gpu_memory_utilization" not in row and not any(word in row["outcome"] for word in REFUSED):
         return None, "gpu_memory_utilization"
     elif re.search(r"main|dev", row["version"]):
         return None, "version: a build between releases"
     elif "cannot be right" in note:
         return None, "gpu_memory_utilization: the row's own sum contradicts it"
-    elif engine == "vllm" and "V1" in serve.upper() and "max_num_seqs" not in row and "max_num_batched_tokens" not in row and not any(word in row["outcome"] for word in REFUSED):
-        return None, "max_num_seqs and max_num_batched_tokens: the defaults differ between server and LLM class"
-    elif "LoRA" in note:
-        return None, "lora rank"
+    elif "LoRA" in note and "max-lora-rank" not in flags:
+        return None, "lora rank: neither the row nor its source has it"
     elif engine == "sglang" and (row.get("data_parallel") or "AITER" in note):
         return None, "data-parallel attention" if row.get("data_parallel") else "the workspace of AITER"
     return {"name": row.get("model", ""), "config": shape, "serve": serve, "gpu": gpu or f"{total or 1000}GiB", "flags": flags}, ""
 
 
+def left_out_versions(rows: list[tuple[str, float, float, float]]) -> None:
+    """Fits the sampler's bytes without each release, and forecasts that release with them.
+
+    A row is the release, rows times entries of the sampler, the peak that is not the sampler's, and the printed peak, in bytes.
+    """
+    print("\nthe sampler's bytes without a release, and its peaks forecast with them:")
+    for version in sorted({row[0] for row in rows}):
+        others = [(printed - rest) / entries for other, entries, rest, printed in rows if other != version]
+        fitted = statistics.median(others)
+        errors = [rest + fitted * entries - printed for other, entries, rest, printed in rows if other == version]
+        worst = max(map(abs, errors)) / GIB
+        print(f"  {version:8} {len(errors)} rows, {fitted:.2f} bytes of {len(others)} others, off by {worst:.3f} GiB at most")
+
+
 def main() -> None:
     """Asks every row, and prints the account."""
     rows = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines() if line.strip()]
-    asked = [(row, budget, *question(row, budget)) for row in rows for budget in (False, True)]
+    # The whole forecast, then the least and the most that the printed budget may be.
+    asked = [(row, edge, *question(row, edge != 0, edge)) for row in rows for edge in (0, -1, 1)]
     lines = "".join(json.dumps(one) + "\n" for _, _, one, _ in asked if one)
     program = ["cargo", "run", "-q", "--locked", "-p", "highwater-serve", "--example", "ask"]
     out = subprocess.run(program, input=lines, capture_output=True, text=True, check=True, cwd=HERE.parent).stdout
     answers = iter(map(json.loads, out.splitlines()))
     caches: list[tuple[float, float]] = []
-    refusals, exact, count, used = [0, 0], [0, 0], 0, set()
-    for row, budget, one, missing in asked:
-        label = f"{row['id']} {'blocks' if budget else 'whole '} {row.get('model', '')[:34]:34} {row.get('version', '')[:12]:12}"
+    refusals, exact, used = [0, 0], [0, 0], set()
+    samplers: list[tuple[str, float, float, float]] = []
+    least = 0
+    for row, edge, one, missing in asked:
+        label = f"{row['id']} {'blocks' if edge else 'whole '} {row.get('model', '')[:34]:34} {row.get('version', '')[:12]:12}"
         if one is None:
-            if not budget:
+            if not edge:
                 print(f"{label} left out: {missing}")
             continue
         answer = next(answers)
@@ -147,18 +168,25 @@ def main() -> None:
             print(f"{label} error: {answer['error']}")
             continue
         is_refused = any(word in row["outcome"] for word in REFUSED)
-        if budget:
+        by = re.match(r"sampler: (\d+) sequences × (\d+) entries", answer["ranks"][-1]["activation_by"])
+        release = re.search(r"\d+\.(\d+)", one["serve"])
+        if not edge and by and row.get("activation_peak_gib") and release and int(release[1]) < 17:
+            entries = int(by[1]) * int(by[2])
+            rest = answer["ranks"][-1]["activation_peak_bytes"] - SAMPLER * entries
+            samplers.append((release[0], entries, rest, row["activation_peak_gib"] * GIB))
+        if edge:
             printed = row.get("gpu_blocks") or row.get("kv_tokens")
             own = answer["blocks"] if row.get("gpu_blocks") else answer["tokens"]
             if not printed or is_refused:
                 continue
-            # The log prints the cache in hundredths of a GiB.
-            slack = 0.0052 / row["kv_cache_gib"] * printed + 2
-            equal = abs(own - printed) <= slack
+            if edge < 0:
+                least = own
+                continue
+            equal = least <= printed <= own
             exact[0] += equal
             exact[1] += 1
             used.add(row["id"])
-            print(f"{label} {own} printed {printed} {'equal' if equal else 'DIFFERS'}")
+            print(f"{label} {least} to {own} printed {printed} {'equal' if equal else 'DIFFERS'}")
             continue
         used.add(row["id"])
         terms = " ".join(f"{name} {answer['ranks'][-1][name + '_bytes'] / GIB:.2f}/{row.get(field, '?')}" for name, field in (("weights", "weights_gib"), ("activation_peak", "activation_peak_gib"), ("non_torch", "non_torch_gib")))
@@ -180,6 +208,7 @@ def main() -> None:
     within = sum(share <= 0.02 for share, _ in caches)
     print(f"\n{len(used)} of {len(rows)} rows asked; {within} of {len(caches)} caches within 2 %, median {statistics.median(gib for _, gib in caches):.3f} GiB;")
     print(f"{exact[0]} of {exact[1]} equal where the budget is given; {refusals[0]} of {refusals[1]} refusals predicted")
+    left_out_versions(samplers)
 
 
 main()

@@ -13,6 +13,7 @@ const DOCUMENTS = {
   explain: 'Explanation',
   simulate: 'Simulation',
   estimate: 'EstimateDocument',
+  serve: 'ServeDocument',
   view: 'Manifest',
   diff: 'Diff',
 };

@@ -18,8 +18,23 @@ class _Config(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
+class _Shown:
+    """An answer that shows as the command prints it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text.rstrip("\n"))
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.text)
+
+
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(_Shown):
     """An estimate, in bytes of one GPU.
 
     Attributes
@@ -59,18 +74,9 @@ class Estimate:
     document: dict[str, Any] = field(repr=False, compare=False)
     text: str = field(default="", repr=False, compare=False)
 
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text.rstrip("\n"))
-
-    def _repr_html_(self) -> str:
-        return preformatted(self.text)
-
 
 @dataclass(frozen=True)
-class Serving:
+class Serving(_Shown):
     """A model that an engine serves, in bytes and tokens of one rank.
 
     Attributes
@@ -101,15 +107,6 @@ class Serving:
     longest_context_tokens: int
     document: dict[str, Any] = field(repr=False, compare=False)
     text: str = field(default="", repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text.rstrip("\n"))
-
-    def _repr_html_(self) -> str:
-        return preformatted(self.text)
 
 
 @overload
@@ -189,7 +186,7 @@ def estimate(
         a configuration of transformers, or a model that has one.
     serve, engine
         An engine that serves the model, such as ``"vllm@0.11.0"``, and its own flags with ``_`` for ``-``: ``max_model_len=8192``. Beside
-        them only ``gpu`` counts; ``need="32x8192"`` and ``fit="h100,l4"`` ask as on the command line.
+        them only ``gpu`` and ``dtype`` count; ``need="32x8192"`` and ``fit="h100,l4"`` ask as on the command line.
     batch, seq
         Sequences of a micro-batch, and their tokens.
     dtype, autocast
@@ -235,7 +232,7 @@ def estimate(
     """
     given = {name: value for name, value in locals().items() if name not in ("config_or_model", "serve", "engine")}
     if serve is not None:
-        return _serving(config_or_model, {"serve": serve, "gpu": gpu, **engine})
+        return _serving(config_or_model, {"serve": serve, "gpu": gpu, "dtype": dtype, **engine})
     given |= engine
     options = {name.replace("_", "-"): value for name, value in given.items()}
     written, text = estimate_json(_described(config_or_model), json.dumps(options, default=str))

@@ -173,6 +173,46 @@ describe.skipIf(!existsSync(CALCULATOR))('the calculator', () => {
     await context.close();
   });
 
+  it('answers for an engine that serves', async () => {
+    const context = await browser.newContext({offline: true});
+    const calculator = await Calculator.open(context, `${pathToFileURL(CALCULATOR).href}#model=llama3.1-8b&gpu=h100`);
+    const {page} = calculator;
+    await page.getByRole('button', {name: 'Serving', exact: true}).click();
+    await page.locator('#release-number').fill('0.11.0');
+    await page.locator('#max-model-len-number').fill('16000');
+    const cache = page.locator('.verdict .headline b');
+    const agreed = async () => {
+      const command = await page.getByRole('button', {name: 'Copy command'}).getAttribute('title');
+      expect(command).toContain('--serve vllm@0.11.0 --gpu h100');
+      const want = JSON.parse(run(...command!.split(' ').slice(1), '--format', 'json')).kv_cache_bytes as number;
+      await expect.poll(async () => exactBytes(await cache.getAttribute('title'))).toBe(want);
+    };
+    await agreed();
+    await page.locator('#max-num-seqs-number').fill('256');
+    await page.getByLabel('no CUDA graphs').check();
+    await agreed();
+    const caption = page.locator('.curve figcaption');
+    const chosen = await caption.innerText();
+    const plot = (await page.locator('.curve svg').boundingBox())!;
+    await page.mouse.move(plot.x + plot.width * 0.2, plot.y + plot.height / 2);
+    expect(await caption.innerText()).not.toBe(chosen);
+    for (const width of [360, 768, 1600]) {
+      await page.setViewportSize({width, height: 800});
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+    }
+
+    const again = await Calculator.open(context, await calculator.address());
+    await again.page.locator('.curve').waitFor();
+    expect(await again.page.locator('#max-num-seqs-number').inputValue()).toBe('256');
+
+    await page.locator('#tensor-parallel-size-number').fill('3');
+    await expect.poll(async () => page.locator('.verdict').innerText()).toContain('cannot be divided among 3 ranks');
+    await page.locator('#engine').selectOption('llama.cpp');
+    await expect.poll(async () => page.locator('.verdict').innerText()).toContain('llama.cpp');
+    expect([...calculator.said, ...again.said]).toEqual([]);
+    await context.close();
+  });
+
   it('stands behind a link of the viewer', async () => {
     const server = await Server.start(recording('linear_forward'));
     const page = await browser.newPage();

@@ -127,7 +127,12 @@ fn of_index(path: &Path) -> Result<Counted, Problem> {
                 path.display()
             )));
         }
-        counted = counted.with(&count(&path.with_file_name(shard))?);
+        let file = path.with_file_name(&shard);
+        if !file.exists() {
+            return Err(Problem::new(format!("`{}` lists the shard `{shard}`, which is not there", path.display()))
+                .hint("download the checkpoint again: a model is served from all its shards"));
+        }
+        counted = counted.with(&count(&file)?);
     }
     Ok(counted)
 }

@@ -2,10 +2,9 @@
 
 use highwater_documents::serve::{GpuView, NeedView, ServeAgainstView, ServeTermView, ServeView, WayView};
 use highwater_driver::{CARDS, Card, CardOrSize};
-use highwater_estimate::read::{Model as Described, configuration};
 use highwater_oom::EngineLog;
 use highwater_problem::Problem;
-use highwater_serve::{Answer, Command, Flag, Model, Question, Release, ServeError, Settings};
+use highwater_serve::{Answer, Command, Loading, Model, Question, Release, ServeError, Settings};
 use serde_json::Value;
 
 /// Numbers of GPUs that are tried.
@@ -45,7 +44,9 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
     let name = asked.model.or(command.model).ok_or_else(|| {
         Problem::new("no model is named").hint("give its name, its directory or its `config.json` before the flags")
     })?;
-    let model = served(&name)?;
+    let dtype = asked.dtype.or(command.dtype);
+    let loading = Loading { dtype: dtype.as_deref(), quantization: settings.quantization.as_deref() };
+    let model = served(&name, loading)?;
     let gpu = match (&asked.gpu, settings.total_bytes) {
         (Some(gpu), _) => CardOrSize::parse(gpu)?,
         (None, Some(bytes)) => CardOrSize::Bytes(bytes),
@@ -55,9 +56,6 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
     let mut answer = question.answer_with_changes()?;
     if asked.gpu.is_none() && question.settings.total_bytes.is_none() {
         answer.assumed.insert(0, format!("`--gpu` {}", highwater_estimate::DEFAULT_CARD));
-    }
-    if asked.dtype.or(command.dtype).is_some_and(|dtype| dtype == "float32") {
-        answer.assumed.push("`--dtype` float32 is not served: taken as 16 bits".to_owned());
     }
     let mut view = ServeView::new(answer);
     view.ignored_flags = command.ignored;
@@ -119,9 +117,10 @@ fn as_signed(bytes: i64) -> f64 {
 /// # Errors
 /// As [`answer`].
 pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
-    let options: serde_json::Map<String, Value> = serde_json::from_str(options)
+    let mut options: serde_json::Map<String, Value> = serde_json::from_str(options)
         .map_err(|error| Problem::new("the options are not a JSON object").because(error))?;
     let mut asked = Asked { model: Some(model.to_owned()), ..Asked::default() };
+    asked.settings = Settings::take(&mut options)?;
     for (name, value) in options.iter().filter(|(_, value)| !value.is_null()) {
         let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match name.as_str() {
@@ -131,13 +130,8 @@ pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
             "need" => asked.need = Some(word),
             "fit" => asked.fit = word.split(',').map(|gpu| gpu.trim().to_owned()).collect(),
             _ => {
-                let flag = Flag::named(name).ok_or_else(|| {
-                    let short: String = name.chars().filter(|letter| !letter.is_control()).take(40).collect();
-                    Problem::new(format!("unknown option `--{short}`"))
-                })?;
-                if !(flag.is_switch() && value == &Value::Bool(false)) {
-                    flag.set(&mut asked.settings, &word)?;
-                }
+                let short: String = name.chars().filter(|letter| !letter.is_control()).take(40).collect();
+                return Err(Problem::new(format!("unknown option `--{short}`")));
             }
         }
     }
@@ -169,28 +163,13 @@ fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
 ///
 /// # Errors
 /// If there is no such model, or its configuration lacks what a cache needs.
-pub fn served(name: &str) -> Result<Model, Problem> {
+pub fn served(name: &str, loading: Loading<'_>) -> Result<Model, Problem> {
     if name.trim_start().starts_with('{') {
         let config =
             serde_json::from_str(name).map_err(|error| Problem::new("the configuration is not JSON").because(error))?;
-        return Ok(Model::read(&model_type(&config).unwrap_or_else(|| "model".to_owned()), &config)?);
+        return Ok(Model::read(&model_type(&config).unwrap_or_else(|| "model".to_owned()), &config, loading)?);
     }
-    let (known, config): (String, Value) = match crate::model::find(name)? {
-        Described::Named(name) => {
-            let (known, config) =
-                configuration(&name).ok_or_else(|| Problem::new(format!("unknown model `{name}`")))?;
-            (known.to_owned(), config)
-        }
-        Described::Described(files) => {
-            let config = files.config.clone().ok_or_else(|| {
-                Problem::new(format!("`{name}` has weights, but no configuration: the cache cannot be computed"))
-                    .hint("put the model's `config.json` beside the weights")
-            })?;
-            let own = files.name.clone().or_else(|| model_type(&config));
-            (own.unwrap_or_else(|| "model".to_owned()), config)
-        }
-    };
-    Ok(Model::read(&known, &config)?)
+    Ok(Model::described(&crate::model::find(name)?, loading)?)
 }
 
 fn model_type(config: &Value) -> Option<String> {

@@ -47,6 +47,13 @@ pub extern "C" fn highwater_answer() {
     *locked(&OUTPUT) = crate::answered(&input);
 }
 
+/// Answers the question about serving that is the input: see [`crate::served`].
+#[unsafe(no_mangle)]
+pub extern "C" fn highwater_serve() {
+    let input = std::mem::take(&mut *locked(&INPUT));
+    *locked(&OUTPUT) = crate::served(&input);
+}
+
 /// How many bytes of a file [`highwater_describe`] wants. The input is the file's name, then its first eight bytes, or all if
 /// it has less.
 #[unsafe(no_mangle)]

@@ -31,8 +31,8 @@ pub struct ServedShape {
     pub vision: Option<ServedVision>,
     /// The encoder of an encoder-decoder: its layers keep nothing, its length decides the cross attention's cache.
     pub encoder_positions: Option<u64>,
-    /// Layers that predict more tokens than the next (`num_nextn_predict_layers`).
-    pub predicting_layers: u64,
+    /// Numbers of a head that are rotated.
+    pub rotary_dim: u64,
 }
 
 /// A layer of a served model.
@@ -80,9 +80,11 @@ pub enum LayerCache {
     },
     /// A state of a fixed size for each sequence.
     State {
-        /// Numbers in the convolution's state.
-        conv: u64,
-        /// Numbers in the recurrent state.
+        /// Channels of the convolution.
+        channels: u64,
+        /// Width of its kernel.
+        kernel: u64,
+        /// Numbers of the recurrent state.
         recurrent: u64,
     },
     /// Keys and values of the encoder's output beside those of every token.
@@ -120,9 +122,13 @@ pub struct ServedVision {
     pub heads: u64,
     /// Width of the MLP.
     pub intermediate: u64,
+    /// Numbers of a patch of the image.
+    pub patch: u64,
     /// Patches of an image of the encoder's own size, or of the largest that is usual.
     pub patches: u64,
-    /// Tokens that an image becomes in the language model.
+    /// Patches of the largest image that engines profile.
+    pub most_patches: u64,
+    /// Tokens that it becomes in the language model.
     pub tokens: u64,
 }
 
@@ -140,16 +146,9 @@ impl Architecture {
             tied: false,
             max_positions: self.max_positions,
             dtype: self.dtype,
-            vision: self.towers.first().map(|tower| ServedVision {
-                hidden: tower.width,
-                layers: tower.depth(),
-                heads: tower.heads,
-                intermediate: tower.intermediate,
-                patches: tower.positions.unwrap_or(0),
-                tokens: tower.output_positions.or(tower.positions).unwrap_or(0),
-            }),
+            vision: self.towers.first().map(vision),
             encoder_positions: None,
-            predicting_layers: 0,
+            rotary_dim: 0,
         };
         let plain = |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, has_experts: false }).collect();
         let own = |heads: u64, hidden: u64| {
@@ -176,6 +175,7 @@ impl Architecture {
                     shared_intermediate: experts.shared_intermediate,
                 }),
                 tied: body.tied,
+                rotary_dim: body.latent.map_or(body.rotary_dim, |latent| latent.rope_dim),
                 ..empty
             },
             Body::Gpt2(body) => ServedShape {
@@ -238,13 +238,36 @@ impl Architecture {
     }
 }
 
+/// The encoder of images, and the largest image that engines profile with it.
+///
+/// # Source
+/// Qwen's encoders take images of up to 12,845,056 pixels, which become 16,384 tokens: vLLM's log of Qwen 3.8 27B prints a budget of
+/// 16,384 tokens for one image of the largest size. The others resize every image to one size.
+fn vision(tower: &crate::network::Stage) -> ServedVision {
+    const MOST_TOKENS: u64 = 16_384;
+    let patches = tower.positions.unwrap_or(0);
+    let tokens = tower.output_positions.unwrap_or(patches);
+    let has_any_size = tower.prefix == "model.visual";
+    let tokens_of_largest = if has_any_size { MOST_TOKENS } else { tokens };
+    ServedVision {
+        hidden: tower.width,
+        layers: tower.depth(),
+        heads: tower.heads,
+        intermediate: tower.intermediate,
+        patch: tower.input / patches.max(1),
+        patches,
+        most_patches: tokens_of_largest.saturating_mul(patches / tokens.max(1)),
+        tokens: tokens_of_largest,
+    }
+}
+
 impl crate::architecture::Decoder {
     fn cache_of(&self, index: u64) -> LayerCache {
         match (self.mixer(index), &self.hybrid.state) {
             (Mixer::Nothing, _) => return LayerCache::Nothing,
             (Mixer::State, Some(state)) => {
-                let conv = state.channels.saturating_mul(state.kernel.saturating_sub(1));
-                return LayerCache::State { conv, recurrent: state.recurrent };
+                let (channels, kernel, recurrent) = (state.channels, state.kernel, state.recurrent);
+                return LayerCache::State { channels, kernel, recurrent };
             }
             _ if self.shares_kv(index) => return LayerCache::Nothing,
             _ => {}

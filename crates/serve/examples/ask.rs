@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, Write as _};
 
 use highwater_driver::CardOrSize;
-use highwater_serve::{Flag, Model, Question, Release, Settings};
+use highwater_serve::{Flag, Loading, Model, Question, Release, Settings};
 use serde_json::{Value, json};
 
 fn answer(question: &Value) -> Result<Value, String> {
@@ -23,8 +23,9 @@ fn answer(question: &Value) -> Result<Value, String> {
         let flag = Flag::named(name).ok_or_else(|| format!("no flag {name}"))?;
         flag.set(&mut settings, value.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
     }
+    let loading = Loading { dtype: None, quantization: settings.quantization.as_deref() };
     let release = Release::parse(text("serve")).map_err(|error| error.to_string())?;
-    let model = Model::read(text("name"), &config).map_err(|error| error.to_string())?;
+    let model = Model::read(text("name"), &config, loading).map_err(|error| error.to_string())?;
     let gpu = CardOrSize::parse(text("gpu")).map_err(|error| error.to_string())?;
     let asked = Question { release, model: &model, gpu, settings };
     let answer = asked.answer_with_changes().map_err(|error| error.to_string())?;

@@ -78,6 +78,8 @@ pub enum RefusalKind {
     HeadsDoNotDivide,
     /// The context is longer than the model's.
     ContextBeyondModel,
+    /// There are no experts to divide.
+    NoExperts,
     /// Batches are smaller than the engine takes.
     BatchTooSmall,
 }

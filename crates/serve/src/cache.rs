@@ -4,8 +4,9 @@
 //! vLLM, `vllm/v1/core/kv_cache_utils.py` (groups, padding, unified pages, capacity), `vllm/v1/kv_cache_interface.py` (pages of each
 //! kind), `vllm/model_executor/models/config.py` (blocks raised to a recurrent state's page).
 
-use crate::flags::CacheType;
-use crate::model::Cache;
+use highwater_estimate::LayerCache;
+
+use crate::cache_type::CacheType;
 
 /// How the cache is made.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Making {
     pub(crate) kind: CacheType,
     /// Bytes of a number of the model's type.
     pub(crate) element: u64,
+    /// Bytes of a number of a recurrent state.
+    pub(crate) state_element: u64,
     /// Whether this release has groups: older ones cache windows whole.
     pub(crate) has_groups: bool,
     /// Speculative tokens.
@@ -64,36 +67,55 @@ struct Same {
     unit: u64,
 }
 
+/// Numbers of a token on one of so many ranks: heads are divided, and repeated where there are fewer than ranks.
+fn numbers(kv_heads: u64, sizes: u64, ranks: u64) -> u64 {
+    (kv_heads / ranks.max(1)).max(1).saturating_mul(sizes)
+}
+
 /// Bytes of a token in one layer on a rank.
-pub(crate) fn token_bytes(cache: &Cache, making: &Making) -> u64 {
-    match cache {
-        Cache::Full(heads) | Cache::Window(heads, _) => making.kind.bytes(heads.numbers(making.ranks), making.element),
-        Cache::Latent { latent, rope, indexer } => {
-            let numbers = latent.saturating_add(*rope);
+pub(crate) fn token_bytes(cache: &LayerCache, making: &Making) -> u64 {
+    let of = |kv_heads, sizes| making.kind.bytes(numbers(kv_heads, sizes, making.ranks), making.element);
+    match *cache {
+        LayerCache::Full { kv_heads, key_dim, value_dim } | LayerCache::Window { kv_heads, key_dim, value_dim, .. } => {
+            of(kv_heads, key_dim.saturating_add(value_dim))
+        }
+        LayerCache::Cross { kv_heads, head_dim } => of(kv_heads, head_dim.saturating_mul(2)),
+        LayerCache::Latent { rank, rope_dim, index_dim } => {
             let is_eight_bits = making.kind == CacheType::Fp8;
             // Sparse attention in 8 bits keeps four scales and the rotated part in 16 bits: 656 bytes for 512 + 64.
-            let own = match indexer {
-                Some(_) if is_eight_bits => {
-                    latent.saturating_add(latent.div_ceil(128) * 4).saturating_add(rope.saturating_mul(2))
+            let own = match index_dim {
+                1.. if is_eight_bits => {
+                    rank.saturating_add(rank.div_ceil(128) * 4).saturating_add(rope_dim.saturating_mul(2))
                 }
-                _ => making.kind.bytes(numbers, making.element),
+                _ => making.kind.bytes(rank.saturating_add(rope_dim), making.element),
             };
             // The indexer keeps its key in 8 bits, with a scale.
-            own.saturating_add(indexer.map_or(0, |width| width.saturating_add(width.div_ceil(128) * 4)))
+            own.saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
         }
-        Cache::State(_) | Cache::Nothing => 0,
+        LayerCache::State { .. } | LayerCache::Nothing => 0,
     }
+}
+
+/// Bytes of a request's state in one layer on a rank; each speculative token keeps one more column of the convolution.
+pub(crate) fn state_bytes(cache: &LayerCache, making: &Making) -> u64 {
+    let LayerCache::State { channels, kernel, recurrent } = *cache else { return 0 };
+    let ranks = making.ranks.max(1);
+    let columns = kernel.saturating_sub(1).saturating_add(making.speculative);
+    let convolution = columns.saturating_mul(channels / ranks).saturating_mul(making.element);
+    convolution.saturating_add((recurrent / ranks).saturating_mul(making.state_element))
 }
 
 impl Layout {
     /// The layout of these layers; `None` if none keeps anything.
-    pub(crate) fn of(layers: &[Cache], making: &Making) -> Option<Layout> {
+    pub(crate) fn of(layers: &[LayerCache], making: &Making) -> Option<Layout> {
         let mut kinds: Vec<Same> = Vec::new();
         for cache in layers {
             let (kind, unit) = match cache {
-                Cache::Nothing => continue,
-                Cache::State(state) => (Kind::State, state.bytes(making.ranks, making.element, making.speculative)),
-                Cache::Window(_, window) if making.has_groups => (Kind::Window(*window), token_bytes(cache, making)),
+                LayerCache::Nothing => continue,
+                LayerCache::State { .. } => (Kind::State, state_bytes(cache, making)),
+                LayerCache::Window { tokens, .. } if making.has_groups => {
+                    (Kind::Window(*tokens), token_bytes(cache, making))
+                }
                 _ => (Kind::Full, token_bytes(cache, making)),
             };
             match kinds.iter_mut().find(|same| same.kind == kind && same.unit == unit) {

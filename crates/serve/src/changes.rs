@@ -3,8 +3,9 @@
 use highwater_driver::{Card, CardOrSize};
 
 use crate::answer::{Answer, Change};
+use crate::cache_type::CacheType;
 use crate::error::ServeError;
-use crate::flags::{CacheType, Settings};
+use crate::flags::Settings;
 use crate::question::Question;
 use crate::version::Engine;
 

@@ -29,6 +29,66 @@ const PROGRAMS: &[(&str, Engine)] = &[
     ("llama-cli", Engine::LlamaCpp),
 ];
 
+/// Flags that decide about memory, and are in no rule here: the answer says so.
+///
+/// # Source
+/// vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `server_args.py`; llama.cpp, `common/arg.cpp`.
+const UNCOUNTED: &[&str] = &[
+    "hf-overrides",
+    "limit-mm-per-prompt",
+    "mm-processor-kwargs",
+    "skip-mm-profiling",
+    "compilation-config",
+    "disable-hybrid-kv-cache-manager",
+    "mamba-cache-dtype",
+    "mamba-ssm-cache-dtype",
+    "mamba-block-size",
+    "mamba-cache-mode",
+    "kv-transfer-config",
+    "enable-sleep-mode",
+    "prefill-context-parallel-size",
+    "kv-offloading-size",
+    "max-parallel-loading-workers",
+    "enable-dp-attention",
+    "ep-size",
+    "ep",
+    "expert-parallel-size",
+    "speculative-algorithm",
+    "speculative-draft-model-path",
+    "speculative-num-draft-tokens",
+    "speculative-num-steps",
+    "max-total-tokens",
+    "max-mamba-cache-size",
+    "enable-hierarchical-cache",
+    "enable-piecewise-cuda-graph",
+    "enable-mixed-chunk",
+    "torchao-config",
+    "json-model-override-args",
+    "dp-attention",
+    "tensor-split",
+    "ts",
+    "split-mode",
+    "sm",
+    "main-gpu",
+    "mg",
+    "override-tensor",
+    "ot",
+    "n-cpu-moe",
+    "ncmoe",
+    "cpu-moe",
+    "cmoe",
+    "no-kv-offload",
+    "nkvo",
+    "mmproj",
+    "mm",
+    "model-draft",
+    "md",
+    "spec-draft-model",
+    "lora",
+    "draft-max",
+    "swa-checkpoints",
+];
+
 /// The longest command line that is read.
 const MOST_WORDS: usize = 1000;
 
@@ -53,6 +113,9 @@ impl Command {
         for word in words {
             if let Some(value) = word.strip_prefix("VLLM_USE_V1=") {
                 command.is_v0 = Some(value == "0");
+            }
+            if let Some(value) = word.strip_prefix("VLLM_USE_FLASHINFER_SAMPLER=") {
+                settings.flashinfer_sampler = Some(value == "1");
             }
         }
         let program = words.iter().enumerate().find_map(|(at, word)| named(word).map(|engine| (at, engine)));
@@ -93,6 +156,10 @@ impl Command {
                             given => given,
                         };
                         flag.set(settings, &given.ok_or_else(missing)?)?;
+                    }
+                    None if UNCOUNTED.contains(&name.as_str()) => {
+                        value();
+                        settings.uncounted.push(short(word.split('=').next().unwrap_or(word)));
                     }
                     None => {
                         value();

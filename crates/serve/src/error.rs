@@ -1,5 +1,6 @@
 //! What is wrong with a question.
 
+use highwater_estimate::read::ConfigError;
 use highwater_problem::Explained;
 use thiserror::Error;
 
@@ -18,6 +19,23 @@ pub enum ServeError {
     /// A configuration lacks what the cache needs, or contradicts itself.
     #[error("{0}")]
     Config(String),
+    /// There is no model of this name.
+    #[error("unknown model `{0}`")]
+    UnknownModel(String),
+    /// There are weights alone.
+    #[error("`{0}` has weights, but no configuration: the cache cannot be computed")]
+    NoConfig(String),
+    /// A configuration that is not read.
+    #[error(transparent)]
+    Model(ConfigError),
+    /// The checkpoint is quantised otherwise than the flag says.
+    #[error("`--quantization {0}` contradicts the checkpoint, which is quantised with {1}")]
+    OtherQuantization(String, String),
+    /// The checkpoint is not quantised, and the method does not quantise at load.
+    #[error(
+        "`--quantization {0}` needs a checkpoint that is quantised so: the configuration has no `quantization_config`"
+    )]
+    NotQuantized(String),
     /// A flag has a value that it does not take.
     #[error("`--{name} {value}` is not {expected}")]
     BadValue {
@@ -71,10 +89,22 @@ impl Explained for ServeError {
             ServeError::NotOfEngine { instead: Some(instead), .. } => format!("use `--{instead}`"),
             ServeError::NotOfEngine { .. } => "leave it out, or choose another engine with `--serve`".into(),
             ServeError::NotYet { .. } => "leave it out, or give a newer release".into(),
+            ServeError::OtherQuantization(..) => "leave it out: engines read the method from the checkpoint".into(),
+            ServeError::NotQuantized(_) => {
+                "give the quantised checkpoint's `config.json`; fp8 and bitsandbytes quantise at load".into()
+            }
+            ServeError::UnknownModel(_) => {
+                "give a name that `highwater estimate --list` prints, or a `config.json`".into()
+            }
+            ServeError::NoConfig(_) => "put the model's `config.json` beside the weights".into(),
             ServeError::Both(..) => "give one of them".into(),
             ServeError::BadNeed(_) => {
                 "write it as in `--need \"32 requests of 8192 tokens\"`, or `--need 32x8192`".into()
             }
+            ServeError::Model(ConfigError::NotComputed { .. } | ConfigError::UnknownSize(_)) => {
+                "engines' memory follows the layers: give the `config.json` of a family that `highwater estimate --list` names".into()
+            }
+            ServeError::Model(error) => return error.hint(),
             ServeError::Config(_) | ServeError::BadValue { .. } | ServeError::Command(_) => return None,
         })
     }

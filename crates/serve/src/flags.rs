@@ -4,11 +4,17 @@
 //! # Source
 //! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
 
+use serde_json::{Map, Value};
+
+use crate::cache_type::CacheType;
 use crate::error::ServeError;
+use crate::same::same_in;
 use crate::version::{Engine, Release, Version, short};
 
 /// No count is larger.
 const MOST: u64 = 1 << 32;
+/// No curve has more points.
+const MOST_LENGTHS: usize = 512;
 /// No engine has more ranks in a dimension.
 const MOST_RANKS: u64 = 256;
 
@@ -84,6 +90,12 @@ pub struct Settings {
     pub lora_rank: Option<u64>,
     /// Speculative tokens.
     pub speculative: Option<u64>,
+    /// What makes them.
+    pub drafter: Drafter,
+    /// GiB of each rank's weights that stay in the host's memory.
+    pub offload_bytes: Option<u64>,
+    /// The cache's blocks, whatever else there is.
+    pub forced_blocks: Option<u64>,
     /// Quantisation at load.
     pub quantization: Option<String>,
     /// Window tokens for each full token in `SGLang`'s pools.
@@ -100,62 +112,24 @@ pub struct Settings {
     pub latent_mode: Option<u64>,
     /// The names of flags that were given.
     pub said: Vec<&'static str>,
+    /// Flags that decide about memory, and are in no rule here.
+    pub uncounted: Vec<String>,
+    /// Whether `FlashInfer` samples, where `VLLM_USE_FLASHINFER_SAMPLER` of a pasted command line says so.
+    pub flashinfer_sampler: Option<bool>,
+    /// Lengths whose requests are counted, beside the longest; none for those that people ask for.
+    pub lengths: Vec<u64>,
 }
 
-/// The type of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheType {
-    /// As the model.
-    Auto,
-    /// 16 bits.
-    Half,
-    /// 32 bits.
-    Float32,
-    /// 8 bits.
-    Fp8,
-    /// Bits of 32 numbers together, with their scale: llama.cpp's types.
-    Packed(u64),
-}
-
-impl CacheType {
-    /// All names.
-    const NAMES: &'static [(&'static str, CacheType)] = &[
-        ("auto", CacheType::Auto),
-        ("bfloat16", CacheType::Half),
-        ("bf16", CacheType::Half),
-        ("float16", CacheType::Half),
-        ("f16", CacheType::Half),
-        ("f32", CacheType::Float32),
-        ("fp8", CacheType::Fp8),
-        ("fp8_e4m3", CacheType::Fp8),
-        ("fp8_e5m2", CacheType::Fp8),
-        ("fp8_inc", CacheType::Fp8),
-        ("fp8_ds_mla", CacheType::Fp8),
-        ("q8_0", CacheType::Packed(34 * 8)),
-        ("q6_0", CacheType::Packed(26 * 8)),
-        ("q5_1", CacheType::Packed(24 * 8)),
-        ("q5_0", CacheType::Packed(22 * 8)),
-        ("q4_1", CacheType::Packed(20 * 8)),
-        ("q4_0", CacheType::Packed(18 * 8)),
-        ("iq4_nl", CacheType::Packed(18 * 8)),
-        ("fp4_e2m1", CacheType::Packed(18 * 8)),
-    ];
-
-    fn named(name: &str) -> Option<CacheType> {
-        let name = name.to_ascii_lowercase();
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-
-    /// Bytes of so many numbers.
-    pub fn bytes(self, numbers: u64, element: u64) -> u64 {
-        match self {
-            CacheType::Auto => numbers.saturating_mul(element),
-            CacheType::Half => numbers.saturating_mul(2),
-            CacheType::Float32 => numbers.saturating_mul(4),
-            CacheType::Fp8 => numbers,
-            CacheType::Packed(bits) => numbers.saturating_mul(bits).div_ceil(256),
-        }
-    }
+/// What makes speculative tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drafter {
+    /// Nothing, or a search in the prompt.
+    #[default]
+    Nothing,
+    /// The model's own layers for that: multi-token prediction.
+    OwnLayers,
+    /// A checkpoint of its own.
+    Checkpoint,
 }
 
 macro_rules! flags {
@@ -227,9 +201,22 @@ flags! {
         settings.quantization = Some(short(value));
         Ok(())
     };
-    "speculative-config" [] V, None, "JSON", "The drafter; its `num_speculative_tokens` count", |settings, flag, value| {
-        let tokens = serde_json::from_str::<serde_json::Value>(value).ok();
-        let tokens = tokens.and_then(|map| map.get("num_speculative_tokens").and_then(serde_json::Value::as_u64));
+    "cpu-offload-gb" [] V, None, "GIB", "GiB of each rank's weights that stay in the host's memory", |settings, flag, value| {
+        let gib = value.parse::<f64>().ok().filter(|gib| (0.0..=65_536.0).contains(gib));
+        let gib = gib.ok_or_else(|| flag.bad(value, "GiB from 0 to 65,536"))?;
+        settings.offload_bytes = Some(crate::arithmetic::share(1 << 30, gib));
+        Ok(())
+    };
+    "num-gpu-blocks-override" [] V, None, "N", "The cache's blocks, instead of those that fit", count!(forced_blocks);
+    "speculative-config" [] V, None, "JSON", "The drafter: its `method` and `num_speculative_tokens`", |settings, flag, value| {
+        let map = serde_json::from_str::<serde_json::Value>(value).ok();
+        let field = |name: &str| map.as_ref().and_then(|map| map.get(name));
+        let tokens = field("num_speculative_tokens").and_then(serde_json::Value::as_u64);
+        settings.drafter = match field("method").and_then(serde_json::Value::as_str) {
+            Some("ngram" | "[ngram]" | "suffix") => Drafter::Nothing,
+            Some(method) if method.contains("mtp") => Drafter::OwnLayers,
+            _ => Drafter::Checkpoint,
+        };
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };
@@ -339,18 +326,33 @@ impl Flag {
     }
 }
 
-/// Names in other engines for the same thing.
-const SAME: &[[&str; 3]] = &[
-    ["gpu-memory-utilization", "mem-fraction-static", ""],
-    ["max-model-len", "context-length", "ctx-size"],
-    ["max-num-seqs", "max-running-requests", "parallel"],
-    ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"],
-    ["kv-cache-dtype", "kv-cache-dtype", "cache-type-k"],
-    ["enforce-eager", "disable-cuda-graph", ""],
-    ["block-size", "page-size", ""],
-];
-
 impl Settings {
+    /// Takes the engine's flags, without dashes, and `lengths` out of the options of a JSON request.
+    ///
+    /// # Errors
+    /// The first flag with a value that it does not take.
+    pub fn take(options: &mut Map<String, Value>) -> Result<Settings, ServeError> {
+        let mut settings = Settings::default();
+        if let Some(lengths) = options.remove("lengths") {
+            let lengths = lengths.as_array().into_iter().flatten().filter_map(Value::as_u64);
+            settings.lengths = lengths.filter(|length| (1..=MOST).contains(length)).take(MOST_LENGTHS).collect();
+        }
+        let mut rest = Map::new();
+        for (name, value) in std::mem::take(options) {
+            match Flag::named(&name) {
+                None => {
+                    rest.insert(name, value);
+                }
+                Some(flag) if value.is_null() || flag.is_switch() && value == Value::Bool(false) => {}
+                Some(flag) => {
+                    flag.set(&mut settings, &value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
+                }
+            }
+        }
+        *options = rest;
+        Ok(settings)
+    }
+
     /// Checks that the engine has these flags, and that they do not contradict each other.
     ///
     /// # Errors
@@ -359,14 +361,7 @@ impl Settings {
         for name in &self.said {
             let Some(flag) = Flag::named(name) else { continue };
             if !flag.engines.contains(&release.engine) {
-                let column = match release.engine {
-                    Engine::Vllm => 0,
-                    Engine::Sglang => 1,
-                    Engine::LlamaCpp => 2,
-                    Engine::Transformers => usize::MAX,
-                };
-                let row = SAME.iter().find(|row| row.contains(name));
-                let instead = row.and_then(|row| row.get(column).copied()).filter(|name| !name.is_empty());
+                let instead = same_in(release.engine, name);
                 return Err(ServeError::NotOfEngine { engine: release.engine, name: flag.name, instead });
             }
             if let Some(since) = flag.since.filter(|since| release.engine == Engine::Vllm && release.version < *since) {

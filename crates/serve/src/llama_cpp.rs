@@ -4,10 +4,11 @@
 //! `src/llama-kv-cache.cpp`, `src/llama-kv-cache-iswa.cpp` of the mainline; the fork by ikawrakow, `src/llama.cpp`, keeps windows
 //! whole, and of latent attention only the latent.
 
+use highwater_estimate::LayerCache;
+
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, signed};
-use crate::flags::CacheType;
-use crate::model::Cache;
+use crate::cache_type::CacheType;
 use crate::question::{Account, Question};
 use crate::weights::Part;
 
@@ -80,43 +81,38 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
 }
 
 /// Bytes of a layer's cache over so many cells.
-fn layer(question: &Question<'_>, cache: &Cache, cells: u64, batch: u64) -> u64 {
+fn layer(question: &Question<'_>, cache: &LayerCache, cells: u64, batch: u64) -> u64 {
     let settings = &question.settings;
     let is_ik = question.release.is_ik;
     let keys = settings.cache_type.unwrap_or(CacheType::Half);
-    let values = settings.value_type.unwrap_or(if is_latent(cache) { keys } else { values_usual(settings.cache_type) });
-    match cache {
-        Cache::Full(heads) | Cache::Window(heads, _) => {
-            let cells = match cache {
-                Cache::Window(_, window) if !is_ik && !settings.window_full => {
-                    let sequences = if settings.unified { settings.sequences.unwrap_or(1) } else { 1 };
-                    let kept = window.saturating_mul(sequences).saturating_add(batch).next_multiple_of(CELLS);
-                    cells.min(kept)
-                }
-                _ => cells,
-            };
-            let of = |kind: CacheType, width: u64| kind.bytes(product([heads.count, width, cells]), 2);
-            of(keys, heads.key).saturating_add(of(values, heads.value))
+    let values = settings.value_type.unwrap_or(CacheType::Half);
+    let both = |kv_heads: u64, key_dim: u64, value_dim: u64, cells: u64| {
+        let of = |kind: CacheType, width: u64| kind.bytes(product([kv_heads, width, cells]), 2);
+        of(keys, key_dim).saturating_add(of(values, value_dim))
+    };
+    match *cache {
+        LayerCache::Full { kv_heads, key_dim, value_dim } => both(kv_heads, key_dim, value_dim, cells),
+        LayerCache::Cross { kv_heads, head_dim } => both(kv_heads, head_dim, head_dim, cells),
+        LayerCache::Window { kv_heads, key_dim, value_dim, tokens, .. } => {
+            let is_whole = is_ik || settings.window_full;
+            let sequences = if settings.unified { settings.sequences.unwrap_or(1) } else { 1 };
+            let kept = tokens.saturating_mul(sequences).saturating_add(batch).next_multiple_of(CELLS);
+            both(kv_heads, key_dim, value_dim, if is_whole { cells } else { cells.min(kept) })
         }
-        Cache::Latent { latent, rope, .. } => {
-            let own = keys.bytes(product([latent.saturating_add(*rope), cells]), 2);
+        LayerCache::Latent { rank, rope_dim, .. } => {
+            let values = settings.value_type.unwrap_or(keys);
+            let own = keys.bytes(product([rank.saturating_add(rope_dim), cells]), 2);
             // The mainline keeps the latent once more as values; the fork's modes 2 and 3 do not.
-            let again = values.bytes(product([*latent, cells]), 2);
+            let again = values.bytes(product([rank, cells]), 2);
             let keeps_latent_only = is_ik && settings.latent_mode.unwrap_or(3) > 1;
             if keeps_latent_only { own } else { own.saturating_add(again) }
         }
-        Cache::State(state) => product([state.bytes(1, 4, 0), settings.sequences.unwrap_or(1)]),
-        Cache::Nothing => 0,
+        LayerCache::State { channels, kernel, recurrent } => {
+            let numbers = channels.saturating_mul(kernel.saturating_sub(1)).saturating_add(recurrent);
+            product([numbers, 4, settings.sequences.unwrap_or(1)])
+        }
+        LayerCache::Nothing => 0,
     }
-}
-
-fn is_latent(cache: &Cache) -> bool {
-    matches!(cache, Cache::Latent { .. })
-}
-
-/// The type of values where only that of keys was given: its own default.
-fn values_usual(_keys: Option<CacheType>) -> CacheType {
-    CacheType::Half
 }
 
 /// Weights on the GPU, and those that stay on the host.
@@ -127,7 +123,7 @@ fn weights(question: &Question<'_>) -> (u64, u64) {
     // The last layers come first to the GPU, and the head after all of them.
     let first = layers.saturating_sub(here);
     let (mut on_gpu, mut on_host) = (0_u64, 0_u64);
-    for weight in &model.weights {
+    for weight in model.weights.iter().filter(|weight| weight.part != Part::Absorbed) {
         let is_on_gpu = match (weight.layer, weight.part) {
             (Some(layer), _) => u64::from(layer) >= first,
             // The table of embeddings stays on the host.

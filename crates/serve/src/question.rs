@@ -66,7 +66,9 @@ impl Question<'_> {
     /// The lengths of the answer: the longest first.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> {
         let most = self.max_len();
-        [most].into_iter().chain(LENGTHS.into_iter().filter(move |length| *length < most))
+        let asked = &self.settings.lengths;
+        let usual = LENGTHS.into_iter().filter(move |length| asked.is_empty() && *length < most);
+        [most].into_iter().chain(usual).chain(asked.iter().copied())
     }
 
     /// Which layers a stage has: vLLM and `SGLang` give the remainder to the later stages but the last.
@@ -139,6 +141,11 @@ impl Question<'_> {
     }
 
     fn confidence(&self, unchecked: &[String]) -> Confidence {
+        if !self.settings.uncounted.is_empty() {
+            let flags: Vec<String> = self.settings.uncounted.iter().map(|flag| format!("`{flag}`")).collect();
+            let reason = format!("{} changes memory, and is not in these numbers", flags.join(", "));
+            return Confidence { level: Level::Unchecked, reason };
+        }
         if !self.release.is_checked() {
             let reason = format!("{} {} was not compared with logs", self.release.engine, self.release.version_text());
             return Confidence { level: Level::Unchecked, reason };
@@ -157,12 +164,24 @@ impl Question<'_> {
         let ranks = self.settings.tp();
         let heads = self.model.heads;
         if heads > 0 && !heads.is_multiple_of(ranks) && self.release.engine != Engine::LlamaCpp {
-            let sentence = format!("the model's {heads} attention heads cannot be divided among {ranks} ranks");
+            let can: Vec<String> = [2, 4, 8, 16]
+                .into_iter()
+                .filter(|count| heads.is_multiple_of(*count))
+                .map(|count| count.to_string())
+                .collect();
+            let instead = if can.is_empty() { String::new() } else { format!(": use {}", can.join(", ")) };
+            let sentence =
+                format!("the model's {heads} attention heads cannot be divided among {ranks} ranks{instead}");
             return Some(Refusal { kind: RefusalKind::HeadsDoNotDivide, sentence });
+        }
+        if self.settings.expert_parallel && self.model.experts == 0 && self.release.engine == Engine::Vllm {
+            let sentence = "the model has no experts for `--enable-expert-parallel`".to_owned();
+            return Some(Refusal { kind: RefusalKind::NoExperts, sentence });
         }
         let most = self.model.max_positions.filter(|most| self.settings.max_len.is_some_and(|said| said > *most));
         if let Some(most) = most.filter(|_| self.release.engine == Engine::Vllm) {
-            let sentence = format!("the longest sequence is {}, and the model's own limit is {most}", self.max_len());
+            let (asked, most) = (highwater_units::count(self.max_len()), highwater_units::count(most));
+            let sentence = format!("`--max-model-len` is {asked}, and the model's own limit is {most}");
             return Some(Refusal { kind: RefusalKind::ContextBeyondModel, sentence });
         }
         None

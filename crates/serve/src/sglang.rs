@@ -4,11 +4,12 @@
 //! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
 //! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels.
 
+use highwater_estimate::LayerCache;
+
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, ratio, share, signed};
-use crate::cache::{Making, token_bytes};
-use crate::flags::CacheType;
-use crate::model::Cache;
+use crate::cache::{Making, state_bytes, token_bytes};
+use crate::cache_type::CacheType;
 use crate::question::{Account, Question};
 use crate::version::Version;
 use crate::weights::Part;
@@ -42,6 +43,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         block: 1,
         kind: settings.cache_type.unwrap_or(CacheType::Auto),
         element: model.element_bytes,
+        state_element: model.state_bytes,
         has_groups: true,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: false,
@@ -109,13 +111,13 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
 }
 
 /// Tokens of the full pool, of the windows' pool if there is one, and bytes of a token.
-fn pools(layers: &[Cache], window_ratio: f64, bytes: i64, making: &Making) -> (u64, Option<u64>, u64) {
+fn pools(layers: &[LayerCache], window_ratio: f64, bytes: i64, making: &Making) -> (u64, Option<u64>, u64) {
     let bytes = u64::try_from(bytes).unwrap_or(0);
-    let sum = |of: &dyn Fn(&Cache) -> bool| {
+    let sum = |of: &dyn Fn(&LayerCache) -> bool| {
         layers.iter().filter(|cache| of(cache)).map(|cache| token_bytes(cache, making)).fold(0, u64::saturating_add)
     };
-    let windows = sum(&|cache| matches!(cache, Cache::Window(..)));
-    let full = sum(&|cache| !matches!(cache, Cache::Window(..)));
+    let windows = sum(&|cache| matches!(cache, LayerCache::Window { .. }));
+    let full = sum(&|cache| !matches!(cache, LayerCache::Window { .. }));
     if windows == 0 || full == 0 {
         return (bytes / (windows + full).max(1), None, windows + full);
     }
@@ -124,12 +126,8 @@ fn pools(layers: &[Cache], window_ratio: f64, bytes: i64, making: &Making) -> (u
 }
 
 /// States of recurrent layers, which are taken out first: one for each running request.
-fn states(question: &Question<'_>, layers: &[Cache], making: &Making) -> u64 {
-    let state = |cache: &Cache| match cache {
-        Cache::State(state) => state.bytes(making.ranks, making.element, making.speculative),
-        _ => 0,
-    };
-    let of_request = layers.iter().map(state).fold(0, u64::saturating_add);
+fn states(question: &Question<'_>, layers: &[LayerCache], making: &Making) -> u64 {
+    let of_request = layers.iter().map(|cache| state_bytes(cache, making)).fold(0, u64::saturating_add);
     product([of_request, question.settings.sequences.unwrap_or(48)])
 }
 
@@ -165,7 +163,7 @@ fn usual_fraction(question: &Question<'_>) -> f64 {
         };
         let chunk = settings.batched_tokens.unwrap_or(chunk);
         let batch = settings.graph_batch.unwrap_or(batch);
-        let reserved = 512 * MIB + chunk * 3 * MIB / 2 + batch * 2 * MIB + ranks * GIB / 8;
+        let reserved = 512 * MIB + chunk.max(2048) * 3 * MIB / 2 + batch * 2 * MIB + ranks * GIB / 8;
         if total > 60 * GIB { reserved.max(10 * GIB) } else { reserved }
     };
     let fraction = 1.0 - ratio(reserved, total);

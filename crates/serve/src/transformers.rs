@@ -7,8 +7,9 @@
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, ratio, signed};
 use crate::cache::{Making, token_bytes};
-use crate::flags::CacheType;
+use crate::cache_type::CacheType;
 use crate::question::{Account, Question};
+use crate::weights::Part;
 
 /// The context and kernels of a process.
 const CONTEXT: u64 = highwater_driver::context::BARE_BYTES;
@@ -18,12 +19,18 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     let model = question.model;
     let mut account = Account { max_len: question.max_len(), ..Account::default() };
     let total = question.total();
-    let weights = model.weights.iter().map(|weight| weight.on_rank(1)).fold(model.rotary_bytes, u64::saturating_add);
+    let weights = model
+        .weights
+        .iter()
+        .filter(|weight| weight.part != Part::Absorbed)
+        .map(|weight| weight.on_rank(1))
+        .fold(model.rotary_bytes, u64::saturating_add);
     let making = Making {
         ranks: 1,
         block: 1,
         kind: CacheType::Auto,
         element: model.element_bytes,
+        state_element: model.state_bytes,
         has_groups: true,
         speculative: 0,
         aligns_states: false,

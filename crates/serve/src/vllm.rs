@@ -4,31 +4,23 @@
 //! V1: `vllm/v1/worker/gpu_worker.py`, `vllm/v1/worker/gpu_model_runner.py` (profile run), `vllm/utils/mem_utils.py`,
 //! `vllm/v1/core/kv_cache_utils.py`, `vllm/engine/arg_utils.py` (defaults). V0: `vllm/worker/worker.py`, `vllm/config.py`.
 
+mod profile;
+
+use highwater_driver::context::BARE_BYTES;
+use highwater_estimate::LayerCache;
+
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
 use crate::cache::{Layout, Making, token_bytes};
-use crate::flags::CacheType;
-use crate::model::Cache;
+use crate::cache_type::CacheType;
+use crate::flags::Drafter;
 use crate::question::{Account, Question, requests};
 use crate::version::Version;
-use crate::weights::{Part, Split};
+use crate::weights::{Part, Split, Weight};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Bytes of the sampler for each sequence and entry of the vocabulary.
-///
-/// # Source
-/// Fitted on five H100 rows of 0.11 and checked on fifteen rows of 0.6 to 0.11, which give 38.25 to 38.9. PyTorch's sampler has
-/// logits in 16 and 32 bits, counts for penalties in 64 bits, sorted values and 64-bit indices, softmax and sums alive together.
-const SAMPLER: f64 = 38.4;
-/// The same with `FlashInfer`'s sampler, or the Triton one: neither sorts.
-///
-/// # Source
-/// A row of 0.11.2 on an L4 leaves room for 14 to 15 B, one of 0.19 on an RTX 3090 for as much.
-const LIGHT_SAMPLER: f64 = 15.0;
-/// Since when the light sampler is the default.
-const LIGHT_SINCE: Version = Version::new(0, 16, 0);
 /// Since when windows and states have groups of their own.
 const GROUPS_SINCE: Version = Version::new(0, 9, 2);
 /// Since when printed tokens are concurrency times length.
@@ -37,6 +29,10 @@ const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 21, 0);
 const PER_INSTANCE_SINCE: Version = Version::new(0, 6, 5);
 /// Since when V1 takes 1,024 sequences on large GPUs.
 const MANY_SEQUENCES_SINCE: Version = Version::new(0, 7, 3);
+/// Since when states must have a block for every sequence: `vllm/config/compilation.py` of 0.24; 0.11 does not check.
+const STATE_BLOCKS_CHECKED_SINCE: Version = Version::new(0, 24, 0);
+/// Since when the default share is 0.92: `vllm/config/cache.py` of 0.20.2 against 0.19.1.
+const LARGER_SHARE_SINCE: Version = Version::new(0, 20, 0);
 /// Since when graphs are estimated and count.
 const GRAPHS_COUNT_SINCE: Version = Version::new(0, 21, 0);
 
@@ -69,7 +65,7 @@ fn is_v0(question: &Question<'_>) -> bool {
 }
 
 /// The settings as this release fills them in.
-struct Filled {
+pub(super) struct Filled {
     is_v0: bool,
     sequences: u64,
     batched: u64,
@@ -78,18 +74,27 @@ struct Filled {
     memory_share: f64,
 }
 
+/// GPUs that get large batches by default: from 70 GiB on, but for the A100.
+fn is_large(question: &Question<'_>) -> bool {
+    question.total() >= 70 * GIB && question.card().is_none_or(|card| !card.key.starts_with("a100"))
+}
+
+/// Sequences of a batch, as said or by default.
+fn sequences(question: &Question<'_>) -> u64 {
+    let has_many = !is_v0(question) && is_large(question) && question.release.version >= MANY_SEQUENCES_SINCE;
+    question.settings.sequences.unwrap_or(if has_many { 1024 } else { 256 })
+}
+
 fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
     let (settings, version) = (&question.settings, question.release.version);
     let is_v0 = is_v0(question);
     let max_len = question.max_len();
-    // From 70 GiB on, but for the A100.
-    let is_large = question.total() >= 70 * GIB && question.card().is_none_or(|card| !card.key.starts_with("a100"));
+    let is_large = is_large(question);
     let is_chunked_v0 = is_v0
         && settings
             .chunked_prefill
             .unwrap_or(max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder);
-    let sequences =
-        settings.sequences.unwrap_or(if !is_v0 && is_large && version >= MANY_SEQUENCES_SINCE { 1024 } else { 256 });
+    let sequences = sequences(question);
     let batched = settings.batched_tokens.unwrap_or(match () {
         () if is_v0 && is_chunked_v0 => {
             if version < Version::new(0, 7, 0) {
@@ -103,7 +108,7 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
         () if is_large => 8192,
         () => 2048,
     });
-    let usual = if version >= Version::new(0, 25, 0) { 0.92 } else { 0.9 };
+    let usual = if version >= LARGER_SHARE_SINCE { 0.92 } else { 0.9 };
     if settings.memory_share.is_none() && settings.cache_bytes.is_none() {
         assumed.push(format!("`--gpu-memory-utilization` {usual}, the default of this release"));
     }
@@ -129,7 +134,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     for (stage, layers) in stages.iter().enumerate() {
         let (is_first, is_last) = (stage == 0, stage + 1 == stages.len());
         let weights = weights(question, layers.clone(), is_first, is_last);
-        let (activation, by) = activation(question, &filled, is_last);
+        let (activation, by) = profile::activation(question, &filled, is_last);
         let non_torch = non_torch(question, filled.is_v0);
         let graphs = graphs(question, layers.len());
         let left = [weights, activation, non_torch, graphs]
@@ -137,10 +142,14 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
             .fold(signed(budget), |left, term| left.saturating_sub(signed(term)));
         let cache = settings.cache_bytes.map_or(left, signed);
         let making = making(question, &filled);
-        let layout = Layout::of(&model.layers[layers.clone()], &making);
-        let of_token = model.layers[layers.clone()].iter().map(|cache| token_bytes(cache, &making));
+        let mut kept = model.layers[layers.clone()].to_vec();
+        if is_last {
+            kept.extend(drafted(question));
+        }
+        let layout = Layout::of(&kept, &making);
+        let of_token = kept.iter().map(|cache| token_bytes(cache, &making));
         account.token_bytes = account.token_bytes.max(of_token.fold(0, u64::saturating_add));
-        blocks.push(layout.as_ref().map(|layout| layout.blocks(cache)));
+        blocks.push(layout.as_ref().map(|layout| settings.forced_blocks.unwrap_or_else(|| layout.blocks(cache))));
         layouts.push(layout);
         for _ in 0..settings.tp() {
             ranks.push(Rank {
@@ -159,7 +168,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     }
     account.ranks = ranks;
     capacity(question, &filled, &mut account, &blocks, &layouts);
-    account.refusal = refusal(question, &account);
+    account.refusal = too_small(question, &filled).or_else(|| refusal(question, &account));
     unchecked(question, &mut account);
     account
 }
@@ -203,10 +212,34 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
         block: settings.block.unwrap_or(16),
         kind: settings.cache_type.unwrap_or(CacheType::Auto),
         element: question.model.element_bytes,
+        state_element: question.model.state_bytes,
         has_groups: !filled.is_v0 && question.release.version >= GROUPS_SINCE,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: settings.prefix_caching == Some(true),
     }
+}
+
+/// The caches of the model's own layers that predict more tokens, each as the last layer that sees all tokens.
+fn drafted(question: &Question<'_>) -> Vec<LayerCache> {
+    if question.settings.drafter != Drafter::OwnLayers {
+        return Vec::new();
+    }
+    let sees_all = |cache: &&LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
+    let last = question.model.layers.iter().rev().find(sees_all).copied();
+    last.into_iter().cycle().take(usize::try_from(question.model.predicting_layers).unwrap_or(0)).collect()
+}
+
+/// Bytes of those layers on a rank: those of the last layer with such a cache, and a product of two hidden states.
+fn drafter_weights(question: &Question<'_>, of: impl Fn(&Weight) -> u64) -> u64 {
+    let model = question.model;
+    if question.settings.drafter != Drafter::OwnLayers {
+        return 0;
+    }
+    let sees_all = |cache: &LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
+    let last = model.layers.iter().rposition(sees_all).and_then(|at| u32::try_from(at).ok());
+    let layer = model.weights.iter().filter(|weight| weight.layer.is_some() && weight.layer == last).map(of);
+    let joined = product([2, model.hidden, model.hidden, model.element_bytes]);
+    product([model.predicting_layers, layer.fold(joined, u64::saturating_add)])
 }
 
 /// Weights of a rank as they are loaded.
@@ -214,24 +247,32 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
     let (model, settings) = (question.model, &question.settings);
     let ranks = settings.tp();
     let tied = !model.weights.iter().any(|weight| weight.part == Part::Head && weight.split == Split::Ranks);
-    let is_here = |weight: &crate::weights::Weight| match (weight.layer, weight.part) {
+    let is_here = |weight: &Weight| match (weight.layer, weight.part) {
         (Some(layer), _) => layers.contains(&(layer as usize)),
         (None, Part::Embedding) => is_first || is_last && tied,
         (None, Part::Encoder) => is_first,
         (None, _) => is_last,
     };
     let here = model.weights.iter().filter(|weight| is_here(weight));
-    let padded = expert_padding(question);
-    let of = |weight: &crate::weights::Weight| {
-        let bytes = weight.on_rank(ranks);
-        if weight.part == Part::Experts && weight.split == Split::Ranks { share(bytes, padded) } else { bytes }
+    // Experts are divided among the ranks of all replicas: in their width, or as wholes.
+    let all = ranks.saturating_mul(settings.data.unwrap_or(1));
+    let padded = expert_padding(question, if settings.expert_parallel { 1 } else { all });
+    let of = |weight: &Weight| match (weight.part, weight.split) {
+        (Part::Experts, Split::Ranks) if settings.expert_parallel => {
+            share(weight.as_wholes(all, model.experts), padded)
+        }
+        (Part::Experts, Split::Ranks) => share(weight.on_rank(all), padded),
+        _ => weight.on_rank(ranks),
     };
     let mut bytes = here.clone().map(of).fold(0, u64::saturating_add);
     if settings.lora {
         bytes = bytes.saturating_add(lora(question, here.map(|weight| (weight.sides, weight.split))));
     }
-    // The table of rotations is on every rank.
-    bytes.saturating_add(model.rotary_bytes)
+    if is_last {
+        bytes = bytes.saturating_add(drafter_weights(question, of));
+    }
+    // The table of rotations is on every rank; what is offloaded is not.
+    bytes.saturating_sub(settings.offload_bytes.unwrap_or(0)).saturating_add(model.rotary_bytes)
 }
 
 /// How much larger experts in MXFP4 become when their kernels' sizes are rounded up.
@@ -239,8 +280,8 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
 /// # Source
 /// vLLM, `vllm/model_executor/layers/quantization/mxfp4.py`: the hidden size to 256; with Marlin, as in 0.10, also the width to 128.
 /// gpt-oss-20b prints 13.47 GiB in 0.11, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
-fn expert_padding(question: &Question<'_>) -> f64 {
-    let (model, ranks) = (question.model, question.settings.tp());
+fn expert_padding(question: &Question<'_>, ranks: u64) -> f64 {
+    let model = question.model;
     if !model.quantisation.to_ascii_lowercase().contains("mxfp4") {
         return 1.0;
     }
@@ -250,10 +291,39 @@ fn expert_padding(question: &Question<'_>) -> f64 {
     padded(model.hidden, 256) * if is_marlin { padded(width, 128) } else { 1.0 }
 }
 
-/// Buffers for adapters: two matrices beside each product, and beside the head.
+/// Entries of the vocabulary that an adapter may add, until 0.12.
+const ADDED_ENTRIES: u64 = 256;
+const ADDED_ENTRIES_UNTIL: Version = Version::new(0, 12, 0);
+/// Families whose embeddings and head take adapters.
 ///
 /// # Source
-/// vLLM, `vllm/lora/layers.py`, `create_lora_weights`: the matrix on the divided side is divided.
+/// vLLM 0.11, classes with `embedding_modules` in `vllm/model_executor/models`; Mistral and Phi 3 are Llama's class there.
+const ADAPTED_EMBEDDINGS: &[&str] = &[
+    "llama",
+    "mistral",
+    "mixtral",
+    "phi3",
+    "phimoe",
+    "granite",
+    "granitemoe",
+    "granitemoehybrid",
+    "cohere",
+    "cohere2",
+    "exaone4",
+    "jamba",
+    "bamba",
+    "falcon_h1",
+    "nemotron",
+    "nemotron_h",
+    "minicpm",
+    "apertus",
+    "lfm2",
+];
+
+/// Buffers for adapters: two matrices beside each product, and beside embeddings and head where the family's take adapters.
+///
+/// # Source
+/// vLLM, `vllm/lora/layers/`, `create_lora_weights`: the matrix on the divided side is divided; those of the vocabulary are whole.
 fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Split)>) -> u64 {
     let settings = &question.settings;
     let (model, ranks) = (question.model, settings.tp());
@@ -263,44 +333,14 @@ fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Spli
         let outputs = if split == Split::Whole { outputs } else { outputs / ranks };
         beside(outputs.saturating_add(inputs))
     });
-    let head = beside(model.vocab.saturating_add(model.hidden));
-    products.fold(head, u64::saturating_add)
-}
-
-/// The peak of the profile run above the weights, and its cause.
-fn activation(question: &Question<'_>, filled: &Filled, is_last: bool) -> (u64, String) {
-    let (model, settings) = (question.model, &question.settings);
-    let (ranks, element) = (settings.tp(), model.element_bytes);
-    let tokens = filled.batched;
-    // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up.
-    let hidden = 3 + u64::from(ranks > 1);
-    let hidden_states = product([tokens, model.hidden, element]);
-    let mlp =
-        product([tokens, 3, model.intermediate / ranks, element]).saturating_add(product([hidden, hidden_states]));
-    let (chosen, width) = model.routed;
-    let experts = product([tokens, chosen, (3 * width / ranks).saturating_add(model.hidden), element])
-        .saturating_add(product([2, hidden_states]));
-    let (forward, what) = if experts > mlp { (experts, "experts") } else { (mlp, "MLP") };
-    let mut forward = (forward, format!("{what} of the profile batch: {tokens} tokens"));
-    if model.quantisation.contains("bitsandbytes") {
-        // Each product is dequantised as a whole, and its output is copied into place.
-        let whole = product([model.intermediate, model.hidden, element]);
-        forward.0 = forward.0.saturating_add(whole).saturating_add(hidden_states);
+    let products = products.fold(0, u64::saturating_add);
+    if !ADAPTED_EMBEDDINGS.contains(&model.family) {
+        return products;
     }
-    let rows = filled.sequences.min(tokens);
-    let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
-    if is_sampling {
-        let bytes = if is_light(question) { LIGHT_SAMPLER } else { SAMPLER };
-        let sampler = share(product([rows, model.vocab]), bytes).saturating_add(hidden_states);
-        if sampler > forward.0 {
-            return (sampler, format!("sampler: {rows} sequences × {} entries of the vocabulary", model.vocab));
-        }
-    }
-    forward
-}
-
-fn is_light(question: &Question<'_>) -> bool {
-    question.release.version >= LIGHT_SINCE && !is_v0(question)
+    let added = if question.release.version < ADDED_ENTRIES_UNTIL { ADDED_ENTRIES } else { 0 };
+    let entries = product([added, model.hidden, settings.loras.unwrap_or(1), model.element_bytes]);
+    let table = beside(model.vocab.saturating_add(added).saturating_add(model.hidden)).saturating_add(entries);
+    products.saturating_add(product([2, table]))
 }
 
 /// Memory that is not PyTorch's.
@@ -325,6 +365,25 @@ fn graphs(question: &Question<'_>, _layers: usize) -> u64 {
     GIB / 2
 }
 
+/// Batches that the engine does not take.
+///
+/// # Source
+/// `vllm/config/scheduler.py`: a batch holds every sequence, and without chunked prefill the longest one.
+fn too_small(question: &Question<'_>, filled: &Filled) -> Option<Refusal> {
+    let sentence = if filled.batched < filled.sequences {
+        format!("batches of {} tokens are smaller than their {} sequences", filled.batched, filled.sequences)
+    } else if question.settings.chunked_prefill == Some(false) && filled.batched < question.max_len() {
+        format!(
+            "batches of {} tokens do not hold the longest sequence of {} without chunked prefill",
+            filled.batched,
+            question.max_len()
+        )
+    } else {
+        return None;
+    };
+    Some(Refusal { kind: RefusalKind::BatchTooSmall, sentence })
+}
+
 /// Why it does not start.
 fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
     let gib = |bytes: i64| highwater_units::size(bytes.unsigned_abs());
@@ -340,7 +399,10 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
             ),
         );
     }
-    let profile = worst.weights_bytes.saturating_add(worst.activation_peak_bytes).saturating_add(worst.non_torch_bytes);
+    // The context of the process is there, too, though it does not count against the budget.
+    let profile = [worst.activation_peak_bytes, worst.non_torch_bytes, BARE_BYTES]
+        .into_iter()
+        .fold(worst.weights_bytes, u64::saturating_add);
     if profile > worst.total_bytes {
         return refused(
             RefusalKind::ProfileDoesNotFit,
@@ -351,12 +413,22 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
             ),
         );
     }
-    let has_cache = question.model.layers.iter().any(|cache| *cache != Cache::Nothing);
+    let has_cache = question.model.layers.iter().any(|cache| *cache != LayerCache::Nothing);
     if worst.kv_cache_bytes <= 0 && has_cache {
         return refused(
             RefusalKind::NoCache,
             format!("no memory is left for the cache: the budget is exceeded by {}", gib(worst.kv_cache_bytes)),
         );
+    }
+    let states = |cache: &LayerCache| matches!(cache, LayerCache::State { .. });
+    let decoding = sequences(question);
+    if let Some(blocks) = account.blocks.filter(|blocks| *blocks < decoding)
+        && question.model.layers.iter().any(states)
+        && !question.settings.eager
+        && question.release.version >= STATE_BLOCKS_CHECKED_SINCE
+    {
+        let sentence = format!("{decoding} sequences need a block each for their states, and the cache has {blocks}");
+        return refused(RefusalKind::NoCache, sentence);
     }
     if has_cache && account.longest < account.max_len {
         return refused(
@@ -375,17 +447,27 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
 /// Terms without a rule that was checked.
 fn unchecked(question: &Question<'_>, account: &mut Account) {
     if question.model.has_encoder {
-        account
-            .unchecked
-            .push("the profile run of the encoder of images or sound is not in the activation peak".to_owned());
+        let reason = match question.model.vision {
+            Some(_) => "the profile run of the encoder of images follows from its source, and met one log",
+            None => "the profile run of this encoder is not in the activation peak",
+        };
+        account.unchecked.push(reason.to_owned());
+    }
+    match question.settings.drafter {
+        Drafter::Nothing => {}
+        Drafter::OwnLayers => {
+            account
+                .unchecked
+                .push("the layers that draft are taken as the model's last layer, twice the input".to_owned());
+        }
+        Drafter::Checkpoint => {
+            account.unchecked.push("the drafter's own weights and cache are not counted".to_owned());
+        }
     }
     if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {
         account.unchecked.push("CUDA graphs are taken as 0.5 GiB: engines print 0.1 to 1.7".to_owned());
     }
-    if is_light(question) {
+    if profile::is_light(question) {
         account.unchecked.push("the sampler's memory of this release rests on two rows".to_owned());
-    }
-    if question.settings.quantization.is_some() {
-        account.unchecked.push("`--quantization` is not applied to a checkpoint without it".to_owned());
     }
 }

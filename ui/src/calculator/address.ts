@@ -1,21 +1,26 @@
 /** What is asked, in the page's address after `#`: the options in the words of the command line. */
 
 import type {Theme} from '../state/store';
-import type {Model, Words} from './inputs';
+import type {Model, Serving, Words} from './inputs';
 
 /** A model's description that is longer is not put into the address: browsers and mail programs cut long ones. */
 export const LONGEST_DESCRIPTION = 6000;
+
+/** What the names of an engine's flags begin with. */
+const FLAG = 'serve.';
 
 /** What an address holds. */
 export interface Place {
   /** `null` if it names none. */
   readonly model: Model | null;
   readonly words: Words;
+  /** Where the question is about serving. */
+  readonly serving?: Serving;
   readonly theme: Theme;
 }
 
 /** A place as the text after `#`. */
-export function textOf({model, words, theme}: Place): string {
+export function textOf({model, words, serving, theme}: Place): string {
   const all = new URLSearchParams();
   if (model && 'named' in model) all.set('model', model.named);
   else if (model && 'lost' in model) all.set('lost', model.lost);
@@ -25,6 +30,8 @@ export function textOf({model, words, theme}: Place): string {
     all.set('from', model.from);
   }
   for (const [name, word] of Object.entries(words)) all.set(name, word);
+  if (serving) all.set('serve', serving.engine);
+  for (const [name, word] of Object.entries(serving?.flags ?? {})) all.set(FLAG + name, word);
   if (theme !== 'system') all.set('theme', theme);
   return all.toString();
 }
@@ -37,10 +44,15 @@ export function placeOf(text: string): Place {
     all.delete(name);
     return value;
   };
-  const [named, described, from, lost, theme] = ['model', 'file', 'from', 'lost', 'theme'].map(take);
+  const [named, described, from, lost, theme, engine] = ['model', 'file', 'from', 'lost', 'theme', 'serve'].map(take);
+  const words = [...all].filter(([name]) => !name.startsWith(FLAG));
+  const flags = [...all]
+    .filter(([name]) => name.startsWith(FLAG))
+    .map(([name, word]) => [name.slice(FLAG.length), word]);
   return {
     model: modelOf(named, described, from, lost),
-    words: Object.fromEntries(all),
+    words: Object.fromEntries(words),
+    ...(engine ? {serving: {engine, flags: Object.fromEntries(flags)}} : {}),
     theme: theme === 'light' || theme === 'dark' ? theme : 'system',
   };
 }

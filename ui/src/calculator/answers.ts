@@ -1,16 +1,20 @@
 /** What the module says to what is asked: the estimate at once, what to change to fit when the hand rests. */
 
 import {computed, effect, signal} from '@preact/signals';
+import type {ServeDocument} from '../data/generated/serve';
 import {type Remote, remote} from '../data/rpc';
 import {Problem, unpack} from '../data/source';
 import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
-import {model, options, requestOf, usualOf, type Words, withWords, words} from './inputs';
+import {model, options, questionOf, requestOf, serving, usualOf, type Words, withWords, words} from './inputs';
 import {latest} from './latest';
+import {LENGTHS} from './serving';
 import type {Methods} from './worker';
 
 export const choices = signal<Choices | null>(null);
 /** The newest estimate; it stays while the next one is made, and where there is none. */
 export const estimate = signal<EstimateDocument | null>(null);
+/** The newest answer about serving, and the question that it answers. */
+export const served = signal<ServeDocument | null>(null);
 export const problem = signal<Problem | null>(null);
 /** What to change, and for which request it is. */
 export const fit = signal<{request: string; answer: Fit} | null>(null);
@@ -58,12 +62,28 @@ function answerWith(quick: Remote<Methods>, patient: Remote<Methods>): void {
       }
     },
   );
+  const askServed = latest(
+    (question: string) => quick.serve(question).catch(error => JSON.stringify(Problem.from(error).body())),
+    text => {
+      const answer = parsed<ServeDocument>(text);
+      if (isProblem(answer)) problem.value = new Problem(answer);
+      else {
+        problem.value = null;
+        served.value = answer;
+      }
+    },
+  );
   let timer: ReturnType<typeof setTimeout> | undefined;
   effect(() => {
     const [of, all] = [model.value, words.value];
     clearTimeout(timer);
     if ('lost' in of) {
       problem.value = lostProblem(of.lost);
+      return;
+    }
+    const asked = serving.value;
+    if (asked) {
+      askServed(questionOf(of, all, asked, LENGTHS));
       return;
     }
     ask(requestOf(of, all, false));
@@ -84,6 +104,14 @@ function lostProblem(name: string): Problem {
 /** Sets options. */
 export function choose(changes: Words): void {
   words.value = withWords(words.value, changes);
+}
+
+/** Sets flags of the engine; an empty one is not kept. */
+export function chooseFlags(changes: Words): void {
+  const asked = serving.value;
+  if (!asked) return;
+  const flags = Object.entries({...asked.flags, ...changes}).filter(([, word]) => word !== '');
+  serving.value = {...asked, flags: Object.fromEntries(flags)};
 }
 
 /** Takes the model of a file. */

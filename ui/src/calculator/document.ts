@@ -45,8 +45,19 @@ export interface Option {
   };
 }
 
+/** An engine that serves, and its flags that people set first. */
+export interface Engine {
+  name: string;
+  /** The newest release that was compared with logs. */
+  release: string;
+  cache_types: string[];
+  /** `takes` is what a flag takes: `N`, `SHARE`, `TYPE`, a word; empty for a switch. */
+  fields: {name: string; label: string; help: string; takes: string}[];
+}
+
 /** What the module says can be chosen. */
 export interface Choices {
+  engines: Engine[];
   models: string[];
   cards: {name: string; memory_bytes: number}[];
   options: Option[];

@@ -39,10 +39,23 @@ interface SliderProps {
   readonly shown: number | undefined;
 }
 
-/** A logarithmic slider, and a field for any other number. */
 function Slider({name, label, ends, shown}: SliderProps) {
-  const all = stops(...ends);
   const word = wordOf(name) || String(shown ?? '');
+  return <LogSlider name={name} label={label} ends={ends} word={word} set={to => choose({[name]: to})} />;
+}
+
+interface LogSliderProps {
+  readonly name: string;
+  readonly label: string;
+  readonly ends: readonly [number, number];
+  readonly word: string;
+  readonly set: (word: string) => void;
+  readonly placeholder?: string;
+}
+
+/** A logarithmic slider, and a field for any other number. */
+export function LogSlider({name, label, ends, word, set, placeholder = ''}: LogSliderProps) {
+  const all = stops(...ends);
   const place = nearest(all, Number(word));
   return (
     <div class="slider">
@@ -55,9 +68,9 @@ function Slider({name, label, ends, shown}: SliderProps) {
         max={all.length - 1}
         step={1}
         value={place}
-        onInput={event => choose({[name]: String(all[Number(event.currentTarget.value)])})}
+        onInput={event => set(String(all[Number(event.currentTarget.value)]))}
       />
-      <NumberInput name={name} value={word} />
+      <NumberInput name={name} value={word} set={set} placeholder={placeholder} />
     </div>
   );
 }
@@ -66,10 +79,11 @@ interface NumberInputProps {
   readonly name: string;
   readonly value: string;
   readonly placeholder?: string;
+  readonly set: (word: string) => void;
 }
 
 /** Any number, as it is typed: what is none, the answer says. */
-function NumberInput({name, value, placeholder}: NumberInputProps) {
+export function NumberInput({name, value, placeholder, set}: NumberInputProps) {
   return (
     <input
       id={`${name}-number`}
@@ -78,7 +92,7 @@ function NumberInput({name, value, placeholder}: NumberInputProps) {
       autocomplete="off"
       value={value}
       placeholder={placeholder}
-      onInput={event => choose({[name]: event.currentTarget.value.trim()})}
+      onInput={event => set(event.currentTarget.value.trim())}
     />
   );
 }
@@ -87,7 +101,7 @@ function NumberField({name, label, placeholder}: {name: string; label: string; p
   return (
     <label for={`${name}-number`}>
       <span>{label}</span>
-      <NumberInput name={name} value={wordOf(name)} placeholder={placeholder} />
+      <NumberInput name={name} value={wordOf(name)} placeholder={placeholder} set={to => choose({[name]: to})} />
     </label>
   );
 }

@@ -5,9 +5,11 @@ import {binary} from '../model/units';
 import {card, choose, estimate, openFile} from './answers';
 import type {Choices, Option} from './document';
 import {Group, OptionField, Switch, wordOf} from './fields';
-import {model} from './inputs';
+import {model, serving} from './inputs';
+import {ServingForm} from './serving-form';
 
 export function Form({choices}: {choices: Choices}) {
+  if (serving.value) return <ServingForm choices={choices} asked={serving.value} />;
   const groups = [...new Set(['', ...choices.options.map(option => option.field.group)])];
   return (
     <form class="inputs" onSubmit={event => event.preventDefault()}>
@@ -47,7 +49,7 @@ function FieldOf({option, choices}: {option: Option; choices: Choices}) {
   );
 }
 
-function CardField({option, choices}: {option: Option; choices: Choices}) {
+export function CardField({option, choices}: {option: Option; choices: Choices}) {
   return (
     <label>
       <span>{option.field.label}</span>
@@ -91,7 +93,7 @@ function familyOf(name: string): string {
   return /^[a-z]+/.exec(name)?.[0] ?? name;
 }
 
-function ModelField({models}: {models: readonly string[]}) {
+export function ModelField({models}: {models: readonly string[]}) {
   const chosen = model.value;
   const own = 'named' in chosen ? chosen.named : '';
   const file = 'from' in chosen ? chosen.from : 'lost' in chosen ? chosen.lost : null;

@@ -11,8 +11,16 @@ export type Model = {named: string} | {described: string; from: string} | {lost:
 
 export type Words = Readonly<Record<string, string>>;
 
+/** A question about serving: the engine with its release, and its flags. */
+export interface Serving {
+  readonly engine: string;
+  readonly flags: Words;
+}
+
 export const model = signal<Model>({named: 'qwen2.5-1.5b'});
 export const words = signal<Words>({});
+/** Set while the question is about serving. */
+export const serving = signal<Serving | null>(null);
 
 /** The program's table of options; empty until the module has said it. */
 export const options = signal<readonly Option[]>([]);
@@ -42,16 +50,36 @@ export function withWords(all: Words, changes: Words): Words {
   return Object.fromEntries(merged.filter(([name, word]) => word !== '' && word !== usualOf(name)));
 }
 
-/** The request as the module takes it. What a file said stays the text that it was. */
+/** The request as the module takes it. */
 export function requestOf(of: Model, all: Words, isToFit: boolean): string {
+  return withModel(of, {...effective(all), ...(isToFit ? {fit: true} : {})});
+}
+
+/** The question about serving as the module takes it; `lengths` are those of the curve. */
+export function questionOf(of: Model, all: Words, {engine, flags}: Serving, lengths: readonly number[]): string {
+  return withModel(of, {...flags, ...gpuOf(all), serve: engine, lengths});
+}
+
+function gpuOf({gpu}: Words): Words {
+  return gpu === undefined ? {} : {gpu};
+}
+
+/** What a file said stays the text that it was. */
+function withModel(of: Model, all: object): string {
   const described = 'described' in of ? of.described : JSON.stringify('named' in of ? of.named : null);
-  const options = JSON.stringify({...effective(all), ...(isToFit ? {fit: true} : {})});
+  const options = JSON.stringify(all);
   return options === '{}' ? `{"model":${described}}` : `{"model":${described},${options.slice(1)}`;
 }
 
 /** The same on the command line. */
-export function commandOf(of: Model, all: Words): string {
+export function commandOf(of: Model, all: Words, asked: Serving | null = null): string {
   const name = 'named' in of ? of.named : 'from' in of ? of.from : of.lost;
+  if (asked) {
+    const flags = Object.entries({serve: asked.engine, ...gpuOf(all), ...asked.flags}).map(([flag, word]) =>
+      word === 'true' ? `--${flag}` : `--${flag} ${quoted(word)}`,
+    );
+    return ['highwater estimate', quoted(name), ...flags].join(' ');
+  }
   const options = Object.entries(effective(all)).map(([option, word]) =>
     optionOf(option)?.kind === 'flag' ? `--${option}` : `--${option} ${quoted(word)}`,
   );

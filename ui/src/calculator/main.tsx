@@ -6,7 +6,7 @@ import {Problem} from '../data/source';
 import * as store from '../state/store';
 import {placeOf, textOf} from './address';
 import {problem, startAnswers} from './answers';
-import {model, words} from './inputs';
+import {model, serving, words} from './inputs';
 import {Page} from './page';
 
 /** Browsers refuse more than about a hundred changes of the address in half a minute. */
@@ -19,6 +19,7 @@ function readAddress(): void {
   batch(() => {
     if (place.model) model.value = place.model;
     words.value = place.words;
+    serving.value = place.serving ?? null;
     store.theme.value = place.theme;
   });
 }
@@ -29,7 +30,8 @@ addEventListener('hashchange', () => {
 });
 
 function addressNow(): string {
-  return textOf({model: model.value, words: words.value, theme: store.theme.value});
+  const asked = serving.value ? {serving: serving.value} : {};
+  return textOf({model: model.value, words: words.value, ...asked, theme: store.theme.value});
 }
 
 let timer: ReturnType<typeof setTimeout> | undefined;

@@ -8,6 +8,7 @@ interface Exports {
   highwater_output(): number;
   highwater_output_bytes(): number;
   highwater_answer(): void;
+  highwater_serve(): void;
   highwater_choices(): void;
   highwater_wanted_bytes(nameBytes: number, fileBytes: number): number;
   highwater_describe(nameBytes: number, fileBytes: number): void;
@@ -34,6 +35,14 @@ export class EstimateModule {
     return this.ask(exports => {
       this.write(encoder.encode(request));
       exports.highwater_answer();
+    });
+  }
+
+  /** The document for a question about serving, or the problem. */
+  serve(question: string): string {
+    return this.ask(exports => {
+      this.write(encoder.encode(question));
+      exports.highwater_serve();
     });
   }
 

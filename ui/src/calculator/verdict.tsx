@@ -59,7 +59,7 @@ function chosenCard(document: EstimateDocument): Card | undefined {
 }
 
 /** The width of an element, in CSS pixels. */
-function useWidth() {
+export function useWidth() {
   const element = useRef<HTMLDivElement>(null);
   const width = useSignal(600);
   useEffect(() => {

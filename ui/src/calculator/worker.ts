@@ -10,6 +10,7 @@ const methods = {
     module = new EstimateModule(compiled);
   },
   answer: (request: string) => module.answer(request),
+  serve: (question: string) => module.serve(question),
   choices: () => module.choices(),
   describe: (file: File) => module.describe(file),
 };

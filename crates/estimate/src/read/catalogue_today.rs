@@ -28,6 +28,18 @@ pub(super) const TODAY: &[(&str, Config)] = &[
             "linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
             "max_position_embeddings": 32_768, "dtype": "bfloat16"})
     }),
+    // `Qwen3_5MoeTextConfig`, the text alone: 34.7 billion.
+    ("qwen3.5-35b-a3b", || {
+        json!({"model_type": "qwen3_5_moe_text", "vocab_size": 248_320, "hidden_size": 2048, "num_hidden_layers": 40, "num_attention_heads": 16,
+            "num_key_value_heads": 2, "head_dim": 256, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_experts": 256,
+            "num_experts_per_tok": 8, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+            "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "max_position_embeddings": 32_768, "dtype": "bfloat16"})
+    }),
+    // `Ministral3Config`, the text alone: 8.5 billion.
+    ("ministral-3-8b", || {
+        json!({"model_type": "ministral3", "vocab_size": 131_072, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 34,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 262_144, "dtype": "bfloat16"})
+    }),
     // `GlmConfig`: 9.4 billion.
     ("glm-4-9b", || {
         json!({"model_type": "glm", "vocab_size": 151_552, "hidden_size": 4096, "intermediate_size": 13_696, "num_hidden_layers": 40,
@@ -55,12 +67,6 @@ pub(super) const TODAY: &[(&str, Config)] = &[
         json!({"model_type": "jamba", "vocab_size": 65_536, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
             "num_attention_heads": 32, "num_key_value_heads": 8, "num_experts": 16, "num_experts_per_tok": 2, "max_position_embeddings": 262_144,
             "dtype": "bfloat16"})
-    }),
-    // `PhimoeConfig`: 41.9 billion.
-    ("phi-3.5-moe", || {
-        json!({"model_type": "phimoe", "vocab_size": 32_064, "hidden_size": 4096, "intermediate_size": 6400, "num_hidden_layers": 32,
-            "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 2, "attention_bias": true,
-            "lm_head_bias": true, "max_position_embeddings": 131_072, "dtype": "bfloat16"})
     }),
     // `SmolLM3Config`: 3.08 billion.
     ("smollm3-3b", || {
@@ -124,13 +130,18 @@ pub(super) const TODAY: &[(&str, Config)] = &[
     }),
 ];
 
+/// # Source
+/// `quantization_config` of the publisher's `config.json`: mxfp4, without attention, routers, embeddings and head.
 fn gpt_oss(layers: u64, experts: u64) -> Value {
     json!({"model_type": "gpt_oss", "vocab_size": 201_088, "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": layers,
         "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "attention_bias": true, "sliding_window": 128,
         "num_local_experts": experts, "num_experts_per_tok": 4, "max_position_embeddings": 131_072, "dtype": "bfloat16",
-        "quantization_config": {"quant_method": "mxfp4"}})
+        "quantization_config": {"quant_method": "mxfp4",
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}})
 }
 
+/// # Source
+/// deepseek-ai/DeepSeek-V3.2-Exp, `inference/config_671B_v3.2.json` (fp8) and `inference/model.py` (blocks of 128 by 128).
 fn deepseek_v32() -> Value {
     json!({"model_type": "deepseek_v32", "vocab_size": 129_280, "hidden_size": 7168, "intermediate_size": 18_432, "num_hidden_layers": 61,
         "num_attention_heads": 128, "num_key_value_heads": 128, "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1,
@@ -153,6 +164,8 @@ mod tests {
             ("gpt-oss-120b", 116_829_156_672),
             ("llama-4-scout-17b-16e", 107_769_861_120),
             ("qwen3-next-80b-a3b", 79_674_391_296),
+            ("qwen3.5-35b-a3b", 34_660_610_688),
+            ("ministral-3-8b", 8_489_553_920),
             ("glm-4-9b", 9_399_951_360),
             ("glm-5", 743_911_199_232),
             ("deepseek-v3.2", 671_877_929_216),

@@ -63,16 +63,62 @@ pub struct Counted {
     /// The type of most of them, where it is one to compute in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<DType>,
+    /// Bytes of all tensors, 0 where the type of one is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
+    /// Those of the language model's layers, layer by layer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+/// No model has more layers.
+const MOST_LAYERS: usize = 4096;
+
+/// The layer of the language model that a tensor is of, by its name in safetensors or GGUF.
+fn layer_of(name: &str) -> Option<usize> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let is_tower = parts
+        .iter()
+        .any(|part| ["visual", "vision", "audio", "image", "v"].contains(part) || part.starts_with("vision_"));
+    let pair = parts.windows(2).find(|pair| matches!(pair[0], "layers" | "blk" | "h") && !is_tower)?;
+    pair[1].parse().ok().filter(|layer| *layer < MOST_LAYERS)
 }
 
 impl Counted {
     /// Both files together.
     #[must_use]
     pub fn with(&self, other: &Counted) -> Counted {
+        let mut layers = self.layers.clone();
+        layers.resize(layers.len().max(other.layers.len()), 0);
+        for (own, more) in layers.iter_mut().zip(&other.layers) {
+            *own = own.saturating_add(*more);
+        }
+        // A part without bytes leaves all without.
+        let is_known = (self.bytes > 0 || self.parameters == 0) && (other.bytes > 0 || other.parameters == 0);
         Counted {
+            bytes: if is_known { self.bytes.saturating_add(other.bytes) } else { 0 },
+            layers,
             parameters: self.parameters.saturating_add(other.parameters),
             largest: self.largest.max(other.largest),
             dtype: self.dtype.or(other.dtype),
+        }
+    }
+
+    /// Adds a tensor of so many numbers and bytes.
+    fn add(&mut self, name: &str, numbers: u64, bytes: u64) {
+        self.parameters = self.parameters.saturating_add(numbers);
+        self.largest = self.largest.max(numbers);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if let Some(layer) = layer_of(name) {
+            if self.layers.len() <= layer {
+                self.layers.resize(layer + 1, 0);
+            }
+            self.layers[layer] = self.layers[layer].saturating_add(bytes);
         }
     }
 
@@ -126,6 +172,7 @@ pub fn safetensors_header(header: &[u8]) -> Result<Counted, HeaderError> {
         serde_json::from_slice(header).map_err(|error| HeaderError::NotJson(error.to_string()))?;
     let mut counted = Counted::default();
     let mut by_type: Vec<(DType, u64)> = Vec::new();
+    let mut is_sized = true;
     for (name, tensor) in tensors.iter().filter(|(name, _)| *name != "__metadata__") {
         let bad = |what| HeaderError::BadTensor { name: name.chars().take(80).collect(), what };
         let shape = tensor.get("shape").and_then(Value::as_array).ok_or_else(|| bad("it has no `shape`"))?;
@@ -135,14 +182,20 @@ pub fn safetensors_header(header: &[u8]) -> Result<Counted, HeaderError> {
             numbers =
                 numbers.checked_mul(size).ok_or_else(|| bad("its `shape` has more numbers than fit in 64 bits"))?;
         }
-        counted.parameters = counted.parameters.saturating_add(numbers);
-        counted.largest = counted.largest.max(numbers);
+        let offsets = tensor.get("data_offsets").and_then(Value::as_array);
+        let offset = |at: usize| offsets.and_then(|pair| pair.get(at)?.as_u64());
+        let bytes = offset(0).zip(offset(1)).and_then(|(start, end)| end.checked_sub(start));
+        is_sized &= bytes.is_some();
+        counted.add(name, numbers, bytes.unwrap_or(0));
         if let Some(dtype) = tensor.get("dtype").and_then(Value::as_str).and_then(DType::named) {
             match by_type.iter_mut().find(|(known, _)| *known == dtype) {
                 Some((_, sum)) => *sum = sum.saturating_add(numbers),
                 None => by_type.push((dtype, numbers)),
             }
         }
+    }
+    if !is_sized {
+        (counted.bytes, counted.layers) = (0, Vec::new());
     }
     counted.dtype = by_type.into_iter().max_by_key(|(_, sum)| *sum).map(|(dtype, _)| dtype);
     Ok(counted)
@@ -184,9 +237,9 @@ pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Description, HeaderE
         let value = cursor.value(kind, 0)?;
         metadata.insert(key, value);
     }
-    let mut counted = Counted::default();
+    let (mut counted, mut is_sized) = (Counted::default(), true);
     for _ in 0..tensors {
-        let _name = cursor.text()?;
+        let name = cursor.text()?;
         let rank = cursor.u32()?;
         if rank > 8 {
             return Err(HeaderError::NotGguf { at: cursor.at as u64, what: "a tensor has more than 8 sizes" });
@@ -195,10 +248,17 @@ pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Description, HeaderE
         for _ in 0..rank {
             numbers = numbers.saturating_mul(cursor.u64()?);
         }
-        let _kind = cursor.u32()?;
+        let kind = cursor.u32()?;
         let _offset = cursor.u64()?;
-        counted.parameters = counted.parameters.saturating_add(numbers);
-        counted.largest = counted.largest.max(numbers);
+        let bytes = GGUF_TYPES
+            .iter()
+            .find(|(known, ..)| *known == kind)
+            .map(|(_, together, bytes)| numbers.div_ceil(*together).saturating_mul(*bytes));
+        is_sized &= bytes.is_some();
+        counted.add(&name, numbers, bytes.unwrap_or(0));
+    }
+    if !is_sized {
+        (counted.bytes, counted.layers) = (0, Vec::new());
     }
     Ok(Description {
         config: Some(Value::Object(config_of(&metadata))),
@@ -207,6 +267,45 @@ pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Description, HeaderE
         name: None,
     })
 }
+
+/// The types of GGUF's tensors: their number, and how many numbers are together in how many bytes.
+///
+/// # Source
+/// `ggml-org/ggml`, `include/ggml.h` (`ggml_type`) and the blocks of `src/ggml-common.h`.
+const GGUF_TYPES: &[(u32, u64, u64)] = &[
+    (0, 1, 4),
+    (1, 1, 2),
+    (2, 32, 18),
+    (3, 32, 20),
+    (6, 32, 22),
+    (7, 32, 24),
+    (8, 32, 34),
+    (9, 32, 36),
+    (10, 256, 84),
+    (11, 256, 110),
+    (12, 256, 144),
+    (13, 256, 176),
+    (14, 256, 210),
+    (15, 256, 292),
+    (16, 256, 66),
+    (17, 256, 74),
+    (18, 256, 98),
+    (19, 256, 50),
+    (20, 32, 18),
+    (21, 256, 110),
+    (22, 256, 82),
+    (23, 256, 136),
+    (24, 1, 1),
+    (25, 1, 2),
+    (26, 1, 4),
+    (27, 1, 8),
+    (28, 1, 8),
+    (29, 256, 56),
+    (30, 1, 2),
+    (34, 256, 54),
+    (35, 256, 66),
+    (39, 32, 17),
+];
 
 /// The configuration that the metadata amount to.
 fn config_of(metadata: &Map<String, Value>) -> Map<String, Value> {
@@ -327,9 +426,26 @@ mod tests {
     fn tensors_are_counted_and_metadata_is_none() {
         let header = br#"{"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[3,4],"data_offsets":[0,24]},"b":{"dtype":"F32","shape":[5]}}"#;
         let counted = safetensors_header(header).unwrap();
-        assert_eq!(counted, Counted { parameters: 17, largest: 12, dtype: Some(DType::BFloat16) });
+        assert_eq!(
+            counted,
+            Counted { parameters: 17, largest: 12, dtype: Some(DType::BFloat16), ..Counted::default() }
+        );
         assert!(safetensors_header(br#"{"a":{"shape":[-1]}}"#).is_err());
         assert!(safetensors_header(br#"{"a":{"shape":[18446744073709551615,2]}}"#).is_err());
+    }
+
+    #[test]
+    fn tensors_have_their_bytes_by_layer() {
+        let header = br#"{"model.layers.1.mlp.w":{"dtype":"F8_E4M3","shape":[3,4],"data_offsets":[0,12]},
+            "visual.layers.0.w":{"dtype":"BF16","shape":[2],"data_offsets":[12,16]},
+            "lm_head.weight":{"dtype":"BF16","shape":[5],"data_offsets":[16,26]}}"#;
+        let counted = safetensors_header(header).unwrap();
+        assert_eq!((counted.bytes, counted.layers.as_slice()), (26, [0, 12].as_slice()));
+        let both = counted.with(&counted);
+        assert_eq!((both.bytes, both.layers.as_slice()), (52, [0, 24].as_slice()));
+        // A layer beyond any model's takes no memory.
+        let far = br#"{"model.layers.99999999999.w":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}"#;
+        assert_eq!(safetensors_header(far).unwrap().layers, [0_u64; 0]);
     }
 
     #[test]

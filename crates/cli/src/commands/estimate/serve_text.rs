@@ -57,6 +57,13 @@ fn summary(answer: &Answer) -> Text {
     if let Some(refusal) = &answer.refusal {
         return Text::styled(format!("{}.", first_upper(&refusal.sentence)), BAD);
     }
+    if answer.token_bytes == 0 && answer.blocks.is_none() {
+        let kept = signed(answer.kv_cache_bytes);
+        return Text::styled(
+            format!("The model keeps no cache from token to token; {kept} of the budget stay free."),
+            PLAIN,
+        );
+    }
     let blocks = match (answer.blocks, answer.block_tokens) {
         (Some(blocks), Some(tokens)) if tokens > 1 => format!(" in {} blocks of {}", count(blocks), count(tokens)),
         _ => String::new(),
