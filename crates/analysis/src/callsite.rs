@@ -1,5 +1,7 @@
 //! Call sites: the line of a program that stands for a stack.
 
+use std::borrow::Cow;
+
 use highwater_snapshot::{Frame, FrameId, Snapshot, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -129,6 +131,15 @@ impl Sites {
         self.is_module_call[frame.index()]
     }
 
+    /// The frames of a stack that run, without the lines that compiled code was made from.
+    pub(crate) fn running<'a>(&self, frames: &'a [FrameId]) -> Cow<'a, [FrameId]> {
+        if frames.iter().any(|&frame| self.owner(frame) == Owner::Generated) {
+            running(frames, &self.owners).copied().collect()
+        } else {
+            frames.into()
+        }
+    }
+
     /// Which lines stand for stacks.
     pub const fn lines(&self) -> Lines {
         self.lines
@@ -199,7 +210,7 @@ fn module_calls(snapshot: &Snapshot, owners: &[Owner]) -> Vec<bool> {
     let mut files = FxHashSet::default();
     for (_, frames) in snapshot.stacks.iter() {
         let mut inner: Option<FrameId> = None;
-        for &frame in frames.iter().filter(|frame| owners[frame.index()].is_python()) {
+        for &frame in running(frames, owners).filter(|frame| owners[frame.index()].is_python()) {
             if let Some(inner) = inner.replace(frame)
                 && is_forward(&inner)
                 && is_forward(&frame)
@@ -214,6 +225,16 @@ fn module_calls(snapshot: &Snapshot, owners: &[Owner]) -> Vec<bool> {
         MODULE_CALL.holds(name, &file.replace('\\', "/")) || (is_forward(&id) && files.contains(&frame.filename))
     };
     snapshot.frames.iter().map(is_call).collect()
+}
+
+/// The frames of a stack that run: right outward of its own frame, compiled code has the lines that it was made from.
+fn running<'a>(frames: &'a [FrameId], owners: &'a [Owner]) -> impl Iterator<Item = &'a FrameId> {
+    let mut is_noted = false;
+    frames.iter().filter(move |frame| {
+        let owner = owners[frame.index()];
+        is_noted = owner == Owner::Generated || (is_noted && owner == Owner::User);
+        owner == Owner::Generated || !is_noted
+    })
 }
 
 impl Frames {

@@ -199,18 +199,18 @@ fn found(
     optimizer: &OptimizerScopes<'_>,
     from_start: bool,
 ) -> (IterationSource, Ranges, Option<Rollout>) {
-    let marked = ending_at(&marks(snapshot, scopes), entries, from_start);
+    let marked = ending_at(&marks(snapshot, scopes), (entries, outline), from_start);
     if !marked.is_empty() {
         return (IterationSource::Marks, marked, None);
     }
     for ends in [optimizer.ends(entries, outline), step_ends(outline)] {
         if let Some(rollouts) = Rollouts::new(outline, entries, &ends) {
             let last_ends: Vec<usize> = rollouts.last_steps.iter().map(|&step| ends[step]).collect();
-            let ranges = ending_at(&last_ends, entries, from_start);
+            let ranges = ending_at(&last_ends, (entries, outline), from_start);
             let rollout = Rollout { steps: rollouts.steps, collected_bytes: rollouts.collected_bytes };
             return (IterationSource::Rollouts, ranges, Some(rollout));
         }
-        let stepped = ending_at(&ends, entries, from_start);
+        let stepped = ending_at(&ends, (entries, outline), from_start);
         if !stepped.is_empty() {
             return (IterationSource::OptimizerSteps, stepped, None);
         }
@@ -391,8 +391,8 @@ fn marks(snapshot: &Snapshot, scopes: &[Scope]) -> Vec<usize> {
 }
 
 /// The iterations that end before these entries, which ascend, each with whether it is complete.
-fn ending_at(ends: &[usize], entries: &EntryTable, from_start: bool) -> Vec<(Range<usize>, bool)> {
-    let mut ranges: Vec<(Range<usize>, bool)> = Vec::new();
+fn ending_at(ends: &[usize], (entries, outline): (&EntryTable, &Outline), from_start: bool) -> Ranges {
+    let mut ranges = Ranges::new();
     let mut start = 0;
     for &end in ends.iter().filter(|&&end| end > 0) {
         ranges.push((start..end, true));
@@ -410,8 +410,14 @@ fn ending_at(ends: &[usize], entries: &EntryTable, from_start: bool) -> Vec<(Ran
     let last = ranges[ranges.len() - 1].0.clone();
     let count = |range: Range<usize>| entries.actions()[range].iter().filter(|a| **a == Action::ALLOC).count();
     let fails = entries.actions()[tail.clone()].contains(&Action::OOM);
+    // What the first does not have belongs to the end of each: an evaluation after the step, a copy of the weights.
+    let first = ranges[0].0.clone();
+    let ends_each = ranges.len() > 1
+        && outline.has_forward(first.start, first.end)
+        && first_like(entries, first, tail.clone()).is_none();
     // What follows the last one is another iteration only if it gets somewhere, or runs out of memory.
-    if first_like(entries, last.clone(), tail.clone()).is_some() && (fails || count(tail.clone()) * 4 >= count(last)) {
+    let gets_somewhere = !ends_each && count(tail.clone()) * 4 >= count(last.clone());
+    if first_like(entries, last, tail.clone()).is_some() && (fails || gets_somewhere) {
         ranges.push((tail, false));
     }
     ranges

@@ -21,18 +21,35 @@ pub(crate) struct Rollouts {
 
 /// What is fed to the calls of a model between two steps.
 struct Stretch {
-    /// Of the calls but the last, which is that of the step: the bytes that most are fed, and how many are fed that much.
+    /// Before the step's own call: the bytes that a call is fed while the model collects, and how many are fed that much.
     collected: (u64, u64),
-    /// Bytes fed to the last call.
-    learnt: u64,
+}
+
+impl Stretch {
+    fn new(calls: &[u64], learnt: u64) -> Self {
+        let own = calls.iter().rposition(|&fed| fed == learnt);
+        let own = own.or_else(|| (0..calls.len()).max_by_key(|&at| calls[at])).unwrap_or(0);
+        // Several models may act in turns: what counts is what most bytes go to. Before the first call the program may make what it
+        // collects in, too.
+        let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
+        for &fed in calls[..own].iter().filter(|&&fed| fed < learnt) {
+            let of = bytes.entry(fed).or_default();
+            *of = of.saturating_add(fed);
+        }
+        let usual = bytes.into_iter().max_by_key(|&(fed, bytes)| (bytes, fed)).map_or(0, |(fed, _)| fed);
+        let collecting = calls[..own].iter().filter(|&&fed| usual > 0 && fed >= usual).count();
+        Self { collected: (usual, collecting as u64) }
+    }
 }
 
 impl Rollouts {
     /// Those of a recording with steps that end at these entries; `None` where the steps themselves are iterations.
     pub(crate) fn new(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
-        let stretches: Vec<Stretch> = stretches(outline, entries, step_ends);
-        // Of several sizes, such as that of a last part, the usual one.
-        let (learnt, _) = most_common(stretches.iter().map(|stretch| stretch.learnt))?;
+        let calls = calls(outline, entries, step_ends);
+        // A step feeds its parts to one model or several, the largest to the first. Of several sizes, such as that of a last part, the
+        // usual one.
+        let (learnt, _) = most_common(calls.iter().map(|calls| calls.iter().copied().max().unwrap_or(0)))?;
+        let stretches: Vec<Stretch> = calls.iter().map(|calls| Stretch::new(calls, learnt)).collect();
         let starts: Vec<usize> = (0..stretches.len()).filter(|&at| stretches[at].collected.1 >= MIN_CALLS).collect();
         let (&first, &last) = (starts.first()?, starts.last()?);
         let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(stretches.len() - first);
@@ -55,7 +72,8 @@ impl Rollouts {
 /// A rollout calls its model at least so often.
 const MIN_CALLS: u64 = 2;
 
-fn stretches(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Vec<Stretch> {
+/// By step, what is fed to each call of a model before it ends, after the step before.
+fn calls(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Vec<Vec<u64>> {
     let mut stretches: Vec<Vec<u64>> = vec![Vec::new(); step_ends.len()];
     // The largest block that the program has made since the last call.
     let mut fed = 0;
@@ -74,14 +92,7 @@ fn stretches(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Ve
             _ => {}
         }
     }
-    let of = stretches.into_iter().map(|calls| {
-        let (learnt, before) = calls.split_last().map_or((0, &[][..]), |(last, before)| (*last, before));
-        // Before the first call the program may make what it collects in, too.
-        let usual = most_common(before.iter().copied()).map_or(0, |(fed, _)| fed);
-        let calls = before.iter().filter(|&&fed| fed >= usual).count() as u64;
-        Stretch { collected: (usual, calls), learnt }
-    });
-    of.collect()
+    stretches
 }
 
 /// The value that comes most often, and how often.

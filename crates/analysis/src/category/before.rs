@@ -13,7 +13,9 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::orders::Orders;
 use super::runs::Longest;
+use super::young::{self, Found};
 
 /// A block from before the recording that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ const MIN_OWN: u64 = 10 << 20;
 const STEP: u64 = 2 << 20;
 
 /// Which of the blocks are parameters, as many of each size as `wanted` says. `orders` are the sizes of gradients in the order in
-/// which passes make them.
+/// which passes make them, `modules` those of parameters in the order of the modules, as far as known.
 ///
 /// `held` and `regions` ascend by address. The answer is by index into `held`.
 pub(super) fn parameters(
@@ -58,8 +60,11 @@ pub(super) fn parameters(
     regions: &[Region],
     wanted: &FxHashMap<u64, usize>,
     orders: &[Vec<u64>],
+    modules: &[Vec<u64>],
 ) -> Vec<bool> {
     let is_wanted = |block: &Held| wanted.get(&block.size_bytes).is_some_and(|&count| count > 0);
+    let reversed = orders.iter().map(|order| order.iter().rev().copied().collect());
+    let predicted: Vec<Vec<u64>> = modules.iter().cloned().chain(reversed).collect();
     let orders = Orders::new(orders);
     let mut left = wanted.clone();
     let mut is_parameter = vec![false; held.len()];
@@ -69,12 +74,25 @@ pub(super) fn parameters(
             is_parameter[at] = true;
         }
     };
-    let segments = segments(held, regions, &orders, is_wanted);
+    let mut segments = segments(held, regions, &orders, is_wanted);
+    let found = |segment: &Segment| Found {
+        total_bytes: segment.end_address - segment.address,
+        blocks: &held[segment.blocks.start..segment.blocks.start + segment.fresh],
+    };
+    let explained = young::explanations(&segments.iter().map(found).collect::<Vec<_>>(), wanted, &predicted);
+    for (segment, explained) in segments.iter_mut().zip(explained).filter(|(_, explained)| explained.blocks > 0) {
+        segment.fresh = explained.blocks;
+        segment.exactly = segment.exactly.min(explained.blocks);
+        if explained.is_sure {
+            (segment.is_sure, segment.exactly) = (true, explained.blocks);
+        }
+    }
     for is_small in [true, false] {
         let of_pool: Vec<&Segment> = segments.iter().filter(|segment| segment.is_small == is_small).collect();
         // From the highest address down, as drivers hand out segments; within a segment upwards.
         let chosen = Labelling::new(held, wanted, &of_pool).parameters();
-        for part in [|segment: &Segment| segment.exactly, |segment: &Segment| segment.fresh] {
+        let if_sure = |s: &Segment| if s.is_sure { s.fresh } else { 0 };
+        for part in [if_sure, |s: &Segment| s.exactly, |s: &Segment| s.fresh] {
             chosen.iter().rev().flat_map(|segment| segment.blocks.clone().take(part(segment))).for_each(&mut take);
         }
     }
@@ -94,6 +112,7 @@ pub(super) fn lie_as_when_made(held: &[Held], regions: &[Region]) -> Vec<bool> {
 
 /// A segment, and how well its blocks suit parameters.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question about one segment")]
 struct Segment {
     address: u64,
     end_address: u64,
@@ -104,6 +123,8 @@ struct Segment {
     blocks: Range<usize>,
     /// Of these, how many follow from the begin without a gap, if the segment was reserved for the first.
     fresh: usize,
+    /// Whether these are parameters for sure.
+    is_sure: bool,
     /// Of these, how many are in the order of the modules.
     exactly: usize,
     /// The same, but for the order among neighbours.
@@ -143,13 +164,28 @@ fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl 
             is_usual: region.is_expandable || usual.contains(&region.total_bytes),
             blocks: at..end,
             fresh,
+            is_sure: false,
             exactly,
             nearly,
             in_runs: orders.longest.are_exceeded(blocks),
         });
         at = end;
     }
+    mark_runs(&mut segments, held, &orders.longest);
     segments
+}
+
+/// Marks the runs of equal blocks that have a segment each: what an optimizer keeps for a large parameter.
+fn mark_runs(segments: &mut [Segment], held: &[Held], longest: &Longest) {
+    let alone = |segment: &Segment| (segment.blocks.len() == 1).then(|| held[segment.blocks.start].size_bytes);
+    let is_next = |a: &Segment, b: &Segment| a.end_address == b.address && alone(a).is_some() && alone(a) == alone(b);
+    for run in segments.chunk_by_mut(is_next) {
+        if run.len() > 1 && alone(&run[0]).is_some_and(|size| run.len() > longest.joined(size)) {
+            for segment in run {
+                segment.in_runs = true;
+            }
+        }
+    }
 }
 
 /// Which segments of a pool hold parameters: those of a labelling of all segments, by address, that has as many blocks of each size
@@ -284,11 +320,15 @@ const CHANGE_APART: f64 = 0.1;
 /// What the lowest segment costs more than the highest: drivers hand out addresses downwards.
 const HEIGHT: f64 = 0.6;
 
+/// What a segment costs that is one of parameters for sure.
+const SURE: f64 = -4.0;
+
 /// What a segment costs as one of parameters, by how well its blocks suit them.
 fn cost(segment: &Segment) -> f64 {
     let blocks = segment.blocks.len();
     match segment {
         Segment { fresh: 0, .. } => f64::INFINITY,
+        Segment { is_sure: true, .. } => SURE,
         Segment { in_runs: true, .. } => 2.5,
         Segment { exactly, .. } if *exactly == blocks => 0.0,
         Segment { nearly, .. } if *nearly == blocks => 0.2,
@@ -308,7 +348,7 @@ fn bytes(bytes: u64) -> f64 {
 }
 
 /// The size of the segment that is reserved for a block.
-fn own_segment(block_bytes: u64) -> u64 {
+pub(super) fn own_segment(block_bytes: u64) -> u64 {
     match block_bytes {
         0..=SMALL => STEP,
         _ if block_bytes < MIN_OWN => SHARED,
@@ -325,113 +365,6 @@ fn without_gap(region: &Region, blocks: &[Held]) -> usize {
     }
     let follow = blocks.windows(2).take_while(|pair| pair[0].address + pair[0].block_bytes == pair[1].address);
     1 + follow.count()
-}
-
-/// The orders in which modules have their parameters, of large blocks and of small ones.
-#[derive(Default)]
-struct Orders {
-    of_pool: [Vec<Vec<u64>>; 2],
-    /// Where a size is in them: (order, position).
-    found: FxHashMap<u64, Vec<(usize, usize)>>,
-    /// The runs of equal sizes in them.
-    longest: Longest,
-}
-
-impl Orders {
-    fn new(gradients: &[Vec<u64>]) -> Self {
-        /// Programs have few passes that differ.
-        const MAX_ORDERS: usize = 8;
-        let mut orders = Self { longest: Longest::new(gradients), ..Self::default() };
-        for gradients in gradients.iter().take(MAX_ORDERS) {
-            for (is_small, of_pool) in orders.of_pool.iter_mut().enumerate() {
-                let of = gradients.iter().rev().copied().filter(|&size| (size <= SMALL) == (is_small == 1));
-                let order = of_pool.len();
-                let sizes: Vec<u64> = of.collect();
-                for (position, &size) in sizes.iter().enumerate() {
-                    orders.found.entry(size).or_default().push((order, position));
-                }
-                of_pool.push(sizes);
-            }
-        }
-        orders
-    }
-
-    /// How many blocks, from the first, are in order, and how many nearly so, if they may have been all of the segment when it was
-    /// filled: what comes next in the order did not fit behind them.
-    fn matching(&self, blocks: &[Held], end: u64, is_wanted: impl Fn(&Held) -> bool) -> (usize, usize) {
-        /// A size may recur in every layer.
-        const MAX_STARTS: usize = 256;
-        let Some(first) = blocks.first() else { return (0, 0) };
-        let Some(starts) = self.found.get(&first.size_bytes) else { return (0, 0) };
-        let is_small = first.size_bytes <= SMALL;
-        let of_pool = &self.of_pool[usize::from(is_small)];
-        let step = starts.len().div_ceil(MAX_STARTS).max(1);
-        let (mut exactly, mut nearly) = (0, 0);
-        for &(order, start) in starts.iter().step_by(step) {
-            let order = &of_pool[order];
-            let fills = |matched: usize, next: usize, ahead: usize| {
-                let behind = blocks[..matched].last().map_or(end, |last| last.address + last.block_bytes);
-                let follow = order.get(next..(next + ahead).min(order.len())).unwrap_or(&[]);
-                is_small || follow.is_empty() || follow.iter().any(|&size| size > end.saturating_sub(behind))
-            };
-            let (matched, next) = in_order(order, start, blocks, |block| is_small || !is_wanted(block));
-            if fills(matched, next, 1) {
-                exactly = exactly.max(matched);
-            }
-            if !is_small {
-                // Of the next two, either may be the next.
-                let (matched, next) = nearly_in_order(order, start, blocks, &is_wanted);
-                if fills(matched, next, 2) {
-                    nearly = nearly.max(matched);
-                }
-            }
-        }
-        (exactly, nearly)
-    }
-}
-
-/// How many blocks, from the first, an order has from `start` on, and the position behind them. Buffers may come between: they have
-/// the sizes of the weights that they go with.
-fn in_order(order: &[u64], start: usize, blocks: &[Held], may_be_buffer: impl Fn(&Held) -> bool) -> (usize, usize) {
-    let (mut position, mut matched, mut passed) = (start, 0, 0);
-    for (at, block) in blocks.iter().enumerate() {
-        if order.get(position) == Some(&block.size_bytes) {
-            position += 1;
-            matched = at + 1;
-        } else {
-            passed += 1;
-            if !may_be_buffer(block) || passed > 4 + 2 * (position - start) {
-                break;
-            }
-        }
-    }
-    (matched, position)
-}
-
-/// As [`in_order`], but in any order among neighbours: so many blocks are among as many of the order, and one more.
-fn nearly_in_order(order: &[u64], start: usize, blocks: &[Held], is_wanted: impl Fn(&Held) -> bool) -> (usize, usize) {
-    let window_from = |start: usize| {
-        let mut spare: FxHashMap<u64, usize> = FxHashMap::default();
-        let mut next = start;
-        let mut take = |spare: &mut FxHashMap<u64, usize>| {
-            if let Some(&size) = order.get(next) {
-                *spare.entry(size).or_default() += 1;
-                next += 1;
-            }
-        };
-        take(&mut spare);
-        let (mut matched, mut count) = (0, 0);
-        for (at, block) in blocks.iter().enumerate().filter(|(_, block)| is_wanted(block)) {
-            take(&mut spare);
-            let Some(left) = spare.get_mut(&block.size_bytes).filter(|left| **left > 0) else { break };
-            *left -= 1;
-            count += 1;
-            matched = at + 1;
-        }
-        (matched, start + count)
-    };
-    let earlier = start.checked_sub(1).map(window_from);
-    earlier.into_iter().chain([window_from(start)]).max_by_key(|&(matched, _)| matched).unwrap_or((0, start))
 }
 
 #[cfg(test)]
@@ -471,7 +404,7 @@ mod tests {
         blocks(&mut held, regions[3].address, &[3, 9, 4]);
         let wanted: FxHashMap<u64, usize> = [(3 * MIB, 1), (9 * MIB, 1), (4 * MIB, 1)].into_iter().collect();
         let gradients = [vec![4 * MIB, 9 * MIB, 3 * MIB]];
-        let found = parameters(&held, &regions, &wanted, &gradients);
+        let found = parameters(&held, &regions, &wanted, &gradients, &[]);
         let of_last: Vec<bool> = held.iter().map(|block| block.address >= regions[3].address).collect();
         assert_eq!(found, of_last);
     }
@@ -497,14 +430,14 @@ mod tests {
         }
         let regions: Vec<Region> = segments.iter().map(|&(at, total, _)| region(at << 24, total)).collect();
         let wanted: FxHashMap<u64, usize> = [(192 * MIB, 2), (8 * MIB, 2)].into_iter().collect();
-        let found = parameters(&held, &regions, &wanted, &[vec![192 * MIB, 8 * MIB, 8 * MIB, 192 * MIB]]);
+        let found = parameters(&held, &regions, &wanted, &[vec![192 * MIB, 8 * MIB, 8 * MIB, 192 * MIB]], &[]);
         let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address >> 24).collect();
         assert_eq!(addresses, [0x4a2, 0x4ae, 0x4d8, 0x4d8]);
     }
 
     #[test]
     fn nothing_is_asked_of_nothing() {
-        assert!(parameters(&[], &[], &FxHashMap::default(), &[]).is_empty());
+        assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[]).is_empty());
         assert!(lie_as_when_made(&[], &[]).is_empty());
     }
 }

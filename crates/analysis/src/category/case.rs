@@ -1,5 +1,7 @@
 //! What is known of one lifetime when the rules are asked.
 
+use highwater_snapshot::StackId;
+
 use super::course::{Course, Pass};
 use super::origin::Origin;
 use super::pairing::Pairing;
@@ -12,6 +14,7 @@ pub struct Case<'a> {
     pub(crate) row: usize,
     /// Requested bytes.
     pub(crate) size_bytes: u64,
+    stack: StackId,
     /// The entry that allocated it; 0 if that came before.
     pub(crate) alloc: u32,
     /// It was there before the first entry.
@@ -50,6 +53,7 @@ impl<'a> Case<'a> {
             origin,
             row,
             size_bytes: lifetime.requested_bytes,
+            stack: lifetime.stack,
             alloc,
             is_before,
             freed,
@@ -135,6 +139,21 @@ impl<'a> Case<'a> {
         self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
     }
 
+    /// Whether the backward pass frees nothing as large that was made after it: the loss, computed from the block, keeps the block itself.
+    pub(crate) fn is_saved_by_loss(&self) -> bool {
+        self.next.is_some_and(|pass| {
+            let after = self.pairing.saved_in(self.alloc, pass.start);
+            self.course.frees_tell
+                && self.course.turn_before(pass.start) <= self.alloc
+                && after.iter().all(|&(_, bytes)| bytes < self.size_bytes)
+        })
+    }
+
+    /// Whether it is one of many like it that the program feeds to modules and frees again.
+    pub(crate) fn is_like_fed(&self) -> bool {
+        self.pairing.is_like_fed(self.size_bytes, (!self.is_before).then_some(self.stack))
+    }
+
     /// Whether layers have run since it was made, in the last forward pass that there is.
     pub(crate) fn has_modules_behind(&self) -> bool {
         self.course.modules_between(self.alloc, self.course.entries) > BEHIND_OUTPUT
@@ -146,7 +165,7 @@ impl<'a> Case<'a> {
             && self.is_before
             && !self.stays()
             && !self.is_saved()
-            && self.pairing.is_parameter_size(self.size_bytes)
+            && (self.pairing.is_parameter_size(self.size_bytes) || self.pairing.is_left_by_passes(self.size_bytes))
     }
 
     /// Whether gradients have no place but buckets.

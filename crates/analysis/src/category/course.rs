@@ -47,6 +47,8 @@ pub(crate) struct Course {
     failed_passes: Vec<u32>,
     /// Entries at which the allocator gave up in a step of the optimizer, in order.
     pub(crate) failed_steps: Vec<u32>,
+    /// Whether frees carry the stack of who frees: otherwise the end of a pass is a guess.
+    pub(crate) frees_tell: bool,
     /// Number of entries.
     pub(crate) entries: u32,
     /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
@@ -63,7 +65,7 @@ impl Course {
         origin: impl Fn(usize) -> Origin,
         frees_tell: bool,
     ) -> Self {
-        let mut course = Self { entries: number(entries.len()), ..Self::default() };
+        let mut course = Self { entries: number(entries.len()), frees_tell, ..Self::default() };
         let mut pass: Option<Pass> = None;
         let mut step: Option<u32> = None;
         let mut again: Option<u32> = None;

@@ -23,12 +23,14 @@ mod case;
 pub mod course;
 mod flat;
 mod kept;
+mod orders;
 pub mod origin;
 mod pairing;
 mod rows;
 mod rules;
 mod runs;
 mod unfinished;
+mod young;
 
 use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
 
@@ -199,8 +201,12 @@ impl Categories {
                 (_, None) => Origin::Untold,
             }
         };
-        let memory =
-            Memory { blocks: &snapshot.blocks, regions: regions(snapshot, device), keeps: keeps(snapshot, scopes) };
+        let memory = Memory {
+            blocks: &snapshot.blocks,
+            regions: regions(snapshot, device),
+            keeps: keeps(snapshot, scopes),
+            sparse: sparse(snapshot, scopes),
+        };
         let pairing = Pairing::new(lifetimes, &course, &memory, (told, stacks), bare.is_some());
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
@@ -240,7 +246,7 @@ fn regions(snapshot: &Snapshot, device: u32) -> Vec<Region> {
 ///
 /// # Source
 /// PyTorch v2.11, `torch/optim`.
-const OPTIMIZERS: [(&str, usize, usize); 11] = [
+const OPTIMIZERS: [(&str, usize, usize); 12] = [
     ("Adam", 2, 3),
     ("AdamW", 2, 3),
     ("NAdam", 2, 2),
@@ -252,6 +258,7 @@ const OPTIMIZERS: [(&str, usize, usize); 11] = [
     ("RMSprop", 1, 3),
     ("Muon", 1, 1),
     ("SGD", 0, 1),
+    ("SparseAdam", 2, 2),
 ];
 
 /// What the annotations of steps tell of the blocks that are kept for each parameter.
@@ -265,6 +272,28 @@ fn keeps(snapshot: &Snapshot, scopes: &[Scope]) -> Keeps {
     }
     let known = OPTIMIZERS.iter().find(|row| row.0 == first);
     known.map_or(Keeps::Untold, |&(_, least, most)| Keeps::Told { least, most })
+}
+
+/// Parts of the names of functions that work on sparse gradients: of the optimizer for them, and of every other that takes them.
+///
+/// # Source
+/// PyTorch v2.11, `torch/optim/_functional.py`; `aten/src/ATen/native/sparse/cuda/SparseCUDATensor.cu`.
+const SPARSE: [&str; 2] = ["sparse_adam", "coalesce_sparse_cuda"];
+
+/// Blocks that an optimizer may keep for each parameter with sparse gradients, by its name; none without such gradients.
+fn sparse(snapshot: &Snapshot, scopes: &[Scope]) -> Vec<usize> {
+    let is_sparse = |name: StringId| SPARSE.iter().any(|part| snapshot.text(name).contains(part));
+    if !snapshot.frames.iter().any(|(_, frame)| is_sparse(frame.name)) {
+        return Vec::new();
+    }
+    let kept = |row: &&(&str, usize, usize)| {
+        let annotation = format!("Optimizer.step#{}.step", row.0);
+        scopes.iter().any(|scope| snapshot.text(scope.name) == annotation)
+    };
+    let mut kept: Vec<usize> = OPTIMIZERS.iter().filter(kept).map(|row| row.1).filter(|&least| least > 0).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    kept
 }
 
 /// Whether frees carry the stack of who frees, not of who allocated (`context="alloc"`).

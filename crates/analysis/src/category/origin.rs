@@ -236,7 +236,7 @@ impl StackOrigins {
             if are_native && frames.is_empty() {
                 return Origin::Untold;
             }
-            of_stack(frames, phase, frames.iter().any(is_python), &said)
+            of_stack(&sites.running(frames), phase, frames.iter().any(is_python), &said)
         });
         let origins = origins.collect();
         let without_grad = snapshot.stacks.iter().map(|(_, frames)| {

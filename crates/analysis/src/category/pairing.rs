@@ -1,14 +1,18 @@
 //! Sizes that pair up: a gradient has its parameter's size, and so has what the optimizer keeps for it.
 
 mod caches;
+mod copies;
 mod earlier;
+mod fed;
+mod orders;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-use highwater_snapshot::Block;
+use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::fed::Fed;
 use super::before::Region;
 use super::course::{Course, is_backward};
 use super::flat::{self, Standing};
@@ -31,6 +35,9 @@ const NUMBER: u64 = 8;
 /// Smaller blocks may be anything.
 const LARGE: u64 = 1 << 20;
 
+/// Of what passes leave, smaller blocks may be anything.
+const MIN_LEFT: u64 = 4096;
+
 /// Large blocks that no gradient pairs with, from which on they are a frozen model. The smallest has several matrices in each layer,
 /// while a batch of data that stays on the device is two or three tensors: inputs, labels and a mask.
 const MIN_FROZEN: usize = 4;
@@ -45,8 +52,8 @@ const MAX_STATES: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
     sizes: FxHashSet<u64>,
-    /// Entries of allocations of the forward pass that backward frees, in order.
-    saved: Vec<u32>,
+    /// Allocations of the forward pass that backward frees, in order: (entry, bytes).
+    saved: Vec<(u32, u64)>,
     /// Rows that are a library's workspace.
     pub(crate) workspaces: FxHashSet<usize>,
     /// Rows that are parameters, though nothing shows how they were made.
@@ -64,10 +71,14 @@ pub(crate) struct Pairing {
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
     pub(crate) kept_by_calls: FxHashSet<usize>,
+    /// What the program feeds to modules, and frees.
+    fed: Fed,
     /// Without a backward pass: modules keep most of what they make.
     pub(crate) keeps_graph: bool,
     /// Blocks of the optimizer's steps that ran out of memory.
     unfinished: Unfinished,
+    /// The sizes of what backward passes leave: of sparse gradients, no parameter has them.
+    left_by_passes: FxHashSet<u64>,
     /// The most bytes that outlive one backward pass.
     gradient_bytes: u64,
     /// The most bytes of buckets at once, counted as those that are never freed.
@@ -125,6 +136,9 @@ struct Known<'a, T> {
     of_size: FxHashMap<u64, OfSize>,
     /// The sizes of the blocks that outlive each backward pass, in order, for passes that differ.
     orders: Vec<Vec<u64>>,
+    /// By place, the sizes of the blocks that the first step there makes and frees, in order: an optimizer goes through the parameters
+    /// in the order of the modules.
+    stepped: BTreeMap<StackId, (u32, Vec<u64>)>,
     /// The sizes of the blocks that modules and the program allocate and never free.
     left: FxHashSet<u64>,
     /// The sizes of the blocks that the first whole backward pass allocates and frees, in order.
@@ -142,6 +156,8 @@ pub(crate) struct Memory<'a> {
     pub(crate) regions: Vec<Region>,
     /// Blocks that the optimizer keeps for a parameter.
     pub(crate) keeps: Keeps,
+    /// The same of optimizers that get sparse gradients, least first: one of these numbers.
+    pub(crate) sparse: Vec<usize>,
 }
 
 /// How many blocks optimizers keep for a parameter, as far as their names tell.
@@ -246,19 +262,28 @@ impl Pairing {
             stacks,
             of_size: FxHashMap::default(),
             orders: Vec::new(),
+            stepped: BTreeMap::new(),
             left: FxHashSet::default(),
             scratch: Vec::new(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
             is_bare,
         };
         pairing.find_parameters_made_by_hand(&mut known);
+        pairing.find_copies_in_forward(&known);
+        pairing.fed = Fed::new(lifetimes, course, &known.told);
         pairing.find_caches(&known);
         pairing.find_before(&mut known);
         pairing.find_flat(&known);
         pairing.find_workspaces(&known);
+        let is_left = |&(&size, of): &(&u64, &OfSize)| size >= MIN_LEFT && of.gradients > 0;
+        pairing.left_by_passes.extend(known.of_size.iter().filter(is_left).map(|(&size, _)| size));
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
         pairing
+    }
+
+    pub(crate) fn is_left_by_passes(&self, size_bytes: u64) -> bool {
+        self.left_by_passes.contains(&size_bytes)
     }
 
     pub(crate) fn is_parameter_size(&self, size_bytes: u64) -> bool {
@@ -272,8 +297,18 @@ impl Pairing {
 
     /// Allocations of the forward pass between two entries that backward frees.
     pub(crate) fn saved_between(&self, start: u32, end: u32) -> usize {
-        let before = self.saved.partition_point(|&saved| saved <= start);
-        self.saved.partition_point(|&saved| saved < end).saturating_sub(before)
+        self.saved_in(start, end).len()
+    }
+
+    /// The same, each with its bytes.
+    pub(crate) fn saved_in(&self, start: u32, end: u32) -> &[(u32, u64)] {
+        let first = self.saved.partition_point(|saved| saved.0 <= start);
+        &self.saved[first..self.saved.partition_point(|saved| saved.0 < end).max(first)]
+    }
+
+    /// Whether it is one of many like it that the program feeds and frees again.
+    pub(crate) fn is_like_fed(&self, size_bytes: u64, stack: Option<StackId>) -> bool {
+        self.fed.is_like(size_bytes, stack)
     }
 
     /// Whether gradients have no place but the buckets that they are sent from.
@@ -298,7 +333,13 @@ impl Pairing {
                     if self.outlives_step(row).unwrap_or_else(|| course.outlives_step(alloc, freed)) {
                         of.states += 1;
                     } else {
-                        of.add_stepped(course.step_at(alloc).map_or(0, |step| step.start));
+                        let step = course.step_at(alloc).map_or(0, |step| step.start);
+                        of.add_stepped(step);
+                        let (first, sizes) =
+                            known.stepped.entry(known.stacks.place(lifetime.stack)).or_insert((step, Vec::new()));
+                        if *first == step {
+                            sizes.push(size);
+                        }
                     }
                 }
                 Origin::Engine | Origin::Hook => {
@@ -330,7 +371,7 @@ impl Pairing {
                     known.left.insert(size);
                 }
                 Origin::Module | Origin::Compiled | Origin::Program if course.pass_at(freed).is_some() => {
-                    self.saved.push(alloc);
+                    self.saved.push((alloc, size));
                 }
                 Origin::Bucket if freed == course.entries => self.bucket_bytes = self.bucket_bytes.saturating_add(size),
                 _ => {}

@@ -175,8 +175,9 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "program-keeps",
         &[Program],
-        "allocated by the program in its loop, and never freed, for at least two iterations",
-        |case| !case.precedes_passes() && case.stays() && case.outlives_two_iterations(),
+        "allocated by the program in its loop, and never freed, for at least two iterations, unless the same line \
+         allocates batches that are fed and freed",
+        |case| !case.precedes_passes() && case.stays() && case.outlives_two_iterations() && !case.is_like_fed(),
     ),
     rule(
         Cache,
@@ -213,6 +214,14 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         Input,
+        "fed-like-others",
+        &[Program, Untold],
+        "as large as batches of other iterations that the program feeds and frees: allocated before the recording and freed outside of \
+         the backward pass, or fetched by the same line for an iteration to come",
+        |case| case.is_like_fed() && if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() },
+    ),
+    rule(
+        Input,
         "fed-without-modules",
         &[Program],
         "allocated by a program without modules, followed by other saved blocks, and alive after the backward pass",
@@ -245,6 +254,13 @@ pub const RULES: &[Rule] = &[
         &[Module, Compiled],
         "allocated by a module, and still alive after the next iteration's backward pass",
         |case| case.outlives_iterations(),
+    ),
+    rule(
+        Activation,
+        "saved-by-loss",
+        &[Module],
+        "an output that the program holds, and no block as large is saved after it: the loss keeps the output itself for its backward",
+        |case| case.is_held() && case.is_saved_by_loss(),
     ),
     rule(
         Activation,
@@ -316,7 +332,7 @@ pub const RULES: &[Rule] = &[
         Gradient,
         "cleared-before",
         &[Untold],
-        "allocated before the recording, as large as a parameter, and freed outside the backward pass",
+        "allocated before the recording, as large as a parameter or as blocks that backward passes leave, and freed outside of them",
         |case| case.is_cleared(),
     ),
     rule(Temporary, "program-scratch", &[Program], "allocated by the program, and freed", |case| !case.stays()),

@@ -8,37 +8,54 @@ use super::before::{Held, SMALL};
 /// The longest run of each size that parameters of these sizes may make, by the orders in which their gradients are made: of more
 /// than one where a size follows itself, those of the other pool left out.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Longest(FxHashMap<u64, usize>);
+pub(super) struct Longest {
+    within: FxHashMap<u64, usize>,
+    /// With the begins and the ends of other orders behind and before: models that lie one after the other.
+    joined: FxHashMap<u64, usize>,
+}
 
 impl Longest {
     pub(super) fn new(orders: &[Vec<u64>]) -> Self {
-        let mut longest = FxHashMap::default();
+        let mut longest = Self::default();
+        // The two longest runs of each size at the ends of orders.
+        let mut ends: FxHashMap<u64, [usize; 2]> = FxHashMap::default();
         for order in orders {
             for is_small in [true, false] {
                 let of_pool: Vec<u64> = order.iter().copied().filter(|&size| (size <= SMALL) == is_small).collect();
-                for run in of_pool.chunk_by(|a, b| a == b).filter(|run| run.len() > 1) {
-                    let most = longest.entry(run[0]).or_default();
+                let runs: Vec<&[u64]> = of_pool.chunk_by(|a, b| a == b).collect();
+                let (first, last) = (runs.first(), runs[runs.len().min(1)..].last());
+                for run in first.into_iter().chain(last) {
+                    let of = ends.entry(run[0]).or_default();
+                    *of = [of[1].max(of[0].min(run.len())), of[0].max(run.len())];
+                }
+                for run in runs.iter().filter(|run| run.len() > 1) {
+                    let most = longest.within.entry(run[0]).or_default();
                     *most = run.len().max(*most);
                 }
             }
         }
-        Self(longest)
+        longest.joined.extend(ends.into_iter().map(|(size, longest)| (size, longest.iter().sum())));
+        longest
     }
 
     fn of(&self, size_bytes: u64) -> usize {
-        self.0.get(&size_bytes).copied().unwrap_or(1)
+        self.within.get(&size_bytes).copied().unwrap_or(1)
     }
 
-    /// How many equal blocks most runs have, by their bytes, of two and three: of sizes of which parameters lie apart. `None` without
-    /// such runs.
+    /// The same where models may lie one after the other.
+    pub(super) fn joined(&self, size_bytes: u64) -> usize {
+        self.joined.get(&size_bytes).copied().unwrap_or(1).max(self.of(size_bytes))
+    }
+
+    /// How many equal blocks most runs have, of two and three: of sizes of which parameters lie apart. `None` without such runs. Where
+    /// a hole is too small for all, a run is parted, so large blocks make short ones.
     pub(super) fn usual(&self, held: &[Held], is_of: impl Fn(u64) -> bool) -> Option<usize> {
-        let mut bytes = [0_u64; 2];
-        for run in runs(held).filter(|run| is_of(run[0].size_bytes) && self.of(run[0].size_bytes) == 1) {
-            if let Some(of) = run.len().checked_sub(2).and_then(|of| bytes.get_mut(of)) {
-                *of = of.saturating_add(bytes_of(run));
-            }
-        }
-        (bytes != [0, 0]).then(|| if bytes[1] > bytes[0] { 3 } else { 2 })
+        let of = |len: usize| {
+            let of_one = runs(held).filter(|run| run.len() == len && is_of(run[0].size_bytes));
+            of_one.filter(|run| self.of(run[0].size_bytes) == 1).count()
+        };
+        let (two, three) = (of(2), of(3));
+        (two + three > 0).then_some(if three > two { 3 } else { 2 })
     }
 
     /// Whether most of the blocks, by their bytes, lie in runs longer than parameters make.

@@ -50,7 +50,7 @@ pub(super) fn gradients_kept(evidence: &Evidence<'_>) -> Option<Finding> {
         size(evidence.peak.bytes - saving)
     );
     Some(Finding::new("gradients-kept", Severity::Warning, title, detail).saves(saving).change(
-        "call call call `optimizer.zero_grad()` right after `optimizer.step()`, with `set_to_none=True`, the \
+        "call `optimizer.zero_grad()` right after `optimizer.step()`, with `set_to_none=True`, the \
          default (by hand: `p.grad = None`)",
     ))
 }

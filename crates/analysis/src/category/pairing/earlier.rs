@@ -44,7 +44,10 @@ impl Pairing {
         }
         let kept = known.kept(&there);
         let made = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
-        let gradients = |size: u64| made(size).max(kept.count(size));
+        let tables = known.tables(&there, |size| {
+            made(size) == 0 && kept.count(size) == 0 && !WORKSPACES.contains(&size) && !known.is_left(size)
+        });
+        let gradients = |size: u64| made(size).max(kept.count(size)).max(tables.count(size));
         // Sizes that the optimizer works in tell best, where it makes any.
         let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
         let mut telling = there.clone();
@@ -65,6 +68,7 @@ impl Pairing {
         let others = |size: u64, count: usize| {
             let gradients = gradients(size);
             match count.checked_div(made(size)) {
+                None if tables.count(size) > 0 => tables.states * gradients,
                 Some(blocks) if known.memory.keeps == Keeps::Several && count == blocks * gradients => {
                     (blocks.saturating_sub(1)).min(MAX_STATES) * gradients
                 }
@@ -77,6 +81,8 @@ impl Pairing {
             .filter(|&(&size, _)| gradients(size) > 0)
             .map(|(&size, &count)| {
                 let others = others(size, count);
+                // What a leak leaves is not one more parameter.
+                let count = if known.is_left(size) { count.min(others + gradients(size)) } else { count };
                 // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
                 let is_state_alone = is_told && others > 0 && count == others;
                 let least = if is_state_alone { 0 } else { gradients(size) };
@@ -85,7 +91,8 @@ impl Pairing {
                 (size, count.min(least.max(count.saturating_sub(others))))
             })
             .collect();
-        let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders);
+        let found =
+            before::parameters(&held, &known.memory.regions, &wanted, &known.orders, &known.module_orders(&there));
         let fresh = before::lie_as_when_made(&held, &known.memory.regions);
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
         let pairs_at =
@@ -166,7 +173,8 @@ impl Pairing {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[])) {
+        for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[], &[]))
+        {
             if is_parameter {
                 self.parameters.insert(block.row)
             } else {
