@@ -30,11 +30,10 @@ pub(crate) fn with_command(mut words: Vec<OsString>) -> Result<Vec<OsString>, Pr
             return Ok(words);
         }
     }
+    if path.extension().is_some_and(|extension| extension == "py") {
+        return Err(script(&word));
+    }
     if word == "-" || (path.is_file() && explain::is_log(path)) {
-        if Path::new(&word).extension().is_some_and(|extension| extension == "py") {
-            return Err(script(&word));
-        }
-        check_alone(&words, at)?;
         words.insert(at, "explain".into());
     } else if path.exists() || looks_like_a_file(&word) {
         if let Some(problem) = input::directory(path) {
@@ -54,6 +53,23 @@ pub(crate) fn several(words: &[OsString]) -> Option<Problem> {
     if takes_one(&words[at]) { check_alone(words, at + 1).err() } else { None }
 }
 
+/// Command lines for each of several files that `explain` was given: an explanation is of one file, and people have several logs.
+///
+/// None for JSON, of which there is one document.
+pub(crate) fn each(words: &[OsString]) -> Option<Vec<Vec<OsString>>> {
+    let at = first(words).filter(|&at| words[at] == "explain")?;
+    let is_json = words.iter().any(|word| word == "json" || word == "--format=json");
+    let places = files(words, at + 1);
+    if places.len() < 2 || is_json {
+        return None;
+    }
+    let without_others = |kept: usize| {
+        let is_other = |place: usize| place != kept && places.contains(&place);
+        words.iter().enumerate().filter(|&(place, _)| !is_other(place)).map(|(_, word)| word.clone()).collect()
+    };
+    Some(places.iter().map(|&kept| without_others(kept)).collect())
+}
+
 /// Where the first word is that is neither the program's name nor `--color`.
 fn first(words: &[OsString]) -> Option<usize> {
     let mut at = 1;
@@ -69,13 +85,21 @@ fn first(words: &[OsString]) -> Option<usize> {
 
 /// Checks that no further file stands after the one at `at`.
 fn check_alone(words: &[OsString], at: usize) -> Result<(), Problem> {
-    let is_file = |word: &&OsString| !word.to_string_lossy().starts_with('-') && Path::new(word).is_file();
-    let files: Vec<_> = words.iter().skip(at).filter(is_file).map(|file| file.to_string_lossy()).collect();
+    let files: Vec<_> = files(words, at).into_iter().map(|place| words[place].to_string_lossy()).collect();
     let [first, second, ..] = &files[..] else { return Ok(()) };
-    Err(Problem::new(format!("there are {} files, and this takes one", files.len())).hint(format!(
-        "`highwater diff {first} {second}` shows what changed, `highwater view {}` shows them side by side",
-        files.join(" ")
-    )))
+    let all = files.join(" ");
+    let is_log = files.iter().any(|file| explain::is_log(Path::new(&**file)));
+    Err(Problem::new(format!("there are {} files, and this takes one", files.len())).hint(if is_log {
+        format!("`highwater explain {all}` explains each")
+    } else {
+        format!("`highwater diff {first} {second}` shows what changed, `highwater view {all}` shows them side by side")
+    }))
+}
+
+/// Where words from `at` on name files that exist.
+fn files(words: &[OsString], at: usize) -> Vec<usize> {
+    let is_file = |word: &OsString| !word.to_string_lossy().starts_with('-') && Path::new(word).is_file();
+    (at..words.len()).filter(|&place| is_file(&words[place])).collect()
 }
 
 fn script(file: &str) -> Problem {
