@@ -302,8 +302,8 @@ fn the_commands_of_the_pages_do_what_these_say() {
     let [compared, known, recorded] = counts;
     assert!(wrong.is_empty(), "other than the pages say; `INSTA_UPDATE=always` writes them anew:\n\n{wrong}");
     assert!(compared >= 8 && known >= 100 && recorded >= 8, "{counts:?}: blocks of the pages are not found");
-    let examples: String = examples.iter().map(|(example, head)| format!("$ {example}\n{head}\n\n")).collect();
-    insta::assert_snapshot!("examples", examples);
+    let examples: Vec<String> = examples.iter().map(|(example, head)| format!("$ {example}\n{head}\n")).collect();
+    insta::assert_snapshot!("examples", examples.join("\n"));
 }
 
 #[test]
