@@ -48,26 +48,8 @@ pub(crate) fn with_command(mut words: Vec<OsString>) -> Result<Vec<OsString>, Pr
 /// What is wrong with words that the parser refuses, where it is that a command for one file was given several.
 pub(crate) fn several(words: &[OsString]) -> Option<Problem> {
     let at = first(words)?;
-    let takes_one =
-        |word: &OsString| ["report", "explain", "live", "stats", "simulate", "check"].iter().any(|one| word == one);
+    let takes_one = |word: &OsString| ["report", "live", "stats", "simulate", "check"].iter().any(|one| word == one);
     if takes_one(&words[at]) { check_alone(words, at + 1).err() } else { None }
-}
-
-/// Command lines for each of several files that `explain` was given: an explanation is of one file, and people have several logs.
-///
-/// None for JSON, of which there is one document.
-pub(crate) fn each(words: &[OsString]) -> Option<Vec<Vec<OsString>>> {
-    let at = first(words).filter(|&at| words[at] == "explain")?;
-    let is_json = words.iter().any(|word| word == "json" || word == "--format=json");
-    let places = files(words, at + 1);
-    if places.len() < 2 || is_json {
-        return None;
-    }
-    let without_others = |kept: usize| {
-        let is_other = |place: usize| place != kept && places.contains(&place);
-        words.iter().enumerate().filter(|&(place, _)| !is_other(place)).map(|(_, word)| word.clone()).collect()
-    };
-    Some(places.iter().map(|&kept| without_others(kept)).collect())
 }
 
 /// Where the first word is that is neither the program's name nor `--color`.

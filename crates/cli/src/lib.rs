@@ -23,7 +23,6 @@ mod units;
 mod warnings;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -46,9 +45,6 @@ where
     let cli = match matches.and_then(|matches| args::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(usage) => {
-            if let Some(lines) = front::each(&words).filter(|_| usage.use_stderr()) {
-                return each(lines);
-            }
             if let Some(problem) = front::several(&words).filter(|_| usage.use_stderr()) {
                 return error::report(&problem.into());
             }
@@ -63,20 +59,4 @@ where
         Ok(code) => code,
         Err(error) => error::report(&error),
     }
-}
-
-/// Does what each of some command lines asks; gives the first exit status that is not success.
-fn each(lines: Vec<Vec<OsString>>) -> ExitCode {
-    let mut code = ExitCode::SUCCESS;
-    for (number, line) in lines.into_iter().enumerate() {
-        if number > 0 {
-            // Nobody is left to tell if the output is closed.
-            let _ = output::text_to_stdout(|out| writeln!(out));
-        }
-        let one = run(line);
-        if code == ExitCode::SUCCESS {
-            code = one;
-        }
-    }
-    code
 }

@@ -67,26 +67,6 @@ fn a_directory_two_files_and_a_script_are_told_which_command_takes_them() {
 }
 
 #[test]
-fn of_several_files_each_is_explained() {
-    let folder = recordings().join("../messages");
-    let [one, two] = ["slurm_label.log", "torch_2_11.log"].map(|name| folder.join(name));
-    let said = |words: &[&str], files: &[&std::path::PathBuf]| {
-        let output = command().args(words).args(files).output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
-    };
-    let alone = |file| said(&["explain", "--format", "markdown"], &[file]).1;
-    let both = (0, format!("{}\n{}", alone(&one), alone(&two)));
-    assert_eq!(said(&["explain", "--format", "markdown"], &[&one, &two]), both);
-    assert_eq!(said(&[], &[&one, &two]).1, said(&["explain"], &[&one, &two]).1);
-    // A file that is no log of a failure does not hide the others; it is the exit status.
-    let (code, text) = said(&["explain", "--format", "markdown"], &[&folder.join("README.md"), &two]);
-    assert_eq!((code, text.trim_start()), (2, alone(&two).as_str()));
-    let json = command().args(["explain", "--format", "json"]).args([&one, &two]).output().unwrap();
-    let refused = String::from_utf8_lossy(&json.stderr).into_owned();
-    assert!(json.status.code() == Some(2) && refused.contains("there are 2 files, and this takes one"), "{refused}");
-}
-
-#[test]
 fn a_wrong_file_and_a_misspelt_command_are_told_apart() {
     insta::assert_snapshot!(failure("run.pickle"), @r"
     error: `run.pickle` cannot be read
