@@ -14,6 +14,7 @@ import {cpus, loadavg} from 'node:os';
 import {createRequire} from 'node:module';
 import {dirname, join} from 'node:path';
 import {fileURLToPath, pathToFileURL} from 'node:url';
+import {QuietPage} from './quiet_page.mjs';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
 const CACHE = join(ROOT, 'target/bench');
@@ -43,6 +44,7 @@ const BUDGETS = {'100,000, hostile lifetimes': [0.5], '1,000,000': [1, 1], '5,00
 /** Rounds of what starts anew each time. */
 const ROUNDS = 3;
 const GESTURE_MS = 3000;
+const VIEWPORT = {width: 1600, height: 900};
 
 function snapshot({file, entries, made}) {
   const path = join(CACHE, `${file}.pickle`);
@@ -110,27 +112,13 @@ async function frames(page, step) {
   return {fps, p95: gaps[Math.floor(gaps.length * 0.95)]};
 }
 
-/** Resident bytes of the largest renderer, now and at most. */
-async function memory(browser) {
-  const session = await browser.newBrowserCDPSession();
-  const {processInfo} = await session.send('SystemInfo.getProcessInfo');
-  let most = {now: 0, peak: 0};
-  for (const {id, type} of processInfo) {
-    if (type !== 'renderer' || !existsSync(`/proc/${id}/status`)) continue;
-    const status = readFileSync(`/proc/${id}/status`, 'utf8');
-    const kib = name => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)[1]) * 1024;
-    if (kib('VmHWM') > most.peak) most = {now: kib('VmRSS'), peak: kib('VmHWM')};
-  }
-  return most;
-}
-
 async function withPage(work) {
   const browser = await chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu']});
   try {
-    const page = await browser.newPage({viewport: {width: 1600, height: 900}});
+    const page = await browser.newPage({viewport: VIEWPORT});
     await page.addInitScript(watch);
     await page.goto('about:blank');
-    return await work(page, browser);
+    return await work(page);
   } finally {
     await browser.close();
   }
@@ -154,27 +142,28 @@ async function measure(of) {
     });
   }
   const server = await serve(path);
-  await withPage(async (page, browser) => {
-    await firstPicture(page, server.address);
-    result.memory = await memory(browser);
-    const box = await page.locator('.plot canvas').first().boundingBox();
-    const [x, y] = [box.x + box.width * 0.6, box.y + box.height * 0.6];
-    await page.mouse.move(x, y);
-    result.zoom = await frames(page, n => page.mouse.wheel(0, n % 40 < 20 ? -60 : 60));
-    await page.mouse.wheel(0, -1500);
-    await page.mouse.down();
-    result.pan = await frames(page, n => page.mouse.move(x + 200 * Math.sin(n / 15), y));
-    await page.mouse.up();
-    result.hover = await frames(page, n => page.mouse.move(x + 300 * Math.sin(n / 7), y + 120 * Math.cos(n / 5)));
-    await page.keyboard.press('2');
-    await page.waitForSelector('.state .plot[data-picture=exact]');
-    const strip = await page.locator('.scrubber').boundingBox();
-    await page.mouse.move(strip.x + 10, strip.y + 20);
-    await page.mouse.down();
-    result.scrub = await frames(page, n => page.mouse.move(strip.x + strip.width * (0.5 - 0.45 * Math.cos(n / 40)), strip.y + 20));
-    await page.mouse.up();
-    result.memoryAfter = await memory(browser);
-  });
+  const page = await QuietPage.open(CHROMIUM, VIEWPORT);
+  await page.goto(server.address);
+  await page.waitFor('[data-picture=exact]');
+  result.memory = await page.memory();
+  const box = await page.box('.plot canvas');
+  const [x, y] = [box.x + box.width * 0.6, box.y + box.height * 0.6];
+  await page.move(x, y);
+  result.zoom = await frames(page, n => page.wheel(n % 40 < 20 ? -60 : 60));
+  await page.wheel(-1500);
+  await page.down();
+  result.pan = await frames(page, n => page.move(x + 200 * Math.sin(n / 15), y));
+  await page.up();
+  result.hover = await frames(page, n => page.move(x + 300 * Math.sin(n / 7), y + 120 * Math.cos(n / 5)));
+  await page.press('2');
+  await page.waitFor('.state .plot[data-picture=exact]');
+  const strip = await page.box('.scrubber');
+  await page.move(strip.x + 10, strip.y + 20);
+  await page.down();
+  result.scrub = await frames(page, n => page.move(strip.x + strip.width * (0.5 - 0.45 * Math.cos(n / 40)), strip.y + 20));
+  await page.up();
+  result.memoryAfter = await page.memory();
+  await page.close();
   await server.stop();
 
   const single = join(CACHE, `${of.file}.html`);
@@ -195,7 +184,9 @@ const rate = ({fps, p95}) => `${fps.toFixed(0)} (${p95.toFixed(0)} ms)`;
 const mib = bytes => `${Math.round(bytes / 2 ** 20)} MiB`;
 
 const before = loadavg()[0];
-const empty = await withPage((_, browser) => memory(browser));
+const emptyPage = await QuietPage.open(CHROMIUM, VIEWPORT);
+const empty = await emptyPage.memory();
+await emptyPage.close();
 const rows = [];
 for (const of of FILES) {
   console.error(`measuring ${of.name} ...`);

@@ -81,6 +81,33 @@ def test_an_answer_is_still_a_dict(answer: Any) -> None:
     assert again == answer and again.text == answer.text
 
 
+def shown() -> list[Any]:
+    snapshot = highwater.load(recording("oom_gpt2_8gib"))
+    return [snapshot, snapshot.live("oom"), snapshot.lifetimes(), *answers()]
+
+
+@pytest.mark.parametrize("one", shown(), ids=lambda one: type(one).__name__)
+def test_a_page_of_a_notebook_needs_no_program_no_sheet_and_no_other_place(one: Any) -> None:
+    """The webview of VS Code and the frame of Colab show inline styles and pictures as data; GitHub and nbviewer remove the rest."""
+    page = Tags(one._repr_html_())
+    assert {tag for tag, _ in page.found} <= PLAIN_TAGS
+    for tag, attributes in page.found:
+        assert not [name for name in attributes if name.startswith("on")], f"{tag} runs a program"
+        for name in ("src", "href", "background", "poster", "data", "action"):
+            assert attributes.get(name, "data:").startswith("data:"), f"{tag} {name}"
+        assert "url(" not in attributes.get("style", "") and "@import" not in attributes.get("style", "")
+        if tag in ("pre", "th", "td"):
+            assert "monospace" in attributes["style"], f"{tag} has no font of its own"
+    for frame in page.only("iframe"):
+        # It runs the viewer in an origin of its own: not the notebook's, and nothing is fetched.
+        assert frame["sandbox"] == "allow-scripts"
+        inside = Tags(frame["srcdoc"])
+        for tag, attributes in inside.found:
+            assert attributes.get("src", "data:").startswith("data:"), f"the frame's {tag}"
+            if tag == "link":
+                assert attributes["href"].startswith("data:")
+
+
 def test_names_in_an_answer_are_no_markup() -> None:
     data = recording("linear_forward").read_bytes()
     other = highwater.load(data)

@@ -1,9 +1,10 @@
 /** The Share button and the link beside it, in a real browser. */
 
+import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
 import {describe, expect, it} from 'vitest';
-import {recording, scratch, serving, Viewer} from './browser';
+import {recording, run, scratch, serving, Viewer} from './browser';
 
 const served = serving(recording('linear_forward'), recording('oom_gpt2_8gib'));
 
@@ -50,5 +51,19 @@ describe('what is shared', () => {
     );
     expect(await viewer.page.evaluate(() => navigator.clipboard.readText())).toBe(`${served.server.address}#at=7`);
     await context.close();
+  });
+
+  it('says so where a notebook does not let its program run', async () => {
+    const file = join(scratch(), 'page.html');
+    run('export', '--to', 'html', recording('linear_forward'), '-o', file);
+    const inside = readFileSync(file, 'utf8').replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+    // The policy that VS Code has for the outputs of notebooks, where it is turned on: inline programs, and no others.
+    const policy = `default-src 'none'; script-src https: 'unsafe-inline'; style-src 'unsafe-inline'; child-src https: data:`;
+    const page = await served.browser.newPage();
+    await page.setContent(
+      `<meta http-equiv="Content-Security-Policy" content="${policy}"><iframe sandbox="allow-scripts" srcdoc="${inside}">`,
+    );
+    await page.frameLocator('iframe').getByText('The program of this page is blocked here').waitFor();
+    await page.close();
   });
 });

@@ -14,6 +14,7 @@ use highwater_snapshot::ErrorKind;
 
 use crate::printable::printable;
 use crate::style::{BAD, HINT};
+use crate::table::{broken_around_code, error_width};
 
 /// Bad usage or bad input.
 pub(crate) const BAD_INPUT: u8 = 2;
@@ -48,14 +49,46 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn print(error: &anyhow::Error) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
-    writeln!(err, "{BAD}error:{BAD:#} {}", printable(&error.to_string()))?;
+    let width = error_width();
+    writeln!(err, "{BAD}error:{BAD:#}{}", lines("error:", &error.to_string(), width))?;
     let problem = error.downcast_ref::<Problem>();
     let causes = error.chain().skip(1).map(ToString::to_string);
     for cause in problem.map_or_else(Vec::new, |problem| problem.causes().to_vec()).into_iter().chain(causes) {
-        writeln!(err, "  caused by: {}", printable(&cause))?;
+        writeln!(err, "  caused by:{}", lines("  caused by:", &cause, width))?;
     }
     if let Some(hint) = problem.and_then(Problem::what_to_do) {
-        writeln!(err, "{HINT}hint:{HINT:#} {}", printable(hint))?;
+        writeln!(err, "{HINT}hint:{HINT:#}{}", lines("hint:", hint, width))?;
     }
     Ok(())
+}
+
+/// A text behind its label, which is printed already: in a terminal broken into lines, with commands whole.
+fn lines(label: &str, text: &str, width: Option<usize>) -> String {
+    const INDENT: &str = "    ";
+    const NARROWEST: usize = 40;
+    let whole = format!("{label} {}", printable(text));
+    let shown = match width {
+        Some(width) => {
+            let room = width.saturating_sub(INDENT.len()).max(NARROWEST);
+            broken_around_code(&whole, room).join(&format!("\n{INDENT}"))
+        }
+        None => whole,
+    };
+    shown[label.len()..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_lines_that_begin_below_their_label() {
+        let text = "`highwater diff a b` shows what changed, `highwater view a b` both";
+        assert_eq!(lines("hint:", text, None), format!(" {text}"));
+        assert_eq!(
+            lines("hint:", text, Some(44)),
+            " `highwater diff a b` shows what\n    changed, `highwater view a b` both"
+        );
+        assert_eq!(lines("  caused by:", "1 \u{1b}[2J", Some(9)), " 1 \\u{1b}[2J");
+    }
 }

@@ -30,11 +30,10 @@ pub(crate) fn with_command(mut words: Vec<OsString>) -> Result<Vec<OsString>, Pr
             return Ok(words);
         }
     }
+    if path.extension().is_some_and(|extension| extension == "py") {
+        return Err(script(&word));
+    }
     if word == "-" || (path.is_file() && explain::is_log(path)) {
-        if Path::new(&word).extension().is_some_and(|extension| extension == "py") {
-            return Err(script(&word));
-        }
-        check_alone(&words, at)?;
         words.insert(at, "explain".into());
     } else if path.exists() || looks_like_a_file(&word) {
         if let Some(problem) = input::directory(path) {
@@ -49,8 +48,7 @@ pub(crate) fn with_command(mut words: Vec<OsString>) -> Result<Vec<OsString>, Pr
 /// What is wrong with words that the parser refuses, where it is that a command for one file was given several.
 pub(crate) fn several(words: &[OsString]) -> Option<Problem> {
     let at = first(words)?;
-    let takes_one =
-        |word: &OsString| ["report", "explain", "live", "stats", "simulate", "check"].iter().any(|one| word == one);
+    let takes_one = |word: &OsString| ["report", "live", "stats", "simulate", "check"].iter().any(|one| word == one);
     if takes_one(&words[at]) { check_alone(words, at + 1).err() } else { None }
 }
 
@@ -69,13 +67,21 @@ fn first(words: &[OsString]) -> Option<usize> {
 
 /// Checks that no further file stands after the one at `at`.
 fn check_alone(words: &[OsString], at: usize) -> Result<(), Problem> {
-    let is_file = |word: &&OsString| !word.to_string_lossy().starts_with('-') && Path::new(word).is_file();
-    let files: Vec<_> = words.iter().skip(at).filter(is_file).map(|file| file.to_string_lossy()).collect();
+    let files: Vec<_> = files(words, at).into_iter().map(|place| words[place].to_string_lossy()).collect();
     let [first, second, ..] = &files[..] else { return Ok(()) };
-    Err(Problem::new(format!("there are {} files, and this takes one", files.len())).hint(format!(
-        "`highwater diff {first} {second}` shows what changed, `highwater view {}` shows them side by side",
-        files.join(" ")
-    )))
+    let all = files.join(" ");
+    let is_log = files.iter().any(|file| explain::is_log(Path::new(&**file)));
+    Err(Problem::new(format!("there are {} files, and this takes one", files.len())).hint(if is_log {
+        format!("`highwater explain {all}` explains each")
+    } else {
+        format!("`highwater diff {first} {second}` shows what changed, `highwater view {all}` shows them side by side")
+    }))
+}
+
+/// Where words from `at` on name files that exist.
+fn files(words: &[OsString], at: usize) -> Vec<usize> {
+    let is_file = |word: &OsString| !word.to_string_lossy().starts_with('-') && Path::new(word).is_file();
+    (at..words.len()).filter(|&place| is_file(&words[place])).collect()
 }
 
 fn script(file: &str) -> Problem {

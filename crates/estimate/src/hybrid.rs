@@ -1,24 +1,24 @@
-//! What decoders of today have beside attention and MLP: layers with a recurrent state, layers of one kind only, and weights of
-//! their own.
+//! Decoder layers beyond attention with an MLP: layers with a recurrent state, layers with a mixer or an MLP alone, and weights that only
+//! one family has.
 
 use crate::quantization::WeightKind;
 
-/// Layers that differ from one another in more than a window or experts.
+/// Layers that differ in more than their window or experts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hybrid {
-    /// What mixes the tokens of each layer; empty: attention in all.
+    /// The token mixer of each layer; empty: attention in all.
     pub mixers: Vec<Mixer>,
-    /// What is behind it in each layer; empty: an MLP, or experts where the model has them.
+    /// The part behind the mixer in each layer; empty: an MLP, or experts where the model has them.
     pub feeds: Vec<Feed>,
     /// The layers with a recurrent state.
     pub state: Option<State>,
-    /// Weights that are no products of the usual parts.
+    /// Weights outside the usual parts.
     pub extras: Vec<Extra>,
-    /// Heads of the layers that see everything, where they are others than those of a window.
+    /// Heads of the layers without a window, where they differ from those of the others.
     pub global_heads: Option<GlobalHeads>,
-    /// So many of the last layers use keys and values of an earlier one.
+    /// The number of layers at the end that use the keys and values of an earlier one.
     pub shared_kv_layers: u64,
-    /// Width of the MLP in those layers, in multiples.
+    /// Width of the MLP in those layers, as a multiple of the usual.
     pub shared_kv_width: u64,
     /// Whether queries come with a gate for the output.
     pub query_gate: bool,
@@ -28,21 +28,21 @@ pub struct Hybrid {
     pub has_chunks: bool,
 }
 
-/// What mixes the tokens of a layer.
+/// The token mixer of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixer {
     /// Attention.
     Attention,
     /// A recurrent state.
     State,
-    /// Nothing: the layer is its MLP alone.
+    /// None: the layer is an MLP alone.
     Nothing,
 }
 
-/// What is behind the mixer of a layer.
+/// The part behind the mixer of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// An MLP of one piece.
+    /// A dense MLP.
     Dense,
     /// Experts.
     Experts,
@@ -67,31 +67,31 @@ pub struct State {
     pub conv_bias: bool,
     /// Weights of the recurrence, products of the inner width among them.
     pub weights: Vec<(&'static str, WeightKind, Vec<u64>)>,
-    /// Width of what it gives to the output's product.
+    /// Width of the input of its output projection.
     pub inner: u64,
-    /// The output's product.
+    /// The output projection.
     pub output: &'static str,
-    /// Numbers of the recurrent state of a sequence.
+    /// Elements of the recurrent state of a sequence.
     pub recurrent: u64,
 }
 
-/// A weight of its own.
+/// A weight that only one family has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extra {
     /// The layer, or none for the model.
     pub layer: Option<u64>,
     /// Its name in the layer or model.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: WeightKind,
     /// Its sizes.
     pub shape: Vec<u64>,
 }
 
-/// Heads of the layers that see everything.
+/// Heads of the layers without a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalHeads {
-    /// Heads of keys and values.
+    /// Key and value heads.
     pub kv_heads: u64,
     /// Size of a head.
     pub head_dim: u64,

@@ -321,6 +321,15 @@ pub fn broken(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The same, but code between backticks stays on one line, so that it can be copied; longer code has a line of its own.
+pub fn broken_around_code(text: &str, width: usize) -> Vec<String> {
+    const BLANK: &str = "\u{e000}";
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(i, part)| if i % 2 == 1 { part.replace(' ', BLANK) } else { part.to_owned() });
+    let lines = broken(&parts.collect::<Vec<_>>().join("`"), width);
+    lines.into_iter().map(|line| line.replace(BLANK, " ")).collect()
+}
+
 /// The words of a text, a number and its unit being one.
 fn kept_together(text: &str) -> impl Iterator<Item = &str> {
     const UNITS: [&str; 12] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "GB", "MB", "%", "ms", "s"];
@@ -377,6 +386,12 @@ pub fn terminal_width() -> Option<usize> {
     of_terminal.or_else(asked)
 }
 
+/// Cells of a line of prose on standard error's terminal; `None` where it is none, and lines need not be broken.
+pub fn error_width() -> Option<usize> {
+    let of_terminal = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+    of_terminal.map(|width| prose_width(Some(width)))
+}
+
 /// Cells of a line of prose where lines have `width`: 100 at most, also where nothing says a width.
 pub fn prose_width(width: Option<usize>) -> usize {
     width.unwrap_or(PROSE).min(PROSE)
@@ -397,6 +412,17 @@ mod tests {
         let mut out = Vec::new();
         table.write(&mut out, width).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn code_stays_on_one_line() {
+        let text = "`highwater diff a.pickle b.pickle` shows what changed, `highwater view a b` shows both";
+        assert_eq!(
+            broken_around_code(text, 40),
+            ["`highwater diff a.pickle b.pickle` shows", "what changed, `highwater view a b` shows", "both"]
+        );
+        assert_eq!(broken_around_code("a `b c d e f` g", 6), ["a", "`b c d e f`", "g"]);
+        assert_eq!(broken_around_code("an `open backtick stays", 80), ["an `open backtick stays"]);
     }
 
     #[test]

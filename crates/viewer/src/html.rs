@@ -53,6 +53,8 @@ try {
   globalThis.__highwaterWorkerUrl = worker;
   const script = document.createElement('script');
   script.src = app;
+  script.onerror = () => document.body.append('The program of this page is blocked here, perhaps by a notebook. Open the snapshot with \
+`highwater view`, or save it with `highwater export --to html` and open that file in a browser.');
   document.body.append(script);
 } catch (error) {
   document.body.append(`This page cannot unpack itself (${error}). Was the file cut, or is the browser older than 2023?`);

@@ -5,6 +5,7 @@ import type {Mark} from '../data/manifest';
 import {ID_MASK} from '../model/column-ids';
 import {byteLabels, byteTicks, count, duration} from '../model/units';
 import type {StackedPicture} from '../worker/pictures';
+import {textWidth} from './text-width';
 import {cssOfBytes, cssOfPosition, type Viewport} from './viewport';
 
 /** Colours of the theme, from its style sheet. */
@@ -93,7 +94,7 @@ export function drawPositionAxis(
     pen.fillStyle = ink.faint;
     const words = kind === 'entry' ? count(position) : duration(position);
     // The last one may lie at the picture's very edge.
-    const most = left + viewport.widthCss - pen.measureText(words).width / 2;
+    const most = left + viewport.widthCss - textWidth(pen, words) / 2;
     pen.fillText(words, Math.min(x, most), y + 6);
   }
 }
@@ -152,7 +153,7 @@ export function drawLevel(
   pen.textAlign = 'right';
   pen.textBaseline = 'bottom';
   pen.fillText(words, viewport.widthCss - 4, y - 2);
-  return {left: viewport.widthCss - 4 - pen.measureText(words).width, top: y - 2 - WORDS_CSS, line: y};
+  return {left: viewport.widthCss - 4 - textWidth(pen, words), top: y - 2 - WORDS_CSS, line: y};
 }
 
 /** Marks nearer than this to the one before are not told apart. */
@@ -232,7 +233,7 @@ interface LabelPlace {
 /** Words stand at the right of `x`, or at its left where they do not fit. */
 function placeOfLabel(pen: Pen, viewport: Viewport, words: string, x: number): LabelPlace {
   pen.font = FONT;
-  const width = pen.measureText(words).width;
+  const width = textWidth(pen, words);
   const left = x + 8 + width > viewport.widthCss ? Math.max(0, x - 8 - width) : x + 8;
   return {left, right: left + width};
 }

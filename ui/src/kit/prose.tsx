@@ -1,8 +1,29 @@
 /** Text with code in it. */
 
+import {Fragment} from 'preact';
+
 /** Text with `code` between backticks: as elements, never as markup. */
 export function Prose({text}: {text: string}) {
-  return <>{text.split('`').map((part, i) => (i % 2 === 0 ? part : <code key={i}>{part}</code>))}</>;
+  return <>{text.split('`').map((part, i) => (i % 2 === 0 ? part : <Code key={i} text={part} />))}</>;
+}
+
+/** Code that breaks between its names where it is wider than its place, and not within them. */
+export function Code({text}: {text: string}) {
+  return (
+    <code>
+      {piecesOfCode(text).map((piece, i) => (
+        <Fragment key={i}>
+          {i > 0 && <wbr />}
+          {piece}
+        </Fragment>
+      ))}
+    </code>
+  );
+}
+
+/** Code cut behind dots, underscores, commas, opening brackets and signs of equality: `torch.`, `cuda.`, `set_`. */
+export function piecesOfCode(text: string): string[] {
+  return text.split(/(?<=[._,(=:/])(?=\w)/);
 }
 
 /** A fragment as a sentence: the first letter large, a full stop at its end. */

@@ -1,9 +1,22 @@
 import {describe, expect, it} from 'vitest';
 import {madeUp, naiveLive, naiveTotal, random} from '../testing/lifetimes';
+import type {Lifetimes} from './lifetimes';
 import {TimelineIndex} from './timeline-index';
+
+/** The same, with nothing in between. */
+function rarer(lifetimes: Lifetimes, by: number): Lifetimes {
+  const {entries, start, end} = lifetimes;
+  return {
+    ...lifetimes,
+    entries: entries * by,
+    start: start.map(entry => entry * by),
+    end: end.map(entry => entry * by),
+  };
+}
 
 describe('the index over lifetimes', () => {
   const cases = [1, 2, 63, 64, 65, 700, 5000].map((entries, i) => madeUp(i + 1, entries, 5 + 20 * i));
+  cases.push(rarer(madeUp(8, 300), 10), rarer(madeUp(9, 60), 100));
 
   it('knows the total after every entry', () => {
     for (const lifetimes of cases) {
@@ -62,5 +75,10 @@ describe('the index over lifetimes', () => {
     const index = new TimelineIndex(lifetimes);
     expect(index.bytes).toBeLessThan(24_000_000);
     expect(index.liveMax).toBeGreaterThan(2000);
+  });
+
+  it('is small where little happens, however long the recording is', () => {
+    const index = new TimelineIndex(rarer(madeUp(4, 1000), 2000));
+    expect(index.bytes).toBeLessThan(200_000);
   });
 });

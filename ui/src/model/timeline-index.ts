@@ -2,15 +2,17 @@
  * What makes any moment and any maximum of a timeline quick to find.
  *
  * Ten million entries, measured in the prototype: built in a third of a second. Memory is what the live lists take, held
- * below `LIST_ROWS_MAX` rows, and 30 bytes for each bucket of 64 entries.
+ * below `LIST_ROWS_MAX` rows, and 30 bytes for each bucket of 64 to 1,024 entries.
  */
 
 import type {BandList} from './column-ids';
 import {Extremes} from './extremes';
 import {type Entry, firstRowFrom, type Lifetimes, type Row} from './lifetimes';
 
-/** Entries in a bucket. */
-const BUCKET = 64;
+/** Entries in a bucket, at least. */
+const BUCKET_MIN = 64;
+/** Entries in a bucket, at most: who looks for an extreme walks through two. */
+const BUCKET_MAX = 1024;
 /** Least distance of two live lists, in entries. */
 const LIST_STRIDE_MIN = 1024;
 /** About how many rows all live lists may have together. */
@@ -34,6 +36,8 @@ export class TimelineIndex {
   readonly liveMax: number;
   /** Entries between two live lists. */
   readonly stride: number;
+  /** Entries in a bucket: more where little happens, as in reserved memory, for every bucket takes room. */
+  private readonly bucket: number;
 
   /** The first row that starts in or after a bucket; one more for the end. */
   private readonly firstStart: Uint32Array;
@@ -52,10 +56,11 @@ export class TimelineIndex {
 
   constructor(lifetimes: Lifetimes) {
     this.lifetimes = lifetimes;
-    const buckets = Math.ceil(lifetimes.entries / BUCKET);
+    this.bucket = bucketOf(lifetimes);
+    const buckets = Math.ceil(lifetimes.entries / this.bucket);
     this.firstStart = new Uint32Array(buckets + 1);
     this.firstEnd = new Uint32Array(buckets + 1);
-    this.byEnd = sortByEnd(lifetimes, this.firstStart, this.firstEnd);
+    this.byEnd = sortByEnd(lifetimes, this.bucket, this.firstStart, this.firstEnd);
 
     this.before = new Float64Array(buckets);
     const highest = new Float64Array(buckets);
@@ -82,7 +87,7 @@ export class TimelineIndex {
   /** The total after an entry, in units. */
   totalAfter(entry: Entry): number {
     let found = 0;
-    this.walk(Math.floor(entry / BUCKET), (at, after) => {
+    this.walk(Math.floor(entry / this.bucket), (at, after) => {
       if (at <= entry) found = after;
     });
     return found;
@@ -169,7 +174,7 @@ export class TimelineIndex {
   /** The row whose `free_completed` is this entry, if there is one. */
   rowEndedBy(entry: Entry): Row | undefined {
     const {end} = this.lifetimes;
-    const bucket = Math.floor(entry / BUCKET);
+    const bucket = Math.floor(entry / this.bucket);
     if (bucket + 1 >= this.firstEnd.length) return undefined;
     for (let i = this.firstEnd[bucket], to = this.firstEnd[bucket + 1]; i < to; i++) {
       if (end[this.byEnd[i]] === entry) return this.byEnd[i];
@@ -191,7 +196,7 @@ export class TimelineIndex {
   /** Fills the totals before each bucket, and the largest and smallest in it. No call for each entry: there are millions. */
   private sumUp(highest: Float64Array, lowest: Float64Array): void {
     const {start, end, size, rows, entries} = this.lifetimes;
-    const {byEnd} = this;
+    const {byEnd, bucket: width} = this;
     let total = 0;
     let row = 0;
     let ended = 0;
@@ -199,8 +204,8 @@ export class TimelineIndex {
       this.before[bucket] = total;
       let high = -1;
       let low = Number.POSITIVE_INFINITY;
-      const last = Math.min((bucket + 1) * BUCKET, entries);
-      for (let entry = bucket * BUCKET; entry < last; entry++) {
+      const last = Math.min((bucket + 1) * width, entries);
+      for (let entry = bucket * width; entry < last; entry++) {
         while (row < rows && start[row] === entry) total += size[row++];
         while (ended < byEnd.length && end[byEnd[ended]] === entry) total -= size[byEnd[ended++]];
         if (total > high) high = total;
@@ -219,8 +224,8 @@ export class TimelineIndex {
     let ended = this.firstEnd[bucket];
     const rowEnd = this.firstStart[bucket + 1];
     const endedEnd = this.firstEnd[bucket + 1];
-    const last = Math.min((bucket + 1) * BUCKET, entries);
-    for (let entry = bucket * BUCKET; entry < last; entry++) {
+    const last = Math.min((bucket + 1) * this.bucket, entries);
+    for (let entry = bucket * this.bucket; entry < last; entry++) {
       while (row < rowEnd && start[row] === entry) total += size[row++];
       while (ended < endedEnd && end[this.byEnd[ended]] === entry) total -= size[this.byEnd[ended++]];
       each(entry, total);
@@ -236,8 +241,8 @@ export class TimelineIndex {
         best.total = total;
       }
     };
-    const first = Math.floor(from / BUCKET);
-    const last = Math.floor((to - 1) / BUCKET);
+    const first = Math.floor(from / this.bucket);
+    const last = Math.floor((to - 1) / this.bucket);
     this.walk(first, see);
     if (last > first) {
       if (last > first + 1) {
@@ -251,12 +256,12 @@ export class TimelineIndex {
 }
 
 /** Fills the places of the buckets, and gives the rows by their end: counted into buckets, then sorted in each. */
-function sortByEnd(lifetimes: Lifetimes, firstStart: Uint32Array, firstEnd: Uint32Array): Uint32Array {
+function sortByEnd(lifetimes: Lifetimes, width: number, firstStart: Uint32Array, firstEnd: Uint32Array): Uint32Array {
   const {rows, entries, start, end} = lifetimes;
   const buckets = firstEnd.length - 1;
   for (let row = 0; row < rows; row++) {
-    firstStart[Math.min(Math.floor(start[row] / BUCKET) + 1, buckets)]++;
-    if (end[row] < entries) firstEnd[Math.floor(end[row] / BUCKET) + 1]++;
+    firstStart[Math.min(Math.floor(start[row] / width) + 1, buckets)]++;
+    if (end[row] < entries) firstEnd[Math.floor(end[row] / width) + 1]++;
   }
   for (let bucket = 0; bucket < buckets; bucket++) {
     firstStart[bucket + 1] += firstStart[bucket];
@@ -266,12 +271,19 @@ function sortByEnd(lifetimes: Lifetimes, firstStart: Uint32Array, firstEnd: Uint
   const next = firstEnd.slice();
   for (let row = 0; row < rows; row++) {
     if (end[row] >= entries) continue;
-    const bucket = Math.floor(end[row] / BUCKET);
+    const bucket = Math.floor(end[row] / width);
     let at = next[bucket]++;
     for (; at > firstEnd[bucket] && end[byEnd[at - 1]] > end[row]; at--) byEnd[at] = byEnd[at - 1];
     byEnd[at] = row;
   }
   return byEnd;
+}
+
+/** The width of buckets, a power of 2: about 16 rows or more begin in each, within its limits. */
+function bucketOf({rows, entries}: Lifetimes): number {
+  let bucket = BUCKET_MIN;
+  while (bucket < BUCKET_MAX && (rows * bucket) / entries < 16) bucket *= 2;
+  return bucket;
 }
 
 /**

@@ -74,10 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     text_to_stdout(|out| {
         writeln!(out, "Viewing {what} at {address}")?;
         if let Some(forward) = forwarding(&address) {
-            writeln!(
-                out,
-                "This is another machine than yours: run `{forward}` there, then open the address in its browser"
-            )?;
+            writeln!(out, "On your own machine, run `{forward}`, then open the address in its browser")?;
         }
         writeln!(out, "Ctrl-C ends it")
     })?;

@@ -397,7 +397,7 @@ fn out_of_memory(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     ));
     let mut table = Table::new([
         ("entry", Align::Right),
-        ("asked", Align::Right),
+        ("requested", Align::Right),
         ("in use", Align::Right),
         ("reserved", Align::Right),
         ("device free", Align::Right),

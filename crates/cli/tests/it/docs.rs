@@ -5,9 +5,11 @@
 //!   `INSTA_UPDATE=always` writes the output anew, around the `…`.
 //! - Where a GPU or a network is needed, the line before the block says when and where it was recorded:
 //!   `Recorded on 2026-11-22, NVIDIA H200:`. It is not run.
-//! - Any other line of code that begins with `highwater` is an example: it runs on the files of [`FILES`], and must not be refused. What
-//!   needs a GPU, serves a page or runs a script is only asked for its help, which knows the options. So is a command within a sentence.
+//! - Any other line of code that begins with `highwater` is an example: it runs on the files of [`FILES`], and begins with the lines of the
+//!   stored `examples`. What needs a GPU, serves a page or runs a script is only asked for its help, which knows the options, and must not
+//!   be refused. So is a command within a sentence.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
@@ -40,6 +42,9 @@ const FILES: [(&str, &str); 12] = [
 
 /// Commands that need a GPU, serve a page or run a script.
 const NOT_RUN: [&str; 5] = ["doctor", "dryrun", "run", "top", "view"];
+
+/// Lines that are stored of the output of an example.
+const HEAD: usize = 4;
 
 /// The exit status for an input or an option that is refused.
 const REFUSED: i32 = 2;
@@ -206,7 +211,9 @@ fn asking_for_help(example: &str) -> String {
 }
 
 /// Runs every command of a page; gives how many were compared, how many are known as examples, and how many were recorded elsewhere.
-fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
+///
+/// `examples` gets how each example's output begins.
+fn check(path: &Path, directory: &Path, wrong: &mut String, examples: &mut BTreeMap<String, String>) -> [usize; 3] {
     let text = fs::read_to_string(path).unwrap();
     let page: Vec<&str> = text.lines().collect();
     let name = path.strip_prefix(root()).unwrap().display();
@@ -216,6 +223,11 @@ fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
         if status == Some(REFUSED) {
             writeln!(wrong, "{name}:{line}: {command}\n{}\n", said.join("\n")).unwrap();
         }
+        // The size of a page depends on whether the viewer's was built.
+        let lines = said.iter().take(HEAD).map(|line| {
+            line.split_once(" (").filter(|_| line.starts_with("wrote ")).map_or(&**line, |(wrote, _)| wrote)
+        });
+        lines.collect::<Vec<_>>().join("\n")
     };
     let mut code = Vec::new();
     // From the end, so that what is written anew moves no lines that are still to come.
@@ -248,8 +260,12 @@ fn check(path: &Path, directory: &Path, wrong: &mut String) -> [usize; 3] {
             changed.splice(block.lines.clone(), anew);
         } else if matches!(block.language.as_str(), "" | "sh" | "text") {
             for (i, example) in lines.iter().enumerate().filter_map(|(i, line)| Some((i, example(line)?))) {
-                let command = if ends_here(example) { example.to_owned() } else { asking_for_help(example) };
-                known(&command, block.lines.start + i + 1, wrong);
+                let line = block.lines.start + i + 1;
+                if ends_here(example) {
+                    examples.insert(example.to_owned(), known(example, line, wrong));
+                } else {
+                    known(&asking_for_help(example), line, wrong);
+                }
                 counts[1] += 1;
             }
         }
@@ -277,15 +293,17 @@ fn the_commands_of_the_pages_do_what_these_say() {
         std::os::unix::fs::symlink(scratch.path().join("testdata").join(file), scratch.path().join(name)).unwrap();
     }
     let mut wrong = String::new();
-    let mut counts = [0; 3];
+    let (mut counts, mut examples) = ([0; 3], BTreeMap::new());
     for page in pages() {
-        for (sum, count) in counts.iter_mut().zip(check(&page, scratch.path(), &mut wrong)) {
+        for (sum, count) in counts.iter_mut().zip(check(&page, scratch.path(), &mut wrong, &mut examples)) {
             *sum += count;
         }
     }
     let [compared, known, recorded] = counts;
     assert!(wrong.is_empty(), "other than the pages say; `INSTA_UPDATE=always` writes them anew:\n\n{wrong}");
     assert!(compared >= 8 && known >= 100 && recorded >= 8, "{counts:?}: blocks of the pages are not found");
+    let examples: Vec<String> = examples.iter().map(|(example, head)| format!("$ {example}\n{head}\n")).collect();
+    insta::assert_snapshot!("examples", examples.join("\n"));
 }
 
 #[test]

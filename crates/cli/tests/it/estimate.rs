@@ -53,7 +53,7 @@ fn the_text_says_it_all() {
         "124,439,808 parameters",
         "peak requested",
         "The largest terms",
-        "It fits rtx4060",
+        "It fits RTX 4060 ",
         "derived:",
         "summary:",
         "Assumed",

@@ -51,7 +51,7 @@ fn a_directory_two_files_and_a_script_are_told_which_command_takes_them() {
         }
     }
     let two = "qwen_train_b2.pickle.gz qwen_train_b16.pickle.gz";
-    for line in [two.to_owned(), format!("report {two}"), format!("explain {two} --top 3")] {
+    for line in [two.to_owned(), format!("report {two}"), format!("stats {two} --device 0")] {
         insta::allow_duplicates! {
             insta::assert_snapshot!(failure(&line), @r"
             error: there are 2 files, and this takes one
@@ -60,8 +60,10 @@ fn a_directory_two_files_and_a_script_are_told_which_command_takes_them() {
         }
     }
     let script = recordings().join("../recipes/allocator_goldens.py");
-    let run = command().arg(script).output().unwrap();
-    assert!(String::from_utf8_lossy(&run.stderr).contains("highwater run "), "{run:?}");
+    for script in [script.as_path(), std::path::Path::new("not_here.py")] {
+        let run = command().arg(script).output().unwrap();
+        assert!(String::from_utf8_lossy(&run.stderr).contains("highwater run "), "{run:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Weights as a quantised checkpoint has them: which layers are quantised, and what each then takes.
+//! Weights of a quantised checkpoint: the layers that are quantised, and the bytes of each.
 //!
-//! Every method is described by the same few numbers: the bits of a value, and what is kept beside the values (scales, zero points,
-//! indices), each for so many of them.
+//! The same few numbers describe every method: the bits of a value, and the data beside the values (scales, zero points, indices), each
+//! with the number of values that share it.
 
 mod pattern;
 
@@ -19,20 +19,20 @@ pub struct Quantization {
     pub(crate) groups: Vec<Group>,
     pub(crate) skipped: Vec<Pattern>,
     pub(crate) scope: Scope,
-    /// What transformers does with these weights at a product.
+    /// The way transformers multiplies with these weights.
     pub(crate) at_product: AtProduct,
 }
 
 /// Layers that are stored in one format.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group {
-    /// Which modules; empty for all.
+    /// The modules; empty for all.
     pub(crate) targets: Vec<Pattern>,
-    /// `None` where they are left as they are.
+    /// `None` where they are not quantised.
     pub(crate) format: Option<Format>,
 }
 
-/// Which kinds of weights a method takes at all.
+/// The kinds of weights that a method quantises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each says whether something is quantised")]
 pub(crate) struct Scope {
@@ -43,12 +43,12 @@ pub(crate) struct Scope {
     pub(crate) towers: bool,
 }
 
-/// What a product does with a quantised weight.
+/// The way a matrix product uses a quantised weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtProduct {
-    /// The kernel reads it as it lies.
+    /// The kernel reads it as it is stored.
     Fused,
-    /// It is made whole for the moment.
+    /// It is dequantised for the duration of the product.
     MadeWhole,
 }
 
@@ -59,11 +59,11 @@ pub(crate) struct Format {
     pub(crate) bits: u64,
     /// Bits of the words that values of one input row are packed into.
     pub(crate) word: u64,
-    /// What is kept beside the values.
+    /// Data beside the values.
     pub(crate) beside: Vec<Beside>,
 }
 
-/// Something kept beside the values.
+/// Data beside the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beside {
     pub(crate) what: Kept,
@@ -71,7 +71,7 @@ pub(crate) struct Beside {
     pub(crate) bits: u64,
 }
 
-/// What is kept beside values.
+/// A kind of data beside the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     Scale,
@@ -79,7 +79,7 @@ pub(crate) enum Kept {
     Index,
 }
 
-/// For how many values something is kept.
+/// The number of values that share an element of such data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Per {
     /// The matrix.
@@ -88,11 +88,11 @@ pub(crate) enum Per {
     Output,
     /// An input.
     Input,
-    /// So many inputs of an output.
+    /// This many inputs of an output.
     Inputs(u64),
-    /// So many outputs by so many inputs.
+    /// This many outputs by this many inputs.
     Block(u64, u64),
-    /// So many values in a row, whatever the shape.
+    /// This many consecutive values, whatever the shape.
     Values(u64),
 }
 
@@ -109,7 +109,7 @@ impl Per {
     }
 }
 
-/// What a weight is to a method of quantisation.
+/// The role of a weight, by which a method decides whether to quantise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightKind {
     /// The matrix of a linear layer.
@@ -126,7 +126,7 @@ pub enum WeightKind {
     Norm,
     /// A convolution's kernel.
     Convolution,
-    /// Biases, gates, state matrices and whatever else is no matrix of a product.
+    /// Biases, gates, state matrices and everything else that is not the matrix of a product.
     Other,
 }
 
@@ -135,18 +135,18 @@ pub enum WeightKind {
 pub struct Weight {
     /// The module by transformers' name, `model.layers.0.self_attn.q_proj`; a bias ends with `.bias`.
     pub module: String,
-    /// What it is.
+    /// Its kind.
     pub kind: WeightKind,
-    /// Its sizes before quantisation: outputs and inputs of a product, of experts behind their count.
+    /// Its shape before quantisation: outputs and inputs of a product; for experts, their count first.
     pub shape: Vec<u64>,
     /// As it is loaded.
     pub stored: Stored,
-    /// Whether it is another weight once more: a tied head. It then takes nothing.
+    /// Whether it shares the memory of another weight: a tied head.
     pub is_tied: bool,
 }
 
 impl Weight {
-    /// How many numbers.
+    /// The number of elements.
     pub fn parameters(&self) -> u64 {
         self.shape.iter().fold(1, |product: u64, size| product.saturating_mul(*size))
     }

@@ -1,18 +1,18 @@
-//! Names of modules, as lists of what a quantisation leaves out give them: parts of names, wildcards, regular expressions.
+//! Patterns of module names, from the lists of modules that are not quantised: parts of names, wildcards, regular expressions.
 //!
-//! The expressions come from a file that anybody can write: they are matched by sets of positions, without going back, in time
-//! proportional to expression × name, for repetitions once more by the name.
+//! The expressions are untrusted input: they are matched by sets of positions, without backtracking, in time proportional to
+//! expression × name, and × name once more for repetitions.
 
-/// The longest expression that is looked at.
+/// Characters of the longest expression that is read.
 const LONGEST: usize = 2000;
 
 /// The deepest group within groups.
 const DEEPEST: u32 = 24;
 
-/// The most copies that a counted repetition makes.
+/// The largest count of a repetition.
 const MOST_COPIES: u32 = 64;
 
-/// What a list says of modules.
+/// A pattern of module names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pattern {
     /// Anywhere in the name, between dots, or a class of modules.
@@ -28,17 +28,17 @@ pub(crate) enum Pattern {
 pub(crate) enum Node {
     /// A character of a set.
     One(Set),
-    /// One after another.
+    /// A sequence.
     All(Vec<Node>),
     /// One of several.
     Any(Vec<Node>),
-    /// So often at least, and at most.
+    /// Repeated at least and at most this often.
     Repeat(Box<Node>, u32, Option<u32>),
     /// The name's start.
     Start,
     /// The name's end.
     End,
-    /// What follows is this, or is not.
+    /// A look-ahead, which may be negated.
     Ahead(Box<Node>, bool),
 }
 
@@ -88,7 +88,7 @@ impl Pattern {
     }
 }
 
-/// `fnmatch`, or what is below a module that it matches.
+/// Whether `fnmatch` matches a module or one of its parents.
 fn is_like(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let mut reached = vec![false; text.len() + 1];

@@ -1,4 +1,4 @@
-//! What a row of the table of families cannot say: layers that differ, recurrent states, weights of their own.
+//! Families that a row of the table cannot describe: layers that differ, recurrent states, weights that only one family has.
 //!
 //! # Source
 //! transformers 5.23, `models/*/modeling_*.py`: names and sizes of the parameters.
@@ -11,10 +11,10 @@ use crate::architecture::{Decoder, Experts, QkNorm};
 use crate::hybrid::{Extra, Feed, GlobalHeads, Mixer, State};
 use crate::quantization::WeightKind;
 
-/// Completes a decoder by what its family has of its own.
+/// Adds the parts that only this family has to a decoder.
 ///
 /// # Errors
-/// If a field holds nonsense, or says something that is not understood.
+/// If a field holds nonsense, or a value that is not known.
 pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
     match model_type {
         "gpt_oss" => {
@@ -113,7 +113,7 @@ fn each_layer<T: Copy>(layers: u64, list: &[T]) -> Vec<(u64, T)> {
     (0..layers).flat_map(|layer| list.iter().map(move |one| (layer, *one))).collect()
 }
 
-/// What was assumed of attention says nothing of a model without.
+/// Drops assumptions about attention, for a model without it.
 fn forget(fields: &mut Fields<'_>, names: &[&str]) {
     fields.assumptions.retain(|line| !names.iter().any(|name| line.starts_with(&format!("`{name}`"))));
 }

@@ -31,7 +31,7 @@ fn index(per: Per, bits: u64) -> Beside {
     Beside { what: Kept::Index, per, bits }
 }
 
-/// A plan of which a method's reader fills in what it needs.
+/// A plan with defaults; the reader of a method sets the rest.
 fn plan(method: &str, label: String, format: Format, scope: Scope) -> Quantization {
     Quantization {
         method: method.to_owned(),
@@ -44,7 +44,7 @@ fn plan(method: &str, label: String, format: Format, scope: Scope) -> Quantizati
     }
 }
 
-/// The quantisation that a configuration tells of, if it does.
+/// The quantisation in a configuration, if it has one.
 ///
 /// # Errors
 /// [`ConfigError::UnknownQuantization`] for a method that is not known, [`ConfigError::BadField`] for nonsense.
@@ -70,7 +70,7 @@ pub fn quantization(map: &Map<String, Value>) -> Result<Option<Quantization>, Co
     read(map).map(Some)
 }
 
-/// What `ModelOpt` writes beside a checkpoint: `hf_quant_config.json`.
+/// `hf_quant_config.json`, which `ModelOpt` writes beside a checkpoint.
 ///
 /// # Errors
 /// As for a configuration's own.

@@ -2,6 +2,7 @@
 
 import type {DeviceManifest, Span} from '../../data/manifest';
 import {FONT, type Ink, type Pen} from '../../draw/overlay';
+import {textWidth} from '../../draw/text-width';
 import {cssOfPosition, type Viewport} from '../../draw/viewport';
 
 /** The height of a strip. */
@@ -95,12 +96,12 @@ function firstEndingAfter(strip: readonly Span[], positionOf: (entry: number) =>
 
 /** A text cut to a width; empty if not even three letters fit. */
 export function fitted(pen: Pen, text: string, widthCss: number): string {
-  if (pen.measureText(text).width <= widthCss) return text;
+  if (textWidth(pen, text) <= widthCss) return text;
   let low = 0;
   let high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (pen.measureText(`${text.slice(0, middle)}…`).width <= widthCss) low = middle;
+    if (textWidth(pen, `${text.slice(0, middle)}…`) <= widthCss) low = middle;
     else high = middle - 1;
   }
   return low >= 3 ? `${text.slice(0, low)}…` : '';

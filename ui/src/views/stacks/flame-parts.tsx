@@ -151,7 +151,7 @@ export function ChosenBox(props: FlameProps) {
           </button>
         </>
       )}
-      {!line && <span class="faint">click a box to zoom, ? for keys</span>}
+      {!line && <span class="faint hint">click a box to zoom, ? for keys</span>}
     </div>
   );
 }

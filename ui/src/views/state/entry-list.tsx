@@ -10,6 +10,9 @@ import type {EntryLine} from '../../worker/entries';
 
 const LINE_CSS = 20;
 
+/** Least time between two contents of the list: nobody reads faster, and the layout of each leaves garbage of half a megabyte. */
+const READING_MS = 100;
+
 export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) {
   const host = useRef<HTMLDivElement>(null);
   const visible = useSignal(20);
@@ -47,7 +50,7 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
       top.value = Math.min(Math.max(0, entry - Math.floor(rows / 2)), Math.max(0, device.device.entries - rows));
   });
 
-  /** One question at a time: while the cursor is dragged there are more places than answers. */
+  /** One question at a time, at a pace that can be read: while the cursor is dragged there are more places than answers. */
   const isAsking = useRef(false);
   const ask = async () => {
     if (isAsking.current) return;
@@ -61,6 +64,7 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
         .catch(() => null);
       if (!answer || opened.peek() !== device) break;
       lines.value = answer;
+      await new Promise(go => setTimeout(go, READING_MS));
     }
     isAsking.current = false;
   };
@@ -72,9 +76,12 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
   return (
     <div class="entries" style={{'--width': `${panel.width.value}px`, '--number': `${count(device.entries).length}ch`}}>
       <div ref={host} class="lines" role="listbox" aria-label="Entries" tabIndex={-1}>
-        {lines.value.map(line => (
-          <Line key={line.entry} line={line} isChosen={line.entry === shownEntry.value} />
-        ))}
+        {
+          // By their place, not their entry: scrubbing shows other entries in every frame, and each line that is made anew is garbage.
+          lines.value.map((line, place) => (
+            <Line key={place} line={line} isChosen={line.entry === shownEntry.value} />
+          ))
+        }
       </div>
       <input
         type="range"

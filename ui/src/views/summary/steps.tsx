@@ -2,7 +2,7 @@
 
 import {copyText} from '../../kit/copy';
 import type {Step} from '../../kit/explanation';
-import {asSentence, capitalised, Prose} from '../../kit/prose';
+import {asSentence, Code, capitalised, Prose} from '../../kit/prose';
 import {asInMessages} from '../../model/units';
 import {canAskWhatIf, goTo} from './go';
 
@@ -55,7 +55,7 @@ function Detail({step}: {step: Step}) {
 function Change({change, conf}: {change: string; conf: string | undefined}) {
   return (
     <div class="change">
-      <code>{change}</code>
+      <Code text={change} />
       <button type="button" class="plain" title="Copy it" onClick={() => copyText(change)}>
         copy
       </button>

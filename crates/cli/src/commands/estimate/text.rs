@@ -3,6 +3,7 @@
 use std::io;
 
 use highwater_documents::estimate::{AgainstView, EstimateView, FitView, SweepView};
+use highwater_driver::Card;
 
 use crate::document::{Document, Section, Text};
 use crate::report::category_style;
@@ -78,7 +79,7 @@ fn cards(view: &EstimateView) -> Text {
     fitting.sort_by_key(|card| card.memory_bytes);
     let mut may_fit: Vec<_> = view.cards.iter().filter(|card| card.may_fit).collect();
     may_fit.sort_by_key(|card| card.memory_bytes);
-    let may_fit: Vec<&str> = may_fit.iter().map(|card| card.name).collect();
+    let may_fit: Vec<&str> = may_fit.iter().map(|card| gpu(card.name)).collect();
     let band = view.estimate.error_band.percent;
     let Some((smallest, larger)) = fitting.split_first() else {
         if !may_fit.is_empty() {
@@ -90,18 +91,23 @@ fn cards(view: &EstimateView) -> Text {
         return Text::styled("It fits on no single known GPU", BAD)
             .and(format!("; the largest is {} too small.", size(missing)), PLAIN);
     };
-    let text = Text::styled(format!("It fits {}", smallest.name), GOOD)
+    let text = Text::styled(format!("It fits {}", gpu(smallest.name)), GOOD)
         .and(format!(" ({} to spare)", size(smallest.spare_bytes.unsigned_abs())), PLAIN);
     let text = if larger.is_empty() {
         text.and(".", PLAIN)
     } else {
-        let names: Vec<&str> = larger.iter().map(|card| card.name).collect();
-        text.and(format!(" and {}: {}.", counted(names.len(), "larger card", "larger cards"), names.join(", ")), PLAIN)
+        let names: Vec<&str> = larger.iter().map(|card| gpu(card.name)).collect();
+        text.and(format!(" and {}: {}.", counted(names.len(), "larger GPU", "larger GPUs"), names.join(", ")), PLAIN)
     };
     if may_fit.is_empty() {
         return text;
     }
     text.and(format!(" It may fit {} (within the error band of {band} %).", may_fit.join(", ")), PLAIN)
+}
+
+/// The name of a GPU by its key, as people write it.
+fn gpu(key: &str) -> &str {
+    Card::named(key).map_or(key, |card| card.short_name())
 }
 
 fn totals(view: &EstimateView) -> Section {

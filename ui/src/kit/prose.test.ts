@@ -1,0 +1,9 @@
+import {expect, it} from 'vitest';
+import {piecesOfCode} from './prose';
+
+it('breaks code between its names', () => {
+  const pieces = piecesOfCode('torch.cuda.set_per_process_memory_fraction(1.0)');
+  expect(pieces).toEqual(['torch.', 'cuda.', 'set_', 'per_', 'process_', 'memory_', 'fraction(', '1.', '0)']);
+  expect(piecesOfCode('expandable_segments:True')).toEqual(['expandable_', 'segments:', 'True']);
+  for (const text of ['', 'a b', '__init__', '...', 'x = f()']) expect(piecesOfCode(text).join('')).toBe(text);
+});
