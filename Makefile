@@ -173,7 +173,7 @@ doctests:
 
 tests:
 ifdef NEXTEST
-	$(CARGO) nextest run $(WORKSPACE)
+	$(CARGO) nextest run $(WORKSPACE) --no-fail-fast
 else
 	$(CARGO) test $(WORKSPACE) --lib --bins --tests
 endif
