@@ -125,8 +125,8 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test -- --changed $(BASE) --passWithNoTests)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing 20 and a half minutes on two cores: 5 s up to `licences`; then
-# `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take 40 s.
+# Every check, the fast ones first. From nothing 29 minutes on two cores: 5 s up to `licences`; then
+# `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take a minute.
 test: summary-begins tools formatting scripts recipes licences page lints docs doctests browser python torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
 
