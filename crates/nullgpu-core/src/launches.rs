@@ -104,8 +104,7 @@ answers! {
     }
 
     fn __cudaLaunchKernel(function: usize, grid: Grid, block: Grid, _arguments: usize, _shared: usize, stream: u64) -> Status {
-        clock::kernel(stream, grid.count().saturating_mul(block.count()));
-        launch_of(function)
+        cudaLaunchKernel(function, grid, block, _arguments, _shared, stream)
     }
 
     fn cudaLaunchCooperativeKernel(function: usize, grid: Grid, block: Grid, _arguments: usize, _shared: usize, stream: u64) -> Status {

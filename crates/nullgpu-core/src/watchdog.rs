@@ -1,7 +1,7 @@
 //! PyTorch's watchdog of collectives, and the time it needs. The tensors of a collective live until its work is waited for, or until
 //! the watchdog, a thread of `ProcessGroupNCCL` that looks ten times a second, has seen that the work is done and the next collective
-//! begins (`shelvesToUnstash_` in its header). DDP never waits for the work itself: its old buckets are freed by what the
-//! watchdog has seen. On a card it has time to look while the program waits for the card. Here nothing takes time, so a program that
+//! begins (`shelvesToUnstash_` in its header). DDP never waits for the work itself, so its old buckets live until
+//! the watchdog has looked. On a card it has time to look while the program waits for the card. Here nothing takes time, so a program that
 //! waits for the card is held until the watchdog has looked.
 
 use std::collections::HashMap;

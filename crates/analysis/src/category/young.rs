@@ -2,7 +2,7 @@
 //! modules follows which of them share a segment.
 //!
 //! # Source
-//! PyTorch v2.11, `c10/cuda/CUDACachingAllocator.cpp`: the best fit among free blocks of the pool, and what is left of a block is split
+//! PyTorch v2.11, `c10/cuda/CUDACachingAllocator.cpp`: the best fit among free blocks of the pool, and the rest of a block is split
 //! off.
 
 use std::collections::{BTreeMap, BTreeSet};

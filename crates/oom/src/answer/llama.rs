@@ -110,7 +110,7 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
     (because(Cause::TooBig, text), steps)
 }
 
-/// Which buffer it is, by what is loaded already and by the settings.
+/// Which buffer it is, by the parts that are already loaded and by the settings.
 fn part(log: &EngineLog, found: &Found) -> Part {
     let printed = log.printed();
     let has = |ids: &[&str]| found.events.iter().any(|event| ids.contains(&event.id));

@@ -68,7 +68,7 @@ fn totals(summary: &MemorySummary) -> Option<String> {
     Some(format!("the memory summary{device} in the log: {}{rounding}{retries}", parts.join(", ")))
 }
 
-/// The answer where a table is all that there is.
+/// The answer to a log that has a table and no error.
 pub(super) fn explain(found: &Found) -> Option<Answer> {
     let at = found.summaries.iter().position(|summary| summary.ooms > 0)?;
     let summary = &found.summaries[at];

@@ -8,7 +8,7 @@ use highwater_nullgpu::run::{Ending, Outcome, Run, Timing, Watch};
 
 use super::folder::Folder;
 
-/// Runs the script once more, if the first run says that timing decides what memory is free. `None` if it does not, or if there cannot be
+/// Runs the script once more, if the first run says that timing decides which memory is free. `None` if it does not, or if there cannot be
 /// such a run: of a script that was cut short, or without a sandbox.
 pub(super) fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> Option<Outcome> {
     let has_peaks = |outcome: &Outcome| {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use highwater_documents::dryrun::{DryrunView, LateView};
+use highwater_documents::dryrun::DryrunView;
 use highwater_nullgpu::run::{Ending, Peaks, Process, Read};
 
 use super::sandbox;
@@ -152,7 +152,7 @@ fn write_timing(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io
         return paragraph(out, &text);
     }
     let largest = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
-    let late = largest.and_then(|most| of_rank(late, main)?.peaks(most.device));
+    let late = largest.and_then(|most| late.first().filter(|late| late.rank == main.rank)?.peaks(most.device));
     let Some(late) = late.filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
     let text = format!(
         "The peak depends on when streams finish their work: here they finish at once; if they finish as late as possible, the peak is \
@@ -169,19 +169,13 @@ fn bytes(peaks: &Peaks) -> [u64; 4] {
 
 /// Whether any process has other peaks if streams finish late.
 fn timing_changes_peaks(view: &DryrunView<'_>) -> bool {
-    let late = view.late.as_deref().unwrap_or_default();
-    view.processes.iter().any(|process| {
-        let late = of_rank(late, process);
-        process.devices.iter().any(|peaks| {
-            let late = late.and_then(|late| late.peaks(peaks.device));
-            late.is_some_and(|late| bytes(peaks) != bytes(late))
-        })
+    // Both runs list ranks in their order, and other processes by what they reserved.
+    let mut pairs =
+        view.processes.iter().zip(view.late.iter().flatten()).filter(|(process, late)| process.rank == late.rank);
+    pairs.any(|(process, late)| {
+        let changes = |peaks: &Peaks| late.peaks(peaks.device).is_some_and(|late| bytes(peaks) != bytes(late));
+        process.devices.iter().any(changes)
     })
-}
-
-/// The same process in the other run. Without ranks only the first is known by its place.
-fn of_rank<'a>(late: &'a [LateView<'a>], process: &Process) -> Option<&'a LateView<'a>> {
-    late.iter().find(|late| late.rank == process.rank)
 }
 
 /// The other ranks and processes beside the one that is explained.
