@@ -331,6 +331,8 @@ impl Situation {
 
     /// This process's memory that is not PyTorch's allocator's.
     pub fn outside_bytes(&self) -> Option<u64> {
+        // Of a message that is cut before it, what is reserved beside the tensors is not known.
+        self.unallocated_bytes?;
         Some(self.process_bytes?.saturating_sub(self.held_bytes?))
     }
 
@@ -387,11 +389,15 @@ pub(super) fn last_digit_bytes(bytes: u64) -> u64 {
 
 /// The listed process that is likely this one: in a container PyTorch does not know its own id.
 fn own_process(listed: &[Process], message: &Message, held: Option<u64>) -> Option<Process> {
-    let held = held.filter(|_| message.process_bytes.is_none())?;
+    let held = held.or(message.allocated_bytes).filter(|_| message.process_bytes.is_none())?;
     let least = held - held / 200;
     let most = held.saturating_add(OWN_BESIDE_BYTES);
     let likely = listed.iter().filter(|process| process.bytes >= least && process.bytes <= most);
-    likely.copied().min_by_key(|process| process.bytes)
+    let likely = likely.copied().min_by_key(|process| process.bytes);
+    // The GPU has no room for this process beside it.
+    let capacity = message.capacity_bytes.unwrap_or(u64::MAX);
+    let only = listed.iter().copied().find(|process| process.bytes.saturating_add(least) > capacity);
+    likely.or(only)
 }
 
 #[cfg(test)]

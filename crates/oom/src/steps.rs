@@ -61,6 +61,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         outside,
         notebook,
         single_allocation,
+        refused,
         custom_allocator,
         request,
     ];
@@ -76,6 +77,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         steps[..=at].rotate_right(1);
     }
     match shrink(situation, diagnosis) {
+        _ if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
         Some(_) if situation.is_comfyui => steps.extend(of_comfyui()),
         step => steps.extend(step),
     }
@@ -360,6 +362,19 @@ fn single_allocation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Ste
         )
         .with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")
     })
+}
+
+fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    if diagnosis.cause != Cause::Refused || situation.exceeds_single_allocation() {
+        return None;
+    }
+    let step = Step::new(
+        "look-at-device",
+        "run it again, and watch who uses the GPU's memory meanwhile",
+        "if the same request fails with the same memory free, the limit is the driver's or the partition's, and no setting of PyTorch \
+         moves it",
+    );
+    Some(step.with(tool(situation)))
 }
 
 fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {

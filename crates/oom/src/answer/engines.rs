@@ -29,13 +29,19 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "vllm-no-blocks" | "vllm-autofit" => no_blocks(&log),
         "vllm-kv-too-small" | "vllm-seq-len" => too_long(event, &log),
         "vllm-free-memory" => free_memory(event, &log, found),
-        "vllm-sampler" => sampler(event, &log, found),
+        "vllm-sampler" | "vllm-pooler" => sampler(event, &log, found),
+        "vllm-load" => load(&log),
+        "vllm-external-weights" => external_weights(event, &log),
+        "vllm-cpu-memory" => cpu_memory(event),
+        "vllm-swap" => swap_space(),
         "vllm-profiling" => profiling(event),
         "vllm-cumem" => cumem(&log),
         "vllm-expandable" => expandable(),
         "sglang-pool" => sglang_pool(event, &log),
         "sglang-graphs" => sglang_graphs(&log, found),
         "sglang-prefill" | "sglang-decode" => sglang_batch(event, &log),
+        "sglang-slots" => sglang_slots(),
+        "sglang-state" => sglang_state(event, &log),
         "sglang-unbalanced" => unbalanced(),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
         _ => tensorrt(event),
@@ -170,9 +176,10 @@ fn sampler(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Ste
     let requests = event.number("requests").or(log.max_num_seqs);
     let number = requests.map_or_else(|| "all".to_owned(), |requests| requests.to_string());
     let missing = missing_of_message(found);
+    let what = if event.id == "vllm-pooler" { "pooler" } else { "sampler" };
     let text = format!(
-        "the GPU was full when the engine tried its sampler with {number} requests (`max_num_seqs`) after it had allocated the KV cache: \
-         the sampler's buffers live outside the cache, and too little was left for them"
+        "the GPU was full when the engine tried its {what} with {number} requests (`max_num_seqs`) after it had allocated the KV cache: \
+         the {what}'s buffers live outside the cache, and too little was left for them"
     );
     let log = EngineLog { max_num_seqs: requests, ..log.clone() };
     let mut fewer = fewer_sequences(&log, &printed, missing);
@@ -223,6 +230,48 @@ fn profiling(event: &Event) -> (Diagnosis, Vec<Step>) {
         "the engine takes the difference of free memory for its own use",
     );
     (because(Cause::OtherProcess, text), vec![step])
+}
+
+fn load(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "the weights do not fit on the GPU: the engine was still loading them, so no share of the GPU (`gpu_memory_utilization`) helps";
+    (because(Cause::TooBig, text), super::flags::while_loading(log, None))
+}
+
+fn external_weights(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let held = event.bytes("held").map_or_else(String::new, |held| format!(", {},", size(held)));
+    let text =
+        format!("the weights{held} that another process holds for this engine exceed the engine's share of the GPU");
+    let missing = event.bytes("held").zip(event.bytes("requested")).map(|(held, share)| held.saturating_sub(share));
+    let steps = raise_share(log, event.bytes("total"), event.decimal("utilization"), missing).into_iter();
+    (because(Cause::EngineShare, text), steps.chain([less_weights(log, &log.printed(), missing)]).collect())
+}
+
+/// vLLM on the CPU, whose share is one of the host's memory.
+fn cpu_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (free, wanted) = (event.bytes("free"), event.bytes("requested"));
+    let numbers = free.zip(wanted).map_or_else(String::new, |(free, wanted)| {
+        format!(": the engine wants {}, and {} is available", size(wanted), size(free))
+    });
+    let text = format!("vLLM runs on the CPU, and the host has less memory than its share{numbers}");
+    let lower = Step::new(
+        "lower-share",
+        "request no more than is available: lower `gpu_memory_utilization`, which on the CPU is a share of the host's memory",
+        "the weights and the KV cache have to fit in it",
+    )
+    .with("--gpu-memory-utilization 0.5, or VLLM_CPU_KVCACHE_SPACE=4");
+    let missing = free.zip(wanted).map(|(free, wanted)| wanted.saturating_sub(free));
+    let lower = match missing {
+        Some(missing) => lower.brings(missing, Some(missing)),
+        None => lower,
+    };
+    (because(Cause::HostMemory, text), vec![lower])
+}
+
+fn swap_space() -> (Diagnosis, Vec<Step>) {
+    let text = "the swap space of all GPUs, which is memory of the host, exceeds 70 % of it";
+    let step = Step::new("smaller-share", "reserve less of the host's memory", "vLLM 0.8 or newer does not use it")
+        .with("--swap-space 0");
+    (because(Cause::HostMemory, text), vec![step])
 }
 
 fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
@@ -294,10 +343,37 @@ fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     };
     let text =
         format!("the weights alone fill the engine's share of the GPU{of}, so nothing is left for the KV cache{room}");
-    let mut steps = Vec::new();
-    steps.extend(raise_share(log, printed.free_before_bytes, now, missing));
-    steps.push(less_weights(log, &printed, missing));
+    let raise = raise_share(log, printed.free_before_bytes, now, missing).map(|step| match event.decimal("least") {
+        // The engine has computed it; the KV cache needs more than nothing.
+        Some(least) => {
+            let to = (least.millionths / 10_000 + 3).min(99);
+            let detail = format!("the engine says that {} is the least that loads", super::flags::share(least));
+            Step { detail, ..step }.with(format!("--mem-fraction-static 0.{to:02}"))
+        }
+        None => step,
+    });
+    let steps = raise.into_iter().chain([less_weights(log, &printed, missing)]).collect();
     (because(Cause::KvCache, text), steps)
+}
+
+/// Caches beside the keys and values: states of linear attention, windows.
+fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let left = event.bytes("available").map_or_else(String::new, |left| format!(" ({})", size(left)));
+    let text = format!(
+        "the caches of windows or states, which each running request has, take all of the memory for the KV cache{left}"
+    );
+    let mut steps = vec![fewer_running("each has a state, or a window, of its own")];
+    steps.extend(raise_share(log, log.printed().free_before_bytes, None, None));
+    (because(Cause::KvCache, text), steps)
+}
+
+fn fewer_running(why: &str) -> Step {
+    Step::new("fewer-requests", "run fewer requests at once, or shorter ones", why).with("--max-running-requests 32")
+}
+
+fn sglang_slots() -> (Diagnosis, Vec<Step>) {
+    let text = "more requests ran than the engine's table has slots for: the table is full, not the GPU";
+    (because(Cause::KvCache, text), vec![fewer_running("the table's size is fixed at start")])
 }
 
 fn sglang_graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
@@ -327,14 +403,7 @@ fn sglang_batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let printed = log.printed();
     let mut steps = Vec::new();
     steps.extend(raise_share(log, printed.free_before_bytes, None, None));
-    steps.push(
-        Step::new(
-            "fewer-requests",
-            "run fewer requests at once, or shorter ones",
-            "each keeps its tokens in the cache",
-        )
-        .with("--max-running-requests 32"),
-    );
+    steps.push(fewer_running("each keeps its tokens in the cache"));
     steps.push(chunked_prefill(log));
     (because(Cause::KvCache, text), steps)
 }

@@ -206,9 +206,7 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
                 steps.push(batched_tokens(log));
                 steps.extend(without_graphs(log, &printed, missing));
             } else {
-                // It failed while it loaded the weights.
-                steps.push(less_weights(log, &printed, missing));
-                steps.push(fewer_sequences(log, &printed, missing));
+                steps.extend(while_loading(log, missing));
             }
             steps
         }
@@ -224,6 +222,12 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
                 "the warm-up computes this many tokens at once, and the KV cache gets the rest",
             )
             .with("--max-batch-prefill-tokens 2048"),
+            Step::new(
+                "lower-share",
+                "leave more of the GPU beside the KV cache",
+                "where it fails while it serves, requests need more than the warm-up did",
+            )
+            .with("--cuda-memory-fraction 0.9"),
         ],
         // Their settings are not those of llama.cpp.
         Some("tensorrt-llm") => Vec::new(),
@@ -233,6 +237,12 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
             "the KV cache and the buffers of the graph grow with the context",
         )],
     }
+}
+
+/// What helps where the weights themselves do not fit: no share of the GPU, for that is the cache's.
+pub(super) fn while_loading(log: &EngineLog, missing: Option<u64>) -> Vec<Step> {
+    let printed = log.printed();
+    vec![less_weights(log, &printed, missing), fewer_sequences(log, &printed, missing)]
 }
 
 fn batched_tokens(log: &EngineLog) -> Step {

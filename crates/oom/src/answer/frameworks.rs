@@ -4,23 +4,26 @@ use highwater_units::size;
 
 use super::because;
 use super::engines::end_others;
+use super::host::{less_host_memory, more_host_memory};
 use super::libraries::{asked, shrink};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 13] = [
+const IDS: [&str; 15] = [
     "cupy",
     "rmm",
     "rmm-pool",
     "xla",
     "xla-tpu",
+    "xla-core",
     "tensorflow",
     "triton",
     "onnxruntime",
     "onnxruntime-limit",
     "capture",
+    "directml",
     "gaudi",
     "faiss",
     "paddle",
@@ -38,11 +41,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "rmm" | "rmm-pool" => rmm(event, found),
         "xla" => xla(event, found),
         "xla-tpu" => tpu(event),
+        "xla-core" => core(event),
         "tensorflow" => tensorflow(event),
         "triton" => triton(event),
         "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
         "capture" => capture(),
-        "gaudi" | "faiss" | "paddle" => others(event),
+        "paddle" => paddle(event, found),
+        "directml" | "gaudi" | "faiss" => others(event),
         _ => return None,
     })
 }
@@ -153,7 +158,9 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
             _ => String::new(),
         },
     };
-    let text = format!("the compiled program does not fit in the accelerator's memory{numbers}");
+    // A buffer that the program asks for, not one of the compiler's.
+    let what = if event.bytes("raw_size").is_some() { "an array" } else { "the compiled program" };
+    let text = format!("{what} does not fit in the accelerator's memory{numbers}");
     let steps = vec![
         Step::new(
             "shrink",
@@ -165,6 +172,27 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
             .with("jax.sharding.NamedSharding"),
     ];
     (because(Cause::TooBig, text), steps)
+}
+
+/// The memory of a TPU's core, as a kernel's blocks and stack use it.
+fn core(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.bytes("used").zip(event.bytes("limit"));
+    let numbers = numbers.map_or_else(String::new, |(used, limit)| format!(": {} of {}", size(used), size(limit)));
+    let text = format!(
+        "a kernel needs more on-chip memory of a TPU's core than there is{numbers}; the accelerator's main memory is not full, and a \
+         smaller batch may not help"
+    );
+    let steps = vec![
+        Step::new(
+            "smaller-blocks",
+            "use smaller blocks in the kernel, or another attention",
+            "the need is about their product",
+        )
+        .with("pl.BlockSpec, block sizes of Splash or Flash attention"),
+        Step::new("raise-limit", "let the compiler use more of it", "the default is a part of what the core has")
+            .with("LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536"),
+    ];
+    (because(Cause::KernelSharedMemory, text), steps)
 }
 
 /// `64 × 2016 × 9 × 9`, and the bytes of such a tensor.
@@ -195,6 +223,11 @@ fn tensorflow(event: &Event) -> (Diagnosis, Vec<Step>) {
         Some((shape, None)) => format!(" ({shape})"),
         None => asked(event),
     };
+    if event.number("cpu").is_some() {
+        let text =
+            format!("TensorFlow has no memory of the host for a tensor{of}: this is the CPU's memory, not the GPU's");
+        return (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()]);
+    }
     let text = format!(
         "TensorFlow could not allocate a tensor{of}: its allocator already has nearly all of the GPU, and the model's other tensors fill it"
     );
@@ -269,20 +302,44 @@ fn capture() -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), steps)
 }
 
+fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let numbers = match (event.bytes("allocated"), event.bytes("free")) {
+        (Some(allocated), Some(free)) => format!(": it has {}, and {} is free", size(allocated), size(free)),
+        _ => ": the GPU is full".to_owned(),
+    };
+    let text = format!("PaddlePaddle could not allocate a buffer{}{numbers}", asked(event));
+    let share =
+        Step::new("smaller-share", "let Paddle allocate as it goes", "it may be set to take most of the GPU at once")
+            .with("FLAGS_allocator_strategy=auto_growth");
+    let smaller = Step::new(
+        "shrink",
+        "reduce the memory needed at once: a smaller batch, smaller images or shorter sequences",
+        "the model's own tensors fill the GPU",
+    );
+    let steps = match event.bytes("allocated").zip(event.bytes("free")) {
+        // Its own are most of what is in use.
+        Some((allocated, free)) if allocated > free => vec![smaller, end_others(None, found), share],
+        _ => vec![end_others(None, found), smaller, share],
+    };
+    (because(Cause::TooBig, text), steps)
+}
+
 /// Requests of libraries whose error has no more than their size.
 fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!("{} could not allocate a buffer{}: the GPU is full", event.origin, asked(event));
     let step = match event.id {
+        "directml" => Step::new(
+            "shrink",
+            "reduce the memory needed at once: 16 bits, a smaller model, fewer pixels, shorter sequences",
+            "DirectML keeps freed memory to itself, and has no memory of the host to fall back to",
+        )
+        .with("torch_dtype=torch.float16, or --lowvram"),
         "faiss" => Step::new(
             "smaller-workspace",
             "give Faiss less temporary memory, or store the vectors in 16 bits or quantised",
             "it reserves 1.5 GiB for itself, and an index lives on the GPU as a whole",
         )
         .with("StandardGpuResources.setTempMemory(256 << 20), GpuClonerOptions.useFloat16"),
-        "paddle" => {
-            Step::new("smaller-share", "let Paddle allocate as it goes", "by default it takes most of the GPU at once")
-                .with("FLAGS_allocator_strategy=auto_growth, FLAGS_fraction_of_gpu_memory_to_use=0.5")
-        }
         _ => Step::new(
             "shrink",
             "reduce the memory needed at once: a smaller batch, shorter sequences, or fewer cached graphs",
@@ -290,7 +347,8 @@ fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
         .with("PT_HPU_POOL_MEM_ACQUIRE_PERC=100"),
     };
-    (because(Cause::TooBig, text), vec![step, shrink()])
+    let general = (step.id != "shrink").then(shrink);
+    (because(Cause::TooBig, text), [step].into_iter().chain(general).collect())
 }
 
 fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {

@@ -22,6 +22,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "shm" | "shm-nccl" => shared(event),
         "pinned" | "pinned-nccl" => pinned(event),
         "host-allocator" => allocator(event),
+        "page-file" => page_file(),
         "oom-kill" => killed(event, true),
         "sigkill" => killed(event, false),
         _ => return None,
@@ -36,7 +37,7 @@ fn process(event: &Event) -> String {
     }
 }
 
-fn less_host_memory() -> Step {
+pub(super) fn less_host_memory() -> Step {
     Step::new(
         "less-host-memory",
         "use less of the host's memory: fewer workers, smaller batches in flight, no whole data set in Python lists",
@@ -45,7 +46,7 @@ fn less_host_memory() -> Step {
     .with("num_workers=2, prefetch_factor=2, persistent_workers=True")
 }
 
-fn more_host_memory() -> Step {
+pub(super) fn more_host_memory() -> Step {
     Step::new(
         "more-host-memory",
         "request more memory of the host for the job or container",
@@ -158,6 +159,21 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
             "sizes are rounded up to powers of two",
         )
         .with("pin_memory=False, or PYTORCH_CUDA_ALLOC_CONF=pinned_use_cuda_host_register:True"),
+        less_host_memory(),
+    ];
+    (because(Cause::HostMemory, text), steps)
+}
+
+fn page_file() -> (Diagnosis, Vec<Step>) {
+    let text = "Windows has no memory left to commit: its paging file is too small; a commit counts in full when it is made, so this comes \
+                before the memory is in use, and each process that imports torch commits several GiB for its libraries";
+    let steps = vec![
+        Step::new(
+            "larger-page-file",
+            "make the paging file larger, or let Windows manage it",
+            "it needs a restart, and room on the disk",
+        )
+        .with("SystemPropertiesPerformance.exe, Advanced, Virtual memory"),
         less_host_memory(),
     ];
     (because(Cause::HostMemory, text), steps)

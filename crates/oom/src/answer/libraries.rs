@@ -16,7 +16,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "async-bare" => asynchronous(found),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "nccl" => nccl(event),
-        "npu" => ascend(event),
+        "npu" | "npu-context" => ascend(event),
+        "no-batch-size" => no_batch_size(),
+        "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
         "runtime" => runtime(event, found),
@@ -141,9 +143,19 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
+    if event.id == "npu-context" {
+        let text = "the device had no memory for the process's context, before the program allocated anything: others have filled it";
+        let look = Step::new(
+            "end-process",
+            "end other processes on the device, or use another device",
+            "an earlier run may still be alive",
+        )
+        .with("npu-smi info");
+        return (because(Cause::OtherProcess, text), vec![look]);
+    }
     let text = format!(
-        "the device had no memory for a user other than PyTorch's allocator: {} reports it for an operator's workspace, a graph or HCCL, \
-         and without numbers",
+        "the device had no memory{} for a user other than PyTorch's allocator: {} reports it for an operator's workspace, a graph or HCCL",
+        asked(event),
         event.origin
     );
     let steps = vec![
@@ -160,6 +172,41 @@ fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
         shrink(),
     ];
     (because(Cause::OutsidePyTorch, text), steps)
+}
+
+/// The GPU of a Mac shares the host's memory, up to a limit.
+fn metal() -> (Diagnosis, Vec<Step>) {
+    let text = "the GPU's work did not fit in the memory that macOS lets it use (about two thirds to three quarters of the Mac's): the model, \
+                its cache and the activations share it with every other program";
+    let steps = vec![
+        Step::new(
+            "shrink",
+            "reduce the memory needed at once: a shorter context or fewer requests, a smaller prefill, fewer pixels or frames",
+            "the weights stay, and what is beside them grows with these",
+        )
+        .with("mlx_lm: --max-kv-size 8192, --prefill-step-size 512"),
+        Step::new("smaller-model", "use a smaller or more quantised model, and keep only one loaded", "its weights are in memory as a whole"),
+        Step::new("raise-limit", "let the GPU use more of the memory", "what the system and other programs need has to stay")
+            .with("sudo sysctl iogpu.wired_limit_mb=N, with N in MiB"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+/// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.
+fn no_batch_size() -> (Diagnosis, Vec<Step>) {
+    let text = "even a batch of 1 ran out of memory: Accelerate has halved the batch until nothing was left, and hides each error behind it";
+    let step = Step::new(
+        "shrink",
+        "reduce what does not depend on the batch: shorter sequences or smaller images, LoRA, a quantised or smaller model, an 8-bit optimizer",
+        "the weights, gradients and the optimizer's state alone may fill the GPU",
+    );
+    let look = Step::new(
+        "record",
+        "run once with a batch of 1 and without the search",
+        "PyTorch's message then shows the numbers",
+    )
+    .with("auto_find_batch_size=False");
+    (because(Cause::TooBig, text), vec![step, look])
 }
 
 fn metal_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {

@@ -30,6 +30,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         "ollama-system" => system_memory(event),
         "ollama-layout" => layout(event, &log),
         "llama-pinned" => pinned(),
+        "llama-fit" => fit(&log),
         "llama-vulkan-limit" => vulkan_limit(&log),
         _ => buffer(event, &log, found),
     };
@@ -59,6 +60,16 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         "Ollama found no way to divide the model between the GPUs{layers}: it needs more memory than they have free"
     );
     (because(Cause::TooBig, text), vec![fewer_layers(log), shorter(log), fewer_requests()])
+}
+
+/// A warning: the model is loaded all the same.
+fn fit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "the model with its settings needs more than the GPUs have free, and llama.cpp could not change them, since they are given \
+                (`--n-gpu-layers`, `--override-tensor`): it then loads as it was told, and runs out of memory";
+    let fit =
+        Step::new("fewer-layers", "let llama.cpp choose how many layers fit", "it looks at the memory that is free")
+            .with("no --n-gpu-layers, or --n-gpu-layers auto");
+    (because(Cause::TooBig, text), vec![fit, fewer_layers(log), shorter(log)])
 }
 
 fn pinned() -> (Diagnosis, Vec<Step>) {

@@ -6,6 +6,7 @@ mod frameworks;
 mod host;
 mod libraries;
 mod llama;
+mod other_engines;
 mod shape;
 mod summary;
 
@@ -89,8 +90,14 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             diagnosis.cause = Cause::EngineShare;
             diagnosis.text = text;
         }
-        steps.extend(flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes));
+        steps.extend(if is_loading(&situation, &log, found) {
+            flags::while_loading(&log, situation.shortage_bytes())
+        } else {
+            flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
+        });
         sort(&mut steps);
+        // Its own flags before what only looks.
+        steps.sort_by_key(|step| step.id == "look-at-device");
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
     } else {
@@ -103,6 +110,17 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         }
     }
     Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
+}
+
+/// Whether an engine was still loading: it says so, or it holds more than its share of the GPU, and a share bounds the cache alone.
+fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
+    let has_pool = log.ranks.iter().any(|rank| rank.kv_cache_bytes.is_some() || rank.kv_tokens.is_some());
+    let exceeds_share = || {
+        let share = log.utilization.or(log.mem_fraction_static)?;
+        let of = flags::times(situation.capacity_bytes?, share.millionths, 1_000_000);
+        Some(situation.held_bytes? > of.saturating_add(of / 20))
+    };
+    found.events.iter().any(|event| event.id == "vllm-load") || !has_pool && exceeds_share() == Some(true)
 }
 
 /// Not all logits at once.
@@ -165,6 +183,9 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
 /// often follows from something else.
 fn weight(event: &Event) -> u8 {
     match event.id {
+        "vllm-load" => 2,
+        // It may be a warning, or its failure is told better by another.
+        "sglang-unbalanced" | "llama-fit" | "no-batch-size" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         "trtllm-create" => 3,
         "runtime" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
@@ -176,7 +197,10 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     if let Some(bytes) = event.requested().filter(|&bytes| bytes >= ABSURD_BYTES) {
         return Some(absurd(event, bytes));
     }
-    engines::explain(event, found).or_else(|| libraries::explain(event, found)).or_else(|| host::explain(event, found))
+    engines::explain(event, found)
+        .or_else(|| other_engines::explain(event))
+        .or_else(|| libraries::explain(event, found))
+        .or_else(|| host::explain(event, found))
 }
 
 /// No machine has so much.

@@ -10,6 +10,8 @@ use crate::known::{Row, row};
 pub(crate) const LINES: &[Row] = &[
     row("vllm", "vLLM up to 0.10", "LLM engine (v", "LLM engine (v{version:w})"),
     row("vllm", "vLLM", "vLLM API server version", "vLLM API server version {version:w}"),
+    row("vllm", "vLLM up to 0.5", "Capturing the model for CUDA", "Capturing the model for CUDA graphs. This may lead"),
+    row("vllm", "vLLM 0.6 to 0.8", "Capturing cudagraphs for", "Capturing cudagraphs for decoding. This may lead"),
     row("vllm", "vLLM up to 0.9", "Loading model weights took", "Loading model weights took {weights:b}"),
     row("vllm", "vLLM 0.8 or newer", "Model loading took", "Model loading took {weights:b}"),
     row(

@@ -1,8 +1,8 @@
 //! Failures of engines that serve models.
 //!
 //! # Source
-//! vLLM and `SGLang`: the releases named in `engine/lines.rs`; TGI 1.0 to 3.3; Ollama 0.1 to 0.32, with the llama.cpp in it; TensorRT-LLM:
-//! messages that users posted.
+//! vLLM and `SGLang`: the releases named in `engine/lines.rs`; TGI 1.0 to 3.3; Ollama 0.1 to 0.32, with the llama.cpp in it; TensorRT-LLM,
+//! `LMDeploy`, MLC, `ExLlama` and LM Studio: messages that users posted.
 
 use super::{Row, row, words};
 
@@ -10,6 +10,30 @@ use super::{Row, row, words};
 pub(super) const ROWS: &[Row] = &[
     // vLLM.
     row("vllm-no-blocks", "vLLM", "No available memory for the cache", "No available memory for the cache blocks"),
+    row("vllm-no-blocks", "vLLM 0.8 or newer", "KV cache memory: -", "Available KV cache memory: -{deficit:b}"),
+    row(
+        "vllm-external-weights",
+        "vLLM 0.33",
+        "xternally held weights on",
+        "xternally held weights on device {*}({held:g}/{total:b}) exceed the desired GPU memory utilization ({utilization:f}, \
+         {requested:b})",
+    ),
+    words("vllm-load", "vLLM 0.16 or newer", "Failed to load model - not enough GPU memory"),
+    row(
+        "vllm-cpu-memory",
+        "vLLM 0.24 or newer",
+        "Available memory on node",
+        "Available memory on node {node:n} ({free:g}/{total:b}) on startup is less than desired CPU memory utilization \
+         ({utilization:f}, {requested:b})",
+    ),
+    row(
+        "vllm-cpu-memory",
+        "vLLM 0.24 or newer",
+        "Available memory on node",
+        "Available memory on node {node:n} ({free:g}/{total:b}) on kv cache allocation is less than requested memory for kv \
+         ({requested:g}",
+    ),
+    words("vllm-swap", "vLLM 0.2 to 0.16", "Too large swap space."),
     row(
         "vllm-kv-too-small",
         "vLLM 0.8 or newer",
@@ -39,6 +63,19 @@ pub(super) const ROWS: &[Row] = &[
         "vLLM 0.9 or newer",
         "less than desired GPU memory",
         "Free memory on device {*}({free:g}/{total:b}) on startup is less than desired GPU memory utilization ({utilization:f}, {requested:b})",
+    ),
+    row(
+        "vllm-free-memory",
+        "vLLM 0.33",
+        "engine's budget after",
+        "Free memory on device {*}({free:g}/{total:b}) on startup is less than the engine's budget after excluding external process's \
+         weights ({utilization:f}, {requested:b})",
+    ),
+    row(
+        "vllm-pooler",
+        "vLLM 0.9 or newer",
+        "warming up pooler",
+        "warming up pooler{*}with {requests:n} dummy requests",
     ),
     row(
         "vllm-sampler",
@@ -79,10 +116,35 @@ pub(super) const ROWS: &[Row] = &[
         "--mem-fraction-static",
         "Not enough memory. Please try to increase --mem-fraction-static.",
     ),
+    words("sglang-pool", "SGLang 0.1", "Not enought memory. Please try to increase --mem-fraction-static."),
+    row(
+        "sglang-pool",
+        "SGLang 0.5.20 or newer",
+        "leave no GPU memory for the KV",
+        "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction:f}. Raise --mem-fraction-static above \
+         {least:f}",
+    ),
+    row(
+        "sglang-state",
+        "SGLang 0.5.20 or newer",
+        "leaves no room for the full",
+        "leaves no room for the full KV pool within the available {available:b}",
+    ),
+    words("sglang-state", "SGLang 0.5.9 or newer", "state cache is too small to serve"),
+    words("sglang-state", "SGLang 0.5.9 or newer", "Not enough GPU memory for hybrid (mamba"),
+    words("sglang-state", "SGLang 0.5.20 or newer", "cannot fit ONE worst-case request"),
+    words("sglang-slots", "SGLang 0.4 or newer", "alloc_req_slots runs out of memory."),
+    words(
+        "sglang-slots",
+        "SGLang 0.2 and 0.3",
+        "Out of memory. Please set a smaller number for `--max-running-requests`",
+    ),
     row("sglang-graphs", "SGLang", "graph failed", "Capture cuda graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.20 or newer", "graph failed", "Capture CUDA graph failed: {*}out of memory"),
     row("sglang-prefill", "SGLang", "Prefill out of memory", "Prefill out of memory. Try to lower your batch size"),
     row("sglang-decode", "SGLang", "Decode out of memory", "Decode out of memory. Try to lower your batch size"),
+    words("sglang-decode", "SGLang 0.5 or newer", "Out of memory. Try to lower your batch size."),
+    words("sglang-decode", "SGLang 0.5 or newer", "Out of memory even after retracting all other requests"),
     row(
         "sglang-unbalanced",
         "SGLang",
@@ -117,7 +179,28 @@ pub(super) const ROWS: &[Row] = &[
         "Not enough memory to handle `max_total_tokens={tokens:n}`",
     ),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in", "CUDA runtime error in {*}out of memory"),
+    // Engines with few words.
+    words("lmdeploy", "LMDeploy (TurboMind)", "CUDA runtime error: out of memory"),
+    row(
+        "mlc",
+        "MLC",
+        "Insufficient GPU memory error",
+        "Insufficient GPU memory error: The available single GPU memory is {free:b}, which is less than the sum of model weight size \
+         ({weights:b}) and temporary buffer size ({buffers:b})",
+    ),
+    words("mlc", "MLC", "Insufficient GPU memory error"),
+    words("mlc", "MLC", "Cannot estimate KV cache capacity."),
+    words("exllama", "ExLlamaV3", "Insufficient VRAM in split for model and cache"),
+    words("exllama", "ExLlamaV2", "Insufficient VRAM for model and cache"),
+    row(
+        "lmstudio",
+        "LM Studio",
+        "insufficient system resources",
+        "insufficient system resources. Under the current settings, this model requires approximately {needed:b} of memory",
+    ),
+    words("lmstudio", "LM Studio", "due to insufficient system resources"),
     // llama.cpp and Ollama.
+    row("llama-fit", "llama.cpp 2026", "failed to fit params to free", "failed to fit params to free device memory"),
     row(
         "llama-buffer",
         "llama.cpp",
@@ -160,6 +243,12 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-allocate", "llama.cpp", "failed to allocate", "failed to allocate buffer, size = {size:b}"),
     row("llama-allocate", "llama.cpp", "unable to allocate", "unable to allocate {buffer:w} buffer"),
     words("llama-compute", "llama.cpp", "failed to allocate compute tg buffers"),
+    row(
+        "llama-compute",
+        "llama.cpp (Metal)",
+        "failed with status 5",
+        "command buffer {number:n} failed with status 5 error: Insufficient Memory",
+    ),
     words("llama-compute", "llama.cpp", "error (failed to allocate memory)"),
     row(
         "llama-output",

@@ -1,7 +1,8 @@
 //! Failures of the host's memory.
 //!
 //! # Source
-//! The kernel, Slurm, Kubernetes, Ray and torch: messages that users posted; `torch_npu` 2.9.
+//! The kernel, systemd, Windows, shells, Slurm, Kubernetes, Ray and torch: messages that users posted; `torch_npu` 2.9; vLLM 0.6.3 to
+//! 0.33.
 
 use super::{Row, row, words};
 
@@ -51,13 +52,36 @@ pub(super) const ROWS: &[Row] = &[
     row("oom-kill", "Linux", "oom-kill:constraint", "oom-kill:constraint={constraint:w}"),
     words("oom-kill", "Slurm", "oom_kill event"),
     words("oom-kill", "Slurm", "oom-kill event"),
-    words("oom-kill", "Kubernetes", "OOMKilled"),
+    row("oom-kill", "Kubernetes", "OOMKilled", "OOMKilled{!\":false}"),
+    row("oom-kill", "Slurm", "Out Of Memory", "srun: error: {*}: Out Of Memory"),
+    words("oom-kill", "Slurm", "State: OUT_OF_MEMORY"),
+    words("oom-kill", "Slurm", "OUT_OF_ME+"),
+    words("oom-kill", "systemd-oomd", "due to memory pressure for /"),
+    words("oom-kill", "systemd-oomd", "due to memory used ("),
+    words("oom-kill", "systemd-oomd", "systemd-oomd killed"),
+    words("oom-kill", "systemd", "killed by the OOM killer"),
+    words("oom-kill", "systemd", "Failed with result 'oom-kill'"),
+    words("oom-kill", "earlyoom", "low memory! at or below SIG"),
+    words("oom-kill", "Ray", "killed due to the node running low on memory"),
+    words("oom-kill", "Colab", "crashed after using all available RAM"),
+    words("oom-kill", "Kaggle", "tried to allocate more memory than is available"),
     words("oom-kill", "Ray", "killed due to memory pressure"),
     row("oom-kill", "Ray", "running low on memory", "node running low on memory"),
     row("sigkill", "torchrun", "Signal 9 (SIGKILL)", "Signal 9 (SIGKILL) received by PID {pid:n}"),
     words("sigkill", "torchrun", "exitcode: -9"),
     row("sigkill", "accelerate", "Signals.SIGKILL", "died with <Signals.SIGKILL: 9>"),
+    row("sigkill", "a shell", "Killed", "{^}Killed{$}"),
+    row("sigkill", "a shell", "Killed", "{^}Killed: 9"),
+    row("sigkill", "a shell", "Killed ", ": line {line:n}: {pid:n} Killed"),
+    row("sigkill", "a shell", "+  Killed", "]+  Killed"),
+    words("sigkill", "a shell", "zsh: killed "),
+    row("sigkill", "make", "] Killed", "make: *** {*}] Killed"),
+    row("sigkill", "make", "] Error 137", "make: *** {*}] Error 137"),
     words("sigkill", "a container", "exit code 137"),
+    row("sigkill", "a container", "Exit Code:", "Exit Code: 137"),
+    row("sigkill", "a container", "xitCode\"", "xitCode\": 137"),
+    words("sigkill", "a container", "exitCode: 137"),
+    words("sigkill", "systemd", "code=killed, status=9/KILL"),
     words("sigkill", "a container", "exit code: 137"),
     words("sigkill", "a container", "exited with code 137"),
     words("sigkill", "a container", "returned non-zero exit status 137"),
@@ -69,11 +93,25 @@ pub(super) const ROWS: &[Row] = &[
         "Malloc pin memory failed",
         "Malloc pin memory failed, host out of memory, Rried to allocate size: {raw:n}",
     ),
+    row(
+        "pinned",
+        "vLLM (HiSparse)",
+        "pinned host pool needs",
+        "HiSparse pinned host pool needs ~{needed:b} but only {free:b} of RAM is available",
+    ),
     words("host-allocator", "torch", "C10 Out of Memory. Trying to allocate"),
+    row("host-allocator", "ptxas", "Memory allocation failure", "fatal : Memory allocation failure"),
+    row("host-allocator", "Python", "MemoryError", "{^}MemoryError{$}"),
+    words("host-allocator", "Windows", "Not enough memory resources are available"),
+    words("page-file", "Windows", "[WinError 1455]"),
+    words("page-file", "Windows", "os error 1455"),
+    words("page-file", "Windows", "paging file is too small"),
     words("host-allocator", "Linux", "[Errno 12] Cannot allocate memory"),
     words("host-allocator", "C++", "instance of 'std::bad_alloc'"),
     words("oom-kill", "Ray", "Ray killed this worker"),
     words("sigkill", "DeepSpeed", "exits with return code = -9"),
     words("sigkill", "Ollama", "process has terminated: signal: killed"),
+    words("sigkill", "Ollama", "terminated\" error=\"signal: killed\""),
+    words("sigkill", "SGLang 0.5.9 or newer", "scheduler died during initialization (exit code: -9)"),
     words("sigkill", "YARN", "Exit code is 137"),
 ];

@@ -9,6 +9,9 @@ use super::{Row, row, words};
 pub(super) const ROWS: &[Row] = &[
     // PyTorch, where a program passes on only the beginning.
     row("async-bare", "torch 1.13 or newer", "Allocation on device", "OutOfMemoryError: Allocation on device"),
+    row("async-bare", "ComfyUI", "Allocation on device", "Exception during processing !!! Allocation on device"),
+    row("async-bare", "torch 1.13 or newer", "Allocation on device", "{^}Allocation on device"),
+    words("no-batch-size", "accelerate", "No executable batch size found, reached zero"),
     // CUDA's libraries, and those of ROCm.
     words("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED"),
     row(
@@ -43,6 +46,8 @@ pub(super) const ROWS: &[Row] = &[
     words("nccl", "NCCL 2.19 or newer", "Cuda failure 2 'out of memory'"),
     words("nccl", "NCCL", "Failed to cuMemCreate"),
     row("shm-nccl", "NCCL", "Error while creating shared", "Error while creating shared memory segment {*}nccl-"),
+    row("shm-nccl", "NCCL", "failed to extend /dev/shm", "failed to extend /dev/shm/nccl-{*}to {raw:n} bytes"),
+    words("shm-nccl", "NCCL", "failed to extend /dev/shm/nccl-"),
     // Other libraries on the GPU.
     row(
         "cupy",
@@ -85,7 +90,28 @@ pub(super) const ROWS: &[Row] = &[
         "xla-tpu",
         "JAX and TensorFlow (XLA)",
         "Ran out of memory in memory",
-        "Ran out of memory in memory space {*}Used {used:h} of {limit:h} {*}Exceeded {*}capacity by {over:h}",
+        "Ran out of memory in memory space hbm{*}Used {used:h} of {limit:h} {*}Exceeded {*}capacity by {over:h}",
+    ),
+    words("xla-tpu", "JAX and TensorFlow (XLA)", "Ran out of memory in memory space hbm"),
+    row(
+        "xla-core",
+        "JAX (XLA)",
+        "Ran out of memory in memory",
+        "Ran out of memory in memory space {!hbm}{*}Used {used:h} of {limit:h}",
+    ),
+    words("xla-core", "JAX (XLA)", "Ran out of memory in memory space vmem"),
+    words("xla-core", "JAX (XLA)", "Ran out of memory in memory space smem"),
+    row(
+        "xla-tpu",
+        "JAX (XLA)",
+        "exceeding available bytes",
+        "Hbm usage: {used:h}, SparseCore Hbm usage {sparse:h}, exceeding available bytes: {limit:h}",
+    ),
+    row(
+        "xla-tpu",
+        "JAX and TensorFlow (XLA)",
+        "Attempting to allocate",
+        "Attempting to allocate {raw_size:h}. That was not possible. There are {free:h} free",
     ),
     row(
         "xla-tpu",
@@ -97,10 +123,18 @@ pub(super) const ROWS: &[Row] = &[
         "tensorflow",
         "TensorFlow",
         "OOM when allocating tensor",
+        "OOM when allocating tensor with shape[{shape:d}] and type {type:w}:localhost/replica:{replica:n}/task:{task:n}/device:CPU:{cpu:n}",
+    ),
+    row(
+        "tensorflow",
+        "TensorFlow",
+        "OOM when allocating tensor",
         "OOM when allocating tensor with shape[{shape:d}] and type {type:w}",
     ),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor", "OOM when allocating tensor with shape[{shape:d}]"),
     words("tensorflow", "TensorFlow", "OOM when allocating tensor with shape"),
+    words("tensorflow", "TensorFlow", "Resource exhausted: failed to allocate memory"),
+    words("tensorflow", "TensorFlow", "RESOURCE_EXHAUSTED: failed to allocate memory"),
     row(
         "tensorflow",
         "TensorFlow",
@@ -111,7 +145,13 @@ pub(super) const ROWS: &[Row] = &[
         "triton",
         "Triton",
         "out of resource:",
-        "out of resource: {resource:w}, Required: {required:n}, Hardware limit: {limit:n}",
+        "out of resource: {resource:w}, Required: {required:n}, Hardware limit: {limit:n}{!.Reducingblocksizesor`num_stages`mayhelp.for}",
+    ),
+    row(
+        "triton",
+        "Triton",
+        "out of resource:",
+        "out of resource: {resource:w}, Required: {required:n}, Hardware limitation: {limit:n}",
     ),
     row(
         "onnxruntime",
@@ -119,6 +159,7 @@ pub(super) const ROWS: &[Row] = &[
         "requested buffer of size",
         "Failed to allocate memory for requested buffer of size {raw:n}",
     ),
+    row("onnxruntime", "ONNX Runtime", "AllocateRawInternal", "::AllocateRawInternal{*}Failed to alloc"),
     row(
         "onnxruntime-limit",
         "ONNX Runtime",
@@ -135,12 +176,29 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "paddle",
+        "PaddlePaddle 2 or newer",
+        "Out of memory error on GPU",
+        "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory on GPU {gpu:w}, {allocated:b} memory has been \
+         allocated and available memory is only {free:b}",
+    ),
+    row(
+        "paddle",
         "PaddlePaddle",
         "Out of memory error on GPU",
         "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory",
     ),
+    row(
+        "directml",
+        "DirectML",
+        "Could not allocate tensor with",
+        "Could not allocate tensor with {raw:n} bytes. There is not enough GPU video memory available",
+    ),
     row("mps-buffer", "PyTorch on MPS", "Invalid buffer size", "Invalid buffer size: {size:b}"),
+    words("npu-context", "Ascend (CANN)", "aclrtSetDevice(deviceId) failed: 507033"),
     words("npu", "Ascend (CANN)", "Memory_Allocation_Failure(EL0004)"),
+    row("npu", "Ascend (CANN)", "resource[DeviceMemory]", "resource[DeviceMemory] with info [size:{raw:n}"),
+    words("npu", "Ascend (CANN)", "Reason: Memory resources are exhausted"),
+    row("npu", "Ascend (CANN)", "EL0004: [PID", "EL0004: [PID: "),
     row("npu", "torch_npu", "NPU out of memory. device id", "NPU out of memory. device id: {device:n}"),
     row("gaudi", "Gaudi", "Allocation failed for size", "Allocation failed for size::{raw:n}"),
     row(
@@ -152,7 +210,7 @@ pub(super) const ROWS: &[Row] = &[
     // Drivers.
     words("runtime", "Numba", "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
     words("runtime", "CTranslate2", "CUDA failed with error out of memory"),
-    words("runtime", "TurboMind (LMDeploy)", "CUDA runtime error: out of memory"),
+    words("runtime", "TVM (MLC)", "is false: CUDA: out of memory"),
     row("runtime", "bitsandbytes", "Error out of memory at line", "Error out of memory at line {line:n} in file"),
     words("runtime", "CUDA", "cudaErrorMemoryAllocation"),
     words("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY"),
@@ -162,5 +220,7 @@ pub(super) const ROWS: &[Row] = &[
     words("runtime", "Intel XPU (Level Zero)", "UR_RESULT_ERROR_OUT_OF_RESOURCES"),
     words("runtime", "Intel XPU (Level Zero)", "PI_ERROR_OUT_OF_RESOURCES"),
     words("runtime", "Vulkan", "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
-    words("runtime", "Metal", "kIOGPUCommandBufferCallbackErrorOutOfMemory"),
+    words("metal", "Metal", "Insufficient Memory (00000008:kIOGPUCommand"),
+    words("metal", "MLX", "[METAL] Command buffer execution failed: Insufficient Memory"),
+    words("metal", "Metal", "kIOGPUCommandBufferCallbackErrorOutOfMemory"),
 ];

@@ -14,7 +14,8 @@
 //! | `w` | a word, to the next punctuation |
 //! | `q` | a word in quotes |
 //!
-//! `{*}` passes over at most 200 bytes, to the words behind it. `{<name}` at the beginning takes the word before.
+//! `{*}` passes over at most 200 bytes, to the words behind it. `{<name}` at the beginning takes the word before; `{^}` there, and `{$}`
+//! at the end, stand for the beginning and the end of the text. `{!words}` stands where these words do not follow.
 
 use memchr::memmem;
 
@@ -90,6 +91,14 @@ pub(crate) fn find(pattern: &'static str, text: &[u8]) -> Read<(Values, usize, u
         Some((name, rest)) => (Some(name), rest),
         None => (None, pattern),
     };
+    if let Some(pattern) = pattern.strip_prefix("{^}") {
+        let mut values = Values::new();
+        return match read(pattern, text, &mut values) {
+            Read::Found((), length) => Read::Found((values, 0, length), length),
+            Read::Short => Read::Short,
+            Read::Absent => Read::Absent,
+        };
+    }
     let first = first_words(pattern);
     let mut is_short = None;
     for start in memmem::find_iter(text, &first) {
@@ -131,6 +140,15 @@ fn read(mut pattern: &'static str, text: &[u8], values: &mut Values) -> Read<()>
         let Some((hole, rest)) = rest.split_once('}') else { return Read::Found((), at) };
         pattern = rest;
         let here = &text[at..];
+        if hole == "$" {
+            return if here.is_empty() { Read::Found((), at) } else { Read::Absent };
+        }
+        if let Some(words) = hole.strip_prefix('!') {
+            if here.starts_with(words.as_bytes()) {
+                return Read::Absent;
+            }
+            continue;
+        }
         if hole == "*" {
             let next = first_words(rest);
             let window = &here[..here.len().min(PASSED_BYTES + next.len())];
@@ -267,6 +285,15 @@ mod tests {
             values("end. {*} mem usage={m:b}", "end. type=A, mem usage=1.00 GB"),
             Some(vec![("m", Value::Bytes(1 << 30))])
         );
+    }
+
+    #[test]
+    fn a_pattern_may_ask_for_the_ends_of_a_text_and_for_what_does_not_follow() {
+        assert!(values("{^}Killed{$}", "Killed").is_some());
+        assert!(values("{^}Killed{$}", "Killed process 7").is_none());
+        assert!(values("{^}Killed{$}", "it was Killed").is_none());
+        assert!(values("OOMKilled{!\":false}", "reason: OOMKilled").is_some());
+        assert!(values("OOMKilled{!\":false}", "\"OOMKilled\": false").is_none());
     }
 
     #[test]

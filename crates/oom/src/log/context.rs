@@ -8,7 +8,7 @@ use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 18] = [
+const AROUND: [&str; 20] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -27,7 +27,13 @@ const AROUND: [&str; 18] = [
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
     "unloading all loaded models",
+    COMFYUI[0],
+    COMFYUI[1],
 ];
+
+/// What `ComfyUI` says around an error.
+const COMFYUI: [&str; 2] =
+    ["This error means you ran out of memory on your GPU", "!!! Exception during processing !!!"];
 
 /// Words of a line that may speak of memory that ran out, in a text that is not known.
 const NEAR: [&str; 9] = [
@@ -63,6 +69,7 @@ impl Found {
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/") || has(b"unloading all loaded models");
+        seen.is_comfyui |= COMFYUI.iter().any(|words| has(words.as_bytes()));
         seen.is_ollama |= has(b"ollama");
         seen.is_without_preallocation |=
             has(b"XLA_PYTHON_CLIENT_PREALLOCATE") && (has(b"false") || has(b"False") || has(b"=0"));

@@ -62,7 +62,7 @@ pub enum Side {
 }
 
 /// What stands in the names of processes, loggers and files of engines, without blanks.
-const ENGINES: [(&[u8], &str); 10] = [
+const ENGINES: [(&[u8], &str); 13] = [
     (b"VllmWorker", "vllm"),
     (b"EngineCore", "vllm"),
     (b"RayWorkerWrapper", "vllm"),
@@ -73,6 +73,9 @@ const ENGINES: [(&[u8], &str); 10] = [
     (b"/vllm_ascend/", "vllm"),
     (b"/sglang/srt/", "sglang"),
     (b"/text_generation_server/", "tgi"),
+    (b"text_generation_launcher", "tgi"),
+    (b"text_generation_client", "tgi"),
+    (b"text_generation.errors", "tgi"),
 ];
 /// What stands in files and lines of trainers.
 const TRAINERS: [&str; 14] = [

@@ -14,6 +14,8 @@ const KEPT_BYTES: usize = 512;
 const MAX_PROCESSES: usize = 4096;
 /// No process has an exbibyte: the amount stands for "not available".
 const NOT_AVAILABLE_BYTES: u64 = 1 << 60;
+/// Of the words in which a text is cut, so much must be there.
+const CUT_BYTES: usize = 2;
 /// Words by which a clause is known in the middle of a text.
 const DISTINCTIVE_BYTES: usize = 8;
 
@@ -136,7 +138,8 @@ impl Reader {
     }
 
     /// The message; `None` if it says nothing.
-    pub(crate) fn finish(self) -> Option<Message> {
+    pub(crate) fn finish(mut self) -> Option<Message> {
+        self.take_cut_clause();
         let mut message = self.message;
         let says_all = self.amounts > 0 || matches!(message.kind, Kind::MoreThanOneExabyte | Kind::Driver);
         message.is_cut |= !self.is_complete;
@@ -149,6 +152,19 @@ impl Reader {
             return Some(message);
         }
         says_all.then_some(message)
+    }
+
+    /// Takes the amounts of a clause in whose words the text ends, where only one clause begins so: titles of issues are cut anywhere.
+    fn take_cut_clause(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        let cut = |clause: &Clause| clause.begins_after.is_none().then(|| cut_amounts(clause, &rest)).flatten();
+        let mut found = CLAUSES.iter().filter_map(cut);
+        if let (Some((what, bytes, pid)), None) = (found.next(), found.next())
+            && !self.has(what)
+        {
+            self.amounts += 1;
+            self.take(what, bytes, pid);
+        }
     }
 
     /// Reads as many clauses as there are.
@@ -180,7 +196,12 @@ impl Reader {
                 }
                 None => match self.past_unknown(&text[start..]) {
                     Some(length) => at = start + length,
-                    None => return Progress::Ended(at),
+                    None => {
+                        let end = text.len() - text.iter().rev().take_while(|byte| byte.is_ascii_punctuation()).count();
+                        self.rest =
+                            text[start..].get(..end.saturating_sub(start).min(KEPT_BYTES)).unwrap_or_default().to_vec();
+                        return Progress::Ended(at);
+                    }
                 },
             }
         }
@@ -326,6 +347,29 @@ impl<T> Read<T> {
             Self::Short => Read::Short,
         }
     }
+}
+
+/// The amount of a clause whose words begin after it, and go on where the text ends.
+fn cut_amounts(clause: &Clause, text: &[u8]) -> Option<(Amount, u64, Option<u32>)> {
+    let mut at = 0;
+    let (mut found, mut pid) = (None, None);
+    for part in clause.parts {
+        let rest = &text[at..];
+        let read = match *part {
+            Part::Words(words) => match words_at(words, rest) {
+                Read::Short if rest.len() >= CUT_BYTES => return found.map(|(what, bytes)| (what, bytes, pid)),
+                read => read,
+            },
+            Part::Process => number(rest).map(|found| pid = Some(found)),
+            Part::Device => number(rest).map(|_| ()),
+            Part::Bytes(what) | Part::BinaryBytes(what) => {
+                amount(rest, matches!(part, Part::BinaryBytes(_))).map(|bytes| found = Some((what, bytes)))
+            }
+        };
+        let Read::Found((), length) = read else { return None };
+        at += length;
+    }
+    None
 }
 
 /// Bytes of what stands between clauses.

@@ -1,0 +1,107 @@
+//! Failures of engines that print no numbers, or few: `LMDeploy`, MLC, `ExLlama`, LM Studio.
+
+use highwater_units::size;
+
+use super::because;
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::log::Event;
+use crate::steps::Step;
+
+/// The answer to a failure of one of these engines.
+pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
+    Some(match event.id {
+        "lmdeploy" => lmdeploy(),
+        "mlc" => mlc(event),
+        "exllama" => exllama(),
+        "lmstudio" => lm_studio(event),
+        _ => return None,
+    })
+}
+
+fn shorter(title: &str, why: &str) -> Step {
+    Step::new("shorter-context", title, why)
+}
+
+fn lmdeploy() -> (Diagnosis, Vec<Step>) {
+    let text = "LMDeploy's engine found no memory on the GPU: its KV cache takes a share of what is free after the weights, and what is \
+                left has to hold everything else";
+    let steps = vec![
+        Step::new(
+            "lower-share",
+            "give the KV cache a smaller share of the GPU",
+            "by default it takes 80 % of the memory that is free after the weights (releases before 0.4: half of the GPU)",
+        )
+        .with("--cache-max-entry-count 0.4, or TurbomindEngineConfig(cache_max_entry_count=0.4)"),
+        Step::new("less-weights", "load less of the model on each GPU", "if it failed while it loaded, no share of the cache helps")
+            .with("--tp 2, or --model-format awq"),
+        shorter("serve shorter requests, or fewer at once", "buffers grow with both")
+            .with("--session-len 8192 --max-batch-size 32"),
+    ];
+    (because(Cause::EngineShare, text), steps)
+}
+
+fn mlc(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = match (event.bytes("free"), event.bytes("weights"), event.bytes("buffers")) {
+        (Some(free), Some(weights), Some(buffers)) => {
+            format!(": of {}, the weights take {} and the buffers {}", size(free), size(weights), size(buffers))
+        }
+        _ => String::new(),
+    };
+    let text = format!("MLC's share of the GPU does not hold the weights, the buffers and a KV cache{numbers}");
+    let steps = vec![
+        Step::new("raise-share", "give the engine a larger share of the GPU", "0.85 is the default")
+            .with("--overrides \"gpu_memory_utilization=0.95\""),
+        shorter(
+            "serve shorter requests, and prefill fewer tokens at once",
+            "the KV cache and the buffers grow with them",
+        )
+        .with("--overrides \"context_window_size=4096;prefill_chunk_size=512\""),
+        Step::new("less-weights", "load less of the model on each GPU", "twice as many GPUs halve the weights")
+            .with("--overrides \"tensor_parallel_shards=2\", or a model of 4 bits"),
+    ];
+    (because(Cause::KvCache, text), steps)
+}
+
+fn exllama() -> (Diagnosis, Vec<Step>) {
+    let text = "the model and its whole KV cache do not fit on the GPUs: ExLlama allocates both while it loads, and keeps memory for a \
+                forward pass on each GPU";
+    let steps = vec![
+        shorter("use a smaller cache", "it is allocated whole, whatever a request needs")
+            .with("max_seq_len and cache_size (TabbyAPI), -cs 16384"),
+        Step::new("smaller-cache-type", "store the cache in 4 to 8 bits", "8 bits take half of the memory of 16")
+            .with("cache_mode: Q8, or Q4 (TabbyAPI), -cq 8"),
+        Step::new(
+            "offload",
+            "keep experts on the CPU, or use a smaller quantisation",
+            "of a model with experts, most weights are theirs",
+        )
+        .with("cpu_moe_offload_layers (TabbyAPI, ExLlamaV3)"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+fn lm_studio(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let needed = event.bytes("needed").map_or_else(String::new, |needed| format!(", {},", size(needed)));
+    let text = format!(
+        "LM Studio refused to load the model before it tried: its estimate of the memory{needed} is more than its guardrail allows"
+    );
+    let steps = vec![
+        shorter(
+            "load with a shorter context",
+            "the KV cache for all of it is allocated at start, and is part of the estimate",
+        )
+        .with("lms load MODEL --context-length 8192"),
+        Step::new(
+            "smaller-model",
+            "use a smaller model or quantisation, or unload others",
+            "models that are loaded count",
+        ),
+        Step::new(
+            "raise-limit",
+            "relax the guardrail, if the estimate is too high",
+            "a load that does not fit may freeze the machine",
+        )
+        .with("Settings, Hardware, Model loading guardrails"),
+    ];
+    (because(Cause::Limit, text), steps)
+}
