@@ -366,8 +366,8 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     let mut notes = Vec::new();
     if situation.has_unavailable {
         notes.push(
-            "the message prints an amount of 2^64 bytes (17179869184.00 GiB): the driver does not report this process's \
-             memory, as under WSL, so memory outside PyTorch is unknown"
+            "the message prints an amount of 2^64 bytes (17179869184.00 GiB), or none, for this process: the driver does not report \
+             its memory, as under WSL, so memory outside PyTorch is unknown"
                 .to_owned(),
         );
     }

@@ -190,6 +190,8 @@ impl Situation {
     pub fn of_message(message: &Message, surroundings: Surroundings) -> Self {
         let held = message.held_bytes();
         let private = message.private_bytes.unwrap_or(0);
+        // A process has no less than what it holds: then the driver did not tell.
+        let process = message.process_bytes.filter(|&bytes| held.is_none_or(|held| bytes >= held - held / 50));
         let mut others = message.other_processes.clone();
         others.sort_by_key(|process| (std::cmp::Reverse(process.bytes), process.pid));
         let own = own_process(&others, message, held);
@@ -206,7 +208,7 @@ impl Situation {
             tried_bytes: message.tried_bytes,
             capacity_bytes: message.capacity_bytes,
             free_bytes: message.free_bytes,
-            process_bytes: message.process_bytes.or(own.map(|own| own.bytes)),
+            process_bytes: process.or(own.map(|own| own.bytes)),
             own_pid: own.map(|own| own.pid),
             allocated_bytes: message.allocated_bytes.map(|allocated| allocated.saturating_sub(private)),
             held_bytes: held,
@@ -216,7 +218,7 @@ impl Situation {
             others,
             others_bytes: message.others_bytes.unwrap_or(0),
             is_printed: true,
-            has_unavailable: message.has_unavailable,
+            has_unavailable: message.has_unavailable || process.is_none() && message.process_bytes.is_some(),
             engine: surroundings.engine,
             has_memory_pools: surroundings.has_memory_pools,
             torch: surroundings.torch,

@@ -124,8 +124,11 @@ fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(", here {}", size(bytes)));
-    let who =
-        if event.id == "shm-nccl" { "NCCL's buffers between processes" } else { "the batches that workers hand over" };
+    let who = match event.origin {
+        _ if event.id == "shm-nccl" => "NCCL's buffers between processes",
+        "Triton Inference Server" => "what the server and each instance of a Python backend hand over, 64 MiB each,",
+        _ => "the batches that workers hand over",
+    };
     let text = format!(
         "the host's shared memory (/dev/shm) is full: {who} go through it{asked}; in a container it has 64 MiB unless it is set"
     );

@@ -1,7 +1,7 @@
 //! Failures of the host's memory.
 //!
 //! # Source
-//! The kernel, systemd, Windows, shells, Slurm, Kubernetes, Ray and torch: messages that users posted; `torch_npu` 2.9; vLLM 0.6.3 to
+//! glibc's translations of "Killed"; the kernel, systemd, Windows, shells, Slurm, Kubernetes, Ray and torch: messages that users posted; `torch_npu` 2.9; vLLM 0.6.3 to
 //! 0.33.
 
 use super::{Row, row, words};
@@ -18,6 +18,12 @@ pub(super) const ROWS: &[Row] = &[
     row("worker-exited", "torch", "DataLoader worker (pid(s)", "DataLoader worker (pid(s) {pid:n}"),
     row("shm", "torch", "out of shared memory", "workers are out of shared memory"),
     words("shm", "torch", "unable to write to file </torch_"),
+    row(
+        "shm",
+        "Triton Inference Server",
+        "initialize shared memory key",
+        "Unable to initialize shared memory key {*}to requested size ({raw:n} bytes)",
+    ),
     row("shm", "torch", "unable to allocate shared memory", "unable to allocate shared memory(shm) for file"),
     row("shm", "torch", "from file </torch_", "unable to mmap {raw:n} bytes from file </torch_"),
     row("pinned", "torch", "Pin memory thread exited", "Pin memory thread exited unexpectedly"),
@@ -49,6 +55,19 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("oom-kill", "Linux", "Killed process", "out of memory: Killed process {pid:n} ({name:w})"),
     row("oom-kill", "Linux", "Killed process", "Out of memory: Killed process {pid:n} ({name:w})"),
+    row(
+        "oom-kill",
+        "Linux",
+        "Killed process",
+        "Killed process {pid:n} ({name:w}) total-vm:{total_raw_kb:n}kB, anon-rss:{raw_kb:n}kB",
+    ),
+    row(
+        "oom-kill",
+        "Linux up to 4",
+        "Out of memory: Kill process",
+        "Out of memory: Kill process {pid:n} ({name:w}) score",
+    ),
+    words("oom-kill", "Linux", "invoked oom-killer"),
     row("oom-kill", "Linux", "oom-kill:constraint", "oom-kill:constraint={constraint:w}"),
     words("oom-kill", "Slurm", "oom_kill event"),
     words("oom-kill", "Slurm", "oom-kill event"),
@@ -72,6 +91,19 @@ pub(super) const ROWS: &[Row] = &[
     row("sigkill", "accelerate", "Signals.SIGKILL", "died with <Signals.SIGKILL: 9>"),
     row("sigkill", "a shell", "Killed", "{^}Killed{$}"),
     row("sigkill", "a shell", "Killed", "{^}Killed: 9"),
+    row("sigkill", "a shell (zh_CN)", "已杀死", "{^}已杀死{$}"),
+    row("sigkill", "a shell (zh_TW)", "強制結束", "{^}強制結束{$}"),
+    row("sigkill", "a shell (ja)", "強制終了", "{^}強制終了{$}"),
+    row("sigkill", "a shell (ko)", "죽었음", "{^}죽었음{$}"),
+    row("sigkill", "a shell (de)", "Getötet", "{^}Getötet{$}"),
+    row("sigkill", "a shell (fr)", "Processus arrêté", "{^}Processus arrêté{$}"),
+    row("sigkill", "a shell (es)", "Terminado (killed)", "{^}Terminado (killed){$}"),
+    row("sigkill", "a shell (ru)", "Убито", "{^}Убито{$}"),
+    row("sigkill", "a shell (uk)", "Вбито", "{^}Вбито{$}"),
+    row("sigkill", "a shell (it)", "Ucciso", "{^}Ucciso{$}"),
+    row("sigkill", "a shell (pl)", "Unicestwiony", "{^}Unicestwiony{$}"),
+    row("sigkill", "a shell (tr)", "Süreç durduruldu", "{^}Süreç durduruldu{$}"),
+    row("sigkill", "a shell (pt)", "Morto", "{^}Morto{$}"),
     row("sigkill", "a shell", "Killed ", ": line {line:n}: {pid:n} Killed"),
     row("sigkill", "a shell", "+  Killed", "]+  Killed"),
     words("sigkill", "a shell", "zsh: killed "),

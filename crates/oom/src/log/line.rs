@@ -41,6 +41,36 @@ fn after_escape(text: &[u8]) -> &[u8] {
     }
 }
 
+/// Characters that HTML writes otherwise, as of a page or a feed that was copied.
+const ENTITIES: [(&[u8], u8); 8] = [
+    (b"&#39;", b'\''),
+    (b"&#x27;", b'\''),
+    (b"&apos;", b'\''),
+    (b"&quot;", b'"'),
+    (b"&#34;", b'"'),
+    (b"&lt;", b'<'),
+    (b"&gt;", b'>'),
+    (b"&amp;", b'&'),
+];
+
+/// Without the `>` of a quotation before it, and with characters for HTML's names of them.
+pub(super) fn unquoted(line: &[u8]) -> Cow<'_, [u8]> {
+    let mut line = line;
+    while let Some(rest) = line.strip_prefix(b"> ") {
+        line = rest;
+    }
+    let Some(first) = memchr::memchr(b'&', line) else { return Cow::Borrowed(line) };
+    let mut text = line[..first].to_vec();
+    let mut rest = &line[first..];
+    while let Some((&byte, after)) = rest.split_first() {
+        let entity = ENTITIES.iter().find(|(name, _)| byte == b'&' && rest.starts_with(name));
+        let (byte, length) = entity.map_or((byte, 1), |(name, byte)| (*byte, name.len()));
+        text.push(byte);
+        rest = if length == 1 { after } else { &rest[length..] };
+    }
+    Cow::Owned(text)
+}
+
 /// A text whose escapes (`\n`, `\"`, `\u001b`) are what they stand for; `None` if it has none that matter.
 ///
 /// A log may be JSON, or hold the `repr` of a text.
@@ -84,6 +114,14 @@ mod tests {
         assert_eq!(text(b"ab\x1b"), "ab");
         assert_eq!(text(b"ab\x1b["), "ab");
         assert_eq!(text(b"ab\x1b]never ends"), "ab");
+    }
+
+    #[test]
+    fn quotations_and_names_of_characters_go() {
+        let text = |line: &'static str| String::from_utf8(unquoted(line.as_bytes()).into_owned()).unwrap();
+        assert_eq!(text("> > model&#39;s &quot;a&amp;b&quot; &nope; & c"), "model's \"a&b\" &nope; & c");
+        assert_eq!(text(">>> import torch"), ">>> import torch");
+        assert_eq!(text("a &"), "a &");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Found, Group, Mention, Surroundings};
-use line::{plain, unescaped};
+use line::{plain, unescaped, unquoted};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
@@ -244,6 +244,7 @@ impl LogReader {
     /// Reads a line; `given` is who wrote it if it is a part of another.
     fn read_line(&mut self, line: &[u8], given: Option<&Origin>, depth: usize) {
         let line = plain(line);
+        let line = unquoted(&line);
         let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
         let has_anchor = has_anchor(&line);
         if has_anchor {
