@@ -18,6 +18,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "nccl" => nccl(event),
         "npu" | "npu-context" => ascend(event),
         "no-batch-size" => no_batch_size(),
+        "bare" => bare(),
         "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
@@ -190,6 +191,17 @@ fn metal() -> (Diagnosis, Vec<Step>) {
             .with("sudo sysctl iogpu.wired_limit_mb=N, with N in MiB"),
     ];
     (because(Cause::TooBig, text), steps)
+}
+
+/// PyTorch's error without its message.
+fn bare() -> (Diagnosis, Vec<Step>) {
+    let text = "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why";
+    let whole = Step::new(
+        "record",
+        "give the whole line: the numbers behind it show the cause",
+        "how much was requested, free and reserved",
+    );
+    (because(Cause::Unknown, text), vec![shrink(), whole])
 }
 
 /// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.

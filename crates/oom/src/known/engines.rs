@@ -172,6 +172,7 @@ pub(super) const ROWS: &[Row] = &[
         "Requested amount of GPU memory ({raw:n} bytes) could not be allocated",
     ),
     words("trtllm-request", "TensorRT", "Cuda Runtime (out of memory)"),
+    words("trtllm-request", "TensorRT", "Error Code 2: OutOfMemory"),
     row(
         "tgi-total",
         "TGI 2.4 or newer",
@@ -208,6 +209,8 @@ pub(super) const ROWS: &[Row] = &[
         "allocating {size:b} on device {device:n}: cudaMalloc failed: out of memory",
     ),
     words("llama-buffer", "llama.cpp", "cudaMalloc failed: out of memory"),
+    words("llama-buffer", "llama.cpp", "hipMalloc failed: out of memory"),
+    words("llama-buffer", "Ollama", "error loading model: unable to allocate backend buffer"),
     row("llama-allocate", "llama.cpp", "failed to allocate", "failed to allocate {buffer:w} buffer of size {raw:n}"),
     words("llama-graph", "llama.cpp", "ggml_gallocr_reserve_n"),
     row("llama-compute", "llama.cpp", "compute buffers", "failed to allocate compute buffers"),
