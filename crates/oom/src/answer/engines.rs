@@ -44,7 +44,11 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-state" => sglang_state(event, &log),
         "sglang-unbalanced" => unbalanced(),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
-        _ => tensorrt(event),
+        "trtllm-cache" => tensorrt_cache(&log),
+        _ => match (event.bytes("model_free"), event.bytes("model_total")) {
+            (Some(free), Some(total)) => tensorrt_model(&log, free, total),
+            _ => tensorrt(event),
+        },
     };
     diagnosis.notes.extend(shares(&log));
     diagnosis.notes.extend(sleeps(&log));
@@ -437,6 +441,43 @@ fn tgi(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         "the GPU cannot hold the warm-up's {tokens} prefill tokens beside the weights, so no KV cache could be allocated"
     );
     (because(Cause::KvCache, text), after_start(log, None, None))
+}
+
+/// Its KV cache has less than one block for a sequence.
+fn tensorrt_cache(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "TensorRT-LLM's KV cache has too few blocks for a single sequence: hardly any memory was left for it beside the weights and \
+                buffers";
+    let steps = vec![
+        Step::new(
+            "raise-share",
+            "give the KV cache more of the memory that is free",
+            "its blocks come out of that share",
+        )
+        .with("kv_cache_config.free_gpu_memory_fraction: 0.9"),
+        Step::new(
+            "lower-model-len",
+            "allow shorter sequences, smaller batches and fewer beams",
+            "buffers are sized for the largest, and beams multiply the blocks of a sequence",
+        )
+        .with("max_seq_len, max_batch_size, max_num_tokens, max_beam_width"),
+        less_weights(log, &log.printed(), None),
+    ];
+    (because(Cause::KvCache, text), steps)
+}
+
+/// The weights do not fit.
+fn tensorrt_model(log: &EngineLog, free: u64, total: u64) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "the GPU had no memory for the model itself: {} of {} was free when TensorRT-LLM began to load it",
+        size(free),
+        size(total)
+    );
+    let steps = vec![
+        less_weights(log, &log.printed(), None),
+        Step::new("fewer-sequences", "allow fewer tokens at once", "buffers are sized for the largest batch")
+            .with("max_num_tokens, max_batch_size"),
+    ];
+    (because(Cause::TooBig, text), steps)
 }
 
 fn tensorrt(event: &Event) -> (Diagnosis, Vec<Step>) {

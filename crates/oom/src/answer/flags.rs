@@ -176,7 +176,11 @@ pub(super) fn smaller_cache_type(log: &EngineLog, needed: Option<u64>, missing: 
 pub(super) fn less_weights(log: &EngineLog, printed: &Printed, missing: Option<u64>) -> Step {
     let title = "load less of the model on each GPU: more GPUs in parallel, or quantised weights";
     let parallel = log.tensor_parallel.unwrap_or(1).max(1) * 2;
-    let flag = if log.engine == Some("sglang") { "--tp" } else { "--tensor-parallel-size" };
+    let flag = match log.engine {
+        Some("sglang") => "--tp",
+        Some("tensorrt-llm") => "--tp_size",
+        _ => "--tensor-parallel-size",
+    };
     let step = match printed.weights_bytes.or(printed.consumed_bytes) {
         Some(weights) => {
             let detail = format!(

@@ -18,7 +18,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "nccl" => nccl(event),
         "npu" | "npu-context" => ascend(event),
         "no-batch-size" => no_batch_size(),
-        "bare" => bare(),
+        "bare" => bare(event),
         "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
@@ -194,7 +194,24 @@ fn metal() -> (Diagnosis, Vec<Step>) {
 }
 
 /// PyTorch's error without its message.
-fn bare() -> (Diagnosis, Vec<Step>) {
+fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
+    if let (Some(held), Some(limit)) = (event.bytes("allocated"), event.bytes("limit")) {
+        let others =
+            event.bytes("others").map_or_else(String::new, |bytes| format!(" and Metal {} beside it", size(bytes)));
+        let text = format!(
+            "the limit of MPS, {} (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), refused a request: PyTorch held {}{others}; the text ends before \
+             the request's size",
+            size(limit),
+            size(held)
+        );
+        let raise = Step::new(
+            "raise-limit",
+            "raise the limit",
+            "the system may then swap or stall, where its memory is in use otherwise",
+        )
+        .with("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0");
+        return (because(Cause::Limit, text), vec![raise, shrink()]);
+    }
     let text = "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why";
     let whole = Step::new(
         "record",

@@ -187,7 +187,7 @@ fn weight(event: &Event) -> u8 {
         // It may be a warning, or its failure is told better by another.
         "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
-        "trtllm-create" => 3,
+        "trtllm-create" | "trtllm-cache" => 3,
         "runtime" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
         _ => 2,
     }

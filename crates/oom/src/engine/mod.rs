@@ -4,7 +4,7 @@ mod lines;
 mod settings;
 
 pub(crate) use lines::{LINES, SETTINGS};
-pub(crate) use settings::value_of;
+pub(crate) use settings::Names;
 
 use crate::known::{Decimal, Value, Values};
 

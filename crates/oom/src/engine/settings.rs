@@ -1,5 +1,8 @@
 //! Settings of an engine: from its own line, from a table of arguments, or from the command.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
 use super::EngineLog;
@@ -11,15 +14,14 @@ const VALUE_BYTES: usize = 200;
 /// Of a line with settings, so much is read.
 const LINE_BYTES: usize = 64 << 10;
 
+static SETTINGS: LazyLock<Names<Setting>> = LazyLock::new(|| Names::new(&NAMES));
+
 impl EngineLog {
     /// Takes the settings that a line names: `max_model_len=4096`, `'max_model_len': 4096`, `--max-model-len 4096`.
     pub(crate) fn take_settings(&mut self, line: &[u8]) {
         let line = &line[..line.len().min(LINE_BYTES)];
-        let even: Vec<u8> = line.iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
-        for (name, setting) in NAMES {
-            if let Some(value) = value_of(name, line, &even) {
-                self.set(setting, &value);
-            }
+        for (setting, value) in SETTINGS.values(line) {
+            self.set(setting, &value);
         }
         let has = |words: &[u8]| memmem::find(line, words).is_some();
         if has(b"llama-server") || has(b"llama-cli") {
@@ -78,37 +80,58 @@ impl EngineLog {
     }
 }
 
-/// The value of a setting in a line; `even` is the line with `_` for `-`.
-pub(crate) fn value_of(name: &str, line: &[u8], even: &[u8]) -> Option<String> {
-    for at in memmem::find_iter(even, name.as_bytes()) {
-        let is_option = even[..at].ends_with(b"__") || even[..at].ends_with(b" _");
-        let is_word = at == 0 || is_option || !(even[at - 1].is_ascii_alphanumeric() || even[at - 1] == b'_');
-        let after = &line[at + name.len()..];
-        let quote = usize::from(after.first().is_some_and(|byte| b"'\"".contains(byte)));
-        let gap = match after.get(quote) {
-            Some(b'=' | b':') => quote + 1,
-            Some(b' ') if is_option => quote + 1,
-            // A switch without a value.
-            _ if is_option && (after.is_empty() || after.first() == Some(&b'\\')) => return Some("True".to_owned()),
-            _ => continue,
-        };
-        if !is_word {
-            continue;
-        }
-        let rest = after[gap..].trim_ascii_start();
-        if is_option && rest.first() == Some(&b'-') {
-            return Some("True".to_owned());
-        }
-        let (rest, ends): (&[u8], &[u8]) = match rest.first() {
-            Some(quote @ (b'\'' | b'"')) => (&rest[1..], std::slice::from_ref(quote)),
-            _ => (rest, b",)} ;\\]"),
-        };
-        let length = rest.iter().take(VALUE_BYTES).take_while(|byte| !ends.contains(byte)).count();
-        if length > 0 {
-            return Some(text_of(&rest[..length]));
-        }
+/// Names of settings that are looked for at once; written with `_`, they match `-` too.
+pub(crate) struct Names<T: 'static> {
+    /// `None` could only come of a table that is too large.
+    automaton: Option<AhoCorasick>,
+    of: &'static [(&'static str, T)],
+}
+
+impl<T: Copy> Names<T> {
+    /// A table of names.
+    pub(crate) fn new(of: &'static [(&'static str, T)]) -> Self {
+        Self { automaton: AhoCorasick::new(of.iter().map(|(name, _)| name)).ok(), of }
     }
-    None
+
+    /// The first value of each name in a line, in the order of the table.
+    pub(crate) fn values(&self, line: &[u8]) -> Vec<(T, String)> {
+        let even: Vec<u8> = line.iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
+        let mut values: Vec<Option<String>> = vec![None; self.of.len()];
+        for found in self.automaton.iter().flat_map(|names| names.find_overlapping_iter(&even)) {
+            if let Some(value @ None) = values.get_mut(found.pattern().as_usize()) {
+                *value = value_at(&even[..found.start()], &line[found.end()..]);
+            }
+        }
+        let values = self.of.iter().zip(values);
+        values.filter_map(|((_, what), value)| Some((*what, value?))).collect()
+    }
+}
+
+/// The value of a name between these texts, if it stands there as a setting; before it, `_` stands for `-`.
+fn value_at(before: &[u8], after: &[u8]) -> Option<String> {
+    let is_option = before.ends_with(b"__") || before.ends_with(b" _");
+    let is_word = is_option || before.last().is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    let quote = usize::from(after.first().is_some_and(|byte| b"'\"".contains(byte)));
+    let gap = match after.get(quote) {
+        Some(b'=' | b':') => quote + 1,
+        Some(b' ') if is_option => quote + 1,
+        // A switch without a value.
+        _ if is_option && (after.is_empty() || after.first() == Some(&b'\\')) => return Some("True".to_owned()),
+        _ => return None,
+    };
+    if !is_word {
+        return None;
+    }
+    let rest = after[gap..].trim_ascii_start();
+    if is_option && rest.first() == Some(&b'-') {
+        return Some("True".to_owned());
+    }
+    let (rest, ends): (&[u8], &[u8]) = match rest.first() {
+        Some(quote @ (b'\'' | b'"')) => (&rest[1..], std::slice::from_ref(quote)),
+        _ => (rest, b",)} ;\\]"),
+    };
+    let length = rest.iter().take(VALUE_BYTES).take_while(|byte| !ends.contains(byte)).count();
+    (length > 0).then(|| text_of(&rest[..length]))
 }
 
 #[cfg(test)]

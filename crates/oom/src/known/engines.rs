@@ -163,8 +163,20 @@ pub(super) const ROWS: &[Row] = &[
         "trtllm-create",
         "TensorRT-LLM 0.17 or newer",
         "insufficient GPU memory",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Model Total GPU memory (GiB): {model_total:g}{*}attempt (GiB): {model_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "insufficient GPU memory",
         "Executor creation failed due to insufficient GPU memory",
     ),
+    words(
+        "trtllm-create",
+        "TensorRT-LLM 0.18 to 1.0",
+        "Executor creation failed with an error which might indicate insufficient GPU memory",
+    ),
+    words("trtllm-cache", "TensorRT-LLM", "Impossible to fit in any sequence in kvCache"),
     row(
         "trtllm-request",
         "TensorRT",

@@ -13,6 +13,22 @@ pub(super) const ROWS: &[Row] = &[
     row("async-bare", "torch 1.13 or newer", "Allocation on device", "{^}Allocation on device"),
     row("bare", "PyTorch", "CUDA out of memory", "Error: CUDA out of memory{!.Tried}{!.Allocation}"),
     row("bare", "PyTorch", "HIP out of memory", "Error: HIP out of memory{!.Tried}"),
+    row("bare", "PyTorch", "XPU out of memory", "Error: XPU out of memory{!.Tried}"),
+    row("bare", "torch_npu", "NPU out of memory", "Error: NPU out of memory{!.Tried}"),
+    row(
+        "bare",
+        "PyTorch",
+        "MPS backend out of memory",
+        "MPS backend out of memory (MPS allocated: {allocated:b}, other allocations: {others:b}, max allowed: {limit:b}){!.Tried}",
+    ),
+    row(
+        "bare",
+        "PyTorch",
+        "MPS backend out of memory",
+        "MPS backend out of memory (MPS allocated: {allocated:b}, max allowed: {limit:b}){!.Tried}",
+    ),
+    row("bare", "PyTorch", "MPS backend out of memory", "Error: MPS backend out of memory{!(MPSallocated:}"),
+    row("bare", "PyTorch", "MPS backend out of memory", "MPS backend out of memory (MPS allocated: {allocated:b}..."),
     words("no-batch-size", "accelerate", "No executable batch size found, reached zero"),
     // CUDA's libraries, and those of ROCm.
     words("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED"),
@@ -162,6 +178,13 @@ pub(super) const ROWS: &[Row] = &[
         "Failed to allocate memory for requested buffer of size {raw:n}",
     ),
     row("onnxruntime", "ONNX Runtime", "AllocateRawInternal", "::AllocateRawInternal{*}Failed to alloc"),
+    row(
+        "onnxruntime",
+        "ONNX Runtime",
+        "despite calling Extend",
+        "Failed to find a free memory block despite calling Extend. rounded_bytes={raw:n}",
+    ),
+    row("onnxruntime", "ONNX Runtime", "BFC Arena ran out", "BFC Arena ran out of memory trying to allocate {raw:n}"),
     row(
         "onnxruntime-limit",
         "ONNX Runtime",

@@ -2,38 +2,38 @@
 
 use memchr::memmem;
 
+use super::table::Seen;
 use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
 
 /// Processes of nvidia-smi's table that are kept.
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 20] = [
+const AROUND: [&str; 11] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
     "rank  ",
     "MiB |",
-    "PyTorch version: ",
-    "torch==",
-    "torch-2.",
-    "pytorch version: ",
-    "ComfyUI",
-    "comfy/",
     "cumem_allocator",
     "enable_sleep_mode",
     "Sleep mode freed",
     "memory_saver",
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
-    "unloading all loaded models",
-    COMFYUI[0],
-    COMFYUI[1],
 ];
 
-/// What `ComfyUI` says around an error.
-const COMFYUI: [&str; 2] =
-    ["This error means you ran out of memory on your GPU", "!!! Exception during processing !!!"];
+/// What stands before the release of PyTorch.
+const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
+
+/// What `ComfyUI` is known by.
+const COMFYUI: [&str; 5] = [
+    "ComfyUI",
+    "comfy/",
+    "unloading all loaded models",
+    "This error means you ran out of memory on your GPU",
+    "!!! Exception during processing !!!",
+];
 
 /// Words of a line that may speak of memory that ran out, in a text that is not known.
 const NEAR: [&str; 9] = [
@@ -51,44 +51,40 @@ const NEAR: [&str; 9] = [
 /// All bytes that a line must hold to be looked at here, and in what reads dimensions and tables.
 pub(super) fn around() -> impl Iterator<Item = &'static str> {
     let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
-    AROUND.iter().chain(&NEAR).chain(&NOTEBOOK).chain(tables).copied()
+    AROUND.iter().chain(&TORCH).chain(&COMFYUI).chain(&NEAR).chain(&NOTEBOOK).chain(tables).copied()
 }
 
 impl Found {
     /// Notes what a line says beside messages.
-    pub(super) fn look_around(&mut self, line: &[u8]) {
+    pub(super) fn look_around(&mut self, line: &[u8], words: &Seen) {
+        // Words that stand with others in lines that are looked at.
         let has = |needle: &[u8]| memmem::find(line, needle).is_some();
         let seen: &mut Surroundings = &mut self.surroundings;
-        if !seen.is_notebook && NOTEBOOK.iter().any(|needle| has(needle.as_bytes())) {
-            seen.is_notebook = true;
-        }
-        if !seen.has_expandable_segments && has(b"expandable_segments:True") {
+        seen.is_notebook |= words.has_any(&NOTEBOOK);
+        if !seen.has_expandable_segments && words.has("expandable_segments:True") {
             // Not where PyTorch or an engine advises it.
             let advice: [&[u8]; 4] = [b"try setting", b"by PyTorch", b"avoid fragmentation", b"ompatible"];
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
-        seen.is_comfyui |= has(b"ComfyUI") || has(b"comfy/") || has(b"unloading all loaded models");
-        seen.is_comfyui |= COMFYUI.iter().any(|words| has(words.as_bytes()));
-        seen.is_ollama |= has(b"ollama");
+        seen.is_comfyui |= words.has_any(&COMFYUI);
+        seen.is_ollama |= words.has("ollama");
         seen.is_without_preallocation |=
-            has(b"XLA_PYTHON_CLIENT_PREALLOCATE") && (has(b"false") || has(b"False") || has(b"=0"));
-        seen.has_memory_pools |= has(b"cumem_allocator")
-            || has(b"Sleep mode freed")
-            || has(b"enable_sleep_mode=True")
-            || has(b"'enable_sleep_mode': True");
-        if seen.torch.is_none() {
+            words.has("XLA_PYTHON_CLIENT_PREALLOCATE") && (has(b"false") || has(b"False") || has(b"=0"));
+        seen.has_memory_pools |= words.has_any(&["cumem_allocator", "Sleep mode freed"])
+            || words.has("enable_sleep_mode") && (has(b"enable_sleep_mode=True") || has(b"'enable_sleep_mode': True"));
+        if seen.torch.is_none() && words.has_any(&TORCH) {
             let names: [&[u8]; 4] = [b"PyTorch version: ", b"pytorch version: ", b"torch==", b"torch-"];
             let after = names.iter().find_map(|name| memmem::find(line, name).map(|at| &line[at + name.len()..]));
             seen.torch = after.and_then(release);
         }
-        if self.mention.is_none() && NEAR.iter().any(|words| has(words.as_bytes())) {
+        if self.mention.is_none() && words.has_any(&NEAR) {
             self.note_mention(self.lines + 1, line);
         }
-        if super::dimensions::ANCHORS.iter().any(|words| has(words.as_bytes())) {
+        if words.has_any(&super::dimensions::ANCHORS) {
             self.dimensions.read(line);
         }
-        if has(b"MiB |") {
+        if words.has("MiB |") {
             self.processes_of_nvidia_smi(line);
         }
     }

@@ -1,6 +1,8 @@
 //! The sizes of batches, sequences, vocabularies and heads that a log names.
 
-use crate::engine::value_of;
+use std::sync::LazyLock;
+
+use crate::engine::Names;
 
 /// Different sizes of one kind that are kept: with more, none is the run's.
 const MAX_SIZES: usize = 4;
@@ -23,26 +25,36 @@ pub(super) const ANCHORS: [&str; 12] = [
     "attention-heads",
 ];
 
-const BATCHES: [&str; 6] = [
-    "per_device_train_batch_size",
-    "train_micro_batch_size_per_gpu",
-    "micro_batch_size_per_gpu",
-    "micro_batch_size",
-    "train_batch_size",
-    "batch_size",
-];
-const SEQUENCES: [&str; 8] = [
-    "max_seq_length",
-    "max_seq_len",
-    "seq_length",
-    "seq_len",
-    "sequence_length",
-    "model_max_length",
-    "max_length",
-    "cutoff_len",
-];
-const VOCABULARIES: [&str; 2] = ["padded_vocab_size", "vocab_size"];
-const HEADS: [&str; 1] = ["num_attention_heads"];
+/// What a size is of.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Batch,
+    Sequence,
+    Vocabulary,
+    Heads,
+}
+
+static NAMES: LazyLock<Names<Kind>> = LazyLock::new(|| {
+    Names::new(&[
+        ("per_device_train_batch_size", Kind::Batch),
+        ("train_micro_batch_size_per_gpu", Kind::Batch),
+        ("micro_batch_size_per_gpu", Kind::Batch),
+        ("micro_batch_size", Kind::Batch),
+        ("train_batch_size", Kind::Batch),
+        ("batch_size", Kind::Batch),
+        ("max_seq_length", Kind::Sequence),
+        ("max_seq_len", Kind::Sequence),
+        ("seq_length", Kind::Sequence),
+        ("seq_len", Kind::Sequence),
+        ("sequence_length", Kind::Sequence),
+        ("model_max_length", Kind::Sequence),
+        ("max_length", Kind::Sequence),
+        ("cutoff_len", Kind::Sequence),
+        ("padded_vocab_size", Kind::Vocabulary),
+        ("vocab_size", Kind::Vocabulary),
+        ("num_attention_heads", Kind::Heads),
+    ])
+});
 
 /// The different sizes that a log names, of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,21 +73,18 @@ impl Dimensions {
     /// Takes the sizes that a line names.
     pub(super) fn read(&mut self, line: &[u8]) {
         let line = &line[..line.len().min(LINE_BYTES)];
-        let even: Vec<u8> = line.iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
-        let kinds: [(&[&str], &mut Vec<u64>); 4] = [
-            (&BATCHES, &mut self.batches),
-            (&SEQUENCES, &mut self.sequences),
-            (&VOCABULARIES, &mut self.vocabularies),
-            (&HEADS, &mut self.heads),
-        ];
-        for (names, sizes) in kinds {
-            for name in names {
-                let value = value_of(name, line, &even).and_then(|value| value.trim().parse::<u64>().ok());
-                if let Some(size) = value.filter(|size| *size > 0 && !sizes.contains(size))
-                    && sizes.len() <= MAX_SIZES
-                {
-                    sizes.push(size);
-                }
+        for (kind, value) in NAMES.values(line) {
+            let sizes = match kind {
+                Kind::Batch => &mut self.batches,
+                Kind::Sequence => &mut self.sequences,
+                Kind::Vocabulary => &mut self.vocabularies,
+                Kind::Heads => &mut self.heads,
+            };
+            let size = value.trim().parse::<u64>().ok();
+            if let Some(size) = size.filter(|size| *size > 0 && !sizes.contains(size))
+                && sizes.len() <= MAX_SIZES
+            {
+                sizes.push(size);
             }
         }
     }

@@ -26,7 +26,7 @@ use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{TableReader, has_anchor};
+use table::{Seen, TableReader, has_anchor};
 pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
@@ -245,13 +245,12 @@ impl LogReader {
     fn read_line(&mut self, line: &[u8], given: Option<&Origin>, depth: usize) {
         let line = plain(line);
         let line = unquoted(&line);
-        let has = |needle: &[u8]| memmem::find(&line, needle).is_some();
-        let has_anchor = has_anchor(&line);
-        if has_anchor {
-            self.look_around(&line);
+        let seen = Seen::of(&line);
+        if seen.has_anchor {
+            self.look_around(&line, &seen);
         }
-        let is_of_interest = NEEDLES.iter().any(|needle| has(needle));
-        let is_known = has_anchor || self.table.is_open() || self.trace.is_open();
+        let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
+        let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open();
         if !is_of_interest && !is_known && self.open.is_empty() && !may_break(&line) {
             return;
         }
@@ -290,7 +289,9 @@ impl LogReader {
         }
         if is_known {
             self.trace.read(body, &of_line.key);
-            self.summary.read(body, &of_line.key, of_line.rank, &mut self.found);
+            if seen.has_any(&summary::ANCHORS) {
+                self.summary.read(body, &of_line.key, of_line.rank, &mut self.found);
+            }
             let number = self.found.lines + 1;
             let rank = of_line.rank;
             for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
@@ -457,8 +458,8 @@ impl LogReader {
     }
 
     /// Notes what a line says beside messages.
-    fn look_around(&mut self, line: &[u8]) {
-        self.found.look_around(line);
+    fn look_around(&mut self, line: &[u8], words: &Seen) {
+        self.found.look_around(line, words);
         // `-- Process 3 terminated with the following error:` of `torch.multiprocessing`.
         if let Some(rest) = line.strip_prefix(b"-- Process ") {
             self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);

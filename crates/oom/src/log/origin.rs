@@ -34,6 +34,12 @@ pub(super) fn origin(line: &[u8]) -> Origin {
     for _ in 0..MAX_TOKENS {
         let start = origin.body + blanks(&line[origin.body..]);
         let Some(token) = token(&line[start..]) else { break };
+        // `[TRT] [E] 2: …`: behind a level it is a code.
+        let is_code = matches!(line[..start].trim_ascii_end(), [.., b'[', b'A'..=b'Z', b']'])
+            && token.rank.is_some_and(|(_, trust)| trust == Trust::Label);
+        if is_code {
+            break;
+        }
         if let Some((rank, trust)) = token.rank
             && best.is_none_or(|best| trust > best)
         {
@@ -232,6 +238,7 @@ mod tests {
             ("[2025-06-20 10:00:00 TP3] boom", Some(3), "boom"),
             ("RuntimeError: CUDA out of memory", None, "RuntimeError: CUDA out of memory"),
             ("404 files", None, "404 files"),
+            ("[TRT] [E] 2: [virtualMemoryBuffer.cpp::140] boom", None, "2: [virtualMemoryBuffer.cpp::140] boom"),
         ] {
             let origin = origin(line.as_bytes());
             assert_eq!((origin.rank, line[origin.body..].trim_start()), (rank, body), "{line}");

@@ -24,7 +24,7 @@ enum Of {
     Line(usize),
     Failure(usize),
     Settings,
-    Around,
+    Around(&'static str),
 }
 
 /// All anchors, as one automaton.
@@ -38,7 +38,7 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     let lines = LINES.iter().enumerate().map(|(at, row)| (row.anchor, Of::Line(at)));
     let failures = FAILURES.iter().enumerate().map(|(at, row)| (row.anchor, Of::Failure(at)));
     let settings = SETTINGS.iter().map(|words| (*words, Of::Settings));
-    let around = super::context::around().map(|words| (words, Of::Around));
+    let around = super::context::around().map(|words| (words, Of::Around(words)));
     let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).unzip();
     let automaton = AhoCorasick::new(&words).ok();
     Anchors { automaton, of }
@@ -47,6 +47,41 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
 /// Whether a text holds an anchor.
 pub(super) fn has_anchor(text: &[u8]) -> bool {
     ANCHORS.automaton.as_ref().is_some_and(|anchors| anchors.is_match(text))
+}
+
+/// What a line holds of the words that are looked for.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Any of them.
+    pub(super) has_anchor: bool,
+    /// Those of [`super::context::around`].
+    around: Vec<&'static str>,
+}
+
+impl Seen {
+    /// Looks for all of them at once.
+    pub(super) fn of(line: &[u8]) -> Self {
+        let mut seen = Self::default();
+        for found in ANCHORS.automaton.iter().flat_map(|anchors| anchors.find_overlapping_iter(line)) {
+            seen.has_anchor = true;
+            if let Some(Of::Around(words)) = ANCHORS.of.get(found.pattern().as_usize())
+                && !seen.around.contains(words)
+            {
+                seen.around.push(words);
+            }
+        }
+        seen
+    }
+
+    /// Whether the line holds these words, which are among [`super::context::around`]'s.
+    pub(super) fn has(&self, words: &str) -> bool {
+        self.around.contains(&words)
+    }
+
+    /// Whether it holds any of these.
+    pub(super) fn has_any(&self, words: &[&str]) -> bool {
+        self.around.iter().any(|seen| words.contains(seen))
+    }
 }
 
 /// A text of the table of failures that was found.
@@ -107,7 +142,7 @@ impl TableReader {
                 Some(Of::Line(at)) => lines.push(*at),
                 Some(Of::Failure(at)) => failures.push(*at),
                 Some(Of::Settings) => has_settings = true,
-                Some(Of::Around) | None => {}
+                Some(Of::Around(_)) | None => {}
             }
         }
         let kept = self.open.remove(key);

@@ -201,8 +201,8 @@ fn nothing(found: &Found, name: &str) -> Problem {
         ),
         (None, None) => format!(
             "searched {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also \
-             of HIP, XPU, MPS and `cudaMallocAsync`, and for errors of vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, Ollama, CUDA's \
-             libraries and the host",
+             of HIP, XPU, MPS and `cudaMallocAsync`, and for errors of vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, Ollama and other \
+             engines, of CUDA's libraries, of other frameworks and of the host",
             TorchVersion::NEWEST
         ),
     };
