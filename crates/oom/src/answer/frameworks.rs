@@ -158,7 +158,7 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
             _ => String::new(),
         },
     };
-    // A buffer that the program asks for, not one of the compiler's.
+    // A buffer that the program requests, not one of the compiler's.
     let what = if event.bytes("raw_size").is_some() { "an array" } else { "the compiled program" };
     let text = format!("{what} does not fit in the accelerator's memory{numbers}");
     let steps = vec![

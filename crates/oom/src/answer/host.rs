@@ -58,7 +58,7 @@ pub(super) fn more_host_memory() -> Step {
 fn look_at_kernel() -> Step {
     Step::new(
         "look-at-kernel",
-        "see what the kernel killed, and with how much memory",
+        "see which process the kernel killed, and with how much memory",
         "it says so in its log, also for a container",
     )
     .with("dmesg -T | grep -i -E 'killed process|oom-kill'")

@@ -183,11 +183,11 @@ fn metal() -> (Diagnosis, Vec<Step>) {
         Step::new(
             "shrink",
             "reduce the memory needed at once: a shorter context or fewer requests, a smaller prefill, fewer pixels or frames",
-            "the weights stay, and what is beside them grows with these",
+            "the weights stay, and the memory beside them grows with these",
         )
         .with("mlx_lm: --max-kv-size 8192, --prefill-step-size 512"),
         Step::new("smaller-model", "use a smaller or more quantised model, and keep only one loaded", "its weights are in memory as a whole"),
-        Step::new("raise-limit", "let the GPU use more of the memory", "what the system and other programs need has to stay")
+        Step::new("raise-limit", "let the GPU use more of the memory", "the system and other programs need the rest")
             .with("sudo sysctl iogpu.wired_limit_mb=N, with N in MiB"),
     ];
     (because(Cause::TooBig, text), steps)

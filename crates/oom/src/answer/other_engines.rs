@@ -23,8 +23,8 @@ fn shorter(title: &str, why: &str) -> Step {
 }
 
 fn lmdeploy() -> (Diagnosis, Vec<Step>) {
-    let text = "LMDeploy's engine found no memory on the GPU: its KV cache takes a share of what is free after the weights, and what is \
-                left has to hold everything else";
+    let text = "LMDeploy's engine found no memory on the GPU: its KV cache takes a share of the memory that is free after the weights, \
+                and the rest has to hold everything else";
     let steps = vec![
         Step::new(
             "lower-share",

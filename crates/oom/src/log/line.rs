@@ -41,7 +41,7 @@ fn after_escape(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Characters that HTML writes otherwise, as of a page or a feed that was copied.
+/// Characters that HTML writes otherwise: a page or a feed was copied.
 const ENTITIES: [(&[u8], u8); 8] = [
     (b"&#39;", b'\''),
     (b"&#x27;", b'\''),
