@@ -4,9 +4,9 @@ import {computed, effect, signal} from '@preact/signals';
 import type {ServeDocument} from '../data/generated/serve';
 import {type Remote, remote} from '../data/rpc';
 import {Problem, unpack} from '../data/source';
+import {latest} from '../model/latest';
 import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
 import {model, options, questionOf, requestOf, serving, usualOf, type Words, withWords, words} from './inputs';
-import {latest} from './latest';
 import {LENGTHS} from './serving';
 import type {Methods} from './worker';
 

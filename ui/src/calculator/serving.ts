@@ -1,6 +1,7 @@
 /** Serving: the parts of an engine's budget, and the curve of requests over their length. Places are shares, from 0 to 1. */
 
 import type {Rank, ServeDocument} from '../data/generated/serve';
+import type {Part} from './bar';
 import type {Engine} from './document';
 import {stops} from './scale';
 
@@ -11,16 +12,6 @@ export const LENGTHS: readonly number[] = stops(256, 1 << 20);
 export function engineOf(engines: readonly Engine[], asked: string): Engine | undefined {
   const name = asked.split('@')[0];
   return engines.find(engine => engine.name === name);
-}
-
-/** A part of a GPU's memory. */
-export interface Part {
-  readonly id: string;
-  readonly label: string;
-  readonly hint: string;
-  readonly bytes: number;
-  readonly from: number;
-  readonly to: number;
 }
 
 /** The rank that has the least for its cache. */

@@ -11,6 +11,7 @@ import {asSentence} from '../kit/prose';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
+import {views} from '../state/views';
 import {CompareView} from '../views/compare/view';
 import {RanksView} from '../views/ranks/view';
 import {SegmentsView} from '../views/segments/view';
@@ -116,8 +117,8 @@ function Banners() {
 }
 
 function general(): CommandGroup {
-  const views = store.VIEWS.map(({id, title}, i) => ({
-    keys: [String(i + 1)],
+  const toViews = views.value.map(({id, title, key}) => ({
+    keys: [key],
     help: title,
     run: () => {
       store.view.value = id;
@@ -126,7 +127,7 @@ function general(): CommandGroup {
   return {
     title: 'Everywhere',
     commands: [
-      ...views,
+      ...toViews,
       {keys: ['q'], help: 'hide or show the panel', run: toggleSidebar},
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
       {keys: ['n'], help: 'next match', run: () => void stepMatch(1)},

@@ -6,6 +6,7 @@ import {BACKGROUND, FREE, pixelOf, type Shade} from '../draw/palette';
 import type {Grouping} from '../model/groups';
 import {awaitsFree} from '../model/pending';
 import type {Pieces} from '../model/pieces';
+import {Spare} from '../model/spare';
 import {
   fittingScale,
   type Heading,
@@ -68,6 +69,15 @@ export interface StateTotals {
   readonly blocks: number;
 }
 
+/** Numbers of the live rows: the rows, three of their columns, and their order. */
+const SPARE = {
+  rows: new Spare(),
+  segment: new Spare(),
+  offset: new Spare(),
+  requested: new Spare(),
+  order: new Spare(),
+};
+
 /** The id of a strip's pixels that are free memory. */
 const FREE_ID = 1;
 
@@ -77,10 +87,9 @@ export async function state(
   matches: Uint8Array | undefined,
 ): Promise<Transferred<StatePicture>> {
   const {entry, width, height, shade, top} = request;
-  const live = session.index.liveAt(entry);
-  const [segmentOf, offset, requested] = await Promise.all(
-    ['segment', 'offset', 'requested'].map(name => session.cells(name, live)),
-  );
+  const live = session.index.liveAt(entry, SPARE.rows);
+  const cells = (name: 'segment' | 'offset' | 'requested') => session.cells(name, live, SPARE[name].f64(live.length));
+  const [segmentOf, offset, requested] = await Promise.all([cells('segment'), cells('offset'), cells('requested')]);
   const [extent, pieces, groups, pending, colours] = await Promise.all([
     session.column('segment_size'),
     session.pieces(),
@@ -171,6 +180,10 @@ export async function state(
     segments: mapped.size,
     blocks: live.length,
   };
+  SPARE.rows.give(live);
+  SPARE.segment.give(segmentOf);
+  SPARE.offset.give(offset);
+  SPARE.requested.give(requested);
   const bitmap = await bitmapOf(pixels, width, height);
   const strips = [...drawn.values()].flat();
   const value = {entry, bitmap, ids, strips, headings, layoutHeight: layout.height, totals};
@@ -270,7 +283,9 @@ function largestFree(
 ): number {
   const {size} = session.lifetimes;
   const sizes = pieces.index.lifetimes.size;
-  const blocks = live.map((_, i) => i).sort((a, b) => segmentOf[a] - segmentOf[b] || offset[a] - offset[b]);
+  const blocks = SPARE.order.u32(live.length);
+  for (let i = 0; i < blocks.length; i++) blocks[i] = i;
+  blocks.sort((a, b) => segmentOf[a] - segmentOf[b] || offset[a] - offset[b]);
   const mapped = pieces.index
     .liveAt(entry)
     .sort((a, b) => pieces.segment[a] - pieces.segment[b] || pieces.offset[a] - pieces.offset[b]);
@@ -295,5 +310,6 @@ function largestFree(
     }
     largest = Math.max(largest, end - at);
   }
+  SPARE.order.give(blocks);
   return largest;
 }
