@@ -130,6 +130,6 @@ export async function openFile(file: File): Promise<void> {
 /** What is packed into the page under an id. */
 function packed(id: string): Promise<Uint8Array<ArrayBuffer>> {
   const text = document.getElementById(id)?.textContent;
-  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'was the file cut? Write it again'});
+  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'the file may be truncated: write it again'});
   return unpack(text) as Promise<Uint8Array<ArrayBuffer>>;
 }

@@ -99,12 +99,13 @@ function Banners() {
   }
   if (device.recorded.reason) lines.push(device.recorded.reason);
   if (device.knowledge !== 'exact' && device.reason) lines.push(device.reason);
-  if (device.marks_left_out) lines.push(`${count(device.marks_left_out)} marks are not shown: there are too many`);
+  if (device.marks_left_out)
+    lines.push(`${count(device.marks_left_out)} marks are not shown, because there are too many`);
   if (device.scopes_left_out)
-    lines.push(`${count(device.scopes_left_out)} inner scopes are not shown: there are too many`);
+    lines.push(`${count(device.scopes_left_out)} inner scopes are not shown, because there are too many`);
   const file = files.value.find(({id}) => id === store.file.value);
   if (file?.changed_on_disk)
-    lines.push('the file has changed on disk since it was read: open it again to see it as it is now');
+    lines.push('the file has changed on disk since it was read: open it again to see the changes');
   return (
     <>
       {lines.map(line => (
@@ -132,7 +133,7 @@ function general(): CommandGroup {
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
       {keys: ['n'], help: 'next match', run: () => void stepMatch(1)},
       {keys: ['N'], help: 'previous match', run: () => void stepMatch(-1)},
-      {keys: ['Escape'], help: 'clear the pin, the selection, the cursor, the search: one at a time', run: letGo},
+      {keys: ['Escape'], help: 'clear the pin, selection, cursor or search, one at a time', run: letGo},
       {
         keys: ['?'],
         help: 'show this help',

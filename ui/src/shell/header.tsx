@@ -26,7 +26,7 @@ export function Header() {
             class="tab"
             href="calculator.html"
             target="_blank"
-            title="What a model needs, before it is run"
+            title="Estimate the memory of a model before you run it"
             rel="noopener"
           >
             Calculator

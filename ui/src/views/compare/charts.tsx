@@ -74,7 +74,7 @@ export function Charts({pair}: {pair: Pair}) {
         <div key={i} class="curve">
           <CurveHead one={one} name={names[i]} other={both[0]} isSecond={i === 1} at={hover.value} />
           <SmallChart
-            label={`Bytes of ${pair.files[i].name} over ${WORDS[alignment]}; the table below says the numbers`}
+            label={`Bytes of ${pair.files[i].name} over ${WORDS[alignment]}; the table below has the numbers`}
             axis={alignment}
             x={x}
             highBytes={highestOf(pair.curves) * 1.06}

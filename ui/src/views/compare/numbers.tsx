@@ -175,7 +175,7 @@ function CallSites({device, names}: {device: DeviceDiff; names: readonly string[
         <span class="faint">{momentWords(device)}</span>
       </h2>
       {changed.length === 0 ? (
-        <p>No call site holds more or less than in the other file.</p>
+        <p>No call site differs.</p>
       ) : (
         <table class="data changes">
           <thead>
