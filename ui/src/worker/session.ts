@@ -176,10 +176,10 @@ export class Session {
 
 /** Columns up to this size are fetched whole, even for one number. */
 const WHOLE_BYTES_MAX = 4 << 20;
-const PAGE_ROWS = 2048;
-const PAGES_MAX = 256;
+const PAGE_ROWS = 512;
+const PAGES_MAX = 512;
 /** Rows that lie in more parts have their whole column fetched. */
-const PAGES_AT_ONCE_MAX = 64;
+const PAGES_AT_ONCE_MAX = 128;
 
 /** The parts of a column that rows lie in, which ascend. */
 function pagesOf(rows: ArrayLike<number>): number[] {

@@ -61,7 +61,7 @@ export function Charts({pair}: {pair: Pair}) {
           </select>
         </label>
         <span class="faint" role="status">
-          {hover.value === null ? 'wheel zooms, Shift and wheel moves' : axisWords(hover.value, alignment)}
+          {hover.value === null ? 'wheel zooms, Shift+wheel moves' : axisWords(hover.value, alignment)}
         </span>
         <span class="spring" />
         {zoom.value && (

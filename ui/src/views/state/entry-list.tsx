@@ -3,13 +3,16 @@
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
 import type {PanelWidth} from '../../kit/splitter';
-import {latest, READING_MS} from '../../model/latest';
+import {latest} from '../../model/latest';
 import {address, binary, count} from '../../model/units';
 import {engine, type Opened, opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {EntryLine} from '../../worker/entries';
 
 const LINE_CSS = 20;
+
+/** Least time between two contents of the list: the layout of each leaves half a megabyte of garbage, and nobody reads it while dragging. */
+const REST_MS = 500;
 
 export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) {
   const host = useRef<HTMLDivElement>(null);
@@ -56,7 +59,7 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
     const settle = (answer: EntryLine[] | null) => {
       if (answer && opened.peek() === device) lines.value = answer;
     };
-    return latest(ask, settle, READING_MS);
+    return latest(ask, settle, REST_MS);
   }, [device]);
   useSignalEffect(() => {
     const [from, to] = [top.value, top.value + visible.value];
