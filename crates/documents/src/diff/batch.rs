@@ -126,7 +126,8 @@ fn shown(fit: &BatchFit) -> Vec<Ratio> {
     let by_size = |a: &Ratio, b: &Ratio| a.value().total_cmp(&b.value());
     let (Some(least), Some(most)) = (recorded().min_by(by_size), recorded().max_by(by_size)) else { return Vec::new() };
     let doubled = |batch: Ratio, times: u32| Ratio::new(batch.times.checked_mul(1 << times)?, batch.per);
-    let between = (1..DOUBLINGS).map_while(|times| doubled(least, times)).take_while(|batch| batch.value() < most.value());
+    let between =
+        (1..DOUBLINGS).map_while(|times| doubled(least, times)).take_while(|batch| batch.value() < most.value());
     let mut batches: Vec<Ratio> = recorded().chain(between).chain(doubled(most, 1)).collect();
     batches.sort_by(by_size);
     batches.dedup();

@@ -141,8 +141,7 @@ fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::
     }
 }
 
-const WHAT_TO_GIVE: &str =
-    "give a log or a snapshot (`highwater explain train.log`), the error (`highwater explain --message 'CUDA out of memory. …'`), or \
+const WHAT_TO_GIVE: &str = "give a log or a snapshot (`highwater explain train.log`), the error (`highwater explain --message 'CUDA out of memory. …'`), or \
      the end of a pipe (`python train.py 2>&1 | highwater explain`)";
 
 /// How to give it something.
