@@ -75,7 +75,7 @@ def serve(snapshot: Snapshot, *, block: bool | None, open_browser: bool) -> View
         raise SnapshotError("the viewer could not be started", hint="see its output for the reason")
     viewer = Viewer(process, address, made)
     if block if block is not None else not _is_interactive():
-        print(f"Viewing {snapshot.name} at {address}\nCtrl-C ends it", flush=True)
+        print(f"Viewing {snapshot.name} at {address}\nPress Ctrl-C to stop", flush=True)
         viewer.wait()
     return viewer
 

@@ -29,6 +29,33 @@ describe('two recordings', () => {
   });
   afterAll(() => server.stop());
 
+  it('are compared in a view that the help lists, as one of all ranks it does not', async () => {
+    const {page} = await openAt(server.address, 'compare', '.changes tbody tr');
+    await page.keyboard.press('?');
+    const everywhere = page.locator('dialog.help section', {hasText: 'Everywhere'}).locator('dd');
+    const listed = await everywhere.allInnerTexts();
+    expect(listed).toContain('Compare');
+    expect(listed).not.toContain('Ranks');
+    await page.close();
+  });
+
+  it('have the peaks of other batches', async () => {
+    const [batch] = JSON.parse(run('diff', ...files, '--format', 'json')).devices.map(
+      ({batch}: {batch: unknown}) => batch,
+    );
+    const {page} = await openAt(server.address, 'compare', '.changes tbody tr');
+    const rows = page.locator('.card', {hasText: 'Peak by the batch'}).locator('tbody tr');
+    const shown = await rows.evaluateAll(all => all.map(row => [...row.children].map(cell => cell.textContent ?? '')));
+    expect(shown.map(([times, peak]) => [times, peak])).toEqual(
+      batch.peaks.map(({batch_ratio: [times], peak_bytes: bytes}: {batch_ratio: number[]; peak_bytes: number}) => [
+        times === 1 ? '1' : `${times} ×`,
+        binary(bytes),
+      ]),
+    );
+    expect(shown.map(([, , recorded]) => recorded).filter(Boolean)).toEqual(['b2', 'b16']);
+    await page.close();
+  });
+
   it('have the numbers of `highwater diff`', async () => {
     const diff = JSON.parse(run('diff', ...files, '--format', 'json'));
     const {page, errors} = await openAt(server.address, 'compare', '.changes tbody tr');

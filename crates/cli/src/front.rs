@@ -71,7 +71,7 @@ fn check_alone(words: &[OsString], at: usize) -> Result<(), Problem> {
     let [first, second, ..] = &files[..] else { return Ok(()) };
     let all = files.join(" ");
     let is_log = files.iter().any(|file| explain::is_log(Path::new(&**file)));
-    Err(Problem::new(format!("there are {} files, and this takes one", files.len())).hint(if is_log {
+    Err(Problem::new(format!("{} files were given, but this command takes one", files.len())).hint(if is_log {
         format!("`highwater explain {all}` explains each")
     } else {
         format!("`highwater diff {first} {second}` shows what changed, `highwater view {all}` shows them side by side")

@@ -162,7 +162,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-diff",
         1,
-        "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction` and `batch_ratio` are new.",
+        "`is_profile`, `reserved_is_unknown` of a side, and of a batch `contradiction`, `batch_ratio` and `peaks` are new.",
     ),
     change(
         NEXT,

@@ -4,9 +4,9 @@ import {computed, effect, signal} from '@preact/signals';
 import type {ServeDocument} from '../data/generated/serve';
 import {type Remote, remote} from '../data/rpc';
 import {Problem, unpack} from '../data/source';
+import {latest} from '../model/latest';
 import {type Choices, type EstimateDocument, type Fit, isProblem, parsed} from './document';
 import {model, options, questionOf, requestOf, serving, usualOf, type Words, withWords, words} from './inputs';
-import {latest} from './latest';
 import {LENGTHS} from './serving';
 import type {Methods} from './worker';
 
@@ -130,6 +130,6 @@ export async function openFile(file: File): Promise<void> {
 /** What is packed into the page under an id. */
 function packed(id: string): Promise<Uint8Array<ArrayBuffer>> {
   const text = document.getElementById(id)?.textContent;
-  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'was the file cut? Write it again'});
+  if (!text) throw new Problem({error: `the page lacks \`${id}\``, hint: 'the file may be truncated: write it again'});
   return unpack(text) as Promise<Uint8Array<ArrayBuffer>>;
 }

@@ -5,7 +5,7 @@ import {categoryWords} from '../model/categories';
 import {CATEGORIES, type Card, type Category, type EstimateDocument} from './document';
 
 /** A part of the bar. */
-export interface Segment {
+export interface Part {
   readonly id: string;
   readonly label: string;
   /** What it is, where the label is not enough. */
@@ -31,7 +31,7 @@ export function barEnd(document: EstimateDocument, chosen: Card | undefined): nu
 }
 
 /** The parts of the bar from the left: the peak by category, then what lies beside it on the card. They add up to the total. */
-export function segments(document: EstimateDocument, end: number): Segment[] {
+export function segments(document: EstimateDocument, end: number): Part[] {
   const {breakdown, workspace_bytes: workspaces, peak_requested_bytes: requested} = document;
   const unused = Math.max(0, document.peak_reserved_bytes - requested - workspaces);
   const parts: [string, string, string, number][] = CATEGORIES.map(category => {

@@ -4,10 +4,9 @@ import {useSignal} from '@preact/signals';
 import type {Change, ServeDocument} from '../data/generated/serve';
 import {Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
-import * as store from '../state/store';
-import {colourOf} from './bar';
 import type {Engine} from './document';
 import {exactly} from './exactly';
+import {BarParts, PartsTable} from './parts';
 import {
   budgetEnd,
   budgetParts,
@@ -93,35 +92,9 @@ function Budget({document}: {document: ServeDocument}) {
         >
           <span class={share > 0.2 ? 'left' : 'right'}>budget</span>
         </span>
-        {parts.map(part => (
-          <span
-            key={part.id}
-            class="part"
-            style={{
-              left: `${part.from * 100}%`,
-              width: `${(part.to - part.from) * 100}%`,
-              background: colourOf(part.id, store.shade.value),
-            }}
-            title={`${part.label}: ${exactly(part.bytes)}`}
-          />
-        ))}
+        <BarParts parts={parts} />
       </div>
-      <table class="parts">
-        <caption class="hidden">Parts of a GPU's memory</caption>
-        <tbody>
-          {parts.map(part => (
-            <tr key={part.id} title={part.hint}>
-              <td>
-                <span class="swatch" style={{background: colourOf(part.id, store.shade.value)}} />
-              </td>
-              <th scope="row">{part.label}</th>
-              <td class="number" title={exactly(part.bytes)}>
-                {binary(part.bytes)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <PartsTable caption="Parts of a GPU's memory" parts={parts} />
     </figure>
   );
 }

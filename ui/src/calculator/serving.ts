@@ -1,6 +1,7 @@
 /** Serving: the parts of an engine's budget, and the curve of requests over their length. Places are shares, from 0 to 1. */
 
 import type {Rank, ServeDocument} from '../data/generated/serve';
+import type {Part} from './bar';
 import type {Engine} from './document';
 import {stops} from './scale';
 
@@ -11,16 +12,6 @@ export const LENGTHS: readonly number[] = stops(256, 1 << 20);
 export function engineOf(engines: readonly Engine[], asked: string): Engine | undefined {
   const name = asked.split('@')[0];
   return engines.find(engine => engine.name === name);
-}
-
-/** A part of a GPU's memory. */
-export interface Part {
-  readonly id: string;
-  readonly label: string;
-  readonly hint: string;
-  readonly bytes: number;
-  readonly from: number;
-  readonly to: number;
 }
 
 /** The rank that has the least for its cache. */
@@ -46,7 +37,7 @@ export function budgetParts(rank: Rank): Part[] {
     ['parameter', 'weights', 'as the engine loads them', rank.weights_bytes],
     ['activation', 'activations', rank.activation_by, rank.activation_peak_bytes],
     ['context', "not PyTorch's", 'kernels and communication', rank.non_torch_bytes],
-    ['workspace', 'CUDA graphs', 'as far as they count against the budget', rank.graph_bytes],
+    ['workspace', 'CUDA graphs', 'the part that counts against the budget', rank.graph_bytes],
     ['cache', 'cache', 'keys, values and states of requests', cache],
     ['unused', 'not used', 'beyond the share that the engine may use', rank.total_bytes - used],
   ];

@@ -3,11 +3,11 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {binary, count} from '../model/units';
-import * as store from '../state/store';
 import {card} from './answers';
-import {barEnd, type CardLine, cardLines, colourOf, nameOf, type Segment, segments} from './bar';
+import {barEnd, type CardLine, cardLines, nameOf, segments} from './bar';
 import type {Card, EstimateDocument} from './document';
 import {exactly} from './exactly';
+import {BarParts, PartsTable} from './parts';
 
 export function Verdict({document}: {document: EstimateDocument}) {
   const {error_band: band, setup} = document;
@@ -84,37 +84,11 @@ function StackedBar({document}: {document: EstimateDocument}) {
         {lines.map(line => (
           <Line key={line.names[0]} line={line} />
         ))}
-        {parts.map(part => (
-          <Part key={part.id} part={part} />
-        ))}
+        <BarParts parts={parts} />
       </div>
-      <table class="parts">
-        <caption class="hidden">What fills the card at the peak</caption>
-        <tbody>
-          {parts.map(part => (
-            <tr key={part.id} title={part.hint}>
-              <td>
-                <span class="swatch" style={{background: colourOf(part.id, store.shade.value)}} />
-              </td>
-              <th scope="row">{part.label}</th>
-              <td class="number" title={exactly(part.bytes)}>
-                {binary(part.bytes)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <PartsTable caption="What fills the GPU at the peak" parts={parts} />
     </figure>
   );
-}
-
-function Part({part}: {part: Segment}) {
-  const style = {
-    left: `${part.from * 100}%`,
-    width: `${(part.to - part.from) * 100}%`,
-    background: colourOf(part.id, store.shade.value),
-  };
-  return <span class="part" style={style} title={`${part.label}: ${exactly(part.bytes)}`} />;
 }
 
 function Line({line}: {line: CardLine}) {

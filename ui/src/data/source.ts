@@ -162,7 +162,7 @@ export async function reach(url: string, init?: RequestInit): Promise<Response> 
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new Problem({
       error: 'the program that serves this page cannot be reached',
-      hint: 'was `highwater view` ended? Start it again and open the address that it prints',
+      hint: 'if `highwater view` has ended, start it again and open the address that it prints',
     });
   }
   if (!response.ok) {
@@ -201,7 +201,7 @@ class PageSource implements Source {
     return Promise.reject(
       new Problem({
         error: 'this page holds one snapshot and cannot read another',
-        hint: 'open another with `highwater view FILE`',
+        hint: 'open others with `highwater view FILE`',
       }),
     );
   }
@@ -225,8 +225,8 @@ class PageSource implements Source {
   simulate<T>(): Promise<T> {
     return Promise.reject(
       new Problem({
-        error: 'this page cannot simulate: it is a file, with no program behind it',
-        hint: 'ask `highwater view FILE`, or `highwater simulate FILE`',
+        error: 'this page is a file without the program, so it cannot simulate',
+        hint: 'use `highwater view FILE` or `highwater simulate FILE`',
       }),
     );
   }
@@ -249,7 +249,7 @@ export function placeOfPage(): string {
 function packed(id: string): string {
   const script = document.getElementById(id);
   if (!script?.textContent)
-    throw new Problem({error: `the page lacks \`${id}\``, hint: 'was the file cut? Make it anew'});
+    throw new Problem({error: `the page lacks \`${id}\``, hint: 'the file may be truncated: export it again'});
   return script.textContent;
 }
 

@@ -37,7 +37,7 @@ export function FrameLink({frame, stack}: {frame: FrameParts; stack: readonly Fr
   const address = editor.value && editorAddress(editor.value, frame.file, frame.line);
   const words = shortFrame(frame);
   const onContextMenu = (event: MouseEvent) => menuAt(event, words, frameItems(frame, stack));
-  const title = `${fullPlace(frame) || frame.name}\nclick: ${address ? 'open it' : 'copy where it is'}; right click: more`;
+  const title = `${fullPlace(frame) || frame.name}\nclick: ${address ? 'open it in the editor' : 'copy its path'}; right click: more`;
   if (address) {
     return (
       <a class="frame-link" href={address} rel="noreferrer" title={title} data-menu onContextMenu={onContextMenu}>

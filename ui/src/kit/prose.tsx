@@ -11,13 +11,22 @@ export function Prose({text}: {text: string}) {
 export function Code({text}: {text: string}) {
   return (
     <code>
+      <Breakable text={text} />
+    </code>
+  );
+}
+
+/** The same without the look of code. */
+export function Breakable({text}: {text: string}) {
+  return (
+    <>
       {piecesOfCode(text).map((piece, i) => (
         <Fragment key={i}>
           {i > 0 && <wbr />}
           {piece}
         </Fragment>
       ))}
-    </code>
+    </>
   );
 }
 

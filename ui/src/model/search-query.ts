@@ -67,7 +67,7 @@ function regexTerm(source: string): Term {
     const [, reason] = /: ([^:]*)$/.exec(String(error)) ?? [];
     throw new Problem({
       error: `\`/${source}/\` is not a regular expression${reason ? `: ${reason.toLowerCase()}` : ''}`,
-      hint: 'put text that is meant as it stands in quotes',
+      hint: 'put literal text in quotes',
     });
   }
   return {kind: 'regex', source};

@@ -25,6 +25,12 @@ export interface Strip {
   readonly toUnits: number;
 }
 
+/**
+ * Numbers of a strip where all are in one column: its segment, x, y, width, and the place of its first pixel's id. An object a strip, of
+ * which there can be a thousand, would be garbage in every frame.
+ */
+export const STRIP_NUMBERS = 5;
+
 /** The words over a group. */
 export interface Heading {
   readonly group: number;

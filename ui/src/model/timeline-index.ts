@@ -8,6 +8,7 @@
 import type {BandList} from './column-ids';
 import {Extremes} from './extremes';
 import {type Entry, firstRowFrom, type Lifetimes, type Row} from './lifetimes';
+import type {Spare} from './spare';
 
 /** Entries in a bucket, at least. */
 const BUCKET_MIN = 64;
@@ -119,15 +120,25 @@ export class TimelineIndex {
     }
   }
 
-  /** The rows that are active after an entry, in order of `start`: written to `out` if it is long enough. */
-  liveAt(entry: Entry, out?: Uint32Array): Uint32Array {
+  /** Number of rows that are active after an entry. */
+  liveCount(entry: Entry): number {
+    let count = 0;
+    this.forEachLive(entry, () => {
+      count++;
+      return true;
+    });
+    return count;
+  }
+
+  /** The rows that are active after an entry, in order of `start`. */
+  liveAt(entry: Entry, spare?: Spare): Uint32Array<ArrayBuffer> {
     const {end, start, rows} = this.lifetimes;
     const list = Math.floor(entry / this.stride);
     const from = this.listFrom[list];
     const to = this.listFrom[list + 1];
     const next = this.listNext[list];
     const most = to - from + Math.min(rows - next, entry - list * this.stride);
-    const live = out && out.length >= most ? out : new Uint32Array(most);
+    const live = spare?.u32(most) ?? new Uint32Array(most);
     let count = 0;
     for (let i = from; i < to; i++) {
       const row = this.lists[i];

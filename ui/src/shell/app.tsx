@@ -11,6 +11,7 @@ import {asSentence} from '../kit/prose';
 import {count} from '../model/units';
 import {addFile, files, opened, problem} from '../state/session';
 import * as store from '../state/store';
+import {views} from '../state/views';
 import {CompareView} from '../views/compare/view';
 import {RanksView} from '../views/ranks/view';
 import {SegmentsView} from '../views/segments/view';
@@ -98,12 +99,13 @@ function Banners() {
   }
   if (device.recorded.reason) lines.push(device.recorded.reason);
   if (device.knowledge !== 'exact' && device.reason) lines.push(device.reason);
-  if (device.marks_left_out) lines.push(`${count(device.marks_left_out)} marks are not shown: there are too many`);
+  if (device.marks_left_out)
+    lines.push(`${count(device.marks_left_out)} marks are not shown, because there are too many`);
   if (device.scopes_left_out)
-    lines.push(`${count(device.scopes_left_out)} inner scopes are not shown: there are too many`);
+    lines.push(`${count(device.scopes_left_out)} inner scopes are not shown, because there are too many`);
   const file = files.value.find(({id}) => id === store.file.value);
   if (file?.changed_on_disk)
-    lines.push('the file has changed on disk since it was read: open it again to see it as it is now');
+    lines.push('the file has changed on disk since it was read: open it again to see the changes');
   return (
     <>
       {lines.map(line => (
@@ -116,8 +118,8 @@ function Banners() {
 }
 
 function general(): CommandGroup {
-  const views = store.VIEWS.map(({id, title}, i) => ({
-    keys: [String(i + 1)],
+  const toViews = views.value.map(({id, title, key}) => ({
+    keys: [key],
     help: title,
     run: () => {
       store.view.value = id;
@@ -126,12 +128,12 @@ function general(): CommandGroup {
   return {
     title: 'Everywhere',
     commands: [
-      ...views,
+      ...toViews,
       {keys: ['q'], help: 'hide or show the panel', run: toggleSidebar},
       {keys: ['/'], help: 'search', run: () => document.getElementById('search')?.focus()},
       {keys: ['n'], help: 'next match', run: () => void stepMatch(1)},
       {keys: ['N'], help: 'previous match', run: () => void stepMatch(-1)},
-      {keys: ['Escape'], help: 'clear the pin, the selection, the cursor, the search: one at a time', run: letGo},
+      {keys: ['Escape'], help: 'clear the pin, selection, cursor or search, one at a time', run: letGo},
       {
         keys: ['?'],
         help: 'show this help',

@@ -67,7 +67,7 @@ function CloseButton({id, name}: {id: number; name: string}) {
     <button
       type="button"
       class="plain close-tab"
-      title={`Close ${name}: on this page; the program keeps it`}
+      title={`Close ${name} on this page; the program keeps it open`}
       aria-label={`Close ${name}`}
       onClick={() => closeTab(id)}
     >

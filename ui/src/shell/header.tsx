@@ -3,8 +3,9 @@
 import {useEffect, useRef} from 'preact/hooks';
 import {ThemeButton} from '../kit/theme-button';
 import {count} from '../model/units';
-import {dataSource, files, forgetPlace, opened} from '../state/session';
+import {dataSource, forgetPlace, opened} from '../state/session';
 import * as store from '../state/store';
+import {views} from '../state/views';
 import {FileTabs} from './file-tabs';
 import {isHelpOpen} from './help';
 import {SearchBox} from './search-box';
@@ -25,7 +26,7 @@ export function Header() {
             class="tab"
             href="calculator.html"
             target="_blank"
-            title="What a model needs, before it is run"
+            title="Estimate the memory of a model before you run it"
             rel="noopener"
           >
             Calculator
@@ -68,36 +69,22 @@ function DeviceChoice() {
   );
 }
 
-/** Views of segments: a profile of `torch.profiler` does not tell of any. */
-const NEEDS_RESERVED: readonly store.ViewId[] = ['state', 'segments'];
-
-/** How many files a view is of. */
-const NEEDS_FILES: Partial<Record<store.ViewId, number>> = {compare: 2, ranks: 3};
-
 function ViewTabs() {
-  const hasReserved = (opened.value?.reservedMaxBytes ?? 1) > 0;
-  const views = store.VIEWS.filter(({id}) => {
-    const needed = NEEDS_FILES[id];
-    if (needed !== undefined) return dataSource().isServed && files.value.length >= needed;
-    return id === 'what-if'
-      ? hasReserved && opened.value?.manifest.what_if !== undefined
-      : hasReserved || !NEEDS_RESERVED.includes(id);
-  });
   const host = useRef<HTMLDivElement>(null);
   // In a narrow window the row scrolls.
   useEffect(() => {
     host.current?.querySelector('[aria-selected=true]')?.scrollIntoView({block: 'nearest', inline: 'nearest'});
-  }, [store.view.value, views.length]);
+  }, [store.view.value, views.value.length]);
   return (
     <div ref={host} class="views" role="tablist" aria-label="Views">
-      {views.map(({id, title, hint}) => (
+      {views.value.map(({id, title, hint, key}) => (
         <button
           key={id}
           type="button"
           role="tab"
           class={store.view.value === id ? 'tab open' : 'tab'}
           aria-selected={store.view.value === id}
-          title={`${hint} (${store.VIEWS.findIndex(view => view.id === id) + 1})`}
+          title={`${hint} (${key})`}
           onClick={() => (store.view.value = id)}
         >
           {title}

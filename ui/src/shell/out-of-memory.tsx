@@ -28,10 +28,13 @@ function Section({device, entry, label}: {device: Opened; entry: number; label: 
   const host = useRef<HTMLElement>(null);
   const {value, problem, ask} = useExplanation(device);
   const errors = errorsOf(device);
-  // Who steps to an error reads of it, however far down the panel is.
+  // Who steps to an error reads of it, however far down the panel is. In a narrow window the panel is below the view, which stays.
   useSignalEffect(() => {
-    if (errorsOf(device).some(one => one.entry === store.cursor.value))
-      host.current?.scrollIntoView({block: 'nearest'});
+    const section = host.current;
+    const panel = section?.closest('aside');
+    if (!panel || !errorsOf(device).some(one => one.entry === store.cursor.value)) return;
+    const top = section!.getBoundingClientRect().top - panel.getBoundingClientRect().top;
+    if (top < 0 || top > panel.clientHeight / 2) panel.scrollTop += top;
   });
   const failure = value ? failureAt(value, device.device.device, entry) : undefined;
   return (

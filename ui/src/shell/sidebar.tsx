@@ -1,19 +1,21 @@
 /** The panel at the right: the pinned allocation, the selected stretch, and what is there at the cursor. */
 
 import {useSignal, useSignalEffect} from '@preact/signals';
+import {useMemo, useRef} from 'preact/hooks';
 import {interesting, lifeOf, rankOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
 import {FactList} from '../kit/fact-list';
 import {FrameLink} from '../kit/frame-menu';
 import {Splitter, usePanelWidth} from '../kit/splitter';
 import {fullFrame} from '../model/frames';
+import {latest, READING_MS} from '../model/latest';
 import {address, binary, count, counted, exact} from '../model/units';
 import {engine, type Opened, opened, pictured, shownEntry} from '../state/session';
 import * as store from '../state/store';
 import {SegmentLegend} from '../views/segments/legend';
 import {MeasuredStretch, MeasureHint} from '../views/stacked/measured';
 import type {MomentTotals, RowDetails} from '../worker/details';
-import type {Legend, LegendLine} from '../worker/grouping';
+import type {LegendLine} from '../worker/grouping';
 import {LegendTable} from './legend';
 import {OutOfMemory} from './out-of-memory';
 
@@ -33,36 +35,37 @@ export function Sidebar({device}: {device: Opened}) {
   );
 }
 
-/** A value of the worker that follows signals; the old one stays until the new one is there. */
-function useAnswer<T>(device: Opened, ask: () => Promise<T> | null) {
+/**
+ * A value of the worker that follows the signals of `question`, at a pace that can be read: while the cursor is dragged there are more
+ * places than answers. The old value stays until the new one is there; without a question there is none.
+ */
+function useAnswer<Q extends object, T>(device: Opened, question: () => Q | null, ask: (question: Q) => Promise<T>) {
   const answer = useSignal<T | null>(null);
+  const newest = useRef<Q | null>(null);
+  const follow = useMemo(() => {
+    const settle = (value: T | null) => {
+      if (newest.current && opened.peek() === device) answer.value = value;
+    };
+    return latest((asked: Q) => ask(asked).catch(() => null), settle, READING_MS);
+  }, [device]);
   useSignalEffect(() => {
     if (opened.value !== device) return;
-    let isStale = false;
-    const asked = ask();
-    if (!asked) answer.value = null;
-    else {
-      asked.then(
-        value => {
-          if (!isStale) answer.value = value;
-        },
-        () => {
-          if (!isStale) answer.value = null;
-        },
-      );
-    }
-    return () => {
-      isStale = true;
-    };
+    newest.current = question();
+    if (newest.current) follow(newest.current);
+    else answer.value = null;
   });
   return answer;
 }
 
 function Pinned({device}: {device: Opened}) {
-  const answer = useAnswer(device, () => {
-    const row = store.pinned.value;
-    return row === null || row >= device.device.rows ? null : engine().describe(row, shownEntry.value);
-  });
+  const answer = useAnswer(
+    device,
+    () => {
+      const row = store.pinned.value;
+      return row === null || row >= device.device.rows ? null : {row, entry: shownEntry.value};
+    },
+    ({row, entry}) => engine().describe(row, entry),
+  );
   const details = answer.value;
   if (!details || store.pinned.value === null) return null;
   return (
@@ -162,11 +165,19 @@ function textOf(details: RowDetails): string {
 }
 
 function Moment({device}: {device: Opened}) {
-  const totals = useAnswer<MomentTotals>(device, () => engine().moment(shownEntry.value));
-  const answer = useAnswer<Legend>(device, () => {
-    const [by, entry] = [store.colourBy.value, shownEntry.value];
-    return pictured.value === device ? engine().legend(by, entry) : null;
-  });
+  const totals = useAnswer(
+    device,
+    () => ({entry: shownEntry.value}),
+    ({entry}) => engine().moment(entry),
+  );
+  const answer = useAnswer(
+    device,
+    () => {
+      const [by, entry] = [store.colourBy.value, shownEntry.value];
+      return pictured.value === device ? {by, entry} : null;
+    },
+    ({by, entry}) => engine().legend(by, entry),
+  );
   const moment = totals.value;
   if (!moment || !answer.value) return null;
   const {lines: legend} = answer.value;

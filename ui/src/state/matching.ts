@@ -29,7 +29,7 @@ export async function matchingWithin(source: string, texts: readonly string[]): 
       reject(
         new Problem({
           error: `\`/${source}/\` was stopped after ${LIMIT_MS / 1000} s`,
-          hint: 'repetitions inside of repetitions, such as `(a+)+`, take this long: write it simpler',
+          hint: 'nested repetitions such as `(a+)+` take this long: simplify the expression',
         }),
       );
     }, LIMIT_MS);

@@ -185,8 +185,8 @@ async function open(file: number, device: number | null): Promise<void> {
     const manifest = await source.manifest(file);
     if (manifest.format !== 'highwater-view' || manifest.version !== VIEW_VERSION) {
       throw new Problem({
-        error: `the data are version ${manifest.version} of \`${manifest.format}\`, this page reads ${VIEW_VERSION}`,
-        hint: 'make the page and the program from the same release',
+        error: `the data has version ${manifest.version} of \`${manifest.format}\`, but this page reads version ${VIEW_VERSION}`,
+        hint: 'use a page and a program of the same release',
       });
     }
     const chosen = deviceToOpen(manifest, device);

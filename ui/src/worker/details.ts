@@ -102,7 +102,7 @@ export async function moment(session: Session, entry: number): Promise<MomentTot
     entry,
     bytes: session.index.totalAfter(entry) * session.lifetimes.unitBytes,
     reservedBytes: reserved.totalAfter(entry) * session.lifetimes.unitBytes,
-    count: session.index.liveAt(entry).length,
+    count: session.index.liveCount(entry),
   };
 }
 

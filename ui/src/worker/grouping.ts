@@ -15,6 +15,7 @@ import {
   totalsByGroup,
 } from '../model/groups';
 import {hashOf} from '../model/hash';
+import {Spare} from '../model/spare';
 import type {Stacks} from '../model/stacks';
 import {binary} from '../model/units';
 import type {Session} from './session';
@@ -152,6 +153,8 @@ function byHash(session: Session, groups: Groups, hash: (group: Group) => number
   return group => colourOfHash(hash(group), slots.get(hash(group)));
 }
 
+const SPARE_ROWS = new Spare();
+
 /** More groups without anything active than a legend can show: a file can have a million stacks. */
 const MAX_IDLE_GROUPS = 1000;
 
@@ -163,7 +166,9 @@ export async function legend(session: Session, by: Grouping, entry: number): Pro
   const {groups, colours, keyOf} = await colouring(session, by);
   const {size, unitBytes} = session.lifetimes;
   const bytesOf = (row: number) => size[row] * unitBytes;
-  const active = totalsByGroup(groups, session.index.liveAt(entry), bytesOf);
+  const live = session.index.liveAt(entry, SPARE_ROWS);
+  const active = totalsByGroup(groups, live, bytesOf);
+  SPARE_ROWS.give(live);
   const isActive = new Set(active.map(({group}) => group));
   const all = await session.once(`groups-of-rows-${by}`, async () => groupsOfRows(groups, bytesOf));
   const idle = all.filter(group => !isActive.has(group));

@@ -4,6 +4,7 @@ import {Transferred} from '../data/rpc';
 import {type Paint, paintStacked} from '../draw/paint';
 import type {Shade} from '../draw/palette';
 import {type AxisKind, entriesOfColumn} from '../model/axis';
+import {Spare} from '../model/spare';
 import type {StackedIds, StackedWindow} from '../model/stacked-picture';
 import type {Session} from './session';
 
@@ -46,21 +47,18 @@ export async function finish(
   ]);
 }
 
-/** Room that no picture has at present. */
-let spareRoom: Uint32Array<ArrayBuffer> | undefined;
+const SPARE_PIXELS = new Spare();
 
 /** Room for the pixels of one picture, which has it alone until `bitmapOf` takes it back: pictures are made side by side. */
 export function pixelsOf(count: number): Uint32Array<ArrayBuffer> {
-  const room = spareRoom && spareRoom.length >= count ? spareRoom : new Uint32Array(count);
-  spareRoom = undefined;
-  return room.subarray(0, count);
+  return SPARE_PIXELS.u32(count);
 }
 
 /** A bitmap with a copy of the pixels; their room is the next picture's. */
 export async function bitmapOf(pixels: Uint32Array<ArrayBuffer>, width: number, height: number): Promise<ImageBitmap> {
   const bytes = new Uint8ClampedArray(pixels.buffer, pixels.byteOffset, width * height * 4);
   const bitmap = await createImageBitmap(new ImageData(bytes, width, height));
-  spareRoom = new Uint32Array(pixels.buffer);
+  SPARE_PIXELS.give(pixels);
   return bitmap;
 }
 

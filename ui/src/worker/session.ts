@@ -73,11 +73,13 @@ export class Session {
 
   /**
    * The numbers of a column at some rows, which ascend. Of a large column that is not here, only the parts around them are fetched:
-   * a state needs three columns of those blocks alone that are live, and the allocation under the pointer a row of six.
+   * a state needs three columns of those blocks alone that are live, and the allocation under the pointer a row of six. They are
+   * written to `cells`, which has one for each row.
    */
-  async cells(name: string, rows: ArrayLike<number>): Promise<Float64Array> {
+  async cells<T extends Float64Array>(name: string, rows: ArrayLike<number>, cells: T): Promise<T>;
+  async cells(name: string, rows: ArrayLike<number>): Promise<Float64Array>;
+  async cells(name: string, rows: ArrayLike<number>, cells = new Float64Array(rows.length)): Promise<Float64Array> {
     const section = this.device.sections[name];
-    const cells = new Float64Array(rows.length);
     if (section?.constant !== undefined) return cells.fill(section.constant);
     const address = this.request.addresses[`${this.device.device}/${name}`];
     const canPart = section && address && 'url' in address && (section.encoding ?? 'raw') === 'raw';
@@ -174,10 +176,10 @@ export class Session {
 
 /** Columns up to this size are fetched whole, even for one number. */
 const WHOLE_BYTES_MAX = 4 << 20;
-const PAGE_ROWS = 2048;
-const PAGES_MAX = 256;
+const PAGE_ROWS = 512;
+const PAGES_MAX = 512;
 /** Rows that lie in more parts have their whole column fetched. */
-const PAGES_AT_ONCE_MAX = 64;
+const PAGES_AT_ONCE_MAX = 128;
 
 /** The parts of a column that rows lie in, which ascend. */
 function pagesOf(rows: ArrayLike<number>): number[] {

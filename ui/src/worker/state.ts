@@ -3,21 +3,24 @@
 import {Transferred} from '../data/rpc';
 import {type Abgr, darker, faded, halfway} from '../draw/paint';
 import {BACKGROUND, FREE, pixelOf, type Shade} from '../draw/palette';
-import type {Grouping} from '../model/groups';
+import {type Grouping, identity} from '../model/groups';
+import {largestFree} from '../model/largest-free';
 import {awaitsFree} from '../model/pending';
-import type {Pieces} from '../model/pieces';
+import {Spare} from '../model/spare';
 import {
   fittingScale,
   type Heading,
   layOut,
+  STRIP_NUMBERS,
+  type StateLayout,
   type StateMeasures,
   type StateSegment,
-  type Strip,
 } from '../model/state-layout';
 import {colouring, type Emphasis, emphasised} from './grouping';
 import {bitmapOf, pixelsOf} from './pictures';
 import {type SegmentGroups, segmentGroups} from './segments';
 import type {Session} from './session';
+import {type Canvas, fill, hatch, outline, runIn} from './state-canvas';
 
 /** What to draw, in device pixels. */
 export interface StateRequest {
@@ -38,20 +41,14 @@ export interface StateRequest {
   readonly spare?: Uint32Array;
 }
 
-/** A strip of the picture. */
-export interface DrawnStrip extends Strip {
-  /** For each pixel of the width: 0 unmapped, 1 free, or the row of the block plus 2. */
-  readonly ids: Uint32Array;
-}
-
 /** The picture. */
 export interface StatePicture {
   readonly entry: number;
   readonly bitmap: ImageBitmap;
-  /** Of all strips: one memory, which the next picture can have. */
+  /** For each pixel of the visible strips' widths: 0 unmapped, 1 free, or the row of the block plus 2. */
   readonly ids: Uint32Array;
-  /** Those that are visible. */
-  readonly strips: DrawnStrip[];
+  /** The visible strips, `STRIP_NUMBERS` each: an object a strip, of which there can be a thousand, would be garbage in every frame. */
+  readonly strips: Uint32Array;
   readonly headings: (Heading & {label: string; mappedBytes: number; usedBytes: number; segments: number})[];
   /** Of the whole layout. */
   readonly layoutHeight: number;
@@ -68,6 +65,21 @@ export interface StateTotals {
   readonly blocks: number;
 }
 
+/** Memory for the live rows and three of their columns, and for the sums of the segments. */
+const SPARE = {
+  rows: new Spare(),
+  segment: new Spare(),
+  offset: new Spare(),
+  requested: new Spare(),
+  pieces: new Spare(),
+  mapped: new Spare(),
+  used: new Spare(),
+  first: new Spare(),
+};
+
+/** Memory in which the largest free stretch is found: it asks for four. */
+const FREE_ROOM = [new Spare(), new Spare(), new Spare(), new Spare()];
+
 /** The id of a strip's pixels that are free memory. */
 const FREE_ID = 1;
 
@@ -77,10 +89,9 @@ export async function state(
   matches: Uint8Array | undefined,
 ): Promise<Transferred<StatePicture>> {
   const {entry, width, height, shade, top} = request;
-  const live = session.index.liveAt(entry);
-  const [segmentOf, offset, requested] = await Promise.all(
-    ['segment', 'offset', 'requested'].map(name => session.cells(name, live)),
-  );
+  const live = session.index.liveAt(entry, SPARE.rows);
+  const cells = (name: 'segment' | 'offset' | 'requested') => session.cells(name, live, SPARE[name].f64(live.length));
+  const [segmentOf, offset, requested] = await Promise.all([cells('segment'), cells('offset'), cells('requested')]);
   const [extent, pieces, groups, pending, colours] = await Promise.all([
     session.column('segment_size'),
     session.pieces(),
@@ -89,64 +100,61 @@ export async function state(
     colouring(session, request.colourBy),
   ]);
   const {size, unitBytes} = session.lifetimes;
+  const {index, segment: pieceSegment, offset: pieceOffset} = pieces;
+  const pieceSize = index.lifetimes.size;
+
+  // Sums by segment.
+  const mapped = SPARE.mapped.f64(extent.length).fill(0);
+  const used = SPARE.used.f64(extent.length).fill(0);
+  const livePieces = index.liveAt(entry, SPARE.pieces);
+  for (const piece of livePieces) mapped[pieceSegment[piece]] += pieceSize[piece];
+  for (let i = 0; i < live.length; i++) used[segmentOf[i]] += size[live[i]];
 
   const scale = (await fitScale(session, request.measures, height)) / request.zoom;
-  const layout = layOut(inOrder(segmentsAt(pieces, entry), extent, groups), scale, request.measures);
-  const visible = layout.strips.filter(({y}) => y + request.measures.stripHeight > top && y < top + height);
-  const drawn = new Map<number, DrawnStrip[]>();
-  const pixelCount = visible.reduce((sum, strip) => sum + strip.width, 0);
+  const layout = layoutOf(session, await inOrder(session), mapped, {extent, groups, scale, measures: request.measures});
+  const {strips} = layout;
+  const first = SPARE.first.u32(extent.length);
+  const {from, to, places, pixelCount} = visibleStrips(layout, request, first);
   const {spare} = request;
   const ids = spare && spare.length >= pixelCount ? spare.fill(0) : new Uint32Array(pixelCount);
-  let taken = 0;
-  for (const strip of visible) {
-    const strips = drawn.get(strip.segment);
-    const one = {...strip, ids: ids.subarray(taken, taken + strip.width)};
-    taken += strip.width;
-    if (strips) strips.push(one);
-    else drawn.set(strip.segment, [one]);
-  }
 
   const pixels = pixelsOf(width * height);
   const background = pixelOf(BACKGROUND[shade]);
   pixels.fill(background);
   const {key, lut} = emphasised(colours, request.emphasis, background);
   const free = pixelOf(FREE[shade]);
-  const canvas: Canvas = {pixels, width, height, top, stripHeight: request.measures.stripHeight};
+  const canvas: Canvas = {pixels, width, height, top, stripHeight: request.measures.stripHeight, ids};
+  const idsAt = (strip: number) => places[(strip - from) * STRIP_NUMBERS + 4];
 
-  const mapped = new Map<number, number>();
-  const piecesSize = pieces.index.lifetimes.size;
-  pieces.index.forEachLive(entry, piece => {
-    const segment = pieces.segment[piece];
-    mapped.set(segment, (mapped.get(segment) ?? 0) + piecesSize[piece]);
-    for (const strip of drawn.get(segment) ?? []) {
-      const run = runIn(strip, pieces.offset[piece], piecesSize[piece]);
-      if (run) fill(canvas, strip, run.from, run.to, free, FREE_ID);
+  for (const piece of livePieces) {
+    const segment = pieceSegment[piece];
+    for (let strip = first[segment]; strip < to && strips[strip].segment === segment; strip++) {
+      const run = runIn(strips[strip], pieceOffset[piece], pieceSize[piece]);
+      if (run) fill(canvas, strips[strip], idsAt(strip), run.from, run.to, free, FREE_ID);
     }
-    return true;
-  });
+  }
 
-  const used = new Map<number, number>();
   let pendingUnits = 0;
   for (let i = 0; i < live.length; i++) {
     const row = live[i];
     const segment = segmentOf[i];
-    used.set(segment, (used.get(segment) ?? 0) + size[row]);
     const isPending = pending.requestedAt.size > 0 && awaitsFree(pending, row, entry);
     if (isPending) pendingUnits += size[row];
-    const strips = drawn.get(segment);
-    if (!strips) continue;
+    if (first[segment] === to) continue;
     let colour: Abgr = lut[key[row]];
     if (request.highlightsSearch && matches && matches[row] === 0) colour = faded(colour, background);
-    for (const strip of strips) {
-      const run = runIn(strip, offset[i], size[row]);
+    for (let strip = first[segment]; strip < to && strips[strip].segment === segment; strip++) {
+      const one = strips[strip];
+      const run = runIn(one, offset[i], size[row]);
       if (!run) continue;
-      fill(canvas, strip, run.from, run.to, colour, row + 2);
-      // What was handed out beyond the request.
-      const asked = runIn(strip, offset[i], requested[i] / unitBytes);
-      if (asked && asked.to < run.to) fill(canvas, strip, asked.to, run.to, halfway(colour, free), row + 2);
-      if (isPending) hatch(canvas, strip, run.from, run.to, darker(darker(colour)));
-      if (run.to - run.from > 2) fill(canvas, strip, run.from, run.from + 1, darker(colour), row + 2);
-      if (row === request.pinned) outline(canvas, strip, run.from, run.to, shade === 'dark' ? 0xffffffff : 0xff000000);
+      const {from: low, to: high} = run;
+      fill(canvas, one, idsAt(strip), low, high, colour, row + 2);
+      // What was allocated beyond the request.
+      const asked = runIn(one, offset[i], requested[i] / unitBytes);
+      if (asked && asked.to < high) fill(canvas, one, idsAt(strip), asked.to, high, halfway(colour, free), row + 2);
+      if (isPending) hatch(canvas, one, low, high, darker(darker(colour)));
+      if (high - low > 2) fill(canvas, one, idsAt(strip), low, low + 1, darker(colour), row + 2);
+      if (row === request.pinned) outline(canvas, one, low, high, shade === 'dark' ? 0xffffffff : 0xff000000);
     }
   }
 
@@ -154,146 +162,160 @@ export async function state(
     let mappedUnits = 0;
     let usedUnits = 0;
     let segments = 0;
-    for (const [segment, units] of mapped) {
-      if (groups.of[segment] !== heading.group) continue;
-      mappedUnits += units;
-      usedUnits += used.get(segment) ?? 0;
+    for (let segment = 0; segment < extent.length; segment++) {
+      if (mapped[segment] === 0 || groups.of[segment] !== heading.group) continue;
+      mappedUnits += mapped[segment];
+      usedUnits += used[segment];
       segments++;
     }
     const label = groups.labels[heading.group];
     return {...heading, label, segments, mappedBytes: mappedUnits * unitBytes, usedBytes: usedUnits * unitBytes};
   });
+  const freeUnits = freeRoom(room =>
+    largestFree(
+      {
+        count: livePieces.length,
+        segment: i => pieceSegment[livePieces[i]],
+        offset: i => pieceOffset[livePieces[i]],
+        units: i => pieceSize[livePieces[i]],
+      },
+      {count: live.length, segment: i => segmentOf[i], offset: i => offset[i], units: i => size[live[i]]},
+      room,
+    ),
+  );
   const totals: StateTotals = {
     activeBytes: session.index.totalAfter(entry) * unitBytes,
     pendingBytes: pendingUnits * unitBytes,
     reservedBytes: pieces.index.totalAfter(entry) * unitBytes,
-    largestFreeBytes: largestFree(session, pieces, entry, live, segmentOf, offset) * unitBytes,
-    segments: mapped.size,
+    largestFreeBytes: unitBytes * freeUnits,
+    segments: layout.segments,
     blocks: live.length,
   };
+  SPARE.rows.give(live);
+  SPARE.segment.give(segmentOf);
+  SPARE.offset.give(offset);
+  SPARE.requested.give(requested);
+  SPARE.pieces.give(livePieces);
+  SPARE.mapped.give(mapped);
+  SPARE.used.give(used);
+  SPARE.first.give(first);
   const bitmap = await bitmapOf(pixels, width, height);
-  const strips = [...drawn.values()].flat();
-  const value = {entry, bitmap, ids, strips, headings, layoutHeight: layout.height, totals};
-  return new Transferred(value, [bitmap, ids.buffer]);
+  const value = {entry, bitmap, ids, strips: places, headings, layoutHeight: layout.height, totals};
+  return new Transferred(value, [bitmap, ids.buffer, places.buffer]);
 }
 
 type Numbers = ArrayLike<number>;
 
-/** The segments with memory after an entry. */
-function segmentsAt(pieces: Pieces, entry: number): Set<number> {
-  const segments = new Set<number>();
-  pieces.index.forEachLive(entry, piece => {
-    segments.add(pieces.segment[piece]);
-    return true;
-  });
-  return segments;
+/** Strips of a layout that are in the picture. */
+interface VisibleStrips {
+  /** The first one, and the one behind the last. */
+  readonly from: number;
+  readonly to: number;
+  /** Their numbers, `STRIP_NUMBERS` each. */
+  readonly places: Uint32Array<ArrayBuffer>;
+  /** The sum of their widths. */
+  readonly pixelCount: number;
 }
 
-/** Group by group, by address: rows of the segments are in that order. */
-function inOrder(segments: Set<number>, extent: Numbers, groups: SegmentGroups): StateSegment[] {
-  return [...segments]
-    .map(segment => ({segment, units: extent[segment], group: groups.of[segment]}))
-    .sort((a, b) => a.group - b.group || a.segment - b.segment);
+/** The visible strips; `first` gets the first of each segment, or `to`. Strips go down the picture, and those of a segment follow one another. */
+function visibleStrips({strips}: StateLayout, request: StateRequest, first: Uint32Array): VisibleStrips {
+  const {top, height, measures} = request;
+  let from = 0;
+  while (from < strips.length && strips[from].y + measures.stripHeight <= top) from++;
+  let to = from;
+  while (to < strips.length && strips[to].y < top + height) to++;
+  first.fill(to);
+  for (let i = to - 1; i >= from; i--) first[strips[i].segment] = i;
+  const places = new Uint32Array((to - from) * STRIP_NUMBERS);
+  let pixelCount = 0;
+  for (let i = from; i < to; i++) {
+    const {segment, x, y, width} = strips[i];
+    places.set([segment, x, y, width, pixelCount], (i - from) * STRIP_NUMBERS);
+    pixelCount += width;
+  }
+  return {from, to, places, pixelCount};
+}
+
+/** Lends memory for numbers while something is computed. */
+function freeRoom<T>(compute: (room: (length: number) => Float64Array) => T): T {
+  const lent: Float64Array<ArrayBuffer>[] = [];
+  const made = compute(length => {
+    const room = FREE_ROOM[lent.length].f64(length);
+    lent.push(room);
+    return room;
+  });
+  for (const [i, room] of lent.entries()) FREE_ROOM[i].give(room);
+  return made;
+}
+
+/** All segments of a session, group by group, by address: their rows are in that order. */
+function inOrder(session: Session): Promise<Uint32Array> {
+  return session.once('segments-in-order', async () => {
+    const groups = await segmentGroups(session);
+    return identity(groups.of.length).sort((a, b) => groups.of[a] - groups.of[b] || a - b);
+  });
+}
+
+/** What a layout depends on beside the segments that are there. */
+interface LayoutOptions {
+  readonly extent: Numbers;
+  readonly groups: SegmentGroups;
+  readonly scale: number;
+  readonly measures: StateMeasures;
+}
+
+interface KeptLayout extends StateLayout {
+  readonly key: string;
+  /** For each of all segments, whether it is there. */
+  readonly isThere: Uint8Array;
+  /** How many are. */
+  readonly segments: number;
+}
+
+/** The layout of the state that was drawn last: while scrubbing, segments seldom come or go. */
+const kept = new WeakMap<Session, KeptLayout>();
+
+function layoutOf(session: Session, ordered: Uint32Array, mapped: Float64Array, options: LayoutOptions): KeptLayout {
+  const {extent, groups, scale, measures} = options;
+  const key = `${scale} ${Object.values(measures)}`;
+  const last = kept.get(session);
+  if (last?.key === key && last.isThere.every((isThere, segment) => (mapped[segment] > 0 ? 1 : 0) === isThere))
+    return last;
+  const isThere = Uint8Array.from(mapped, units => (units > 0 ? 1 : 0));
+  const segments = stateSegments(ordered, isThere, extent, groups);
+  const made = {...layOut(segments, scale, measures), key, isThere, segments: segments.length};
+  kept.set(session, made);
+  return made;
+}
+
+function stateSegments(
+  ordered: Uint32Array,
+  isThere: Uint8Array,
+  extent: Numbers,
+  groups: SegmentGroups,
+): StateSegment[] {
+  return Array.from(
+    ordered.filter(segment => isThere[segment] === 1),
+    segment => ({
+      segment,
+      units: extent[segment],
+      group: groups.of[segment],
+    }),
+  );
 }
 
 /** The scale at which the fullest state fits: the same for every entry, so that nothing jumps while scrubbing. */
 function fitScale(session: Session, measures: StateMeasures, height: number): Promise<number> {
   const {width, stripHeight} = measures;
   return session.once(`state-scale ${width} ${stripHeight} ${height}`, async () => {
-    const [pieces, groups, extent] = await Promise.all([
+    const [pieces, groups, extent, ordered] = await Promise.all([
       session.pieces(),
       segmentGroups(session),
       session.column('segment_size'),
+      inOrder(session),
     ]);
-    const fullest = segmentsAt(pieces, pieces.index.peak.entry);
-    return fittingScale(inOrder(fullest, extent, groups), height, measures);
+    const isThere = new Uint8Array(extent.length);
+    for (const piece of pieces.index.liveAt(pieces.index.peak.entry)) isThere[pieces.segment[piece]] = 1;
+    return fittingScale(stateSegments(ordered, isThere, extent, groups), height, measures);
   });
-}
-
-interface Canvas {
-  readonly pixels: Uint32Array;
-  readonly width: number;
-  readonly height: number;
-  readonly top: number;
-  readonly stripHeight: number;
-}
-
-/** The pixels of a stretch of a segment in a strip: from its left end, at least one. */
-function runIn(strip: Strip, fromUnits: number, units: number): {from: number; to: number} | undefined {
-  const low = Math.max(fromUnits, strip.fromUnits);
-  const high = Math.min(fromUnits + units, strip.toUnits);
-  if (high <= low) return undefined;
-  const perUnit = strip.width / (strip.toUnits - strip.fromUnits);
-  const from = Math.floor((low - strip.fromUnits) * perUnit);
-  return {from, to: Math.min(strip.width, Math.max(from + 1, Math.floor((high - strip.fromUnits) * perUnit)))};
-}
-
-function fill(canvas: Canvas, strip: DrawnStrip, from: number, to: number, colour: Abgr, id: number): void {
-  strip.ids.fill(id, from, to);
-  for (let line = 0; line < canvas.stripHeight; line++) {
-    const y = strip.y - canvas.top + line;
-    if (y < 0 || y >= canvas.height) continue;
-    const at = y * canvas.width + strip.x;
-    canvas.pixels.fill(colour, at + from, Math.min(at + to, (y + 1) * canvas.width));
-  }
-}
-
-function hatch(canvas: Canvas, strip: Strip, from: number, to: number, colour: Abgr): void {
-  for (let line = 0; line < canvas.stripHeight; line++) {
-    const y = strip.y - canvas.top + line;
-    if (y < 0 || y >= canvas.height) continue;
-    const at = y * canvas.width + strip.x;
-    for (let x = from; x < to; x++) if ((x + line) & 4) canvas.pixels[at + x] = colour;
-  }
-}
-
-function outline(canvas: Canvas, strip: Strip, from: number, to: number, colour: Abgr): void {
-  const {stripHeight, height, width, top, pixels} = canvas;
-  for (let line = 0; line < stripHeight; line++) {
-    const y = strip.y - top + line;
-    if (y < 0 || y >= height) continue;
-    const at = y * width + strip.x;
-    if (line < 2 || line >= stripHeight - 2) pixels.fill(colour, at + from, at + to);
-    pixels[at + from] = colour;
-    pixels[at + to - 1] = colour;
-  }
-}
-
-/** The longest stretch of mapped memory without an active block, in units. `segmentOf` and `offset` are of each of the live rows. */
-function largestFree(
-  session: Session,
-  pieces: Pieces,
-  entry: number,
-  live: Uint32Array,
-  segmentOf: Float64Array,
-  offset: Float64Array,
-): number {
-  const {size} = session.lifetimes;
-  const sizes = pieces.index.lifetimes.size;
-  const blocks = live.map((_, i) => i).sort((a, b) => segmentOf[a] - segmentOf[b] || offset[a] - offset[b]);
-  const mapped = pieces.index
-    .liveAt(entry)
-    .sort((a, b) => pieces.segment[a] - pieces.segment[b] || pieces.offset[a] - pieces.offset[b]);
-  let largest = 0;
-  let next = 0;
-  for (let i = 0; i < mapped.length; ) {
-    // Pieces that touch are one stretch.
-    const segment = pieces.segment[mapped[i]];
-    let at = pieces.offset[mapped[i]];
-    let end = at + sizes[mapped[i]];
-    for (i++; i < mapped.length && pieces.segment[mapped[i]] === segment && pieces.offset[mapped[i]] === end; i++) {
-      end += sizes[mapped[i]];
-    }
-    for (; next < blocks.length; next++) {
-      const block = blocks[next];
-      if (segmentOf[block] > segment || (segmentOf[block] === segment && offset[block] >= at)) break;
-    }
-    for (; next < blocks.length && segmentOf[blocks[next]] === segment && offset[blocks[next]] < end; next++) {
-      const block = blocks[next];
-      largest = Math.max(largest, offset[block] - at);
-      at = Math.max(at, offset[block] + size[live[block]]);
-    }
-    largest = Math.max(largest, end - at);
-  }
-  return largest;
 }

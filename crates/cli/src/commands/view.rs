@@ -19,7 +19,7 @@ use crate::units::counted;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater view run.pickle
-  highwater view ranks/                         every snapshot in a directory, as tabs with linked axes
+  highwater view ranks/                         every snapshot in a directory, side by side
   highwater view run.pickle --no-open --port 8123
       over SSH the browser stays closed, and the command that forwards the port is printed")]
 pub(crate) struct Args {
@@ -74,9 +74,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     text_to_stdout(|out| {
         writeln!(out, "Viewing {what} at {address}")?;
         if let Some(forward) = forwarding(&address) {
-            writeln!(out, "On your own machine, run `{forward}`, then open the address in its browser")?;
+            writeln!(out, "On your own machine, run `{forward}`, then open the address there")?;
         }
-        writeln!(out, "Ctrl-C ends it")
+        writeln!(out, "Press Ctrl-C to stop")
     })?;
     serve(viewer, &address, args.no_open || is_remote())
 }

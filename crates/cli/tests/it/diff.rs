@@ -133,8 +133,13 @@ fn two_batch_sizes_make_a_line() {
           … and 13 more call sites; `--top 15` shows all
 
         Peak by the batch
-          18.22 GiB fixed + 1.60 GiB per row (A has 2 rows: 3.20 GiB, B has 16 rows: 25.57 GiB), and at
-          least 28.82 GiB for any batch.
+          batch         peak  recorded
+          2 rows   28.82 GiB  A
+          4 rows   28.82 GiB
+          8 rows   31.01 GiB
+          16 rows  43.79 GiB  B
+          32 rows  69.37 GiB
+          18.22 GiB fixed + 1.60 GiB per row, and at least 28.82 GiB for any batch.
           A line through two points, iteration 2 of each: a recording of a third batch would show whether it
           is really a line.
           At most 38 rows fit in 80.00 GiB; a GPU also needs memory for the allocator's overhead (up to
@@ -220,8 +225,14 @@ fn three_batch_sizes_say_how_straight_the_line_is() {
     let text = stdout(&format!("diff {files} --top 1"));
     let (_, batch) = text.split_once("\nPeak by the batch\n").unwrap();
     insta::assert_snapshot!(batch, @"
-      197.28 MiB fixed + 170.66 MiB per batch of A (B's batch is 4 times A's: 682.64 MiB, C's batch is
-      12 times A's: 2.00 GiB).
+      batch           peak  recorded
+      A's       367.94 MiB  A
+      2 × A's   538.60 MiB
+      4 × A's   879.92 MiB  B
+      8 × A's     1.53 GiB
+      12 × A's    2.19 GiB  C
+      24 × A's    4.19 GiB
+      197.28 MiB fixed + 170.66 MiB per batch of A.
       A line fitted to iteration 2 of each, with an error of at most 7.48 MiB there; it may not continue
       beyond them.
     ");

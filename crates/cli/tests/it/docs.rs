@@ -5,8 +5,8 @@
 //!   `INSTA_UPDATE=always` writes the output anew, around the `…`.
 //! - Where a GPU or a network is needed, the line before the block says when and where it was recorded:
 //!   `Recorded on 2026-11-22, NVIDIA H200:`. It is not run.
-//! - Any other line of code that begins with `highwater` is an example: it runs on the files of [`FILES`], and begins with the lines of the
-//!   stored `examples`. What needs a GPU, serves a page or runs a script is only asked for its help, which knows the options, and must not
+//! - Any other line of code that begins with `highwater` is an example: it runs on the files of [`FILES`], and prints what the stored
+//!   `examples` have. What needs a GPU, serves a page or runs a script is only asked for its help, which knows the options, and must not
 //!   be refused. So is a command within a sentence.
 
 use std::collections::BTreeMap;
@@ -42,9 +42,6 @@ const FILES: [(&str, &str); 12] = [
 
 /// Commands that need a GPU, serve a page or run a script.
 const NOT_RUN: [&str; 5] = ["doctor", "dryrun", "run", "top", "view"];
-
-/// Lines that are stored of the output of an example.
-const HEAD: usize = 4;
 
 /// The exit status for an input or an option that is refused.
 const REFUSED: i32 = 2;
@@ -212,7 +209,7 @@ fn asking_for_help(example: &str) -> String {
 
 /// Runs every command of a page; gives how many were compared, how many are known as examples, and how many were recorded elsewhere.
 ///
-/// `examples` gets how each example's output begins.
+/// `examples` gets each example's output.
 fn check(path: &Path, directory: &Path, wrong: &mut String, examples: &mut BTreeMap<String, String>) -> [usize; 3] {
     let text = fs::read_to_string(path).unwrap();
     let page: Vec<&str> = text.lines().collect();
@@ -224,7 +221,7 @@ fn check(path: &Path, directory: &Path, wrong: &mut String, examples: &mut BTree
             writeln!(wrong, "{name}:{line}: {command}\n{}\n", said.join("\n")).unwrap();
         }
         // The size of a page depends on whether the viewer's was built.
-        let lines = said.iter().take(HEAD).map(|line| {
+        let lines = said.iter().map(|line| {
             line.split_once(" (").filter(|_| line.starts_with("wrote ")).map_or(&**line, |(wrote, _)| wrote)
         });
         lines.collect::<Vec<_>>().join("\n")

@@ -85,7 +85,7 @@ fn it_prints_the_address_serves_and_ends_with_ctrl_c() {
         "{:?}",
         viewing.lines
     );
-    assert_eq!(viewing.lines[1], "Ctrl-C ends it");
+    assert_eq!(viewing.lines[1], "Press Ctrl-C to stop");
     assert!(host.starts_with("127.0.0.1:") && token.len() == 41, "{host} {token}");
     assert!(viewing.get("api/files/0/manifest").contains("\"format\":\"highwater-view\""));
     assert_eq!(viewing.interrupt(), (Some(0), String::new()));

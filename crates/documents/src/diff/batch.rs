@@ -24,6 +24,8 @@ pub struct BatchView {
     pub largest_residual_bytes: u64,
     /// One for each file.
     pub points: Vec<PointView>,
+    /// The peaks by the line, smallest batch first: of the recorded batches, of the doublings between them, and of twice the largest.
+    pub peaks: Vec<BatchPeakView>,
     /// A file whose inputs imply another batch than the given one; absent where none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<ContradictionView>,
@@ -44,6 +46,16 @@ pub struct PointView {
     pub peak_bytes: u64,
     /// The peak by the line.
     pub fitted_bytes: u64,
+}
+
+/// The peak of a batch by the line.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BatchPeakView {
+    /// The batch, in the unit, as a fraction: numerator and denominator.
+    pub batch_ratio: [u64; 2],
+    /// The peak.
+    pub peak_bytes: u64,
 }
 
 /// A file whose inputs imply another batch than the given one.
@@ -86,6 +98,10 @@ impl BatchView {
                     fitted_bytes: point.fitted_bytes,
                 })
                 .collect(),
+            peaks: shown(fit)
+                .into_iter()
+                .map(|batch| BatchPeakView { batch_ratio: ratio(batch), peak_bytes: fit.peak_bytes(batch.value()) })
+                .collect(),
             contradiction: fit.contradiction.map(|(file, batch)| ContradictionView { file, batch_ratio: ratio(batch) }),
             capacity: capacity_bytes.map(|bytes| CapacityView { bytes, largest_batch: fit.largest_batch(bytes) }),
         }
@@ -100,6 +116,22 @@ impl BatchView {
     pub fn is_curve(&self) -> bool {
         self.bytes_per_unit_squared != 0.0
     }
+}
+
+/// The batches whose peaks are shown.
+fn shown(fit: &BatchFit) -> Vec<Ratio> {
+    /// Recordings of batches that are far apart have many doublings between them.
+    const DOUBLINGS: u32 = 10;
+    let recorded = || fit.points.iter().map(|point| point.batch);
+    let by_size = |a: &Ratio, b: &Ratio| a.value().total_cmp(&b.value());
+    let (Some(least), Some(most)) = (recorded().min_by(by_size), recorded().max_by(by_size)) else { return Vec::new() };
+    let doubled = |batch: Ratio, times: u32| Ratio::new(batch.times.checked_mul(1 << times)?, batch.per);
+    let between =
+        (1..DOUBLINGS).map_while(|times| doubled(least, times)).take_while(|batch| batch.value() < most.value());
+    let mut batches: Vec<Ratio> = recorded().chain(between).chain(doubled(most, 1)).collect();
+    batches.sort_by(by_size);
+    batches.dedup();
+    batches
 }
 
 fn ratio(batch: Ratio) -> [u64; 2] {

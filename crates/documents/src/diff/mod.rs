@@ -10,7 +10,7 @@ use highwater_findings::diff::{DeviceDiff, Moment, SettingDiff, Side, SiteDiff};
 use highwater_snapshot::EntryId;
 use serde::Serialize;
 
-pub use batch::{BatchView, CapacityView, ContradictionView, PointView};
+pub use batch::{BatchPeakView, BatchView, CapacityView, ContradictionView, PointView};
 pub use stacks::{StackNodeView, StackTreeView};
 
 use crate::{Document, Format, Version};

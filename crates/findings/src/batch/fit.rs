@@ -33,7 +33,7 @@ pub struct BatchFit {
     pub bytes_per_batch: f64,
     /// What its square adds; 0 where the points lie on a line.
     pub bytes_per_batch_squared: f64,
-    /// What the peak is at least, however small the batch.
+    /// The least peak, however small the batch.
     pub floor_bytes: u64,
     /// The unit of the batch is a row.
     pub is_by_rows: bool,

@@ -93,7 +93,7 @@ pub(super) fn mixed_precision(evidence: &Evidence<'_>) -> Option<Finding> {
     Some(
         Finding::new("mixed-precision", Severity::Info, title, detail)
             .saves_about(saving)
-            .change("put put put `with torch.autocast(\"cuda\", torch.bfloat16)` around the forward pass and the loss"),
+            .change("put `with torch.autocast(\"cuda\", torch.bfloat16)` around the forward pass and the loss"),
     )
 }
 

@@ -111,6 +111,10 @@ export interface Batch {
    */
   largest_residual_bytes: number;
   /**
+   * The peaks by the line, smallest batch first: of the recorded batches, of the doublings between them, and of twice the largest.
+   */
+  peaks: BatchPeak[];
+  /**
    * One for each file.
    */
   points: Point[];
@@ -147,6 +151,22 @@ export interface Contradiction {
    * Its place in `files`.
    */
   file: number;
+}
+/**
+ * The peak of a batch by the line.
+ */
+export interface BatchPeak {
+  /**
+   * The batch, in the unit, as a fraction: numerator and denominator.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  batch_ratio: [number, number];
+  /**
+   * The peak.
+   */
+  peak_bytes: number;
 }
 /**
  * A file's batch and its peak.

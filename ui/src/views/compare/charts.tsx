@@ -61,7 +61,7 @@ export function Charts({pair}: {pair: Pair}) {
           </select>
         </label>
         <span class="faint" role="status">
-          {hover.value === null ? 'wheel zooms, Shift and wheel moves' : axisWords(hover.value, alignment)}
+          {hover.value === null ? 'wheel zooms, Shift+wheel moves' : axisWords(hover.value, alignment)}
         </span>
         <span class="spring" />
         {zoom.value && (
@@ -74,7 +74,7 @@ export function Charts({pair}: {pair: Pair}) {
         <div key={i} class="curve">
           <CurveHead one={one} name={names[i]} other={both[0]} isSecond={i === 1} at={hover.value} />
           <SmallChart
-            label={`Bytes of ${pair.files[i].name} over ${WORDS[alignment]}; the table below says the numbers`}
+            label={`Bytes of ${pair.files[i].name} over ${WORDS[alignment]}; the table below has the numbers`}
             axis={alignment}
             x={x}
             highBytes={highestOf(pair.curves) * 1.06}

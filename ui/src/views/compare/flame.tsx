@@ -88,7 +88,7 @@ export function DifferenceFlame({tree, names, moment}: FlameProps) {
         role="application"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it takes keys
         tabIndex={0}
-        aria-label={`Flame graph of the difference ${moment}: arrows move between boxes, Enter zooms. The table above says the same by call site`}
+        aria-label={`Flame graph of the difference ${moment}: arrows move between boxes, Enter zooms. The table above lists the same changes by call site`}
         onPointerMove={event => {
           const box = at(event);
           hover.value = box < 0 ? null : {box, x: event.clientX, y: event.clientY};

@@ -1,7 +1,7 @@
 /** The numbers of `highwater diff`. */
 
 import {useSignal} from '@preact/signals';
-import type {DeviceDiff, Diff, Side} from '../../data/generated/diff';
+import type {Batch, DeviceDiff, Diff, Side} from '../../data/generated/diff';
 import {categoryWords} from '../../model/categories';
 import {binary, count, counted, signed} from '../../model/units';
 import {placeWords} from '../summary/report';
@@ -22,6 +22,7 @@ export function Numbers({diff, names}: NumbersProps) {
       <div class="card-columns">
         <div>
           <Totals device={device} names={names} />
+          {device.batch && <PeakByBatch batch={device.batch} names={names} />}
           <Settings diff={diff} names={names} />
         </div>
         <Categories device={device} names={names} />
@@ -104,6 +105,42 @@ function Totals({device, names}: {device: DeviceDiff; names: readonly string[]})
   );
 }
 
+/** The peaks of a few batches, in batches of the first file. */
+function PeakByBatch({batch, names}: {batch: Batch; names: readonly string[]}) {
+  const {peaks, points, fixed_bytes: fixed, bytes_per_unit: perUnit} = batch;
+  const isSame = ([times, per]: readonly number[], ratio: readonly number[]) => times === ratio[0] && per === ratio[1];
+  return (
+    <div class="card">
+      <h2>
+        Peak by the batch
+        <span class="faint">
+          {binary(fixed)} fixed, {binary(perUnit)} for each batch of {names[0]}
+        </span>
+      </h2>
+      <table class="data">
+        <thead>
+          <tr>
+            <th scope="col">batch</th>
+            <th scope="col" class="number">
+              peak
+            </th>
+            <th scope="col">recorded</th>
+          </tr>
+        </thead>
+        <tbody>
+          {peaks.map(({batch_ratio: ratio, peak_bytes: peak}) => (
+            <tr key={ratio.join('/')}>
+              <th scope="row">{isSame(ratio, [1, 1]) ? '1' : `${ratio[1] === 1 ? ratio[0] : ratio.join('/')} ×`}</th>
+              <td class="number">{binary(peak)}</td>
+              <td>{names.filter((_, i) => points[i] && isSame(points[i].batch_ratio, ratio)).join(', ')}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
 function Categories({device, names}: {device: DeviceDiff; names: readonly string[]}) {
   return (
     <div class="card">
@@ -175,7 +212,7 @@ function CallSites({device, names}: {device: DeviceDiff; names: readonly string[
         <span class="faint">{momentWords(device)}</span>
       </h2>
       {changed.length === 0 ? (
-        <p>No call site holds more or less than in the other file.</p>
+        <p>No call site differs.</p>
       ) : (
         <table class="data changes">
           <thead>

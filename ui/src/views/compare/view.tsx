@@ -31,7 +31,7 @@ function Choice({device, pair}: {device: Opened; pair: Pair | null}) {
   const open = store.file.value;
   const other = otherFile(all, open, store.options.value['compare.with']);
   const devices = pair?.devices[1].devices ?? [];
-  if (!other) return <p class="reading">There is one recording. Open another one with + to compare the two.</p>;
+  if (!other) return <p class="reading">Only one recording is open. Open another one with + to compare the two.</p>;
   return (
     <div class="card toolbar-card">
       <b>{device.manifest.name}</b> compared with{' '}

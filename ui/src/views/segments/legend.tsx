@@ -60,7 +60,7 @@ export function SegmentLegend({device}: {device: Opened}) {
           ))}
         </tbody>
       </table>
-      <p class="faint">Pale: free in the segment. Strong: in active blocks.</p>
+      <p class="faint">Faint: free in the segment. Strong: in active blocks.</p>
     </section>
   );
 }

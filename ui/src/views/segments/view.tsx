@@ -28,7 +28,7 @@ export function SegmentsView({device}: {device: Opened}) {
       <StackedPlot
         device={device}
         title="Segments"
-        label="Stacked timeline of segments: their active blocks and their free memory. The totals at the cursor are above it."
+        label="Segments over time: their active blocks and their free memory. The totals at the cursor are above it."
         source={SOURCE}
         describe={(segment, entry) => engine().describeSegment(segment, entry)}
         words={(details, hit) => <SegmentLines details={details} isFree={hit.isIdle} />}

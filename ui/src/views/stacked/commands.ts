@@ -25,7 +25,7 @@ export function addChartCommands(
   };
   const unmark = {
     keys: ['Escape'],
-    help: 'take the mark away',
+    help: 'remove the mark',
     run: () => {
       mark.value = null;
     },
@@ -35,8 +35,8 @@ export function addChartCommands(
     {keys: ['s', 'ArrowDown', '-'], help: 'zoom out', run: zoom(1 / 0.7)},
     {keys: ['a', 'ArrowLeft'], help: 'move left', run: () => panBy(chart, -span() * 0.15)},
     {keys: ['d', 'ArrowRight'], help: 'move right', run: () => panBy(chart, span() * 0.15)},
-    {keys: ['W'], help: 'zoom in on bytes', run: zoomUp(0.7)},
-    {keys: ['S'], help: 'zoom out of bytes', run: zoomUp(1 / 0.7)},
+    {keys: ['W'], help: 'zoom bytes in', run: zoomUp(0.7)},
+    {keys: ['S'], help: 'zoom bytes out', run: zoomUp(1 / 0.7)},
     {keys: ['f'], help: 'fit the pinned row, or the selection', run: fit},
     {keys: ['0'], help: 'show everything', run: showAll},
     ...(menu ? [{keys: ['ContextMenu'], help: 'menu of the pinned row', run: menu}] : []),

@@ -104,7 +104,9 @@ export function StackedPlot<D>(props: PlotProps<D>) {
         <FloatingCard x={shown.x} y={shown.y}>
           {shown.details !== undefined && props.words(shown.details, shown.hit)}
           {shown.hit.row === undefined && <div>nothing here</div>}
-          {shown.hit.isShared && <div class="faint">several share this pixel: zoom in to tell them apart</div>}
+          {shown.hit.isShared && (
+            <div class="faint">several allocations share this pixel: zoom in to separate them</div>
+          )}
           <div class="faint">
             after entry {count(shown.hit.entry)}
             {names.length > 0 && ` · ${names.join(' › ')}`}

@@ -175,7 +175,7 @@ function BoxTooltip({layout, words, unit, rootLabel, box, x, y}: FlameProps & {b
         , in {counted(layout.totalCount[box], 'allocation')}
       </div>
       {layout.self[box] > 0 && layout.self[box] < layout.total[box] && (
-        <div class="faint">{amountOf(layout.self[box], unit)} here, without what it calls</div>
+        <div class="faint">{amountOf(layout.self[box], unit)} in this frame itself, without its callees</div>
       )}
     </FloatingCard>
   );

@@ -15,8 +15,8 @@ const ROW_CSS = 24;
 const SPARE = 8;
 
 const HEADS: Record<Sort, {words: string; hint: string}> = {
-  self: {words: 'Self', hint: 'Allocated in this very frame: no shown frame was called from it'},
-  total: {words: 'Total', hint: 'Allocated in this frame or below; of a recursion once'},
+  self: {words: 'Self', hint: 'Allocated in this frame itself, not in a frame that it called'},
+  total: {words: 'Total', hint: 'Allocated in this frame or its callees; a recursion counts once'},
   selfCount: {words: '#', hint: 'Allocations of Self'},
   totalCount: {words: '#', hint: 'Allocations of Total'},
   name: {words: 'Frame', hint: 'Function, file and line'},

@@ -138,7 +138,7 @@ function HalfFlame(props: HalfProps) {
     <div class="half">
       <h2>
         {props.grows === 'up' ? 'called from' : 'calls'}
-        {boxes === 1 && <span class="faint"> nothing that is shown</span>}
+        {boxes === 1 && <span class="faint"> none shown</span>}
         {chosen.value > 0 && chosen.value < boxes && (
           <button type="button" class="plain" onClick={() => props.choose(props.layout.key[chosen.value])}>
             go to {props.words.of(props.layout.key[chosen.value])?.name}

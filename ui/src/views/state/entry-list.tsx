@@ -1,8 +1,9 @@
 /** The entries around the cursor: only those that are visible exist. */
 
 import {useSignal, useSignalEffect} from '@preact/signals';
-import {useEffect, useRef} from 'preact/hooks';
+import {useEffect, useMemo, useRef} from 'preact/hooks';
 import type {PanelWidth} from '../../kit/splitter';
+import {latest} from '../../model/latest';
 import {address, binary, count} from '../../model/units';
 import {engine, type Opened, opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
@@ -10,8 +11,8 @@ import type {EntryLine} from '../../worker/entries';
 
 const LINE_CSS = 20;
 
-/** Least time between two contents of the list: nobody reads faster, and the layout of each leaves garbage of half a megabyte. */
-const READING_MS = 100;
+/** Least time between two contents of the list: the layout of each leaves half a megabyte of garbage, and nobody reads it while dragging. */
+const REST_MS = 500;
 
 export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) {
   const host = useRef<HTMLDivElement>(null);
@@ -50,27 +51,19 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
       top.value = Math.min(Math.max(0, entry - Math.floor(rows / 2)), Math.max(0, device.device.entries - rows));
   });
 
-  /** One question at a time, at a pace that can be read: while the cursor is dragged there are more places than answers. */
-  const isAsking = useRef(false);
-  const ask = async () => {
-    if (isAsking.current) return;
-    isAsking.current = true;
-    for (let shown = ''; opened.peek() === device; ) {
-      const [from, to] = [top.peek(), top.peek() + visible.peek()];
-      if (shown === `${from} ${to}`) break;
-      shown = `${from} ${to}`;
-      const answer = await engine()
+  const show = useMemo(() => {
+    const ask = ({from, to}: {from: number; to: number}) =>
+      engine()
         .entryLines(from, to)
         .catch(() => null);
-      if (!answer || opened.peek() !== device) break;
-      lines.value = answer;
-      await new Promise(go => setTimeout(go, READING_MS));
-    }
-    isAsking.current = false;
-  };
+    const settle = (answer: EntryLine[] | null) => {
+      if (answer && opened.peek() === device) lines.value = answer;
+    };
+    return latest(ask, settle, REST_MS);
+  }, [device]);
   useSignalEffect(() => {
-    void [top.value, visible.value];
-    if (opened.value === device) void ask();
+    const [from, to] = [top.value, top.value + visible.value];
+    if (opened.value === device) show({from, to});
   });
 
   return (

@@ -4,6 +4,7 @@ import {effect} from '@preact/signals';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FONT} from '../../draw/overlay';
+import {STRIP_NUMBERS} from '../../model/state-layout';
 import {binary} from '../../model/units';
 import {emphasis} from '../../state/legend';
 import {engine, type Opened, opened, pictured, problem, searchGeneration, shownEntry} from '../../state/session';
@@ -80,11 +81,14 @@ export class StateMap {
     const x = (xCss - MARGIN_CSS) * this.ratio;
     const y = (yCss + this.top) * this.ratio;
     const height = STRIP_CSS * this.ratio;
-    const strip = picture.strips.find(one => y >= one.y && y < one.y + height && x >= one.x && x < one.x + one.width);
-    if (!strip) return undefined;
-    const id = strip.ids[Math.floor(x - strip.x)];
-    if (id >= 2) return {kind: 'block', row: id - 2};
-    return {kind: id === 1 ? 'free' : 'unmapped', segment: strip.segment};
+    for (let at = 0; at < picture.strips.length; at += STRIP_NUMBERS) {
+      const [segment, left, top, width, ids] = picture.strips.subarray(at, at + STRIP_NUMBERS);
+      if (y < top || y >= top + height || x < left || x >= left + width) continue;
+      const id = picture.ids[ids + Math.floor(x - left)];
+      if (id >= 2) return {kind: 'block', row: id - 2};
+      return {kind: id === 1 ? 'free' : 'unmapped', segment};
+    }
+    return undefined;
   }
 
   /** Enlarges or shrinks; 1 fits the fullest state. */

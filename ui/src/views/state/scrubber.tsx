@@ -68,9 +68,13 @@ export function Scrubber({device}: {device: Opened}) {
 function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened, entry: number): void {
   const ratio = globalThis.devicePixelRatio || 1;
   const width = canvas.clientWidth;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(HEIGHT_CSS * ratio);
+  const [pixels, lines] = [Math.round(width * ratio), Math.round(HEIGHT_CSS * ratio)];
+  // Setting a size, even the same one, makes new memory for the pixels; this runs for every entry that is scrubbed over.
+  if (canvas.width !== pixels) canvas.width = pixels;
+  if (canvas.height !== lines) canvas.height = lines;
   const pen = canvas.getContext('2d')!;
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.clearRect(0, 0, pixels, lines);
   const style = getComputedStyle(canvas);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   pen.scale(ratio, ratio);

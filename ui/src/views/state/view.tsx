@@ -8,7 +8,7 @@ import {FloatingCard} from '../../kit/floating';
 import {addCommands, type CommandGroup} from '../../kit/keys';
 import {registerPicture, SaveMenu} from '../../kit/save';
 import {Splitter, usePanelWidth} from '../../kit/splitter';
-import {binary, count, counted, exact} from '../../model/units';
+import {asInMessages, binary, count, counted} from '../../model/units';
 import {engine, type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {RowDetails} from '../../worker/details';
@@ -117,7 +117,7 @@ export function StateView({device}: {device: Opened}) {
           ref={host}
           class="plot"
           role="img"
-          aria-label="Map of the segments: blocks in colour, free memory grey. Its totals are above, what is active beside it."
+          aria-label="Map of the segments: blocks in colour, free memory grey. The totals are above it, the active memory beside it."
           onPointerMove={event => void onMove(event)}
           onPointerLeave={onLeave}
           onClick={onClick}
@@ -143,7 +143,7 @@ function Totals({device, totals}: {device: Opened; totals: StateTotals}) {
     <>
       <span title={`${count(totals.activeBytes)} bytes`}>
         {binary(totals.activeBytes)} active in {counted(totals.blocks, 'block')}
-        {totals.pendingBytes > 0 && `, of it ${binary(totals.pendingBytes)} awaiting free`}
+        {totals.pendingBytes > 0 && `, of which ${binary(totals.pendingBytes)} awaits its free`}
       </span>
       <span title={`${count(totals.reservedBytes)} bytes`}>
         {binary(totals.reservedBytes)} reserved in {counted(totals.segments, 'segment')}
@@ -153,7 +153,7 @@ function Totals({device, totals}: {device: Opened; totals: StateTotals}) {
       </span>
       {error && (
         <span class="danger" role="status">
-          out of memory: {error.bytes === undefined ? 'the request' : exact(error.bytes)} did not fit
+          out of memory: {error.bytes === undefined ? 'the request' : asInMessages(error.bytes)} did not fit
         </span>
       )}
     </>

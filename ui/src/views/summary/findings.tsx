@@ -1,4 +1,4 @@
-/** What to look at, each with the places that it speaks of. Out-of-memory errors are the verdict's. */
+/** Findings, each with the places that it speaks of. Out-of-memory errors are the verdict's. */
 
 import {asSentence, capitalised, Prose} from '../../kit/prose';
 import {binary} from '../../model/units';
@@ -12,7 +12,7 @@ export function Findings({device}: {device: DeviceReport}) {
   if (findings.length === 0) return null;
   return (
     <div class="card">
-      <h2>What to look at</h2>
+      <h2>Findings</h2>
       <ul class="findings">
         {findings.map((finding, i) => (
           <li key={i} class={finding.severity}>

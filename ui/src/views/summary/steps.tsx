@@ -38,7 +38,7 @@ function Title({step}: {step: Step}) {
     <>
       <b>
         <Prose text={capitalised(step.title)} />
-      </b>
+      </b>{' '}
       {words && <span class="chip">{words}</span>}
     </>
   );

@@ -32,7 +32,7 @@ export function Waterfall({waterfall}: Pick<Simulation, 'waterfall'>) {
     <div class="card">
       <h2>
         The reserved peak of {binary(at)}, by cause
-        <span class="faint">each cause is taken away in turn, and the program replayed</span>
+        <span class="faint">each cause is removed in turn, and the program replayed</span>
       </h2>
       <table class="data waterfall">
         <tbody>

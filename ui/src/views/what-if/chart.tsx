@@ -60,7 +60,7 @@ export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
         Reserved memory
         <span class="faint">
           {entry === null
-            ? 'wheel zooms, Shift and wheel moves; the stretch is that of the timeline'
+            ? 'wheel zooms, Shift+wheel moves; the timeline shows the same range'
             : `entry ${count(entry)}`}
         </span>
         <span class="spring" />

@@ -1,7 +1,7 @@
 /** Reserved memory without a limit and the least memory that is enough, under each of the settings. */
 
 import {useSignal} from '@preact/signals';
-import {asSentence} from '../../kit/prose';
+import {asSentence, Breakable} from '../../kit/prose';
 import {binary, count, counted, percent} from '../../model/units';
 import {LineSwatch} from './chart';
 import type {Line} from './lines';
@@ -50,12 +50,12 @@ export function FitTable(props: FitProps) {
           : 'Reserved without a limit, and the least memory that is enough'}
         {bound && (
           <span class="faint" title={`${count(bound.live_bytes)} bytes`}>
-            no setting can need less than the {binary(bound.live_bytes)} that is live at once
+            no setting can need less than the {binary(bound.live_bytes)} live
             {bound.live_entry !== null && ` after entry ${count(bound.live_entry)}`}
           </span>
         )}
       </h2>
-      <table class="data fit">
+      <table class="data fit settings">
         <thead>
           <tr>
             <th scope="col">settings</th>
@@ -96,11 +96,11 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
         {line ? (
           <label>
             <input type="checkbox" checked={props.shown.has(line.id)} onChange={() => props.onToggle(line.id)} />{' '}
-            <LineSwatch line={line} /> {confWords(fit.conf)}
+            <LineSwatch line={line} /> <Breakable text={confWords(fit.conf)} />
           </label>
         ) : (
-          confWords(fit.conf)
-        )}
+          <Breakable text={confWords(fit.conf)} />
+        )}{' '}
         {isOwn && <span class="chip">recorded</span>}
       </td>
       <td
@@ -130,7 +130,12 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
       {!props.simulation.ends_at_error && (
         <td title={fit.cards.map(cardWords).join('\n')}>
           {card ? `${card.gigabytes} GB` : 'none known'}
-          {card && <span class="faint"> {card.short_name}</span>}
+          {card && (
+            <>
+              {' '}
+              <span class="faint card-name">{card.short_name}</span>
+            </>
+          )}
         </td>
       )}
     </tr>

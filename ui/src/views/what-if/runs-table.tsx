@@ -1,6 +1,6 @@
 /** Runs: under which settings, with how much memory, and how each ended. */
 
-import {Prose} from '../../kit/prose';
+import {Breakable, Prose} from '../../kit/prose';
 import {binary, count, counted} from '../../model/units';
 import {EntryLink} from '../summary/go';
 import {placeWords} from '../summary/report';
@@ -28,7 +28,7 @@ export function RunsTable({heading, simulation, lines}: RunsProps) {
   return (
     <div class="card">
       <h2>{heading}</h2>
-      <table class="data">
+      <table class="data settings">
         <thead>
           <tr>
             <th scope="col">settings</th>
@@ -66,7 +66,7 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
   return (
     <tr>
       <td>
-        {line && <LineSwatch line={line} />} {confWords(run.conf)}
+        {line && <LineSwatch line={line} />} <Breakable text={confWords(run.conf)} />
       </td>
       <td class="number">{run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}</td>
       <td>
@@ -84,9 +84,12 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
           </span>
         )}
         {doubt && (
-          <span class="chip" title={run.reason}>
-            {doubt}
-          </span>
+          <>
+            {' '}
+            <span class="chip" title={run.reason}>
+              {doubt}
+            </span>
+          </>
         )}
       </td>
       <td class="number" title={`${count(run.peak_allocated_bytes)} bytes`}>

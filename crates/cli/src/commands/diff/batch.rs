@@ -1,10 +1,11 @@
 //! The peak by the batch, in words.
 
-use highwater_documents::diff::{BatchView, CapacityView, DeviceDiffView, PointView};
+use highwater_documents::diff::{BatchView, CapacityView, DeviceDiffView};
 use highwater_findings::verdict::capitalised;
 
 use super::text::letter;
 use crate::document::Section;
+use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
 
 /// What the fit says; where there is none, why, if it was asked for.
@@ -15,10 +16,30 @@ pub(super) fn section(diff: &DeviceDiffView<'_>, is_asked: bool) -> Option<Secti
         (None, _) => return None,
     };
     let mut section = Section::new("Peak by the batch");
+    if let Some(fit) = &diff.batch {
+        section.table(peaks(fit));
+    }
     for sentence in &sentences {
         section.line(format!("{}.", capitalised(sentence)));
     }
     Some(section)
+}
+
+/// A few batches and their peaks, so that there is nothing to multiply.
+fn peaks(fit: &BatchView) -> Table {
+    let mut table = Table::new([("batch", Align::Left), ("peak", Align::Right), ("recorded", Align::Left)]).indented(2);
+    for peak in &fit.peaks {
+        let recorded = fit.points.iter().enumerate().filter(|(_, point)| point.batch_ratio == peak.batch_ratio);
+        let recorded: Vec<String> = recorded.map(|(i, _)| letter(i)).collect();
+        let batch = match peak.batch_ratio {
+            [rows, _] if fit.is_by_rows() => counted(rows, "row", "rows"),
+            [1, 1] => "A's".to_owned(),
+            [times, 1] => format!("{} × A's", count(times)),
+            [times, per] => format!("{}/{} of A's", count(times), count(per)),
+        };
+        table.row([batch, size(peak.peak_bytes), recorded.join(", ")]);
+    }
+    table
 }
 
 fn sentences(diff: &DeviceDiffView<'_>, fit: &BatchView) -> Vec<String> {
@@ -28,7 +49,7 @@ fn sentences(diff: &DeviceDiffView<'_>, fit: &BatchView) -> Vec<String> {
         0 => String::new(),
         bytes => format!(" + {} per {per} squared", size(bytes)),
     };
-    let line = format!("{} fixed + {} per {per}{squared} ({})", size(fit.fixed_bytes), size(slope), compared(fit));
+    let line = format!("{} fixed + {} per {per}{squared}", size(fit.fixed_bytes), size(slope));
     let counts = fit.points.iter().any(|point| point.fitted_bytes == fit.floor_bytes);
     let floor = if counts { format!(", and at least {} for any batch", size(fit.floor_bytes)) } else { String::new() };
     let what = match fit.iteration {
@@ -66,25 +87,6 @@ fn sentences(diff: &DeviceDiffView<'_>, fit: &BatchView) -> Vec<String> {
         sentences.push(largest(fit, diff, capacity));
     }
     sentences
-}
-
-/// How the recordings' batches relate, and what each costs.
-fn compared(fit: &BatchView) -> String {
-    let cost = |point: &PointView| {
-        let batch = point.batch;
-        size(whole(fit.bytes_per_unit.mul_add(batch, fit.bytes_per_unit_squared * batch * batch)))
-    };
-    let others = fit.points.iter().enumerate().skip(usize::from(!fit.is_by_rows()));
-    let others: Vec<String> = others
-        .map(|(i, point)| {
-            if fit.is_by_rows() {
-                format!("{} has {}: {}", letter(i), counted(point.batch_ratio[0], "row", "rows"), cost(point))
-            } else {
-                format!("{}'s batch is {} A's: {}", letter(i), times(point.batch_ratio), cost(point))
-            }
-        })
-        .collect();
-    others.join(", ")
 }
 
 fn times([times, per]: [u64; 2]) -> String {

@@ -26,11 +26,11 @@ const MAX_ROWS: u64 = 1 << 40;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater diff before.pickle after.pickle
-  highwater diff first.pickle second.pickle --at end     two dumps of one process: what grew between them
+  highwater diff first.pickle second.pickle --at end     the growth between two dumps
   highwater diff batch8.pickle batch16.pickle --at iteration:2
-  highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB     the largest batch that fits
-  highwater diff rank0.pickle rank1.pickle --device 0,1     device 0 of the one and device 1 of the other
-  highwater diff real.pickle dryrun.pickle --events     whether both did the very same")]
+  highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB
+  highwater diff rank0.pickle rank1.pickle --device 0,1
+  highwater diff real.pickle dryrun.pickle --events     whether both did exactly the same")]
 pub(crate) struct Args {
     /// The snapshots: each is compared with the first
     #[arg(num_args = 2.., required = true, value_name = "FILE")]

@@ -54,8 +54,8 @@ pub(crate) struct Args {
     /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
-    /// When streams finish their work: `at-once`, `gpu`, about as a GPU would, or `late`, only when the script waits [default: `at-once`,
-    /// and `late` in a second run if the peak depends on it]
+    /// When streams finish their work: `at-once`, about when a GPU would (`gpu`), or only when the script waits (`late`)
+    /// [default: `at-once`, and a second run with `late` if the peak depends on it]
     #[arg(long, value_enum, value_name = "WHEN")]
     timing: Option<When>,
     /// Redirect the script's writes to a temporary folder, and delete it at the end

@@ -18,9 +18,9 @@ const LISTED: usize = 5;
 pub(super) fn write(out: &mut impl Ink, writes: &Writes) -> io::Result<()> {
     let total = &writes.total;
     if *total == Written::default() {
-        paragraph(out, "In its sandbox the script wrote no file.")?;
+        paragraph(out, "In its sandbox, the script wrote no files.")?;
     } else {
-        paragraph(out, &format!("In its sandbox the script wrote {}. These were deleted:", told(total)))?;
+        paragraph(out, &format!("In its sandbox, the script wrote {}. These were deleted:", told(total)))?;
         write_directories(out, writes)?;
     }
     write_outside(out, &writes.outside)?;
@@ -125,7 +125,7 @@ mod tests {
     fn nothing_is_claimed_that_was_not_looked_at_or_enforced() {
         let text = text(&Writes::default());
         assert!(
-            text.starts_with("In its sandbox the script wrote no file. Outside, nothing has changed: 0 files and"),
+            text.starts_with("The script wrote no files in its sandbox. Outside, nothing has changed: 0 files and"),
             "{text}"
         );
         assert!(text.contains("Not enforced by the kernel (") && text.contains("may have written elsewhere"), "{text}");

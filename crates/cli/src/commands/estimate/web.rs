@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let options = Options { port: args.page.port, inputs, ..Options::default() };
     let viewer = Viewer::open(&[], &options).map_err(Problem::from)?;
     let address = viewer.calculator_address();
-    to_stdout(|out| writeln!(out, "The calculator is at {address}\nCtrl-C ends it"))?;
+    to_stdout(|out| writeln!(out, "The calculator is at {address}\nPress Ctrl-C to stop"))?;
     serve(viewer, &address, args.page.no_open)
 }
 

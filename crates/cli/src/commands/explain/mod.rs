@@ -141,12 +141,12 @@ fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::
     }
 }
 
+const WHAT_TO_GIVE: &str = "give a log or a snapshot (`highwater explain train.log`), the error (`highwater explain --message 'CUDA out of memory. …'`), or \
+     the end of a pipe (`python train.py 2>&1 | highwater explain`)";
+
 /// How to give it something.
 fn nothing_given() -> Problem {
-    Problem::new("there is nothing to explain").hint(
-        "give a log or a snapshot (`highwater explain train.log`), the error (`highwater explain --message 'CUDA out of memory. …'`), \
-         or the end of a pipe (`python train.py 2>&1 | highwater explain`)",
-    )
+    Problem::new("there is nothing to explain").hint(WHAT_TO_GIVE)
 }
 
 /// Whether a file is a log, by its first bytes; false for one that cannot be read.
@@ -178,6 +178,9 @@ fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found
 
 /// That there is no message, with what was looked for.
 fn nothing(found: &Found, name: &str) -> Problem {
+    if found.lines == 0 {
+        return Problem::new(format!("{name} is empty")).hint(WHAT_TO_GIVE);
+    }
     let lines = counted(found.lines, "line", "lines");
     let engine = found.engine.as_ref().and_then(|engine| engine.engine);
     let cause = match (&found.mention, engine) {
@@ -187,8 +190,8 @@ fn nothing(found: &Found, name: &str) -> Problem {
                 text => format!(": `{}`", text.replace('`', "'")),
             };
             format!(
-                "line {} speaks of memory, but has neither the numbers of PyTorch's message nor the words of another error that is \
-                 known, so the text may be cut{text}",
+                "line {} mentions memory, but has neither the numbers of PyTorch's message nor the words of another known error, \
+                 so the text may be cut{text}",
                 count(mention.line)
             )
         }
@@ -208,8 +211,8 @@ fn nothing(found: &Found, name: &str) -> Problem {
     };
     Problem::new(format!("{name} contains no known out-of-memory error")).because(cause).hint(
         "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
-         of the rank that failed first; a process killed by the system (`Killed`, exit code 137) ran out of host \
-         memory, not GPU memory",
+         of the rank that failed first, or the snapshot that `torch.cuda.memory._dump_snapshot` wrote; a process \
+         killed by the system (`Killed`, exit code 137) ran out of host memory, not GPU memory",
     )
 }
 

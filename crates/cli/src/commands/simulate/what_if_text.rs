@@ -248,7 +248,7 @@ fn waterfall(view: &SimulateView<'_>) -> Option<Section> {
     }
     let total: i64 = view.waterfall.iter().map(|bar| bar.bytes).sum();
     let mut section =
-        Section::new(format!("Where the reserved peak of {} goes, without a limit: cause by cause", signed(total)));
+        Section::new(format!("Where the reserved peak of {} goes without a limit, by cause", signed(total)));
     let mut table = Table::new([("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     for bar in view.waterfall.iter().filter(|bar| bar.bytes != 0) {
         table.row([signed(bar.bytes), explained(bar.cause).to_owned()]);
