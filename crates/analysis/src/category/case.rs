@@ -35,6 +35,9 @@ pub struct Case<'a> {
 /// keep. A loss that is a module makes some itself.
 pub(super) const BEHIND_OUTPUT: usize = 5;
 
+/// What a loss that is a module allocates.
+pub(super) const OF_LOSS: usize = 2;
+
 impl<'a> Case<'a> {
     pub(crate) fn new(
         row: usize,
@@ -136,7 +139,10 @@ impl<'a> Case<'a> {
     /// Whether layers follow it before the loss: an output of the network has none behind it.
     pub(crate) fn has_layers_behind(&self) -> bool {
         let end = self.next.map_or(self.course.entries, |pass| pass.start);
-        self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
+        // Of layers that are recomputed, nothing but what they are fed is saved.
+        let recomputed =
+            !self.course.recomputations.is_empty() && self.course.modules_between(self.alloc, end) > BEHIND_OUTPUT;
+        recomputed || self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
     }
 
     /// Whether the backward pass frees nothing as large that was made after it: the loss, computed from the block, keeps the block itself.
@@ -147,6 +153,11 @@ impl<'a> Case<'a> {
                 && self.course.turn_before(pass.start) <= self.alloc
                 && after.iter().all(|&(_, bytes)| bytes < self.size_bytes)
         })
+    }
+
+    /// Whether it is made behind the model's last layers, as large as what these return, and backward finds it: of the loss.
+    pub(crate) fn is_of_loss(&self) -> bool {
+        self.pairing.is_output_size(self.size_bytes) && self.course.is_behind_layers(self.alloc, self.freed, OF_LOSS)
     }
 
     /// Whether it is one of many like it that the program feeds to modules and frees again.
@@ -200,14 +211,28 @@ impl<'a> Case<'a> {
         let turn = self.course.turn_before(self.alloc);
         !self.precedes_passes()
             && self.pairing.is_parameter_size(self.size_bytes)
-            && self.course.pass_at(turn.saturating_sub(1)).is_some()
+            && self.course.is_right_after_pass(self.alloc)
             && self.pairing.saved_between(turn, self.alloc) == 0
-            && self.course.modules_between(turn, self.alloc) == 0
+    }
+
+    /// Whether its line makes blocks time and again that are never freed.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.pairing.is_repeated(self.stack)
+    }
+
+    /// Whether modules run while it is there, and it is freed after the pass that follows.
+    pub(crate) fn serves_pass(&self) -> bool {
+        self.meets_module() && self.is_held() && !self.stays()
     }
 
     /// Whether it was found to be a cache that the program makes before the calls that fill it.
     pub(crate) fn is_static_cache(&self) -> bool {
         self.pairing.caches.contains(&self.row)
+    }
+
+    /// Whether it was made by a constructor of the program's when the modules were there, and nothing pairs with it.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.pairing.is_apart(self.row, self.size_bytes)
     }
 
     /// Whether modules keep most of what they make, though no backward pass follows: a graph that autograd would need.
