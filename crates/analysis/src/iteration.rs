@@ -303,11 +303,18 @@ fn passes(outline: &Outline) -> Vec<OutlinedPass> {
 
 /// How many take turns: the rhythm that they keep, or all of them where each comes once.
 fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
-    let distinct: FxHashSet<T> = callers.iter().copied().collect();
-    if (2..=MAX_TURN).contains(&callers.len()) && distinct.len() == callers.len() {
-        callers.len()
+    let rhythm = rhythm(callers);
+    if rhythm > 1 || !(2..=MAX_TURN).contains(&callers.len()) {
+        return rhythm;
+    }
+    // Each comes once, or one of them several times before or after the others: a turn ends with the last of them all.
+    let mut seen: FxHashSet<T> = FxHashSet::default();
+    let new: Vec<usize> = (0..callers.len()).filter(|&at| seen.insert(callers[at])).collect();
+    let &last = new.last().unwrap_or(&0);
+    if new.len() == 1 {
+        1
     } else {
-        rhythm(callers)
+        last + callers[last..].iter().take_while(|caller| **caller == callers[last]).count()
     }
 }
 
@@ -465,6 +472,17 @@ fn first_like(entries: &EntryTable, model: Range<usize>, mut range: Range<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_turn_is_told_by_its_last_caller() {
+        assert_eq!(turn(&["d", "d", "d", "g"]), 4);
+        assert_eq!(turn(&["g", "d", "d"]), 3);
+        assert_eq!(turn(&["d", "d", "g", "d"]), 3);
+        assert_eq!(turn(&["a", "b", "c"]), 3);
+        assert_eq!(turn(&["a", "a", "a"]), 1);
+        assert_eq!(turn(&["a", "b", "a", "b"]), 2);
+        assert_eq!(turn::<&str>(&[]), 1);
+    }
 
     #[test]
     fn optimizers_that_take_turns_make_one_iteration() {

@@ -31,6 +31,9 @@ pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
     for &size in blocks.iter().filter(|&&size| size >= MIN_BYTES) {
         *counts.entry(size).or_default() += 1;
     }
+    if let Some(rows) = narrow_rows(&counts, parameters) {
+        return Some(rows);
+    }
     // Parameters come with as much state each.
     if counts.values().fold(0, |common, &count| gcd(count, common)) != 1 {
         return None;
@@ -42,13 +45,29 @@ pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
     let &largest = counts.keys().next_back()?;
     let is_shared = |&rows: &u64| {
         let factor = rows >> rows.trailing_zeros();
+        // A matrix of a layer may have its width on both sides.
+        let is_width = counts.keys().any(|size| size.is_multiple_of(factor.saturating_mul(factor)));
         factor >= MIN_FACTOR
+            && !is_width
             && rows <= largest / MIN_RATIO
             && counts.keys().filter(|size| size.is_multiple_of(rows)).count() >= MIN_SIZES
             && bytes(rows) >= bytes(1) / 100 * MIN_PERCENT
             && !parameters.iter().any(|size| size.is_multiple_of(factor))
     };
     counts.keys().copied().rev().take(MAX_SIZES).filter(is_shared).min()
+}
+
+/// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
+/// a large odd number times a few bytes.
+fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
+    /// Bytes of the power of two in all sizes, at most.
+    const NARROW: u64 = 16;
+    /// The least odd factor of all sizes.
+    const MIN_ODD: u64 = 10_007;
+    let common = counts.keys().fold(0, |common, &size| gcd(size, common));
+    let odd = common.checked_shr(common.trailing_zeros())?;
+    let is_narrow = common > 0 && common / odd <= NARROW && odd >= MIN_ODD && counts.values().sum::<u64>() > 1;
+    (is_narrow && !parameters.iter().any(|size| size.is_multiple_of(odd))).then_some(common)
 }
 
 #[cfg(test)]
@@ -67,6 +86,20 @@ mod tests {
         assert_eq!(rows(&[40_000_000, 1_920_000, 160_000, 80_000, 20_000, 512]), Some(20_000));
         assert_eq!(rows(&[40_000_000, 40_000_000, 160_000, 20_000, 20_000, 20_000]), Some(20_000));
         assert_eq!(rows(&[]), None);
+    }
+
+    #[test]
+    fn rays_and_labels_have_narrow_rows() {
+        assert_eq!(rows(&[4_800_084, 4_800_084, 4_800_084]), Some(4_800_084));
+        assert_eq!(rows(&[30_013 * 602 * 4, 30_013 * 8]), Some(30_013 * 8));
+        assert_eq!(rows(&[4_800_084]), None, "one");
+        assert_eq!(rows(&[50_257 * 3072, 50_257 * 4096]), None, "tables of a vocabulary");
+        assert_eq!(row_bytes(&[30_013 * 602 * 4, 30_013 * 8], &[30_013 * 64]), None, "a table of the nodes is trained");
+    }
+
+    #[test]
+    fn a_width_on_both_sides_of_a_matrix_is_none() {
+        assert_eq!(rows(&[600 * 2200 * 4, 2200 * 2200 * 4, 2200 * 4, 2200 * 4, 22_000 * 4]), None);
     }
 
     #[test]
