@@ -467,6 +467,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_model_has_beside_its_modules_is_moved_last() {
+        let orders: Vec<Vec<u64>> = as_moved(vec![1, 2, 3]).collect();
+        assert_eq!(orders, [[1, 2, 3], [2, 3, 1], [3, 1, 2]]);
+        assert_eq!(as_moved(vec![1, 2, 3, 4, 5, 6]).count(), 4);
+        assert_eq!(as_moved(Vec::new()).collect::<Vec<_>>(), [Vec::<u64>::new()]);
+    }
+
+    #[test]
+    fn of_segments_that_look_alike_the_one_beside_small_parameters_is_theirs() {
+        let (mut held, base) = (Vec::new(), 1 << 30);
+        let regions = [
+            region(base, 30),
+            region(base + 30 * MIB, 2),
+            region(base + (1 << 28), 30),
+            region(base + (1 << 28) + 30 * MIB, 2),
+        ];
+        let half = |row, address| Held { row, address, size_bytes: MIB / 2, block_bytes: MIB / 2 };
+        blocks(&mut held, regions[0].address, &[30]);
+        held.extend([half(1, regions[1].address), half(2, regions[1].address + MIB / 2)]);
+        blocks(&mut held, regions[2].address, &[30]);
+        held.push(half(4, regions[3].address + MIB / 2));
+        let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (MIB / 2, 1)].into_iter().collect();
+        let found = parameters(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]]);
+        let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address).collect();
+        assert_eq!(addresses, [regions[0].address, regions[1].address]);
+    }
+
+    #[test]
     fn nothing_is_asked_of_nothing() {
         assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[]).is_empty());
         assert!(lie_as_when_made(&[], &[]).is_empty());

@@ -139,10 +139,7 @@ impl<'a> Case<'a> {
     /// Whether layers follow it before the loss: an output of the network has none behind it.
     pub(crate) fn has_layers_behind(&self) -> bool {
         let end = self.next.map_or(self.course.entries, |pass| pass.start);
-        // Of layers that are recomputed, nothing but what they are fed is saved.
-        let recomputed =
-            !self.course.recomputations.is_empty() && self.course.modules_between(self.alloc, end) > BEHIND_OUTPUT;
-        recomputed || self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
+        self.pairing.saved_between(self.alloc, end) > BEHIND_OUTPUT
     }
 
     /// Whether the backward pass frees nothing as large that was made after it: the loss, computed from the block, keeps the block itself.

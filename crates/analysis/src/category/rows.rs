@@ -43,18 +43,25 @@ pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
         of_rows.fold(0, |sum: u64, (&size, &count)| sum.saturating_add(size.saturating_mul(count)))
     };
     let &largest = counts.keys().next_back()?;
+    // A matrix of a layer may have its width on both sides.
+    let is_squared = |factor: &u64| counts.keys().any(|size| size.is_multiple_of(factor.saturating_mul(*factor)));
+    let factors = counts.keys().rev().take(MAX_SIZES).map(|&size| odd(size));
+    let widths: Vec<u64> = factors.filter(|&factor| factor >= MIN_FACTOR).filter(is_squared).collect();
     let is_shared = |&rows: &u64| {
-        let factor = rows >> rows.trailing_zeros();
-        // A matrix of a layer may have its width on both sides.
-        let is_width = counts.keys().any(|size| size.is_multiple_of(factor.saturating_mul(factor)));
+        let factor = odd(rows);
         factor >= MIN_FACTOR
-            && !is_width
+            && widths.iter().all(|&width| gcd(factor, width) < MIN_FACTOR)
             && rows <= largest / MIN_RATIO
             && counts.keys().filter(|size| size.is_multiple_of(rows)).count() >= MIN_SIZES
             && bytes(rows) >= bytes(1) / 100 * MIN_PERCENT
             && !parameters.iter().any(|size| size.is_multiple_of(factor))
     };
     counts.keys().copied().rev().take(MAX_SIZES).filter(is_shared).min()
+}
+
+/// The odd factor of a size, which is not 0.
+fn odd(size: u64) -> u64 {
+    size >> size.trailing_zeros()
 }
 
 /// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
@@ -65,9 +72,12 @@ fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
     /// The least odd factor of all sizes.
     const MIN_ODD: u64 = 10_007;
     let common = counts.keys().fold(0, |common, &size| gcd(size, common));
-    let odd = common.checked_shr(common.trailing_zeros())?;
-    let is_narrow = common > 0 && common / odd <= NARROW && odd >= MIN_ODD && counts.values().sum::<u64>() > 1;
-    (is_narrow && !parameters.iter().any(|size| size.is_multiple_of(odd))).then_some(common)
+    if common == 0 {
+        return None;
+    }
+    let factor = odd(common);
+    let is_narrow = common / factor <= NARROW && factor >= MIN_ODD && counts.values().sum::<u64>() > 1;
+    (is_narrow && !parameters.iter().any(|size| size.is_multiple_of(factor))).then_some(common)
 }
 
 #[cfg(test)]
