@@ -85,7 +85,7 @@ pub const RULES: &[Rule] = &[
         Input,
         "rows-of-data",
         &[Untold, Build],
-        "allocated before the recording, or by a constructor of the program's, and several such blocks have a number of rows in common \
+        "allocated before the recording, or by one of the program's constructors, and several such blocks have a number of rows in common \
          that no parameter has: a data set",
         |case| case.is_of_data(),
     ),
@@ -93,14 +93,14 @@ pub const RULES: &[Rule] = &[
         Cache,
         "constructed-cache",
         &[Build],
-        "no backward pass: several of one size, allocated at one line by a constructor of the program's when the model was there",
+        "no backward pass: several of one size, allocated at one line by one of the program's constructors when the model was there",
         |case| case.is_static_cache(),
     ),
     rule(
         Unknown,
         "constructed-apart",
         &[Build],
-        "large, allocated by a constructor of the program's when the model was there, and nothing pairs with it: a cache, a queue, a \
+        "large, allocated by one of the program's constructors when the model was there, and nothing pairs with it: a cache, a queue, a \
          memory, or a part of the model",
         |case| case.is_apart(),
     ),
