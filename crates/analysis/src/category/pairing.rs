@@ -443,7 +443,9 @@ impl Pairing {
         let is_built = |&(row, _): &(usize, &Lifetime)| (known.told)(row) == Origin::Build;
         let of = |lifetime: &Lifetime| known.of_size.get(&lifetime.requested_bytes);
         let is_pairless = |lifetime: &Lifetime| of(lifetime).is_none_or(|of| of.gradients == 0 && !of.is_made_in_pass);
-        let rows = || known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording).filter(is_built);
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let rows: Vec<(usize, &Lifetime)> = rows.filter(is_built).collect();
+        let rows = || rows.iter().copied();
         let modules = rows().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
         let modules = modules.map(|(_, lifetime)| alloc(lifetime)).max();
         if modules.is_none() && known.lifetimes.before_recording == 0 {

@@ -7,7 +7,7 @@ use super::alloc;
 use crate::category::case::{BEHIND_OUTPUT, OF_LOSS};
 use crate::category::course::Course;
 use crate::category::origin::Origin;
-use crate::lifetime::Lifetimes;
+use crate::lifetime::{Lifetime, Lifetimes};
 
 /// Smaller blocks may be anything: counters, masks, losses.
 const MIN_BYTES: u64 = 4096;
@@ -37,14 +37,21 @@ impl Fed {
         if course.passes.is_empty() {
             return Self::default();
         }
-        let large = lifetimes.rows.iter().enumerate();
-        let large = large.filter(|(_, lifetime)| lifetime.requested_bytes >= MIN_BYTES && lifetime.alloc().is_some());
-        let outputs = large.clone().filter(|&(row, lifetime)| {
-            matches!(told(row), Origin::Module | Origin::Compiled)
-                && course.is_held(alloc(lifetime), course.freed(lifetime))
-        });
-        let outputs: FxHashSet<u64> = outputs.map(|(_, lifetime)| lifetime.requested_bytes).collect();
-        for (_, lifetime) in large.filter(|&(row, _)| told(row) == Origin::Program) {
+        let mut outputs: FxHashSet<u64> = FxHashSet::default();
+        let mut program: Vec<&Lifetime> = Vec::new();
+        for (row, lifetime) in lifetimes.rows.iter().enumerate() {
+            if lifetime.requested_bytes < MIN_BYTES || lifetime.alloc().is_none() {
+                continue;
+            }
+            match told(row) {
+                Origin::Program => program.push(lifetime),
+                Origin::Module | Origin::Compiled if course.is_held(alloc(lifetime), course.freed(lifetime)) => {
+                    outputs.insert(lifetime.requested_bytes);
+                }
+                _ => {}
+            }
+        }
+        for lifetime in program {
             let size = lifetime.requested_bytes;
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
             let is_of_loss = outputs.contains(&size) && course.is_behind_layers(alloc, freed, OF_LOSS);
