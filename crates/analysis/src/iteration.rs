@@ -267,10 +267,20 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
     // Passes without an update between them, but with one behind the last, are of one step.
     let is_one_step = callers.iter().all(|(_, updates)| !updates)
         && passes.last().is_some_and(|last| updates(last.end, entries.len()));
-    let turn = if is_one_step { passes.len() } else { turn(&callers) };
+    // Where an update comes after some passes and not after others, gradients accumulate.
+    let accumulates = callers.iter().any(|(_, updates)| *updates)
+        && callers.iter().any(|(_, updates)| !updates)
+        && callers.iter().all(|(first, _)| *first == callers[0].0);
+    let turns: Vec<&[OutlinedPass]> = if is_one_step {
+        vec![&passes]
+    } else if accumulates {
+        passes.chunk_by(|pass, next| !updates(pass.end, next.start)).collect()
+    } else {
+        passes.chunks(turn(&callers)).collect()
+    };
     let mut start = forward_starts.first().copied().unwrap_or(first.start);
     let mut ranges = Vec::new();
-    for turn in passes.chunks(turn) {
+    for turn in turns {
         let end = next(&forward_starts, turn[turn.len() - 1].end).unwrap_or(entries.len()).max(start);
         ranges.push((start..end, !ranges.is_empty() || from_start));
         start = end;
@@ -293,11 +303,18 @@ fn passes(outline: &Outline) -> Vec<OutlinedPass> {
 
 /// How many take turns: the rhythm that they keep, or all of them where each comes once.
 fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
-    let distinct: FxHashSet<T> = callers.iter().copied().collect();
-    if (2..=MAX_TURN).contains(&callers.len()) && distinct.len() == callers.len() {
-        callers.len()
+    let rhythm = rhythm(callers);
+    if rhythm > 1 || !(2..=MAX_TURN).contains(&callers.len()) {
+        return rhythm;
+    }
+    // Each comes once, or one of them several times before or after the others: a turn ends with the last of them all.
+    let mut seen: FxHashSet<T> = FxHashSet::default();
+    let new: Vec<usize> = (0..callers.len()).filter(|&at| seen.insert(callers[at])).collect();
+    let &last = new.last().unwrap_or(&0);
+    if new.len() == 1 {
+        1
     } else {
-        rhythm(callers)
+        last + callers[last..].iter().take_while(|caller| **caller == callers[last]).count()
     }
 }
 
@@ -360,8 +377,12 @@ impl<'a> OptimizerScopes<'a> {
     fn ends(&self, entries: &EntryTable, outline: &Outline) -> Vec<usize> {
         let turns = self.steps.chunks_exact(self.per_iteration).map(|turn| turn[turn.len() - 1]);
         let last: Vec<&Scope> = turns.collect();
-        // Steps of one backward pass, each of a parameter by a hook, are one: autograd runs between some, and nothing forward.
-        let is_one = |steps: &[&Scope]| steps.windows(2).any(|pair| outline.has_backward(pair[0].end, pair[1].start));
+        // Steps of one backward pass are one: each of a parameter by a hook, where autograd runs between some and nothing forward, or
+        // those of several optimizers in a row.
+        let is_one = |steps: &[&Scope]| {
+            let autograd_runs = |pair: &[&Scope]| outline.has_backward(pair[0].end, pair[1].start);
+            steps.windows(2).any(autograd_runs) || outline.has_backward(0, steps[0].start)
+        };
         let in_backward = last.chunk_by(|step, next| !outline.has_forward(step.end, next.start));
         let ends = in_backward.flat_map(|steps| if is_one(steps) { &steps[steps.len() - 1..] } else { steps });
         ends.map(|step| self.end_of(step, entries)).collect()
@@ -451,6 +472,17 @@ fn first_like(entries: &EntryTable, model: Range<usize>, mut range: Range<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_turn_is_told_by_its_last_caller() {
+        assert_eq!(turn(&["d", "d", "d", "g"]), 4);
+        assert_eq!(turn(&["g", "d", "d"]), 3);
+        assert_eq!(turn(&["d", "d", "g", "d"]), 3);
+        assert_eq!(turn(&["a", "b", "c"]), 3);
+        assert_eq!(turn(&["a", "a", "a"]), 1);
+        assert_eq!(turn(&["a", "b", "a", "b"]), 2);
+        assert_eq!(turn::<&str>(&[]), 1);
+    }
 
     #[test]
     fn optimizers_that_take_turns_make_one_iteration() {

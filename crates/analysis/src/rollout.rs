@@ -1,9 +1,11 @@
 //! Programs that collect data with their model and then learn from it in several steps: an iteration is a rollout with its steps.
 //!
 //! A validation between steps looks alike. But what a rollout feeds to the model, call by call, is what the steps are fed, once or
-//! several times over and in larger parts, so the bytes add up.
+//! several times over and in larger parts, so the bytes add up. A recurrent model is called as often, but its calls are a part of
+//! what the step differentiates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use highwater_snapshot::{Action, EntryTable};
 
@@ -53,19 +55,23 @@ impl Rollouts {
         let starts: Vec<usize> = (0..stretches.len()).filter(|&at| stretches[at].collected.1 >= MIN_CALLS).collect();
         let (&first, &last) = (starts.first()?, starts.last()?);
         let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(stretches.len() - first);
-        let is_learnt = |&at: &usize| {
-            let (bytes, calls) = stretches[at].collected;
-            let all = bytes.saturating_mul(calls);
-            bytes < learnt && all > 0 && learnt.saturating_mul(steps as u64).is_multiple_of(all)
-        };
+        let (bytes, calls) = most_common(starts.iter().map(|&at| stretches[at].collected))?.0;
+        let collected_bytes = bytes.saturating_mul(calls);
+        // The first may be fed what the program made before its loop, where others are fed what the call before gave.
+        let is_alike =
+            |&at: &usize| stretches[at].collected.0 == bytes && stretches[at].collected.1.abs_diff(calls) <= 1;
+        let is_learnt = bytes < learnt
+            && collected_bytes > 0
+            && learnt.saturating_mul(steps as u64).is_multiple_of(collected_bytes)
+            && starts.iter().all(is_alike);
         let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && stretches.len() - last <= steps;
-        if steps < 2 || first >= steps || !is_even || !starts.iter().all(is_learnt) {
+        let stretch = first.checked_sub(1).map_or(0, |before| step_ends[before])..step_ends[first];
+        if steps < 2 || first >= steps || !is_even || !is_learnt || is_differentiated(outline, entries, &stretch) {
             return None;
         }
-        let (bytes, calls) = stretches[first].collected;
         let before = starts.iter().filter_map(|start| start.checked_sub(1));
         let whole = (stretches.len() - last == steps).then_some(stretches.len() - 1);
-        Some(Self { last_steps: before.chain(whole).collect(), steps, collected_bytes: bytes.saturating_mul(calls) })
+        Some(Self { last_steps: before.chain(whole).collect(), steps, collected_bytes })
     }
 }
 
@@ -95,9 +101,31 @@ fn calls(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Vec<Ve
     stretches
 }
 
+/// Whether the first backward pass of a stretch of entries frees what the first call in it has made.
+fn is_differentiated(outline: &Outline, entries: &EntryTable, stretch: &Range<usize>) -> bool {
+    let within = || outline.parts.iter().filter(|part| stretch.contains(&part.entries.start));
+    let call = within().find(|part| matches!(part.kind, Kind::Call(_)));
+    let pass = within().find(|part| part.kind == Kind::Backward);
+    let Some((call, pass)) = call.zip(pass).filter(|(call, pass)| call.entries.end <= pass.entries.start) else {
+        return false;
+    };
+    let mut made: BTreeSet<u64> = BTreeSet::new();
+    for row in call.entries.start..pass.entries.end {
+        let address = entries.addresses()[row];
+        match entries.actions()[row] {
+            Action::ALLOC if row < call.entries.end => {
+                made.insert(address);
+            }
+            Action::FREE_REQUESTED if made.remove(&address) && row >= pass.entries.start => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// The value that comes most often, and how often.
-fn most_common(values: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
-    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<(T, u64)> {
+    let mut counts: BTreeMap<T, u64> = BTreeMap::new();
     for value in values {
         *counts.entry(value).or_default() += 1;
     }

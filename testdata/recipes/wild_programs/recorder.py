@@ -18,7 +18,8 @@ if __name__ != "__main__":
 
 def st(t): return (t.untyped_storage().data_ptr(), t.untyped_storage().nbytes())
 def flat(x):
-    if torch.is_tensor(x): yield x
+    if torch.is_tensor(x) and x.is_sparse: yield from (x._values(), x._indices())
+    elif torch.is_tensor(x): yield x
     elif isinstance(x, torch.nn.Module): yield from list(x.parameters()) + list(x.buffers())
     elif isinstance(x, dict): yield from (t for v in list(x.values()) for t in flat(v))
     elif isinstance(x, (list, tuple, set, collections.deque)): yield from (t for v in list(x) for t in flat(v))

@@ -64,7 +64,7 @@ pub(super) fn parameters(
 ) -> Vec<bool> {
     let is_wanted = |block: &Held| wanted.get(&block.size_bytes).is_some_and(|&count| count > 0);
     let reversed = orders.iter().map(|order| order.iter().rev().copied().collect());
-    let predicted: Vec<Vec<u64>> = modules.iter().cloned().chain(reversed).collect();
+    let predicted: Vec<Vec<u64>> = modules.iter().cloned().chain(reversed).flat_map(as_moved).collect();
     let orders = Orders::new(orders);
     let mut left = wanted.clone();
     let mut is_parameter = vec![false; held.len()];
@@ -87,10 +87,15 @@ pub(super) fn parameters(
             (segment.is_sure, segment.exactly) = (true, explained.blocks);
         }
     }
+    // Small segments that are parameters for sure, and those that are not: by their addresses.
+    let mut known: FxHashMap<u64, bool> = FxHashMap::default();
     for is_small in [true, false] {
         let of_pool: Vec<&Segment> = segments.iter().filter(|segment| segment.is_small == is_small).collect();
         // From the highest address down, as drivers hand out segments; within a segment upwards.
-        let chosen = Labelling::new(held, wanted, &of_pool).parameters();
+        let chosen = Labelling::new(held, wanted, &of_pool, &known).parameters();
+        if is_small && of_pool.iter().any(|segment| segment.is_sure) {
+            known.extend(of_pool.iter().map(|segment| (segment.address, segment.is_sure)));
+        }
         let if_sure = |s: &Segment| if s.is_sure { s.fresh } else { 0 };
         for part in [if_sure, |s: &Segment| s.exactly, |s: &Segment| s.fresh] {
             chosen.iter().rev().flat_map(|segment| segment.blocks.clone().take(part(segment))).for_each(&mut take);
@@ -99,6 +104,21 @@ pub(super) fn parameters(
     segments.iter().rev().flat_map(|segment| segment.blocks.clone().take(segment.fresh)).for_each(&mut take);
     (0..held.len()).rev().for_each(&mut take);
     is_parameter
+}
+
+/// Orders in which parameters may have been moved to the device that are in this order in their model: what a model has beside its
+/// modules is listed first and moved last.
+///
+/// # Source
+/// PyTorch v2.11, `torch/nn/modules/module.py`, `_apply` and `named_parameters`.
+fn as_moved(order: Vec<u64>) -> impl Iterator<Item = Vec<u64>> {
+    /// Parameters that a model has beside its modules, at most.
+    const MOST: usize = 3;
+    (0..order.len().clamp(1, MOST + 1)).map(move |own| {
+        let mut moved = order.clone();
+        moved.rotate_left(own);
+        moved
+    })
 }
 
 /// Which of the blocks lie as in a young process: in a segment that was reserved for what it begins with, without a gap before them.
@@ -206,7 +226,13 @@ struct Labelling<'a> {
 }
 
 impl<'a> Labelling<'a> {
-    fn new(held: &[Held], wanted: &FxHashMap<u64, usize>, of_pool: &[&'a Segment]) -> Self {
+    /// `known` are the begins of segments of the other pool, with whether they are of parameters.
+    fn new(
+        held: &[Held],
+        wanted: &FxHashMap<u64, usize>,
+        of_pool: &[&'a Segment],
+        known: &FxHashMap<u64, bool>,
+    ) -> Self {
         let segments: Vec<&Segment> = of_pool.iter().copied().filter(|segment| segment.is_usual).collect();
         let mut numbers: FxHashMap<u64, usize> = FxHashMap::default();
         let mut there: Vec<(u64, usize)> = Vec::new();
@@ -229,9 +255,10 @@ impl<'a> Labelling<'a> {
             own
         });
         let sizes: Vec<Vec<(usize, usize)>> = sizes.collect();
-        let costs = (0_u32..)
-            .zip(&segments)
-            .map(|(at, segment)| cost(segment) + HEIGHT * (1.0 - f64::from(at) / count(segments.len())));
+        let costs = (0_u32..).zip(&segments).map(|(at, segment)| {
+            let beside = known.get(&segment.end_address).map_or(0.0, |&is_sure| if is_sure { -BESIDE } else { BESIDE });
+            cost(segment) + beside + HEIGHT * (1.0 - f64::from(at) / count(segments.len()))
+        });
         let costs = costs.collect();
         let wanted = there.iter().map(|&(size, there)| (bytes(size), count(wanted[&size].min(there)))).collect();
         Self { segments, sizes, costs, wanted }
@@ -319,6 +346,10 @@ const CHANGE_APART: f64 = 0.1;
 
 /// What the lowest segment costs more than the highest: drivers hand out addresses downwards.
 const HEIGHT: f64 = 0.6;
+
+/// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that is not: what lies
+/// together was made at one time.
+const BESIDE: f64 = 0.7;
 
 /// What a segment costs that is one of parameters for sure.
 const SURE: f64 = -4.0;
@@ -433,6 +464,34 @@ mod tests {
         let found = parameters(&held, &regions, &wanted, &[vec![192 * MIB, 8 * MIB, 8 * MIB, 192 * MIB]], &[]);
         let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address >> 24).collect();
         assert_eq!(addresses, [0x4a2, 0x4ae, 0x4d8, 0x4d8]);
+    }
+
+    #[test]
+    fn what_a_model_has_beside_its_modules_is_moved_last() {
+        let orders: Vec<Vec<u64>> = as_moved(vec![1, 2, 3]).collect();
+        assert_eq!(orders, [[1, 2, 3], [2, 3, 1], [3, 1, 2]]);
+        assert_eq!(as_moved(vec![1, 2, 3, 4, 5, 6]).count(), 4);
+        assert_eq!(as_moved(Vec::new()).collect::<Vec<_>>(), [Vec::<u64>::new()]);
+    }
+
+    #[test]
+    fn of_segments_that_look_alike_the_one_beside_small_parameters_is_theirs() {
+        let (mut held, base) = (Vec::new(), 1 << 30);
+        let regions = [
+            region(base, 30),
+            region(base + 30 * MIB, 2),
+            region(base + (1 << 28), 30),
+            region(base + (1 << 28) + 30 * MIB, 2),
+        ];
+        let half = |row, address| Held { row, address, size_bytes: MIB / 2, block_bytes: MIB / 2 };
+        blocks(&mut held, regions[0].address, &[30]);
+        held.extend([half(1, regions[1].address), half(2, regions[1].address + MIB / 2)]);
+        blocks(&mut held, regions[2].address, &[30]);
+        held.push(half(4, regions[3].address + MIB / 2));
+        let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (MIB / 2, 1)].into_iter().collect();
+        let found = parameters(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]]);
+        let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address).collect();
+        assert_eq!(addresses, [regions[0].address, regions[1].address]);
     }
 
     #[test]

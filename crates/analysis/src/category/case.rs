@@ -35,6 +35,9 @@ pub struct Case<'a> {
 /// keep. A loss that is a module makes some itself.
 pub(super) const BEHIND_OUTPUT: usize = 5;
 
+/// What a loss that is a module allocates.
+pub(super) const OF_LOSS: usize = 2;
+
 impl<'a> Case<'a> {
     pub(crate) fn new(
         row: usize,
@@ -149,6 +152,11 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// Whether it is made behind the model's last layers, as large as what these return, and backward finds it: of the loss.
+    pub(crate) fn is_of_loss(&self) -> bool {
+        self.pairing.is_output_size(self.size_bytes) && self.course.is_behind_layers(self.alloc, self.freed, OF_LOSS)
+    }
+
     /// Whether it is one of many like it that the program feeds to modules and frees again.
     pub(crate) fn is_like_fed(&self) -> bool {
         self.pairing.is_like_fed(self.size_bytes, (!self.is_before).then_some(self.stack))
@@ -200,14 +208,28 @@ impl<'a> Case<'a> {
         let turn = self.course.turn_before(self.alloc);
         !self.precedes_passes()
             && self.pairing.is_parameter_size(self.size_bytes)
-            && self.course.pass_at(turn.saturating_sub(1)).is_some()
+            && self.course.is_right_after_pass(self.alloc)
             && self.pairing.saved_between(turn, self.alloc) == 0
-            && self.course.modules_between(turn, self.alloc) == 0
+    }
+
+    /// Whether its line makes blocks time and again that are never freed.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.pairing.is_repeated(self.stack)
+    }
+
+    /// Whether modules run while it is there, and it is freed after the pass that follows.
+    pub(crate) fn serves_pass(&self) -> bool {
+        self.meets_module() && self.is_held() && !self.stays()
     }
 
     /// Whether it was found to be a cache that the program makes before the calls that fill it.
     pub(crate) fn is_static_cache(&self) -> bool {
         self.pairing.caches.contains(&self.row)
+    }
+
+    /// Whether it was made by a constructor of the program's when the modules were there, and nothing pairs with it.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.pairing.is_apart(self.row, self.size_bytes)
     }
 
     /// Whether modules keep most of what they make, though no backward pass follows: a graph that autograd would need.

@@ -238,6 +238,25 @@ impl Course {
         self.modules.partition_point(|&module| module < end).saturating_sub(before)
     }
 
+    /// Whether what comes and goes with these entries is made in a forward pass when modules have run and allocate at most so often
+    /// again, and its backward pass finds it.
+    pub(crate) fn is_behind_layers(&self, alloc: u32, freed: u32, most: usize) -> bool {
+        let is_amid = self.module_after(self.turn_before(alloc)).is_some_and(|module| module <= alloc);
+        let pass = self.pass_after(alloc).filter(|pass| pass.start < freed);
+        is_amid && pass.is_some_and(|pass| self.modules_between(alloc, pass.start) <= most)
+    }
+
+    /// Whether the backward pass finds what comes and goes with these entries, and leaves it.
+    pub(crate) fn is_held(&self, alloc: u32, freed: u32) -> bool {
+        self.pass_after(alloc).is_some_and(|pass| pass.start < freed) && self.pass_at(freed).is_none()
+    }
+
+    /// Whether neither the optimizer nor a module has run since the last backward pass, and one came before.
+    pub(crate) fn is_right_after_pass(&self, entry: u32) -> bool {
+        let turn = self.turn_before(entry);
+        self.pass_at(turn.saturating_sub(1)).is_some() && self.modules_between(turn, entry) == 0
+    }
+
     /// The last turn before an entry; the start of the recording if there is none.
     pub(crate) fn turn_before(&self, entry: u32) -> u32 {
         self.turns[..self.turns.partition_point(|&turn| turn <= entry)].last().copied().unwrap_or(0)

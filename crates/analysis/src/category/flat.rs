@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 pub(super) struct Standing {
     pub(super) row: usize,
     pub(super) size_bytes: u64,
+    /// The segment that holds nothing else, if it was there before the recording.
+    pub(super) segment: Option<(u64, u64)>,
     /// In the order in which blocks were made.
     pub(super) order: (u32, std::cmp::Reverse<u64>),
 }
@@ -39,8 +41,16 @@ pub(super) fn flat(standing: &[Standing], is_dropped: impl Fn(u64) -> bool) -> V
     };
     let Some((&size, _)) = counts.iter().filter(is_flat).max_by_key(|(size, _)| **size) else { return Vec::new() };
     let mut found: Vec<Standing> = standing.iter().copied().filter(|block| block.size_bytes == size).collect();
-    found.sort_by_key(|block| block.order);
+    let segments: Vec<(u64, u64)> = found.iter().filter_map(|block| block.segment).collect();
+    found.sort_by_key(|block| (!is_apart(block, &segments), block.order));
     found.into_iter().map(|block| block.row).collect()
+}
+
+/// Whether all the others lie side by side, and this one does not: the intermediates of a copy of the weights came between.
+fn is_apart(block: &Standing, segments: &[(u64, u64)]) -> bool {
+    let touches = |&(start, end): &(u64, u64)| segments.iter().any(|other| other.0 == end || other.1 == start);
+    let Some(own) = block.segment else { return false };
+    segments.len() > 2 && !touches(&own) && segments.iter().all(|other| *other == own || touches(other))
 }
 
 #[cfg(test)]
@@ -50,7 +60,12 @@ mod tests {
     use super::*;
 
     fn standing(sizes: &[u64]) -> Vec<Standing> {
-        let of = |(row, &size_bytes): (usize, &u64)| Standing { row, size_bytes, order: (0, Reverse(row as u64)) };
+        let of = |(row, &size_bytes): (usize, &u64)| Standing {
+            row,
+            size_bytes,
+            segment: None,
+            order: (0, Reverse(row as u64)),
+        };
         sizes.iter().enumerate().map(of).collect()
     }
 
@@ -63,6 +78,17 @@ mod tests {
             [2],
             "of one precision, with padding"
         );
+    }
+
+    #[test]
+    fn the_block_apart_is_the_one_of_gradients() {
+        let mut blocks = standing(&[40_000, 60_000, 200_000, 200_000, 200_000]);
+        for (block, start) in blocks[2..].iter_mut().zip([100, 900, 1000]) {
+            block.segment = Some((start, start + 100));
+        }
+        assert_eq!(flat(&blocks, |size| size < 100_000), [2, 4, 3]);
+        blocks[2].segment = Some((1100, 1200));
+        assert_eq!(flat(&blocks, |size| size < 100_000), [4, 3, 2]);
     }
 
     #[test]

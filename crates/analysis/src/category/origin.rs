@@ -167,6 +167,8 @@ struct Said {
     makes_parameter: bool,
     /// It is no more than some constructor.
     is_constructor: bool,
+    /// It is PyTorch's own.
+    is_of_library: bool,
     /// It is an optimizer's, for making the state of parameters that have none yet.
     makes_state: bool,
     /// It runs what follows without gradients, as a decorator.
@@ -182,6 +184,7 @@ impl Said {
             runs_engine: name == "_engine_run_backward",
             makes_parameter: name == "materialize" && origin == Some(Origin::Build),
             is_constructor: name == "__init__",
+            is_of_library: filename.replace('\\', "/").contains("torch/"),
             makes_state: INITIALISERS.iter().any(|part| name.contains(part)),
             without_grad: name == "decorate_context"
                 && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
@@ -205,6 +208,8 @@ pub(crate) struct StackOrigins {
     without_grad: Vec<bool>,
     /// By stack, whether a function runs that makes an optimizer's state.
     makes_state: Vec<bool>,
+    /// By stack, whether nothing but a constructor of the program's says that modules are built.
+    in_constructor: Vec<bool>,
 }
 
 impl StackOrigins {
@@ -225,6 +230,7 @@ impl StackOrigins {
                 places: Vec::new(),
                 without_grad: Vec::new(),
                 makes_state: Vec::new(),
+                in_constructor: Vec::new(),
             };
         }
         // The machinery that captures native frames stands in every stack that it captured.
@@ -248,7 +254,12 @@ impl StackOrigins {
         let without_grad = without_grad.collect();
         let makes_state = |frame: &FrameId| said[frame.index()].makes_state;
         let makes_state = snapshot.stacks.iter().map(|(_, frames)| frames.iter().any(makes_state)).collect();
-        Self { origins, are_native, places: places(snapshot, sites), without_grad, makes_state }
+        let in_constructor = |frames: &[FrameId]| {
+            let innermost = frames.iter().map(|frame| said[frame.index()]).find(|said| said.origin.is_some());
+            innermost.is_some_and(|said| said.is_constructor && !said.is_of_library)
+        };
+        let in_constructor = snapshot.stacks.iter().map(|(_, frames)| in_constructor(&sites.running(frames))).collect();
+        Self { origins, are_native, places: places(snapshot, sites), without_grad, makes_state, in_constructor }
     }
 
     /// That of a stack; untold if none was recorded.
@@ -271,6 +282,11 @@ impl StackOrigins {
     /// Whether a function runs that makes an optimizer's state.
     pub(crate) fn makes_state(&self, stack: StackId) -> bool {
         self.makes_state.get(stack.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether nothing but a constructor of the program's says that modules are built: of a module, or of any other class.
+    pub(crate) fn is_in_constructor(&self, stack: StackId) -> bool {
+        self.in_constructor.get(stack.index()).copied().unwrap_or(false)
     }
 
     /// Whether stacks have native frames, too.

@@ -18,6 +18,7 @@ use super::course::{Course, is_backward};
 use super::flat::{self, Standing};
 use super::kept::{Kept, Seen};
 use super::origin::{Origin, StackOrigins};
+use super::rows;
 use super::unfinished::Unfinished;
 use crate::lifetime::{Lifetime, Lifetimes};
 
@@ -67,6 +68,10 @@ pub(crate) struct Pairing {
     pub(crate) flat_states: FxHashSet<usize>,
     /// Rows from before the recording that are a set of data.
     pub(crate) data: FxHashSet<usize>,
+    /// Places at which the program makes blocks after several backward passes and never frees them: no momentum, which is made once.
+    repeated: FxHashSet<StackId>,
+    /// Rows that a constructor of the program's makes when the modules are built, and that no gradient pairs with.
+    apart: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
@@ -226,6 +231,15 @@ impl<T> Known<'_, T> {
         kept
     }
 
+    /// The segment that begins with a block from before the recording, and is too small for another like it.
+    fn own_segment(&self, lifetime: &Lifetime) -> Option<(u64, u64)> {
+        let regions = &self.memory.regions;
+        let at = regions.binary_search_by_key(&lifetime.address, |region| region.address).ok()?;
+        let region = regions[at];
+        let is_own = lifetime.alloc().is_none() && region.total_bytes / 2 < lifetime.requested_bytes;
+        is_own.then(|| (region.address, region.address.saturating_add(region.total_bytes)))
+    }
+
     /// Without stacks, building is not told from running.
     fn may_be_made_by_hand(&self, origin: Origin) -> bool {
         origin == Origin::Program || (self.is_bare && origin == Origin::Module)
@@ -270,7 +284,10 @@ impl Pairing {
         };
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_copies_in_forward(&known);
-        pairing.fed = Fed::new(lifetimes, course, &known.told);
+        pairing.find_apart(&known);
+        pairing.fed = Fed::new(lifetimes, course, &known.told, |size| {
+            known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)
+        });
         pairing.find_caches(&known);
         pairing.find_before(&mut known);
         pairing.find_flat(&known);
@@ -311,6 +328,11 @@ impl Pairing {
         self.fed.is_like(size_bytes, stack)
     }
 
+    /// Whether the model's outputs have a size.
+    pub(crate) fn is_output_size(&self, size_bytes: u64) -> bool {
+        self.fed.is_output_size(size_bytes)
+    }
+
     /// Whether gradients have no place but the buckets that they are sent from.
     pub(crate) fn buckets_are_gradients(&self) -> bool {
         self.gradient_bytes < self.bucket_bytes / 2
@@ -322,6 +344,7 @@ impl Pairing {
         let mut in_pass = (0, 0_u64);
         let mut order: (u32, Vec<u64>) = (0, Vec::new());
         let mut scratched: Option<u32> = None;
+        let mut kept_after: FxHashMap<StackId, u32> = FxHashMap::default();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
             match (known.told)(row) {
@@ -369,6 +392,10 @@ impl Pairing {
                     if freed == course.entries && lifetime.alloc().is_some() =>
                 {
                     known.left.insert(size);
+                    let turn = course.turn_before(alloc);
+                    if turn > 0 && *kept_after.entry(lifetime.stack).or_insert(turn) != turn {
+                        self.repeated.insert(lifetime.stack);
+                    }
                 }
                 Origin::Module | Origin::Compiled | Origin::Program if course.pass_at(freed).is_some() => {
                     self.saved.push((alloc, size));
@@ -386,16 +413,20 @@ impl Pairing {
             // A workspace or two outlive a pass, too.
             let is_short = of.gradients > of.built && !(WORKSPACES.contains(&size) && of.gradients == of.built + 1);
             if is_short || (of.built == 0 && of.states > 0) {
-                wanted.insert(size, of.gradients.max(of.states).saturating_sub(of.built));
+                // What an optimizer keeps tells how many there are only where no pass leaves a gradient: it may keep a history.
+                let made = if of.gradients > 0 { of.gradients } else { of.states };
+                wanted.insert(size, made.saturating_sub(of.built));
             }
         }
-        for (row, lifetime) in known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording) {
-            if alloc(lifetime) >= known.first_pass {
-                break;
-            }
+        let first = known.lifetimes.before_recording;
+        let end = first + known.lifetimes.rows[first..].partition_point(|lifetime| alloc(lifetime) < known.first_pass);
+        let lasts = course.passes.last().map_or(course.entries, |pass| pass.end);
+        // The last that are made are next to the loop that trains them: data comes before.
+        for row in (first..end).rev() {
+            let lifetime = &known.lifetimes.rows[row];
             // A parameter is there for as long as there is anything to learn, and it is no single number: that is a loss.
             if lifetime.requested_bytes > NUMBER
-                && course.freed(lifetime) >= course.passes.last().map_or(course.entries, |pass| pass.end)
+                && course.freed(lifetime) >= lasts
                 && known.may_be_made_by_hand((known.told)(row))
                 && let Some(count) = wanted.get_mut(&lifetime.requested_bytes)
                 && *count > 0
@@ -404,6 +435,49 @@ impl Pairing {
                 self.parameters.insert(row);
             }
         }
+    }
+
+    /// What constructors of the program make when the modules are there, and no gradient pairs with: of a model as well as of a
+    /// cache, a queue, or a memory that is filled later.
+    fn find_apart<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let is_built = |&(row, _): &(usize, &Lifetime)| (known.told)(row) == Origin::Build;
+        let of = |lifetime: &Lifetime| known.of_size.get(&lifetime.requested_bytes);
+        let is_pairless = |lifetime: &Lifetime| of(lifetime).is_none_or(|of| of.gradients == 0 && !of.is_made_in_pass);
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let rows: Vec<(usize, &Lifetime)> = rows.filter(is_built).collect();
+        let rows = || rows.iter().copied();
+        let modules = rows().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
+        let modules = modules.map(|(_, lifetime)| alloc(lifetime)).max();
+        if modules.is_none() && known.lifetimes.before_recording == 0 {
+            return;
+        }
+        self.apart.extend(
+            rows()
+                .filter(|(_, lifetime)| {
+                    known.stacks.is_in_constructor(lifetime.stack)
+                        && modules.is_none_or(|last| last < alloc(lifetime))
+                        && is_pairless(lifetime)
+                })
+                .map(|(row, _)| row),
+        );
+        let sizes: Vec<u64> = self.apart.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).collect();
+        let trained: Vec<u64> =
+            known.of_size.iter().filter(|(_, of)| of.gradients > 0).map(|(&size, _)| size).collect();
+        if let Some(data) = rows::row_bytes(&sizes, &trained) {
+            let of_data =
+                self.apart.iter().filter(|&&row| known.lifetimes.rows[row].requested_bytes.is_multiple_of(data));
+            self.data.extend(of_data.copied());
+        }
+    }
+
+    /// Whether the program makes blocks at a place time and again, and never frees them.
+    pub(crate) fn is_repeated(&self, stack: StackId) -> bool {
+        self.repeated.contains(&stack)
+    }
+
+    /// Whether a large block was made by a constructor of the program's when the modules were built, and nothing pairs with it.
+    pub(crate) fn is_apart(&self, row: usize, size_bytes: u64) -> bool {
+        size_bytes > LARGE && self.apart.contains(&row)
     }
 
     /// Blocks for the gradients of all parameters at once, and for what the optimizer keeps for them.
@@ -419,6 +493,7 @@ impl Pairing {
         let standing = known.lifetimes.rows.iter().enumerate().filter(stands).map(|(row, lifetime)| Standing {
             row,
             size_bytes: lifetime.requested_bytes,
+            segment: known.own_segment(lifetime),
             order: (alloc(lifetime), Reverse(lifetime.address)),
         });
         let is_dropped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.gradients == 0 && of.is_made_in_pass);

@@ -31,6 +31,9 @@ pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
     for &size in blocks.iter().filter(|&&size| size >= MIN_BYTES) {
         *counts.entry(size).or_default() += 1;
     }
+    if let Some(rows) = narrow_rows(&counts, parameters) {
+        return Some(rows);
+    }
     // Parameters come with as much state each.
     if counts.values().fold(0, |common, &count| gcd(count, common)) != 1 {
         return None;
@@ -40,15 +43,41 @@ pub(super) fn row_bytes(blocks: &[u64], parameters: &[u64]) -> Option<u64> {
         of_rows.fold(0, |sum: u64, (&size, &count)| sum.saturating_add(size.saturating_mul(count)))
     };
     let &largest = counts.keys().next_back()?;
+    // A matrix of a layer may have its width on both sides.
+    let is_squared = |factor: &u64| counts.keys().any(|size| size.is_multiple_of(factor.saturating_mul(*factor)));
+    let factors = counts.keys().rev().take(MAX_SIZES).map(|&size| odd(size));
+    let widths: Vec<u64> = factors.filter(|&factor| factor >= MIN_FACTOR).filter(is_squared).collect();
     let is_shared = |&rows: &u64| {
-        let factor = rows >> rows.trailing_zeros();
+        let factor = odd(rows);
         factor >= MIN_FACTOR
+            && widths.iter().all(|&width| gcd(factor, width) < MIN_FACTOR)
             && rows <= largest / MIN_RATIO
             && counts.keys().filter(|size| size.is_multiple_of(rows)).count() >= MIN_SIZES
             && bytes(rows) >= bytes(1) / 100 * MIN_PERCENT
             && !parameters.iter().any(|size| size.is_multiple_of(factor))
     };
     counts.keys().copied().rev().take(MAX_SIZES).filter(is_shared).min()
+}
+
+/// The odd factor of a size, which is not 0.
+fn odd(size: u64) -> u64 {
+    size >> size.trailing_zeros()
+}
+
+/// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
+/// a large odd number times a few bytes.
+fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
+    /// Bytes of the power of two in all sizes, at most.
+    const NARROW: u64 = 16;
+    /// The least odd factor of all sizes.
+    const MIN_ODD: u64 = 10_007;
+    let common = counts.keys().fold(0, |common, &size| gcd(size, common));
+    if common == 0 {
+        return None;
+    }
+    let factor = odd(common);
+    let is_narrow = common / factor <= NARROW && factor >= MIN_ODD && counts.values().sum::<u64>() > 1;
+    (is_narrow && !parameters.iter().any(|size| size.is_multiple_of(factor))).then_some(common)
 }
 
 #[cfg(test)]
@@ -67,6 +96,20 @@ mod tests {
         assert_eq!(rows(&[40_000_000, 1_920_000, 160_000, 80_000, 20_000, 512]), Some(20_000));
         assert_eq!(rows(&[40_000_000, 40_000_000, 160_000, 20_000, 20_000, 20_000]), Some(20_000));
         assert_eq!(rows(&[]), None);
+    }
+
+    #[test]
+    fn rays_and_labels_have_narrow_rows() {
+        assert_eq!(rows(&[4_800_084, 4_800_084, 4_800_084]), Some(4_800_084));
+        assert_eq!(rows(&[30_013 * 602 * 4, 30_013 * 8]), Some(30_013 * 8));
+        assert_eq!(rows(&[4_800_084]), None, "one");
+        assert_eq!(rows(&[50_257 * 3072, 50_257 * 4096]), None, "tables of a vocabulary");
+        assert_eq!(row_bytes(&[30_013 * 602 * 4, 30_013 * 8], &[30_013 * 64]), None, "a table of the nodes is trained");
+    }
+
+    #[test]
+    fn a_width_on_both_sides_of_a_matrix_is_none() {
+        assert_eq!(rows(&[600 * 2200 * 4, 2200 * 2200 * 4, 2200 * 4, 2200 * 4, 22_000 * 4]), None);
     }
 
     #[test]

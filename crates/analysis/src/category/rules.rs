@@ -81,6 +81,29 @@ pub const RULES: &[Rule] = &[
         "allocated while modules are built, and freed before anything else happens",
         |case| case.is_momentary(),
     ),
+    rule(
+        Input,
+        "rows-of-data",
+        &[Untold, Build],
+        "allocated before the recording, or by one of the program's constructors, and several such blocks have a number of rows in common \
+         that no parameter has: a data set",
+        |case| case.is_of_data(),
+    ),
+    rule(
+        Cache,
+        "constructed-cache",
+        &[Build],
+        "no backward pass: several of one size, allocated at one line by one of the program's constructors when the model was there",
+        |case| case.is_static_cache(),
+    ),
+    rule(
+        Unknown,
+        "constructed-apart",
+        &[Build],
+        "large, allocated by one of the program's constructors when the model was there, and nothing pairs with it: a cache, a queue, a \
+         memory, or a part of the model",
+        |case| case.is_apart(),
+    ),
     rule(Parameter, "built", &[Build], "allocated while modules are built, loaded, moved or converted", |_| true),
     rule(
         OptimizerState,
@@ -133,14 +156,6 @@ pub const RULES: &[Rule] = &[
         |case| case.holds_rollout(),
     ),
     rule(
-        Input,
-        "rows-of-data",
-        &[Untold],
-        "allocated before the recording, never freed, and several such blocks have a number of rows in common that no parameter has: a \
-         data set",
-        |case| case.is_of_data(),
-    ),
-    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
@@ -167,9 +182,17 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "kept-by-update",
         &[Program],
-        "allocated by the program right after a backward pass, as large as a parameter, and never freed: momentum \
+        "allocated by the program right after one backward pass, as large as a parameter, and never freed: momentum \
          by hand",
-        |case| case.stays() && case.is_made_for_update(),
+        |case| case.stays() && case.is_made_for_update() && !case.is_repeated(),
+    ),
+    rule(
+        Parameter,
+        "replaces-parameter",
+        &[Program],
+        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one: a copy of the \
+         weights that takes their place",
+        |case| case.is_made_for_update() && case.serves_pass(),
     ),
     rule(
         Unknown,
@@ -200,6 +223,14 @@ pub const RULES: &[Rule] = &[
         &[Program],
         "allocated by the program in a forward pass, and freed by the backward pass",
         |case| case.is_saved() && (case.is_amid_forward() || !case.meets_module()),
+    ),
+    rule(
+        Activation,
+        "computed-for-loss",
+        &[Program],
+        "allocated by the program behind the last layers, as large as what these return, and alive after the backward pass: the loss \
+         is computed from it, and the program holds it, too",
+        |case| case.is_held() && case.is_of_loss(),
     ),
     rule(
         Input,

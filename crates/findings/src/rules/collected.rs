@@ -1,7 +1,9 @@
 //! Equal blocks of one line that are alive at a dump without a history: results that something collects.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
+use highwater_analysis::callsite::Site;
 use highwater_analysis::growth::is_kept_by_design;
 use highwater_analysis::place::place;
 use highwater_snapshot::StackId;
@@ -23,37 +25,65 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let snapshot = evidence.analysis.snapshot;
-    let (mut made, mut kept) = (FxHashMap::<(StackId, u64), usize>::default(), FxHashMap::<u64, usize>::default());
+    let (mut made, mut kept) = (FxHashMap::<Site, Made>::default(), FxHashMap::<u64, usize>::default());
     for (row, lifetime) in evidence.rows() {
         let bytes = lifetime.requested_bytes;
         if is_kept_by_design(device.decided(row).category) || snapshot.stacks.get(lifetime.stack).is_empty() {
             *kept.entry(bytes).or_default() += 1;
         } else {
-            *made.entry((lifetime.stack, bytes)).or_default() += 1;
+            let of = made.entry(evidence.analysis.sites.site(lifetime.stack)).or_default();
+            of.stack = Some(lifetime.stack);
+            *of.counts.entry(bytes).or_default() += 1;
         }
     }
-    let held = |(&(_, bytes), &count): (&(StackId, u64), &usize)| bytes.saturating_mul(count as u64);
-    let (&(stack, bytes), &count) = made.iter().max_by_key(|&group| (held(group), Reverse(group.0.0)))?;
-    let all = made.iter().map(held).fold(0, u64::saturating_add);
-    let in_all = bytes.saturating_mul(count as u64);
+    let (&site, most) = made.iter().max_by_key(|(site, made)| (made.bytes(), Reverse(**site)))?;
+    let all = made.values().map(Made::bytes).fold(0, u64::saturating_add);
+    let in_all = most.bytes();
+    // One result of each call, or several of one size each.
+    let &count = most.counts.values().next()?;
+    let is_even = most.counts.values().all(|&other| other == count);
     // The weights of a layer come once for each.
     let is_of_layers = kept.values().any(|parameters| parameters % count == 0);
     let is_constructed = || {
-        let frames = snapshot.stacks.get(stack).iter();
+        let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));
         frames.map(|&frame| snapshot.text(snapshot.frames.get(frame).name)).any(|name| name.ends_with("__init__"))
     };
     let is_detail = in_all < evidence.peak.bytes / LEAST_PART || all - in_all > in_all / 2;
-    if count < MIN_COUNT || is_of_layers || is_detail || is_constructed() {
+    if count < MIN_COUNT || !is_even || is_of_layers || is_detail || is_constructed() {
         return None;
     }
-    let title = format!("{count} blocks of equal size from one line are alive at once: {}", size(in_all));
-    let detail = format!(
-        "each has {} and was allocated at {}: {count} results that the program collects, or buffers that it \
-         allocates on purpose",
-        size(bytes),
-        place(evidence.analysis, evidence.analysis.sites.site(stack))
-    );
+    let title = match most.counts.len() {
+        1 => format!("{count} blocks of equal size from one line are alive at once: {}", size(in_all)),
+        sizes => format!("{count} blocks of each of {sizes} sizes from one line are alive at once: {}", size(in_all)),
+    };
+    let each = size(most.counts.keys().fold(0, |sum, &bytes| sum.saturating_add(bytes)));
+    let place = place(evidence.analysis, site);
+    let detail = match most.counts.len() {
+        1 => format!(
+            "each has {each} and was allocated at {place}: {count} results that the program collects, or buffers that it allocates \
+             on purpose"
+        ),
+        sizes => format!(
+            "{each} in {sizes} blocks, allocated {count} times at {place}: results that the program collects, or buffers that it \
+             allocates on purpose"
+        ),
+    };
     let change = "collect numbers (`.item()`) or copies on the host (`.cpu()`), and limit how many tensors stay on \
      the GPU";
     Some(Finding::new("collected-results", Severity::Info, title, detail).change(change))
+}
+
+/// What one line has made that is alive.
+#[derive(Default)]
+struct Made {
+    /// That of one of the blocks.
+    stack: Option<StackId>,
+    /// Blocks by their size.
+    counts: BTreeMap<u64, usize>,
+}
+
+impl Made {
+    fn bytes(&self) -> u64 {
+        self.counts.iter().map(|(&bytes, &count)| bytes.saturating_mul(count as u64)).fold(0, u64::saturating_add)
+    }
 }

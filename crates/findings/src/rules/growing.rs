@@ -52,6 +52,9 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
 fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     /// Fewer may be the last two iterations.
     const MIN_COUNT: usize = 3;
+    /// Lines of modules that show a graph; or one, with such a part of what is alive.
+    const MIN_PLACES: usize = 3;
+    const LEAST_PART: u64 = 20;
     /// Bytes of the widest number: a loss.
     const NUMBER: u64 = 8;
     let device = evidence.device;
@@ -68,7 +71,7 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
         }
     }
     let (inside, outside): (Vec<_>, Vec<_>) = groups.iter().partition(|((stack, _), _)| is_in_module(*stack));
-    let mut counts_inside: Vec<usize> = inside.into_iter().map(|(_, &count)| count).collect();
+    let mut counts_inside: Vec<usize> = inside.iter().map(|(_, count)| **count).collect();
     counts_inside.sort_unstable();
     counts_inside.dedup();
     // How many iterations a line outside shows: a number is made once in each, others share a divisor with those of modules.
@@ -78,6 +81,14 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     };
     let shown = outside.into_iter().map(|(&key, &count)| (kept(key.1, count), Reverse(key), count));
     let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
+    // A graph has what several lines of modules save for its backward pass, or much of one: outputs that a list collects are made at one
+    // or two. Of a loss whose backward pass has run, hardly more than the number is left.
+    let saved = || inside.iter().filter(|(_, count)| **count % iterations == 0);
+    let saved_bytes =
+        saved().map(|((_, size), count)| size.saturating_mul(**count as u64)).fold(0, u64::saturating_add);
+    if bytes > NUMBER && saved().count() < MIN_PLACES && saved_bytes < evidence.peak.bytes / LEAST_PART {
+        return None;
+    }
     let held = groups.iter().filter(|(_, count)| **count % iterations == 0);
     let held = held.map(|(&(_, size), &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add);
     let title = format!("the graphs of {iterations} iterations seem to be alive: {}", size(held));

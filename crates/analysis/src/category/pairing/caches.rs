@@ -1,17 +1,18 @@
 //! Where no backward pass was recorded: which blocks are a cache, and whether a graph is kept.
 
 use highwater_snapshot::StackId;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Known, NUMBER, Pairing, alloc};
 use crate::category::case::BEHIND_OUTPUT;
 use crate::category::origin::Origin;
 
+/// So many of one size from one place: keys and values of two layers.
+const MIN_BLOCKS: usize = 4;
+
 impl Pairing {
     /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
     pub(super) fn find_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        /// So many of one size from one place: keys and values of two layers.
-        const MIN_BLOCKS: usize = 4;
         /// More of what modules make than this share, in percent, is kept for a backward pass that was not recorded.
         const GRAPH_PERCENT: usize = 35;
         /// Places that keep something for each layer, of a cache: keys, values, and what quantises them. A graph has more.
@@ -27,6 +28,9 @@ impl Pairing {
         let (mut outlived, mut kept_rows) = (FxHashMap::<StackId, usize>::default(), Vec::new());
         let mut by_place: FxHashMap<(StackId, u64, Option<u32>), Vec<usize>> = FxHashMap::default();
         let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        // What the program makes between two calls in place of what modules have kept: a cache that is reordered.
+        let mut turns: FxHashMap<(StackId, Option<u32>), Vec<usize>> = FxHashMap::default();
+        let mut kept_sizes: FxHashSet<u64> = FxHashSet::default();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
             let place = (lifetime.stack, lifetime.requested_bytes, course.module_after(alloc));
@@ -40,6 +44,9 @@ impl Pairing {
                     let end = course.returned(alloc);
                     if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
                         kept += 1;
+                        if course.modules_between(alloc, end) > BEHIND_OUTPUT {
+                            kept_sizes.insert(lifetime.requested_bytes);
+                        }
                         let place = known.stacks.place(lifetime.stack);
                         *kept_at.entry(place).or_insert(0_usize) += 1;
                         if failure.is_some_and(|&failure| end < failure)
@@ -51,6 +58,10 @@ impl Pairing {
                     }
                 }
                 Origin::Program if course.meets_calls(alloc, freed) => by_place.entry(place).or_default().push(row),
+                Origin::Program => {
+                    let turn = (known.stacks.place(lifetime.stack), course.module_after(alloc));
+                    turns.entry(turn).or_default().push(row);
+                }
                 Origin::Engine | Origin::Hook | Origin::Recompute | Origin::Optimizer => trains = true,
                 _ => {}
             }
@@ -63,6 +74,12 @@ impl Pairing {
             self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
         }
         self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
+        if !self.keeps_graph && !trains {
+            let is_kept = |row: &usize| kept_sizes.contains(&known.lifetimes.rows[*row].requested_bytes);
+            let is_reordered = |rows: &Vec<usize>| rows.len() >= MIN_BLOCKS && rows.iter().all(is_kept);
+            self.caches.extend(turns.into_values().filter(is_reordered).flatten());
+            self.find_constructed_caches(known);
+        }
         if course.modules.is_empty() && !trains {
             let bytes = |rows: &Vec<usize>| {
                 rows.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).fold(0, u64::saturating_add)
@@ -76,5 +93,14 @@ impl Pairing {
                 self.caches.extend(layers.into_iter().flatten());
             }
         }
+    }
+    /// Blocks of one size that a constructor of the program's makes at one line, when the model is there: one for each layer.
+    fn find_constructed_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let mut by_line: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
+        for &row in &self.apart {
+            let lifetime = &known.lifetimes.rows[row];
+            by_line.entry((known.stacks.place(lifetime.stack), lifetime.requested_bytes)).or_default().push(row);
+        }
+        self.caches.extend(by_line.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
     }
 }

@@ -97,7 +97,13 @@ impl Pairing {
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
         let pairs_at =
             held.iter().zip(&found).filter(|(_, is_parameter)| **is_parameter).map(|(block, _)| block.address);
-        let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| first..=last);
+        // What begins a segment comes before the parameters that follow it there.
+        let begin = |address: u64| {
+            let regions = &known.memory.regions;
+            let after = regions.partition_point(|region| region.address <= address);
+            after.checked_sub(1).map_or(address, |at| regions[at].address)
+        };
+        let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| begin(first)..=last);
         let is_among = |block: &Held| {
             block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
         };

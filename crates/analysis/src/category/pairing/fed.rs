@@ -4,10 +4,10 @@ use highwater_snapshot::StackId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::alloc;
-use crate::category::case::BEHIND_OUTPUT;
+use crate::category::case::{BEHIND_OUTPUT, OF_LOSS};
 use crate::category::course::Course;
 use crate::category::origin::Origin;
-use crate::lifetime::Lifetimes;
+use crate::lifetime::{Lifetime, Lifetimes};
 
 /// Smaller blocks may be anything: counters, masks, losses.
 const MIN_BYTES: u64 = 4096;
@@ -22,20 +22,42 @@ pub(super) struct Fed {
     sizes: FxHashSet<u64>,
     /// Places that make several of a size so.
     places: FxHashSet<(StackId, u64)>,
+    /// The sizes of what modules make and the program holds beyond the backward pass: the model's outputs.
+    outputs: FxHashSet<u64>,
 }
 
 impl Fed {
-    pub(super) fn new(lifetimes: &Lifetimes, course: &Course, told: &impl Fn(usize) -> Origin) -> Self {
+    pub(super) fn new(
+        lifetimes: &Lifetimes,
+        course: &Course,
+        told: &impl Fn(usize) -> Origin,
+        is_gradient_size: impl Fn(u64) -> bool,
+    ) -> Self {
         let mut counts: FxHashMap<(StackId, u64), usize> = FxHashMap::default();
         if course.passes.is_empty() {
             return Self::default();
         }
+        let mut outputs: FxHashSet<u64> = FxHashSet::default();
+        let mut program: Vec<&Lifetime> = Vec::new();
         for (row, lifetime) in lifetimes.rows.iter().enumerate() {
-            let size = lifetime.requested_bytes;
-            if size < MIN_BYTES || lifetime.alloc().is_none() || told(row) != Origin::Program {
+            if lifetime.requested_bytes < MIN_BYTES || lifetime.alloc().is_none() {
                 continue;
             }
+            match told(row) {
+                Origin::Program => program.push(lifetime),
+                Origin::Module | Origin::Compiled if course.is_held(alloc(lifetime), course.freed(lifetime)) => {
+                    outputs.insert(lifetime.requested_bytes);
+                }
+                _ => {}
+            }
+        }
+        for lifetime in program {
+            let size = lifetime.requested_bytes;
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
+            let is_of_loss = outputs.contains(&size) && course.is_behind_layers(alloc, freed, OF_LOSS);
+            if is_of_loss || (is_gradient_size(size) && course.is_right_after_pass(alloc)) {
+                continue;
+            }
             // A thread may fetch the next batch while modules run.
             let is_amid = course.module_after(course.turn_before(alloc)).is_some_and(|module| module < alloc);
             let meets_layers = course.modules_between(alloc, freed) > BEHIND_OUTPUT;
@@ -45,7 +67,12 @@ impl Fed {
             }
         }
         let fed = |least: usize| counts.iter().filter(move |(_, freed)| **freed >= least).map(|(&of, _)| of);
-        Self { sizes: fed(1).map(|(_, size)| size).collect(), places: fed(MIN_FED).collect() }
+        Self { sizes: fed(1).map(|(_, size)| size).collect(), places: fed(MIN_FED).collect(), outputs }
+    }
+
+    /// Whether the model's outputs have a size.
+    pub(super) fn is_output_size(&self, size_bytes: u64) -> bool {
+        self.outputs.contains(&size_bytes)
     }
 
     /// Whether a block of a size is like those: made at the place of such, or before the recording.
