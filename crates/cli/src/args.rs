@@ -8,7 +8,7 @@ use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
-    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, report, run, segments,
+    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, ranks, report, run, segments,
     simulate, stats, trace, view,
 };
 use crate::style::{DIM, STRONG};
@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Estimate(Box<estimate::Args>),
     /// Show the changes from one recording to another
     Diff(diff::Args),
+    /// Compare the ranks of a job: which differ, by how much, and why
+    Ranks(ranks::Args),
     /// Check a recording against memory budgets; exits 1 if one is exceeded
     Check(check::Args),
     /// Run a Python script and record its memory
@@ -109,7 +111,7 @@ pub(crate) enum Command {
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Something failed", &["explain", "report", "view"]),
     ("Before you run", &["estimate", "dryrun", "simulate"]),
-    ("Compare and guard", &["diff", "check"]),
+    ("Compare and guard", &["diff", "ranks", "check"]),
     ("Watch", &["run", "top", "doctor"]),
     ("Details", &["live", "trace", "segments", "stats", "export"]),
     ("About highwater", &["help", "completions", "man"]),

@@ -34,9 +34,13 @@ mod live;
 #[cfg(feature = "recording")]
 mod log;
 #[cfg(feature = "recording")]
+pub mod manifest;
+#[cfg(feature = "recording")]
 mod place;
 #[cfg(feature = "recording")]
 mod places;
+#[cfg(feature = "recording")]
+pub mod ranks;
 #[cfg(feature = "registry")]
 mod registry;
 #[cfg(feature = "recording")]

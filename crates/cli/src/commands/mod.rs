@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod live;
 pub(crate) mod man;
+pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod segments;
@@ -43,6 +44,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(&args),
         Command::Dryrun(args) => return dryrun::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Ranks(args) => return ranks::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::View(args) => view::run(&args),
         Command::Top(args) => highwater_top::run(&args),

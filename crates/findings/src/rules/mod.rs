@@ -30,6 +30,7 @@ mod settings;
 mod streams;
 mod weights;
 
+pub use allocation_retries::retries_of as retries;
 use evidence::Evidence;
 pub use highwater_analysis::place::place;
 use highwater_snapshot::{Profile, ProfileForm};
