@@ -9,7 +9,7 @@ use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
     check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, ranks, report, run, segments,
-    simulate, stats, trace, view,
+    simulate, sql, stats, trace, view,
 };
 use crate::style::{DIM, STRONG};
 use crate::table::{broken, prose_width, terminal_width};
@@ -97,8 +97,10 @@ pub(crate) enum Command {
     Top(highwater_top::Args),
     /// Check this machine's GPU memory setup and suggest fixes
     Doctor(doctor::Args),
-    /// Convert the snapshot for another program
+    /// Convert the snapshot for another program, or many into a database
     Export(export::Args),
+    /// Ask in SQL about one recording or many
+    Sql(sql::Args),
     /// Print the help of a command, or the page of a finding
     Help(help::Args),
     /// Print the completion script of a shell
@@ -113,7 +115,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Before you run", &["estimate", "dryrun", "simulate"]),
     ("Compare and guard", &["diff", "ranks", "check"]),
     ("Watch", &["run", "top", "doctor"]),
-    ("Details", &["live", "trace", "segments", "stats", "export"]),
+    ("Details", &["live", "trace", "segments", "stats", "export", "sql"]),
     ("About highwater", &["help", "completions", "man"]),
 ];
 

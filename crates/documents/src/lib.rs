@@ -54,6 +54,8 @@ pub mod serve;
 #[cfg(feature = "recording")]
 mod simulate;
 #[cfg(feature = "recording")]
+pub mod sql;
+#[cfg(feature = "recording")]
 pub mod stats;
 #[cfg(feature = "monitor")]
 pub mod top;

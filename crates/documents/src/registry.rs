@@ -16,6 +16,7 @@ use crate::ranks::RanksView;
 use crate::requests::RequestsView;
 use crate::segments::SegmentsView;
 use crate::serve::ServeView;
+use crate::sql::SqlView;
 use crate::stats::StatsView;
 use crate::top::{LogLine, TopView};
 use crate::totals::TotalsView;
@@ -114,6 +115,7 @@ pub const ALL: &[Kind] = &[
         "highwater simulate --format json",
         "A recording under other settings, with less memory, on other GPUs.",
     ),
+    kind::<SqlView>("highwater sql --format json", "The rows that a query selects from the tables of recordings."),
     kind::<StatsView>("highwater stats --format json", "The values of `torch.cuda.memory_stats()`."),
     kind::<TopView<'_>>("highwater top --format json", "The GPUs at a moment."),
     kind::<TotalsView>(
@@ -140,6 +142,7 @@ pub const CHANGES: &[Change] = &[
     change(NEXT, "highwater-ranks", 1, "New."),
     change(NEXT, "highwater-manifest", 1, "New."),
     change(NEXT, "highwater-serve", 1, "New."),
+    change(NEXT, "highwater-sql", 1, "New."),
     change(
         NEXT,
         "highwater-verify",

@@ -10,10 +10,12 @@
 
 mod column;
 mod cycles;
+mod database;
 mod error;
 mod garbage;
 mod last_look;
 mod snapshot;
+mod stream;
 mod table;
 mod tables;
 
@@ -31,6 +33,8 @@ mod _highwater {
     use crate::column::Column;
     #[pymodule_export]
     use crate::cycles::{instances, keepers};
+    #[pymodule_export]
+    use crate::database::{run_of_path, table_paths, tables_json};
     #[pymodule_export]
     use crate::garbage::{held_by, may_hold, unreachable};
     #[pymodule_export]

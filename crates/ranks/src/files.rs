@@ -180,7 +180,8 @@ fn add(path: PathBuf, is_named: bool, found: &mut Found) {
     }
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let is_trace = bare.ends_with(".json") && !bare.contains("trace") && !bare.contains("snapshot") && !bare.contains("memory");
+    let is_trace =
+        bare.ends_with(".json") && !bare.contains("trace") && !bare.contains("snapshot") && !bare.contains("memory");
     if is_named || (ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_trace) {
         found.files.push(path);
     } else {

@@ -16,6 +16,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod segments;
 pub(crate) mod simulate;
+pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod trace;
 pub(crate) mod view;
@@ -49,7 +50,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::View(args) => view::run(&args),
         Command::Top(args) => highwater_top::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
-        Command::Export(args) => export::run(&args),
+        Command::Export(args) => return export::run(&args),
+        Command::Sql(args) => return sql::run(&args),
         Command::Help(args) => return help::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -24,6 +24,7 @@ mod report;
 mod run;
 mod segments;
 mod simulate;
+mod sql;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod top;

@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
+    /// Read them on a Ray cluster: its address, or `auto`; with the Python package's command only
+    #[arg(long, value_name = "ADDRESS")]
+    ray: Option<String>,
     /// Files to read at the same time [default: as many as there are cores]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -55,6 +58,10 @@ pub(crate) fn document(view: &RanksView, each: bool, top: usize) -> crate::docum
 /// # Errors
 /// If nothing can be read, or the files are of several jobs.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(address) = &args.ray {
+        let hint = format!("`pip install highwater 'ray[data]'`, then `python -m highwater ranks --ray {address} …`");
+        return Err(Problem::new("`--ray` needs the Python package").hint(hint).into());
+    }
     let mut found = expand(&args.paths)?;
     found.check_one_job()?;
     let threads = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
