@@ -17,6 +17,7 @@ from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
 from highwater._record import Recorder, phase, record, step
 from highwater._snapshot import Frame, Snapshot, load
+from highwater._sql import sql
 from highwater._table import Column, Table
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "name_tensors",
     "phase",
     "record",
+    "sql",
     "step",
     "watchable",
 ]
