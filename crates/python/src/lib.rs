@@ -13,6 +13,7 @@ mod cycles;
 mod error;
 mod garbage;
 mod last_look;
+mod ranks;
 mod snapshot;
 mod table;
 mod tables;
@@ -35,6 +36,8 @@ mod _highwater {
     use crate::garbage::{held_by, may_hold, unreachable};
     #[pymodule_export]
     use crate::last_look::LastLook;
+    #[pymodule_export]
+    use crate::ranks::{compare_digests, digest_of_bytes, digests_of_paths, is_recording_name};
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

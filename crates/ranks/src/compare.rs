@@ -25,7 +25,7 @@ const ABOUT_RESERVED_PERCENT: u64 = 15;
 /// So many times the median deviation is far from the middle, in tenths: 4 times 1.4826, that of a normal distribution.
 const FAR_TENTHS: u64 = 59;
 /// A recording that is farther from the others in time than this, and than its own length, is of another run.
-const OTHER_RUN_US: i64 = 60_000_000;
+const OTHER_RUN_US: i64 = 3_600_000_000;
 
 /// Compares the ranks of a job; `unread` are files that could not be read, which the document lists.
 ///
