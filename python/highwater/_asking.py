@@ -99,10 +99,13 @@ class Meeting:
     def _watch(self) -> None:
         seconds = LOOK_SECONDS * (1 if (self.world_size or 0) <= MANY else 4)
         while not self._ended.wait(seconds):
-            new = [name for name in self._questions() if name not in self._seen]
-            if new:
-                self._seen.update(new)
-                self._answer_to(new)
+            self._watch_once()
+
+    def _watch_once(self) -> None:
+        new = [name for name in self._questions() if name not in self._seen]
+        if new:
+            self._seen.update(new)
+            self._answer_to(new)
 
     def _answer_to(self, questions: list[str]) -> None:
         if self._answers >= MOST_ANSWERS or self._answer is None:

@@ -6,10 +6,14 @@ __all__ = [
     "Snapshot",
     "Table",
     "__version__",
+    "compare_digests",
+    "digest_of_bytes",
+    "digests_of_paths",
     "estimate_json",
     "estimate_options",
     "held_by",
     "instances",
+    "is_recording_name",
     "keepers",
     "main",
     "may_hold",
@@ -115,6 +119,14 @@ def keepers(
 ) -> tuple[
     list[tuple[list[int], int, int, bool]], list[tuple[int, list[int], bool] | None]
 ]: ...
+def digests_of_paths(
+    paths: list[str], jobs: int | None, allow_any_size: bool
+) -> tuple[list[str], list[tuple[str, str]]]: ...
+def digest_of_bytes(data: bytes, name: str, allow_any_size: bool) -> str: ...
+def compare_digests(
+    digests: list[str], unread: list[tuple[str, str]]
+) -> tuple[str, str]: ...
+def is_recording_name(name: str) -> bool: ...
 def estimate_json(model: str, options: str) -> tuple[str, str]: ...
 def serve_json(model: str, options: str) -> tuple[str, str]: ...
 def estimate_options() -> str: ...

@@ -14,6 +14,7 @@ mod database;
 mod error;
 mod garbage;
 mod last_look;
+mod ranks;
 mod snapshot;
 mod stream;
 mod table;
@@ -39,6 +40,8 @@ mod _highwater {
     use crate::garbage::{held_by, may_hold, unreachable};
     #[pymodule_export]
     use crate::last_look::LastLook;
+    #[pymodule_export]
+    use crate::ranks::{compare_digests, digest_of_bytes, digests_of_paths, is_recording_name};
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

@@ -185,11 +185,7 @@ fn inputs(own: &DeviceDigest, other: &DeviceDigest, sites: &mut [Both<'_>]) -> O
     let lines = if views.is_empty() {
         String::new()
     } else {
-        format!(
-            "; {} in that proportion: {}",
-            if grows { "these lines grow" } else { "these lines shrink" },
-            said(&views)
-        )
+        format!("; {} in that proportion: {}", if grows { "these lines grow" } else { "these lines shrink" }, said(&views))
     };
     let mut because = cause(kind, delta, format!("{what}{lines}"), views);
     because.delta_bytes = delta;
@@ -220,12 +216,14 @@ fn told(ratio: Ratio, what: What) -> (&'static str, String) {
                 ("smaller-batch", format!("its batch is smaller ({numbers})"))
             }
         }
-        What::Either if is_more => {
-            ("larger-inputs", format!("its inputs are {factor} as large: a larger batch or longer sequences"))
-        }
-        What::Either => {
-            ("smaller-inputs", format!("its inputs are {factor} as large: a smaller batch or shorter sequences"))
-        }
+        What::Either if is_more => (
+            "larger-inputs",
+            format!("its inputs are {factor} as large: a larger batch or longer sequences"),
+        ),
+        What::Either => (
+            "smaller-inputs",
+            format!("its inputs are {factor} as large: a smaller batch or shorter sequences"),
+        ),
     }
 }
 
@@ -244,7 +242,12 @@ fn is_of_model(site: &Both<'_>) -> bool {
 }
 
 /// Parameters that are larger or more.
-fn parameters(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [Both<'_>]) -> Option<BecauseView> {
+fn parameters(
+    own: &DeviceDigest,
+    other: &DeviceDigest,
+    job: &Job,
+    sites: &mut [Both<'_>],
+) -> Option<BecauseView> {
     /// Uneven shards and rounding make such a part of a difference, in percent of the parameters.
     const UNEVEN_PERCENT: u64 = 2;
     let (held, there) = (&own.parameters, &other.parameters);
@@ -316,7 +319,12 @@ fn whole(job: &Job, bytes: u64, verb: &str) -> String {
 }
 
 /// A peak before the first iteration or after the last, where the other rank's is in one.
-fn at_another_time(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [Both<'_>]) -> Option<BecauseView> {
+fn at_another_time(
+    own: &DeviceDigest,
+    other: &DeviceDigest,
+    job: &Job,
+    sites: &mut [Both<'_>],
+) -> Option<BecauseView> {
     let is_before = own.peak.is_set_up && !other.peak.is_set_up;
     let is_after = own.peak.is_after && !other.peak.is_after;
     if !is_before && !is_after {
@@ -339,7 +347,12 @@ fn at_another_time(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &
 }
 
 /// Lines that hold memory here and do not run on the other rank.
-fn own_work(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [Both<'_>]) -> Option<BecauseView> {
+fn own_work(
+    own: &DeviceDigest,
+    other: &DeviceDigest,
+    job: &Job,
+    sites: &mut [Both<'_>],
+) -> Option<BecauseView> {
     let known: BTreeSet<&Site> = other.work.rows.iter().map(|(site, ..)| site).collect();
     let is_own = |site: &Both<'_>| site.bytes[1] == 0 && site.site.label.is_none() && !known.contains(site.site);
     let set_up: u64 = sites
@@ -358,8 +371,7 @@ fn own_work(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [Bo
         return Some(cause("whole-model", delta, format!("{}: {lines}", whole(job, bytes, verb)), views));
     }
     if set_up > bytes / 2 {
-        let sentence =
-            format!("it keeps {} from before the first iteration that the others do not have: {lines}", size(bytes));
+        let sentence = format!("it keeps {} from before the first iteration that the others do not have: {lines}", size(bytes));
         return Some(cause("set-up", delta, sentence, views));
     }
     let _ = own;
@@ -422,14 +434,9 @@ fn uneven(job: &Job, sites: &mut [Both<'_>], delta: i64) -> Option<BecauseView> 
         return None;
     }
     let kind = if job.has_experts { "expert-load" } else { "uneven-work" };
-    let why = if job.has_experts {
-        "as when more tokens are routed to its experts"
-    } else {
-        "so their sizes depend on the data"
-    };
+    let why = if job.has_experts { "as when more tokens are routed to its experts" } else { "so their sizes depend on the data" };
     let word = if is_more { "larger" } else { "smaller" };
-    let sentence =
-        format!("the same lines make {word} blocks, though its inputs are as large, {why}: {}", said(&views));
+    let sentence = format!("the same lines make {word} blocks, though its inputs are as large, {why}: {}", said(&views));
     Some(cause(kind, sum, sentence, views))
 }
 
@@ -454,9 +461,7 @@ fn reserved(row: &Row<'_>, other: &Row<'_>) -> Option<BecauseView> {
         .take(SAID)
         .collect();
     let retries = match (own.retries, there.retries) {
-        (a, b) if a > b => {
-            format!(", and {} to release its cache {}", if a == 1 { "had once" } else { "had" }, times_word(a))
-        }
+        (a, b) if a > b => format!(", and {} to release its cache {}", if a == 1 { "had once" } else { "had" }, times_word(a)),
         _ => String::new(),
     };
     let word = if delta > 0 { "more" } else { "less" };
@@ -466,12 +471,7 @@ fn reserved(row: &Row<'_>, other: &Row<'_>) -> Option<BecauseView> {
         ("settings", settings.join(", "))
     };
     let bytes = size(delta.unsigned_abs());
-    Some(cause(
-        kind,
-        delta,
-        format!("it reserves {bytes} {word} than it allocates, beside the others: {why}{retries}"),
-        Vec::new(),
-    ))
+    Some(cause(kind, delta, format!("it reserves {bytes} {word} than it allocates, beside the others: {why}{retries}"), Vec::new()))
 }
 
 fn times_word(times: usize) -> String {
@@ -494,11 +494,7 @@ fn elsewhere(row: &Row<'_>, other: &Row<'_>) -> Vec<BecauseView> {
     }
     let outside = |row: &Row<'_>| row.device.outside_bytes;
     let available = |device: &DeviceDigest| {
-        device
-            .failures
-            .iter()
-            .filter_map(|failure| Some(failure.free_bytes?.saturating_add(failure.reserved_bytes)))
-            .min()
+        device.failures.iter().filter_map(|failure| Some(failure.free_bytes?.saturating_add(failure.reserved_bytes))).min()
     };
     let less_there = match (outside(row), outside(other)) {
         (Some(own), Some(there)) => own.checked_sub(there),
@@ -526,8 +522,7 @@ fn unexplained(
     delta: i64,
     found: &[BecauseView],
 ) -> Option<BecauseView> {
-    let is_of_peak =
-        |because: &&BecauseView| !matches!(because.kind, "reserved" | "settings" | "other-device" | "other-context");
+    let is_of_peak = |because: &&BecauseView| !matches!(because.kind, "reserved" | "settings" | "other-device" | "other-context");
     let told: i64 = found.iter().filter(is_of_peak).map(|because| because.delta_bytes).fold(0, i64::saturating_add);
     let rest = delta.saturating_sub(told);
     let is_much = rest.unsigned_abs() > delta.unsigned_abs() / UNEXPLAINED_PART && rest.signum() == delta.signum();

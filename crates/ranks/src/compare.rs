@@ -25,7 +25,7 @@ const ABOUT_RESERVED_PERCENT: u64 = 15;
 /// So many times the median deviation is far from the middle, in tenths: 4 times 1.4826, that of a normal distribution.
 const FAR_TENTHS: u64 = 59;
 /// A recording that is farther from the others in time than this, and than its own length, is of another run.
-const OTHER_RUN_US: i64 = 60_000_000;
+const OTHER_RUN_US: i64 = 3_600_000_000;
 
 /// Compares the ranks of a job; `unread` are files that could not be read, which the document lists.
 ///
@@ -183,8 +183,7 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
                 _ => differs,
             });
             // Of two ranks neither is in the middle: one is only odd for a reason.
-            let is_told =
-                because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
+            let is_told = because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
             judged[row] = Judged { is_outlier: (of.len() > 2 && (differs || reserves)) || leaks || is_told, because };
         }
     }
@@ -199,7 +198,11 @@ fn job(rows: &[Row<'_>], parts: &Parts) -> Job {
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
     // The rank that holds it all is one of them.
     let all = held().map(|bytes| bytes.min(median.saturating_mul(2))).fold(0, u64::saturating_add);
-    Job { model_bytes: if is_sharded { all } else { median }, is_sharded, has_experts: parts.ways.contains(&"expert") }
+    Job {
+        model_bytes: if is_sharded { all } else { median },
+        is_sharded,
+        has_experts: parts.ways.contains(&"expert"),
+    }
 }
 
 /// The row with the median peak; of two the lower, and one that recorded the whole run rather than another with the same peak.
@@ -398,13 +401,9 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     }
     let bare = rows.iter().filter(|row| !row.digest.has_stacks).count();
     if bare == rows.len() && bare > 0 {
-        notes
-            .push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
+        notes.push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
     } else if bare > 0 {
-        notes.push(format!(
-            "{} no stacks: their lines cannot be compared",
-            counted(bare, "recording has", "recordings have")
-        ));
+        notes.push(format!("{} no stacks: their lines cannot be compared", counted(bare, "recording has", "recordings have")));
     }
     if rows.iter().any(|row| row.rank.is_none()) {
         let hint = "name the files `rank0.pickle`, `rank1.pickle`, …, or record with `highwater run`";

@@ -178,15 +178,20 @@ fn add(path: PathBuf, is_named: bool, found: &mut Found) {
         }
         return;
     }
-    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let is_trace =
-        bare.ends_with(".json") && !bare.contains("trace") && !bare.contains("snapshot") && !bare.contains("memory");
-    if is_named || (ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_trace) {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if is_named || is_recording(&name) {
         found.files.push(path);
     } else {
         found.others += 1;
     }
+}
+
+/// Whether a file has the name of a recording. JSON files say many things, so that theirs must speak of memory or traces.
+pub fn is_recording(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    let is_other_json = bare.ends_with(".json") && !["trace", "snapshot", "memory"].iter().any(|word| bare.contains(word));
+    ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_other_json && !bare.ends_with(manifest::ENDING)
 }
 
 /// A name with its numbers in order: `rank2` before `rank10`.
