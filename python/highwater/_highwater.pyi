@@ -7,7 +7,6 @@ __all__ = [
     "Table",
     "__version__",
     "compare_digests",
-    "digest_of_bytes",
     "digests_of_paths",
     "estimate_json",
     "estimate_options",
@@ -122,7 +121,6 @@ def keepers(
 def digests_of_paths(
     paths: list[str], jobs: int | None, allow_any_size: bool
 ) -> tuple[list[str], list[tuple[str, str]]]: ...
-def digest_of_bytes(data: bytes, name: str, allow_any_size: bool) -> str: ...
 def compare_digests(
     digests: list[str], unread: list[tuple[str, str]]
 ) -> tuple[str, str]: ...

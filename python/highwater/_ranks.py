@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import posixpath
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, Union
 
 from highwater import _highwater
 from highwater._documents import Ranks
 from highwater._errors import SnapshotError
+from highwater._storage import Place, reason
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -79,37 +77,17 @@ def _remote(
     address: str, jobs: int | None, allow_any_size: bool, options: dict[str, Any]
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The digests of the recordings at an address, and those that cannot be read."""
-    try:
-        import fsspec
-    except ImportError as error:
-        raise ImportError(f"`{address}` is read by fsspec: `pip install fsspec s3fs`") from error
-    system, path = fsspec.core.url_to_fs(address, **options)
-    scheme = address.split("://", 1)[0]
 
-    def read(name: str) -> str | tuple[str, str]:
-        called = f"{scheme}://{name}" if "://" not in name else name
+    def read(place: Place) -> str | tuple[str, str]:
         try:
-            return _highwater.digest_of_bytes(system.cat_file(name), called, allow_any_size)
+            return place.read(allow_any_size).digest(str(place))
         except SnapshotError as error:
-            return called, str(error)
-        except Exception as error:
-            return called, f"{type(error).__name__}: {error}"
+            return str(place), str(error)
+        except Exception as error:  # Storage libraries have errors of their own.
+            return str(place), reason(error)
 
+    places = Place.of(address, options=options).recordings()
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        results = list(pool.map(read, _names(system, path)))
+        results = list(pool.map(read, places))
     digests = [result for result in results if isinstance(result, str)]
     return digests, [result for result in results if not isinstance(result, str)]
-
-
-def _names(system: Any, path: str) -> Iterator[str]:
-    """The recordings at a path: itself, those that a pattern fits, or those below it."""
-    if any(letter in path for letter in "*?["):
-        yield from sorted(system.glob(path))
-        return
-    with suppress(FileNotFoundError):
-        if system.isfile(path):
-            yield path
-            return
-    for name in sorted(system.find(path)):
-        if _highwater.is_recording_name(posixpath.basename(name)):
-            yield name

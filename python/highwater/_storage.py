@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-RECORDINGS = (".pickle", ".pkl", ".json", ".html")
-PACKED = (".gz", ".zst")
+from highwater import _highwater
+
+ANY_SIZE = (1 << 64) - 1
+"""A limit that no recording reaches."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,13 @@ class Place:
     protocol: str = ""
 
     @classmethod
-    def of(cls, place: str | os.PathLike[str], filesystem: object = None) -> Place:
+    def of(
+        cls, place: str | os.PathLike[str], filesystem: object = None, options: dict[str, Any] | None = None
+    ) -> Place:
         """The place of a path or an address such as ``s3://bucket/run``.
 
-        Without a file system, an address is looked up by `fsspec`, or by pyarrow where `fsspec` lacks what the protocol needs.
+        Without a file system, an address is looked up by `fsspec` with its options, or by pyarrow where `fsspec` lacks what the
+        protocol needs.
         """
         text = os.fspath(place)
         protocol, separator, rest = text.partition("://")
@@ -34,7 +39,7 @@ class Place:
             return cls(text)
         if protocol == "file":
             return cls(rest)
-        found, path = _looked_up(text)
+        found, path = _looked_up(text, options or {})
         return cls(path, found, protocol)
 
     @property
@@ -79,12 +84,10 @@ class Place:
             return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
         return open(self.path, "rb")
 
-    def size(self) -> int | None:
-        """Its bytes, where that can be said."""
-        if self.is_remote:
-            size = self.filesystem.info(self.path).get("size")
-            return None if size is None else int(size)
-        return os.stat(self.path).st_size
+    def read(self, allow_any_size: bool, limit: int = ANY_SIZE) -> _highwater.Snapshot:
+        """The recording in the file, as long as it has no more than `limit` bytes, unpacked."""
+        with self.open() as file:
+            return _highwater.Snapshot.read_stream(file, f"`{self}`", allow_any_size, limit)
 
     def exists(self) -> bool:
         """Whether something is there."""
@@ -114,13 +117,13 @@ def _as_fsspec(filesystem: object) -> Any:
     return filesystem
 
 
-def _looked_up(address: str) -> tuple[Any, str]:
+def _looked_up(address: str, options: dict[str, Any]) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError as error:
-        raise ImportError(f"`{address}` needs fsspec: `pip install fsspec`, or copy the files here") from error
+        raise ImportError(f"`{address}` is read by fsspec: `pip install fsspec s3fs`") from error
     try:
-        filesystem, path = fsspec.core.url_to_fs(address)
+        filesystem, path = fsspec.core.url_to_fs(address, **options)
     except (ImportError, ValueError) as error:
         try:
             import pyarrow.fs
@@ -142,12 +145,16 @@ def _local_recordings(path: Path) -> list[str]:
 
 
 def _is_recording(path: str) -> bool:
-    name = path.rsplit("/", 1)[-1].lower()
-    for ending in PACKED:
-        name = name.removesuffix(ending)
-    return not name.startswith(".") and name.endswith(RECORDINGS)
+    name = path.rsplit("/", 1)[-1]
+    return not name.startswith(".") and _highwater.is_recording_name(name)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:
     """A name with its numbers in order: `rank2` before `rank10`."""
     return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
+
+
+def reason(error: Exception) -> str:
+    """An error in one line, without what a terminal would obey."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

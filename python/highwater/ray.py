@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from highwater import _highwater
 from highwater._documents import Ranks
 from highwater._errors import SnapshotError
 from highwater._snapshot import Size
-from highwater._storage import Place
+from highwater._storage import Place, reason
 
 Source = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 """The recordings: a path, a folder, a pattern or an address, or several of these."""
@@ -135,7 +136,7 @@ def analyze(
     rows = _numbered(places, run)
     if target is not None and not force:
         _check_free(target, rows, entries)
-    _connect(ray, address)
+    _connect(ray, address, work.memory)
     results = _map(ray, rows, _analyze_one, work)
     digests = [result["digest"] for result in results if result["digest"] is not None]
     unread += [
@@ -191,7 +192,7 @@ def sweep(
         for number, options in enumerate(setups)
     ]
     work = _Work(None, None, False, _highwater.parse_bytes(str(task_memory)), max(attempts, 1), False)
-    _connect(ray, address)
+    _connect(ray, address, work.memory)
     results = _map(ray, rows, _dry_run_one, work)
     return [
         Setup(options, json.loads(result["digest"]) if result["digest"] else None, result["reason"])
@@ -232,7 +233,7 @@ def _found(source: Source, filesystem: object) -> tuple[list[Place], list[dict[s
         try:
             found = Place.of(one, filesystem).recordings()
         except Exception as error:  # Storage libraries have errors of their own.
-            unread.append({"file": os.fspath(one), "reason": _reason(error)})
+            unread.append({"file": os.fspath(one), "reason": reason(error)})
             continue
         places.update((str(place), place) for place in found)
     return list(places.values()), unread
@@ -261,9 +262,16 @@ def _check_free(target: Place, rows: Iterable[Mapping[str, Any]], entries: bool)
                 raise SnapshotError(f"`{there}` already exists", hint="replace tables with `force=True`")
 
 
-def _connect(ray: Any, address: str | None) -> None:
+def _connect(ray: Any, address: str | None, memory: int) -> None:
+    """Connects to a cluster, or starts one here; one that cannot grow must have a machine with room for a task."""
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)
+    room = max((int(node["Resources"].get("memory", 0)) for node in ray.nodes()), default=0)
+    if address in (None, "local") and room < memory:
+        raise SnapshotError(
+            f"a task may take {_highwater.size(memory)}, and no machine of the cluster has more than {_highwater.size(room)}",
+            hint="give tasks less memory",
+        )
 
 
 def _map(ray: Any, rows: list[dict[str, Any]], task: Any, work: _Work) -> list[dict[str, Any]]:
@@ -274,12 +282,15 @@ def _map(ray: Any, rows: list[dict[str, Any]], task: Any, work: _Work) -> list[d
     context.max_errored_blocks, context.enable_progress_bars = -1, False
     results: dict[int, dict[str, Any]] = {}
     try:
-        dataset = ray.data.from_items(rows, override_num_blocks=max(len(rows), 1))
+        # As bytes: Arrow, in which Ray keeps rows, has no file systems.
+        packed = [{"number": row["number"], "packed": pickle.dumps(row)} for row in rows]
+        dataset = ray.data.from_items(packed, override_num_blocks=max(len(packed), 1))
+        common = {"task": task, "work": work}
         mapped = dataset.map(
-            task, fn_kwargs={"work": work}, num_cpus=1, memory=work.memory, max_retries=work.attempts - 1
+            _in_a_task, fn_kwargs=common, num_cpus=1, memory=work.memory, max_retries=work.attempts - 1
         )
-        for result in mapped.iter_rows():
-            results[result["number"]] = result
+        for item in mapped.iter_rows():
+            results[int(item["number"])] = pickle.loads(item["packed"])
     finally:
         context.max_errored_blocks, context.enable_progress_bars = before
     lost = f"its worker was lost {work.attempts} times: the file may need more memory than a task has"
@@ -290,6 +301,10 @@ def _map(ray: Any, rows: list[dict[str, Any]], task: Any, work: _Work) -> list[d
 
 
 # What the workers do.
+
+
+def _in_a_task(item: dict[str, Any], task: Any, work: _Work) -> dict[str, Any]:
+    return {"number": item["number"], "packed": pickle.dumps(task(pickle.loads(item["packed"]), work))}
 
 
 def _analyze_one(row: dict[str, Any], work: _Work) -> dict[str, Any]:
@@ -303,7 +318,7 @@ def _analyze_one(row: dict[str, Any], work: _Work) -> dict[str, Any]:
             result["reason"] = error.args[0]
             return result
         except Exception as error:  # Storage libraries have errors of their own.
-            result["reason"] = _reason(error)
+            result["reason"] = reason(error)
             if attempt < work.attempts and _may_pass(error):
                 time.sleep(0.1 * 2**attempt)
             else:
@@ -314,8 +329,7 @@ def _analyze_one(row: dict[str, Any], work: _Work) -> dict[str, Any]:
 def _digest(row: dict[str, Any], work: _Work) -> str:
     place: Place = row["place"]
     room = max(work.memory - BASE_MEMORY, 0) // MEMORY_PER_INPUT_BYTE
-    with place.open() as file:
-        snapshot = _highwater.Snapshot.read_stream(file, f"`{row['file']}`", work.allow_any_size, room)
+    snapshot = place.read(work.allow_any_size, room)
     if work.out is None:
         return snapshot.digest(row["file"])
     # A task that is tried again replaces its own tables; the driver has looked for others'.
@@ -365,9 +379,3 @@ def _script_words(options: Mapping[str, object]) -> Iterator[str]:
 def _may_pass(error: Exception) -> bool:
     """Whether an error of the storage may be gone the next time: not one that says that there is nothing, or no right."""
     return not isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError))
-
-
-def _reason(error: Exception) -> str:
-    """An error in one line, without what a terminal would obey."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -168,6 +168,8 @@ def cluster() -> Iterator[Any]:
     import ray
 
     ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    # Workers do not find this file.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield ray
     ray.shutdown()
 

@@ -181,4 +181,4 @@ def test_numbers_are_runs_and_ranks(tmp_path: Path) -> None:
     highwater.load(recording("linear_forward")).to_parquet(tmp_path, run="007", rank=0)
     highwater.load(recording("linear_forward")).to_parquet(tmp_path, run="2026-11-24")
     found = highwater.sql("SELECT run, rank FROM snapshots ORDER BY run", tmp_path).fetchall()
-    assert found == [("007", 0), ("2026-11-24", None)]
+    assert found == [("007", 0), ("2026-11-24", -1)]

@@ -57,7 +57,7 @@ impl<'q> Query<'q> {
     /// If they need more memory than a query may have.
     pub fn add(&self, recording: &Recording<'_>) -> Result<(), Problem> {
         let run = Value::Text(recording.id.run.as_bytes());
-        let rank = recording.id.rank.map_or(Value::Null, |rank| Value::Integer(rank.into()));
+        let rank = Value::Integer(recording.id.rank_number());
         for (table, read) in &self.tables {
             let names: Vec<_> =
                 read.iter().filter_map(|&number| columns(table).nth(number)).map(|one| one.name).collect();

@@ -28,9 +28,6 @@ const GROUP_ROWS: usize = 122_880;
 /// Bytes of distinct texts after which a group ends, however few rows it has.
 const GROUP_TEXT_BYTES: usize = 32 << 20;
 
-/// How Hive calls the folder of rows whose value is missing.
-const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
-
 /// Where tables go.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'p> {
@@ -53,9 +50,8 @@ impl Target<'_> {
 
     /// The file of a table, for a recording.
     pub fn path(&self, table: &Table, id: &RunId) -> PathBuf {
-        let rank = id.rank.map_or_else(|| NULL_FOLDER.to_owned(), |rank| rank.to_string());
         let folder = self.out.join(table.name).join(format!("run={}", folder_name(&id.run)));
-        folder.join(format!("rank={rank}")).join(format!("part-{}.parquet", self.part))
+        folder.join(format!("rank={}", id.rank_number())).join(format!("part-{}.parquet", self.part))
     }
 }
 
@@ -285,6 +281,36 @@ impl Values {
 mod tests {
     use super::*;
 
+    /// A disk with so many bytes left.
+    struct Disk(usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_says_so_wherever_that_happens() {
+        let snapshot = highwater_testkit::recording("linear_forward");
+        let analysis = highwater_analysis::analyse(&snapshot);
+        let id = RunId { file: "a".to_owned(), run: "b".to_owned(), rank: None };
+        let recording = Recording::new(&id, &analysis);
+        for table in TABLES {
+            let Disk(left) = write_table(&recording, table, Disk(usize::MAX)).unwrap();
+            let bytes = usize::MAX - left;
+            for room in [0, 4, bytes / 2, bytes - 1] {
+                let refused = write_table(&recording, table, Disk(room)).err().map(|error| error.kind());
+                assert_eq!(refused, Some(io::ErrorKind::StorageFull), "{} with {room} bytes", table.name);
+            }
+        }
+    }
+
     #[test]
     fn a_run_names_a_folder_and_no_path() {
         for (run, name) in [("job-7", "job-7"), ("../etc", "..%2Fetc"), ("a=b c", "a%3Db%20c"), ("ä", "%C3%A4")] {
@@ -294,7 +320,7 @@ mod tests {
         let id = RunId { file: String::new(), run: "/etc/..".to_owned(), rank: None };
         assert_eq!(
             target.path(&TABLES[0], &id),
-            Path::new("out/snapshots/run=%2Fetc%2F../rank=__HIVE_DEFAULT_PARTITION__/part-0.parquet")
+            Path::new("out/snapshots/run=%2Fetc%2F../rank=-1/part-0.parquet")
         );
     }
 }

@@ -41,7 +41,7 @@ mod _highwater {
     #[pymodule_export]
     use crate::last_look::LastLook;
     #[pymodule_export]
-    use crate::ranks::{compare_digests, digest_of_bytes, digests_of_paths, is_recording_name};
+    use crate::ranks::{compare_digests, digests_of_paths, is_recording_name};
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use highwater_documents::ranks::UnreadView;
 use highwater_problem::Problem;
-use highwater_ranks::{Digest, compare, digest, expand, is_recording, read_all};
-use highwater_snapshot::{Snapshot, Unpacking};
+use highwater_ranks::{Digest, compare, expand, is_recording, read_all};
+use highwater_snapshot::Unpacking;
 use pyo3::prelude::*;
 
 use crate::error::Failure;
@@ -38,16 +38,6 @@ pub(crate) fn digests_of_paths(
         found.unread.extend(unread);
         let unread = found.unread.into_iter().map(|unread| (unread.file, unread.reason)).collect();
         Ok((digests.iter().map(highwater_answers::json).collect(), unread))
-    })
-}
-
-/// The digest of a recording's bytes, as JSON; `name` is what the answer calls it.
-#[pyfunction]
-pub(crate) fn digest_of_bytes(py: Python<'_>, data: &[u8], name: &str, allow_any_size: bool) -> Result<String, Failure> {
-    py.detach(|| {
-        let read = Snapshot::read_with(data, unpacking(allow_any_size));
-        let snapshot = read.map_err(|error| Failure::unreadable(name, &error))?;
-        Ok(highwater_answers::json(&digest(name, &highwater_analysis::analyse(&snapshot))))
     })
 }
 

@@ -46,8 +46,8 @@ pub static PARTITION: [Column; 2] = [
     Column {
         name: "rank",
         kind: Kind::Integer,
-        is_optional: true,
-        about: "The rank of its process; null where nothing shows it.",
+        is_optional: false,
+        about: "The rank of its process; -1 where nothing shows it.",
     },
 ];
 

@@ -14,6 +14,13 @@ pub struct RunId {
     pub rank: Option<u32>,
 }
 
+impl RunId {
+    /// The rank as it stands in tables: -1 where nothing shows it, for what reads folders as columns does not always know missing values.
+    pub fn rank_number(&self) -> i64 {
+        self.rank.map_or(-1, i64::from)
+    }
+}
+
 /// Endings that say how a file is written and not what it is of.
 const ENDINGS: [&str; 7] = ["gz", "zst", "pickle", "pkl", "json", "html", "part"];
 

@@ -213,7 +213,7 @@ fn a_table_that_cannot_be_written_leaves_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     // Where the last table would be stands something else.
-    let in_the_way = out.join("out_of_memory/run=linear_forward/rank=__HIVE_DEFAULT_PARTITION__/part-0.parquet/x");
+    let in_the_way = out.join("out_of_memory/run=linear_forward/rank=-1/part-0.parquet/x");
     fs::create_dir_all(&in_the_way).unwrap();
     let output = command()
         .args(["export", "linear_forward.pickle.gz", "--to", "parquet", "--force", "-o"])
