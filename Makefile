@@ -249,8 +249,8 @@ parallel: build
 # A Ray cluster of several worker processes, of which one is killed, and an S3 server on the loopback: 0.3 GB to download, once. `make
 # test` runs the functions that Ray's tasks call, without Ray.
 ray: python
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]' 'moto[server]' s3fs || \
-		$(call skip,a Ray cluster and an S3 server: `ray[data]`$(COMMA) `moto[server]` or `s3fs` could not be had)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]' 'moto[server]' || \
+		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
 	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
 
 # The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that

@@ -142,6 +142,8 @@ def analyze(
     unread += [
         {"file": str(result["file"]), "reason": str(result["reason"])} for result in results if result["reason"] is not None
     ]
+    if not rows and not unread:
+        raise SnapshotError("there are no recordings", hint="name snapshots, or folders with files such as `rank0.pickle`")
     if not digests:
         listed = "; ".join(f"{one['file']}: {one['reason']}" for one in unread)
         raise SnapshotError(f"none of the files can be read: {listed}", hint="name snapshots, or folders with files of them")
