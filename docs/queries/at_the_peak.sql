@@ -3,4 +3,4 @@ SELECT run, rank, file, device, category, call_site, called_from, count(*) AS bl
 FROM lifetimes
 WHERE at_peak_bytes > 0
 GROUP BY run, rank, file, device, category, call_site, called_from
-ORDER BY bytes DESC, file, device, call_site, category, called_from;
+ORDER BY bytes DESC, file, device, call_site, category, called_from NULLS LAST;

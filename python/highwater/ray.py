@@ -11,6 +11,7 @@ command. Needs ``pip install 'ray[data]'``, here and on the workers, which also 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -134,6 +135,11 @@ def analyze(
     target = None if out is None else Place.of(out, filesystem)
     work = _Work(target, run, entries, _highwater.parse_bytes(str(memory)), max(attempts, 1), allow_any_size)
     rows = _numbered(places, run)
+    if not rows:
+        raise SnapshotError(
+            f"there are no recordings{': ' if unread else ''}{_listed(unread)}",
+            hint="name snapshots, or folders with files such as `rank0.pickle`",
+        )
     if target is not None and not force:
         _check_free(target, rows, entries)
     _connect(ray, address, work.memory)
@@ -142,11 +148,8 @@ def analyze(
     unread += [
         {"file": str(result["file"]), "reason": str(result["reason"])} for result in results if result["reason"] is not None
     ]
-    if not rows and not unread:
-        raise SnapshotError("there are no recordings", hint="name snapshots, or folders with files such as `rank0.pickle`")
     if not digests:
-        listed = "; ".join(f"{one['file']}: {one['reason']}" for one in unread)
-        raise SnapshotError(f"none of the files can be read: {listed}", hint="name snapshots, or folders with files of them")
+        raise SnapshotError(f"none of the files can be read: {_listed(unread)}")
     document, text = _highwater.compare_digests(digests, [(one["file"], one["reason"]) for one in unread])
     return Ranks(json.loads(document), text)
 
@@ -241,6 +244,10 @@ def _found(source: Source, filesystem: object) -> tuple[list[Place], list[dict[s
     return list(places.values()), unread
 
 
+def _listed(unread: Iterable[Mapping[str, str]]) -> str:
+    return "; ".join(f"`{one['file']}`: {one['reason']}" for one in itertools.islice(unread, 20))
+
+
 def _numbered(places: Iterable[Place], run: str | None) -> list[dict[str, Any]]:
     """A row for each file: with its run, its rank, and which file of these it is."""
     parts: dict[tuple[str, int | None], int] = {}
@@ -288,8 +295,9 @@ def _map(ray: Any, rows: list[dict[str, Any]], task: Any, work: _Work) -> list[d
         packed = [{"number": row["number"], "packed": pickle.dumps(row)} for row in rows]
         dataset = ray.data.from_items(packed, override_num_blocks=max(len(packed), 1))
         common = {"task": task, "work": work}
+        remote = functools.partial(dict, max_retries=work.attempts - 1)
         mapped = dataset.map(
-            _in_a_task, fn_kwargs=common, num_cpus=1, memory=work.memory, max_retries=work.attempts - 1
+            _in_a_task, fn_kwargs=common, num_cpus=1, memory=work.memory, ray_remote_args_fn=remote
         )
         for item in mapped.iter_rows():
             results[int(item["number"])] = pickle.loads(item["packed"])
