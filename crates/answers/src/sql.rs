@@ -37,9 +37,11 @@ impl<'q> Query<'q> {
         for (table, column) in &reads {
             wanted.entry(table).or_default().insert(column);
         }
+        let are_all_told = tells_every_column(sql);
         let tables = TABLES.iter().filter_map(|table| {
             let names = wanted.get(table.name)?;
-            let read = columns(table).enumerate().filter(|(_, column)| names.contains(column.name));
+            let is_read = |column: &Column| !are_all_told || names.contains(column.name);
+            let read = columns(table).enumerate().filter(|(_, column)| is_read(column));
             let mut read: Vec<usize> = read.map(|(number, _)| number).collect();
             if read.is_empty() {
                 // `count(*)` reads rows and no column: any will do.
@@ -109,6 +111,12 @@ impl<'q> Query<'q> {
 }
 
 const TOO_LARGE: &str = "select less, or write the tables with `highwater export --to parquet … -o OUT` and ask DuckDB";
+
+/// Whether SQLite tells of every column that a query reads: of those that `USING` and `NATURAL` compare, it does not.
+fn tells_every_column(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    !["using", "natural"].iter().any(|word| sql.contains(word))
+}
 
 /// All columns of a table.
 fn columns(table: &Table) -> impl Iterator<Item = &Column> {

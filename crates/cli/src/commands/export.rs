@@ -116,12 +116,14 @@ impl Args {
             return Err(Problem::new(format!("`{option}` only goes with `--to html`"))
                 .hint("the other formats have every allocation, but no answers of the simulator"));
         }
-        let of_tables =
-            [("--entries", self.entries), ("--run", self.run.is_given()), ("several files", !self.more.is_empty())];
+        let of_tables = [("--entries", self.entries), ("--run", self.run.is_given())];
         if let Some((option, _)) = of_tables.iter().find(|(_, is_given)| *is_given && self.to != Target::Parquet) {
-            let option = if option.starts_with('-') { format!("`{option}`") } else { (*option).to_owned() };
-            return Err(Problem::new(format!("{option} only goes with `--to parquet`"))
-                .hint("the other formats hold one snapshot: convert the files one by one"));
+            return Err(Problem::new(format!("`{option}` only goes with `--to parquet`"))
+                .hint("the other formats have no tables"));
+        }
+        if !self.more.is_empty() && self.to != Target::Parquet {
+            return Err(Problem::new(format!("`--to {}` takes one snapshot", self.to.name()))
+                .hint("convert the files one by one, or all of them with `--to parquet`"));
         }
         if self.to == Target::Parquet && self.output.is_stdout() {
             return Err(Problem::new("tables are a folder of files").hint("name the folder with `-o OUT`"));
