@@ -83,7 +83,6 @@ impl Snapshot {
     /// Writes its tables into a folder; gives the bytes of the files.
     #[expect(clippy::too_many_arguments, reason = "a function of Python has a parameter for each keyword")]
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths come as owned ones")]
-    #[expect(clippy::fn_params_excessive_bools, reason = "as the keywords of Python are")]
     fn write_tables(
         &self,
         py: Python<'_>,
