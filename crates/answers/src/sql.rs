@@ -37,11 +37,14 @@ impl<'q> Query<'q> {
         for (table, column) in &reads {
             wanted.entry(table).or_default().insert(column);
         }
-        let are_all_told = tells_every_column(sql);
+        let lower = sql.to_ascii_lowercase();
+        let tells_all = tells_every_column(&lower);
         let tables = TABLES.iter().filter_map(|table| {
+            if !tells_all {
+                return lower.contains(table.name).then(|| (table, (0..columns(table).count()).collect()));
+            }
             let names = wanted.get(table.name)?;
-            let is_read = |column: &Column| !are_all_told || names.contains(column.name);
-            let read = columns(table).enumerate().filter(|(_, column)| is_read(column));
+            let read = columns(table).enumerate().filter(|(_, column)| names.contains(column.name));
             let mut read: Vec<usize> = read.map(|(number, _)| number).collect();
             if read.is_empty() {
                 // `count(*)` reads rows and no column: any will do.
@@ -112,10 +115,10 @@ impl<'q> Query<'q> {
 
 const TOO_LARGE: &str = "select less, or write the tables with `highwater export --to parquet … -o OUT` and ask DuckDB";
 
-/// Whether SQLite tells of every column that a query reads: of those that `USING` and `NATURAL` compare, it does not.
-fn tells_every_column(sql: &str) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    !["using", "natural"].iter().any(|word| sql.contains(word))
+/// Whether SQLite tells of every column that a query reads, and so of every table: of those that `USING` and `NATURAL` compare, it does
+/// not.
+fn tells_every_column(lower_sql: &str) -> bool {
+    !["using", "natural"].iter().any(|word| lower_sql.contains(word))
 }
 
 /// All columns of a table.

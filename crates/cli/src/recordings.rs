@@ -101,7 +101,13 @@ impl Job {
         let mut snapshot = match read_snapshot(path, self.size) {
             Ok(snapshot) => snapshot,
             Err(problem) => {
-                let parts = std::iter::once(problem.what()).chain(problem.causes().iter().map(String::as_str));
+                // The file is named before the reason.
+                let name = crate::input::name(path);
+                let what = problem
+                    .what()
+                    .strip_prefix(&*name)
+                    .map_or_else(|| problem.what().to_owned(), |rest| format!("it{rest}"));
+                let parts = std::iter::once(&what).chain(problem.causes()).map(String::as_str);
                 let reason = parts.collect::<Vec<_>>().join(": ");
                 return Ok(Some(UnreadView { file: id.file.clone(), reason }));
             }
