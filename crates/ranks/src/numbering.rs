@@ -40,6 +40,9 @@ pub(crate) fn number(digests: &[Digest]) -> Numbered<'_> {
             own.0 = Some(rank);
         }
     }
+    if let Some(first) = first_of_dry_run(digests, &of_files) {
+        of_files[first].0 = Some(0);
+    }
     if are_local(digests, &of_files) {
         numbered.notes.push("ranks are numbered anew on each host: the numbers in the files are local ones".to_owned());
         for (digest, (rank, host)) in digests.iter().zip(&mut of_files) {
@@ -145,6 +148,18 @@ fn by_devices(digests: &[Digest]) -> Option<Vec<u32>> {
     let devices: Vec<u32> = digests.iter().map(main).collect::<Option<_>>()?;
     let distinct: BTreeSet<u32> = devices.iter().copied().collect();
     (devices.len() > 1 && distinct.len() == devices.len()).then_some(devices)
+}
+
+/// The recording of rank 0 beside `run.rank1.pickle`: `highwater dryrun -o run.pickle` leaves it without a number.
+fn first_of_dry_run(digests: &[Digest], of_files: &[(Option<u32>, Option<String>)]) -> Option<usize> {
+    let mut unnumbered = (0..digests.len()).filter(|&at| of_files[at].0.is_none());
+    let (first, None) = (unnumbered.next()?, unnumbered.next()) else { return None };
+    let name = digests[first].file.replacen(".pickle", "", 1);
+    let is_of = |(digest, (rank, _)): (&Digest, &(Option<u32>, Option<String>))| {
+        rank.is_some_and(|rank| rank > 0 && digest.file.replacen(&format!(".rank{rank}.pickle"), "", 1) == name)
+    };
+    let others = digests.iter().zip(of_files).filter(|&one| is_of(one)).count();
+    (others > 0 && others + 1 == digests.len()).then_some(first)
 }
 
 /// Whether each directory numbers its ranks for itself, at the same time: then it is a host's.
