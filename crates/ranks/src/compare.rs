@@ -11,7 +11,7 @@ use highwater_documents::ranks::{
 };
 use highwater_units::{counted, duration_us};
 
-use crate::causes::{Job, causes};
+use crate::causes::{Job, at_the_end, causes};
 use crate::clocks::clocks;
 use crate::digest::{DeviceDigest, Digest};
 use crate::numbering::{self, Row, time_of};
@@ -165,29 +165,42 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
         let deviates = deviation(of.iter().map(|&row| rows[row].device.peak_bytes).collect(), ABOUT_PERCENT);
         let reserved =
             deviation(of.iter().map(|&row| rows[row].device.peak_reserved_bytes).collect(), ABOUT_RESERVED_PERCENT);
+        let ends = deviation(of.iter().map(|&row| rows[row].device.end_allocated_bytes).collect(), ABOUT_PERCENT);
         for &row in of.iter().filter(|&&row| row != middle) {
             let (own, other) = (rows[row].device, rows[middle].device);
             let differs = deviates(own.peak_bytes, other.peak_bytes);
             let leaks = leaks_alone(rows, &of, row);
             let reserves = of.len() > 2 && reserved(own.peak_reserved_bytes, other.peak_reserved_bytes);
+            let keeps = of.len() > 2 && ends_alike(own, other) && {
+                let is_much = own.end_allocated_bytes.abs_diff(other.end_allocated_bytes) > other.peak_bytes / 20;
+                is_much && ends(own.end_allocated_bytes, other.end_allocated_bytes)
+            };
             let is_beside = !rows[row].beside.is_empty();
             let fails_alone = own.failed > 0 && other.failed == 0;
-            if !differs && !leaks && !reserves && !is_beside && !fails_alone {
+            if !differs && !leaks && !reserves && !keeps && !is_beside && !fails_alone {
                 continue;
             }
             let mut because = causes(&rows[row], &rows[middle], &job);
             because.retain(|because| match because.kind {
                 "leak" => leaks,
-                "reserved" | "settings" => reserves || differs,
+                "reserved" | "settings" => reserves && !differs,
                 "other-device" | "other-context" => true,
                 _ => differs,
             });
+            if keeps && !differs {
+                because.push(at_the_end(&rows[row], &rows[middle], &job));
+            }
             // Of two ranks neither is in the middle: one is only odd for a reason.
             let is_told = because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
-            judged[row] = Judged { is_outlier: (of.len() > 2 && (differs || reserves)) || leaks || is_told, because };
+            judged[row] = Judged { is_outlier: (of.len() > 2 && (differs || reserves || keeps)) || leaks || is_told, because };
         }
     }
     judged
+}
+
+/// Whether two recordings end at the same point of the program, as far as that shows.
+fn ends_alike(a: &DeviceDigest, b: &DeviceDigest) -> bool {
+    a.failed == 0 && b.failed == 0 && a.iterations.complete == b.iterations.complete
 }
 
 fn job(rows: &[Row<'_>], parts: &Parts) -> Job {

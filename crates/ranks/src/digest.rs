@@ -23,6 +23,8 @@ use crate::programs;
 
 /// Call sites that are kept, of the largest.
 const MOST_SITES: usize = 160;
+/// The same at the dump.
+const MOST_END_SITES: usize = 64;
 /// Rows of an iteration's work that are kept, of the largest.
 const MOST_WORK: usize = 400;
 /// Sizes of parameters that are kept, of those with most bytes.
@@ -30,7 +32,7 @@ const MOST_SIZES: usize = 200;
 /// Distinct sizes that tell rows from lengths: of the smallest requests.
 const MOST_SMALL: usize = 512;
 /// Larger requests are no rows of token ids, positions or labels.
-const SMALL_BYTES: u64 = 4 << 20;
+const SMALL_BYTES: u64 = 64 << 20;
 /// Bytes of the widest number.
 const NUMBER_BYTES: u64 = 8;
 /// Requests of an iteration that are kept where there are no stacks.
@@ -102,6 +104,8 @@ pub struct DeviceDigest {
     pub growing: Vec<Growing>,
     /// Call sites at the peak, those with most bytes.
     pub sites: Vec<SiteBytes>,
+    /// Call sites at the dump, those with most bytes.
+    pub end_sites: Vec<SiteBytes>,
     /// The blocks at the peak, by their sizes.
     pub blocks: Held,
     /// The parameters, by their sizes, as they were at the end.
@@ -321,7 +325,8 @@ fn device_digest(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Device
             end_us: rows.iter().take(MOST_ITERATIONS).map(|iteration| ended(device, iteration)).collect(),
         },
         growing: growing(analysis, device),
-        sites: sites(analysis, device, first),
+        sites: sites(analysis, device, peak.entry, first, MOST_SITES),
+        end_sites: sites(analysis, device, end, first, MOST_END_SITES),
         blocks: at_peak(analysis, device),
         parameters: held(device, Category::Parameter, end),
         optimizer_state: held(device, Category::OptimizerState, end),
@@ -402,8 +407,14 @@ fn growing(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Growing>
     growing.collect()
 }
 
-/// The call sites at the peak; `first` is where the first iteration begins.
-fn sites(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, first: Option<usize>) -> Vec<SiteBytes> {
+/// The call sites at a moment, so many of the largest; `first` is where the first iteration begins.
+fn sites(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    at: Option<EntryId>,
+    first: Option<usize>,
+    most: usize,
+) -> Vec<SiteBytes> {
     #[derive(Default)]
     struct Sum {
         bytes: u64,
@@ -413,7 +424,7 @@ fn sites(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, first: Option<usi
         stack: Option<(u64, StackId)>,
     }
     let mut sums: FxHashMap<callsite::Site, Sum> = FxHashMap::default();
-    for (row, bytes) in device.counted_rows(device.peak().entry, analysis.snapshot) {
+    for (row, bytes) in device.counted_rows(at, analysis.snapshot) {
         let lifetime = &device.lifetimes.rows[row];
         let sum = sums.entry(device.site(lifetime, &analysis.sites)).or_default();
         sum.bytes = sum.bytes.saturating_add(bytes);
@@ -429,13 +440,13 @@ fn sites(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, first: Option<usi
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_unstable_by_key(|(site, sum)| (Reverse(sum.bytes), *site));
-    let most = |by_category: &[u64]| (0..by_category.len()).max_by_key(|&at| (by_category[at], Reverse(at)));
-    let kept = sums.into_iter().take(MOST_SITES).map(|(at, sum)| SiteBytes {
+    let largest = |by_category: &[u64]| (0..by_category.len()).max_by_key(|&at| (by_category[at], Reverse(at)));
+    let kept = sums.into_iter().take(most).map(|(at, sum)| SiteBytes {
         site: site(analysis, at),
         place: place(analysis, at, sum.stack.map_or(StackId::MISSING, |(_, stack)| stack)),
         bytes: sum.bytes,
         count: sum.count,
-        category: most(&sum.by_category).map_or(0, category_number),
+        category: largest(&sum.by_category).map_or(0, category_number),
         set_up_bytes: sum.set_up_bytes,
     });
     kept.collect()
