@@ -43,7 +43,12 @@ pub(crate) fn digests_of_paths(
 
 /// The digest of a recording's bytes, as JSON; `name` is what the answer calls it.
 #[pyfunction]
-pub(crate) fn digest_of_bytes(py: Python<'_>, data: &[u8], name: &str, allow_any_size: bool) -> Result<String, Failure> {
+pub(crate) fn digest_of_bytes(
+    py: Python<'_>,
+    data: &[u8],
+    name: &str,
+    allow_any_size: bool,
+) -> Result<String, Failure> {
     py.detach(|| {
         let read = Snapshot::read_with(data, unpacking(allow_any_size));
         let snapshot = read.map_err(|error| Failure::unreadable(name, &error))?;

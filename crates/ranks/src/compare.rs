@@ -191,8 +191,10 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
                 because.push(at_the_end(&rows[row], &rows[middle], &job));
             }
             // Of two ranks neither is in the middle: one is only odd for a reason.
-            let is_told = because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
-            judged[row] = Judged { is_outlier: (of.len() > 2 && (differs || reserves || keeps)) || leaks || is_told, because };
+            let is_told =
+                because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
+            judged[row] =
+                Judged { is_outlier: (of.len() > 2 && (differs || reserves || keeps)) || leaks || is_told, because };
         }
     }
     judged
@@ -205,14 +207,16 @@ fn ends_alike(a: &DeviceDigest, b: &DeviceDigest) -> bool {
 
 fn job(rows: &[Row<'_>], parts: &Parts) -> Job {
     let is_sharded = parts.ways.iter().any(|way| matches!(*way, "sharded" | "tensor" | "pipeline"));
-    let held = || rows.iter().map(|row| row.device.parameters.bytes);
-    let mut sorted: Vec<u64> = held().collect();
-    sorted.sort_unstable();
-    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    // The rank that holds it all is one of them.
-    let all = held().map(|bytes| bytes.min(median.saturating_mul(2))).fold(0, u64::saturating_add);
+    let of_model = |bytes: fn(&DeviceDigest) -> u64| {
+        let mut sorted: Vec<u64> = rows.iter().map(|row| bytes(row.device)).collect();
+        sorted.sort_unstable();
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+        // The rank that holds it all is one of them.
+        let all = sorted.iter().map(|&bytes| bytes.min(median.saturating_mul(2))).fold(0, u64::saturating_add);
+        if is_sharded { all } else { median }
+    };
     Job {
-        model_bytes: if is_sharded { all } else { median },
+        model_bytes: [of_model(|device| device.parameters.bytes), of_model(|device| device.optimizer_state.bytes / 2)],
         is_sharded,
         has_experts: parts.ways.contains(&"expert"),
     }
@@ -414,9 +418,13 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     }
     let bare = rows.iter().filter(|row| !row.digest.has_stacks).count();
     if bare == rows.len() && bare > 0 {
-        notes.push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
+        notes
+            .push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
     } else if bare > 0 {
-        notes.push(format!("{} no stacks: their lines cannot be compared", counted(bare, "recording has", "recordings have")));
+        notes.push(format!(
+            "{} no stacks: their lines cannot be compared",
+            counted(bare, "recording has", "recordings have")
+        ));
     }
     if rows.iter().any(|row| row.rank.is_none()) {
         let hint = "name the files `rank0.pickle`, `rank1.pickle`, …, or record with `highwater run`";

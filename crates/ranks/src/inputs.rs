@@ -42,7 +42,8 @@ pub(crate) fn fed(own: &Work, other: &Work) -> Option<Fed> {
 fn ratio(own: &Work, other: &Work) -> Option<Ratio> {
     let of = |work: &Work, category: Category| -> BTreeMap<Site, u64> {
         let rows = work.rows.iter().filter(|(site, of, _)| *of == category as u8 && site.label.is_none());
-        rows.map(|(site, _, sizes)| (site.clone(), sizes.bytes)).collect()
+        // Of the largest request: more of the same size are more micro-batches.
+        rows.map(|(site, _, sizes)| (site.clone(), sizes.largest_bytes)).collect()
     };
     let by_site = |category| agreed_by_most(&of(other, category), &of(own, category));
     match by_site(Category::Input) {

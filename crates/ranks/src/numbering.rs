@@ -144,7 +144,8 @@ fn by_common_name(digests: &[Digest]) -> Option<Vec<u32>> {
 
 /// The devices, where each recording has one of its own.
 fn by_devices(digests: &[Digest]) -> Option<Vec<u32>> {
-    let main = |digest: &Digest| digest.devices.iter().max_by_key(|device| device.peak_bytes).map(|device| device.device);
+    let main =
+        |digest: &Digest| digest.devices.iter().max_by_key(|device| device.peak_bytes).map(|device| device.device);
     let devices: Vec<u32> = digests.iter().map(main).collect::<Option<_>>()?;
     let distinct: BTreeSet<u32> = devices.iter().copied().collect();
     (devices.len() > 1 && distinct.len() == devices.len()).then_some(devices)
@@ -213,7 +214,9 @@ fn without_twins(numbered: &mut Numbered<'_>) {
         let rank = other.rank.unwrap_or(0);
         let (file, by) = (other.digest.file.clone(), file_name(kept.digest).to_owned());
         if is_failure_of(file_name(other.digest), &by) || is_failure_of(&by, file_name(other.digest)) {
-            numbered.notes.push(format!("rank {rank} has a file of a failure and one of its end: `{by}` goes further and is compared"));
+            numbered.notes.push(format!(
+                "rank {rank} has a file of a failure and one of its end: `{by}` goes further and is compared"
+            ));
         } else {
             let reason = format!("it is another file of rank {rank}: `{by}` goes on longer and is compared");
             numbered.unread.push(UnreadView { file, reason });

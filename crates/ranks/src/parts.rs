@@ -146,11 +146,8 @@ fn lines(work: &Work) -> BTreeMap<&Site, u64> {
 fn alike_percent(a: &Work, b: &Work) -> u128 {
     let counts: BTreeMap<u64, u64> = b.sizes.iter().copied().collect();
     let bytes = |size: u64, count: u64| u128::from(size) * u128::from(count);
-    let shared: u128 = a
-        .sizes
-        .iter()
-        .map(|&(size, count)| bytes(size, count.min(counts.get(&size).copied().unwrap_or(0))))
-        .sum();
+    let shared: u128 =
+        a.sizes.iter().map(|&(size, count)| bytes(size, count.min(counts.get(&size).copied().unwrap_or(0)))).sum();
     let all = |work: &Work| -> u128 { work.sizes.iter().map(|&(size, count)| bytes(size, count)).sum() };
     // The bytes of both together, counted once.
     let either = (all(a) + all(b)).saturating_sub(shared).max(1);

@@ -121,7 +121,8 @@ fn even(view: &RanksView, is_one_process: bool) -> String {
     let peaks = || view.ranks.iter().map(|rank| rank.peak_allocated_bytes);
     let (least, most) = (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0));
     let noun = if is_one_process { "devices" } else { "ranks" };
-    let number = if view.ranks.len() == 2 { format!("Both {noun}") } else { format!("All {} {noun}", count(view.ranks.len())) };
+    let number =
+        if view.ranks.len() == 2 { format!("Both {noun}") } else { format!("All {} {noun}", count(view.ranks.len())) };
     if view.groups.len() == 1 {
         let span = if size(least) == size(most) {
             format!("peaks are at {}", size(most))

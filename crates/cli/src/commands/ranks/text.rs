@@ -157,7 +157,13 @@ fn remark(line: &Line<'_>) -> Cell {
         (failed, of) => Some(format!("{} of {} ran out of memory", count(failed), count(of))),
     };
     let kind = line.rows[0].because.first().filter(|_| line.is_outlier).map(|because| because.kind.replace('-', " "));
-    let style = if failed > 0 { BAD } else if line.is_outlier { WARNING } else { PLAIN };
+    let style = if failed > 0 {
+        BAD
+    } else if line.is_outlier {
+        WARNING
+    } else {
+        PLAIN
+    };
     let parts = [line.role.map(str::to_owned), kind, failure];
     Cell::new(parts.into_iter().flatten().collect::<Vec<_>>().join("; "), style)
 }
@@ -179,13 +185,9 @@ fn causes(view: &RanksView) -> Option<Section> {
         Some((name(view, rank), because))
     });
     if let Some((name, because)) = sites {
-        let mut table = Table::new([
-            (&*name, Align::Right),
-            ("in the middle", Align::Right),
-            ("where", Align::Left),
-        ])
-        .indented(4)
-        .wrapped();
+        let mut table = Table::new([(&*name, Align::Right), ("in the middle", Align::Right), ("where", Align::Left)])
+            .indented(4)
+            .wrapped();
         for site in &because.call_sites {
             table.row([size(site.bytes), size(site.other_bytes), site.place.clone()]);
         }
@@ -211,7 +213,11 @@ fn imbalance(view: &RanksView) -> Option<Section> {
     let mut row = |name: &str, ratio: f64, at: usize, bytes: u64| {
         if ratio >= NOTICED {
             is_empty = false;
-            table.row([name.replace('_', " "), format!("{ratio:.2}"), format!("{} on {}", size(bytes), self::name(view, &view.ranks[at]))]);
+            table.row([
+                name.replace('_', " "),
+                format!("{ratio:.2}"),
+                format!("{} on {}", size(bytes), self::name(view, &view.ranks[at])),
+            ]);
         }
     };
     let largest = |bytes: fn(&RankView) -> u64| (0..view.ranks.len()).max_by_key(|&row| bytes(&view.ranks[row]));
