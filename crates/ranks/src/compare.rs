@@ -210,7 +210,7 @@ fn job(rows: &[Row<'_>], parts: &Parts) -> Job {
     let of_model = |bytes: fn(&DeviceDigest) -> u64| {
         let mut sorted: Vec<u64> = rows.iter().map(|row| bytes(row.device)).collect();
         sorted.sort_unstable();
-        let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+        let median = sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0);
         // The rank that holds it all is one of them.
         let all = sorted.iter().map(|&bytes| bytes.min(median.saturating_mul(2))).fold(0, u64::saturating_add);
         if is_sharded { all } else { median }

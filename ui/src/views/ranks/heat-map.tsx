@@ -2,8 +2,8 @@
 
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
-import {type Alignment, iterationAt} from '../../model/alignment';
 import {hexOf, sizeColour} from '../../draw/palette';
+import {type Alignment, iterationAt} from '../../model/alignment';
 import type {AxisRange} from '../../model/axis';
 import {type HeatDevice, highestOfRow, measuresOf, partOfRow, rowAt, rowsOf} from '../../model/heat';
 import {binary} from '../../model/units';
@@ -201,13 +201,25 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           {at && <i class="heat-row" style={{top: `${at.row * rowCss}px`, height: `${Math.max(rowCss, 3)}px`}} />}
         </div>
       </div>
+      <p class="heat-axis faint" style={hasNames ? {paddingLeft: `${NAMES_CSS}px`} : undefined}>
+        {ticks(x).map(place => (
+          <span key={place}>{placeText(place, alignment)}</span>
+        ))}
+      </p>
       <p class="heat-legend faint">
+        <span>{alignment} from left to right; colour:</span>
         <span>0</span>
         <span class="heat-scale" style={{background: `linear-gradient(90deg, ${stops().join(', ')})`}} />
         <span>{binary(highBytes)}</span>
       </p>
     </div>
   );
+}
+
+/** Places along the axis, its ends among them. */
+function ticks({from, to}: AxisRange): number[] {
+  const count = 5;
+  return Array.from({length: count}, (_, tick) => from + (tick * (to - from)) / (count - 1));
 }
 
 /** A place as a person counts: iterations in tenths. */
