@@ -210,12 +210,7 @@ impl RanksView {
             world_size: None,
             ranks,
             groups: Vec::new(),
-            imbalance: ImbalanceView {
-                allocated: None,
-                reserved: None,
-                by_category: Vec::new(),
-                by_stage: Vec::new(),
-            },
+            imbalance: ImbalanceView { allocated: None, reserved: None, by_category: Vec::new(), by_stage: Vec::new() },
             first_failure: None,
             unread: Vec::new(),
             notes: Vec::new(),

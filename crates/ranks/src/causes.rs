@@ -26,8 +26,9 @@ const UNEXPLAINED_PART: u64 = 4;
 /// What the causes of all ranks rest on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Job {
-    /// The requested bytes of all ranks' parameters, where the job divides them among ranks; else those of one.
-    pub(crate) model_bytes: u64,
+    /// The requested bytes of the model: of the parameters of all ranks together where the job divides them, else those of one; and half
+    /// of the optimizer's state, which with two moments is as much.
+    pub(crate) model_bytes: [u64; 2],
     /// Whether the job divides its parameters among ranks.
     pub(crate) is_sharded: bool,
     /// Whether experts are spread over ranks.
@@ -64,13 +65,13 @@ pub(crate) fn causes(row: &Row<'_>, other: &Row<'_>, job: &Job) -> Vec<BecauseVi
     let delta = less(own.peak_bytes, reference.peak_bytes);
     let mut found: Vec<BecauseView> = Vec::new();
     found.extend(leak(own, reference, &mut sites));
-    found.extend(inputs(own, reference, &mut sites));
+    let fed = inputs(own, reference, &mut sites);
+    found.extend(iterations(own, reference, fed, &mut sites));
     found.extend(parameters(own, reference, job, &mut sites));
     if delta > 0 {
         found.extend(at_another_time(own, reference, job, &mut sites));
-        found.extend(own_work(own, reference, job, &mut sites));
+        found.extend(own_work(reference, job, &mut sites));
     }
-    found.extend(iterations(own, reference, &mut sites));
     found.extend(more_at_once(&mut sites, delta));
     found.extend(uneven(job, &mut sites, delta));
     found.retain(|cause| cause.kind == "leak" || cause.delta_bytes.unsigned_abs() >= delta.unsigned_abs() / LEAST_PART);
@@ -82,6 +83,10 @@ pub(crate) fn causes(row: &Row<'_>, other: &Row<'_>, job: &Job) -> Vec<BecauseVi
 }
 
 fn both<'a>(own: &'a DeviceDigest, other: &'a DeviceDigest) -> Vec<Both<'a>> {
+    both_of(&own.sites, &other.sites)
+}
+
+fn both_of<'a>(own: &'a [SiteBytes], other: &'a [SiteBytes]) -> Vec<Both<'a>> {
     let mut sites: BTreeMap<&Site, Both<'a>> = BTreeMap::new();
     let mut add = |at: usize, held: &'a SiteBytes| {
         let both = sites.entry(&held.site).or_insert_with(|| Both {
@@ -99,8 +104,8 @@ fn both<'a>(own: &'a DeviceDigest, other: &'a DeviceDigest) -> Vec<Both<'a>> {
             both.set_up_bytes = both.set_up_bytes.saturating_add(held.set_up_bytes);
         }
     };
-    own.sites.iter().for_each(|held| add(0, held));
-    other.sites.iter().for_each(|held| add(1, held));
+    own.iter().for_each(|held| add(0, held));
+    other.iter().for_each(|held| add(1, held));
     let mut sites: Vec<Both<'a>> = sites.into_values().collect();
     sites.sort_by_key(|site| (Reverse(site.delta().unsigned_abs()), site.site));
     sites
@@ -108,16 +113,17 @@ fn both<'a>(own: &'a DeviceDigest, other: &'a DeviceDigest) -> Vec<Both<'a>> {
 
 /// Claims the sites that hold, and gives them with the sum of their differences.
 fn claim(sites: &mut [Both<'_>], holds: impl Fn(&Both<'_>) -> bool) -> (i64, Vec<SiteDeltaView>) {
-    let (mut sum, mut views) = (0_i64, Vec::new());
+    let (mut sum, mut views): (i64, Vec<(bool, SiteDeltaView)>) = (0, Vec::new());
     for site in sites.iter_mut().filter(|site| !site.is_claimed && site.delta() != 0) {
         if holds(site) {
             site.is_claimed = true;
             sum = sum.saturating_add(site.delta());
-            views.push(view(site));
+            views.push((site.site.label.is_none(), view(site)));
         }
     }
-    views.truncate(NAMED);
-    (sum, views)
+    // A line says more than a thread without one.
+    views.sort_by_key(|&(has_line, _)| !has_line);
+    (sum, views.into_iter().map(|(_, view)| view).take(NAMED).collect())
 }
 
 fn view(site: &Both<'_>) -> SiteDeltaView {
@@ -152,7 +158,7 @@ fn leak(own: &DeviceDigest, other: &DeviceDigest, sites: &mut [Both<'_>]) -> Opt
     let what = if largest.is_loss { "the loss is kept" } else { "memory is left behind" };
     let each = growing.iter().map(|growing| growing.bytes_per_iteration).fold(0, u64::saturating_add);
     let sentence = format!(
-        "it leaks: {what} at {}, {} more in each of {}, and not on the rank in the middle",
+        "it leaks: {what} at {}, {} more in each of {}, and not on the others",
         largest.place,
         size(each),
         counted(largest.iterations, "iteration", "iterations"),
@@ -173,11 +179,24 @@ fn inputs(own: &DeviceDigest, other: &DeviceDigest, sites: &mut [Both<'_>]) -> O
     let grows = fed.ratio.value() > 1.0;
     // Squares grow more, and what is rounded or has a fixed part grows less.
     let (low, high) = if grows { (1.0, fed.ratio.value().powi(2)) } else { (fed.ratio.value().powi(2), 1.0) };
+    let made = |device: &DeviceDigest| -> BTreeMap<Site, u64> {
+        let mut made: BTreeMap<Site, u64> = BTreeMap::new();
+        for (site, _, sizes) in &device.work.rows {
+            let sum = made.entry(site.clone()).or_default();
+            *sum = sum.saturating_add(sizes.bytes);
+        }
+        made
+    };
+    let (ours, theirs) = (made(own), made(other));
     let follows = |site: &Both<'_>| {
-        #[expect(clippy::cast_precision_loss, reason = "a ratio of bytes, for a comparison")]
-        let times = site.bytes[0] as f64 / site.bytes[1].max(1) as f64;
-        let is_missing = site.bytes[0] == 0 || site.bytes[1] == 0;
-        is_of_data(site) && !is_missing && times > low * 0.99 && times < high * 1.01 && (times > 1.0) == grows
+        let is_there = site.bytes[0] > 0 && site.bytes[1] > 0;
+        // At two peaks of other moments, what the iteration makes there tells.
+        let bytes = if is_there {
+            Some(site.bytes)
+        } else {
+            ours.get(site.site).zip(theirs.get(site.site)).map(|(a, b)| [*a, *b])
+        };
+        is_of_data(site) && bytes.is_some_and(|bytes| is_within(bytes, low, high)) && (site.delta() > 0) == grows
     };
     let (delta, views) = claim(sites, follows);
     let delta = if views.is_empty() { less(own.peak_bytes, other.peak_bytes) } else { delta };
@@ -185,11 +204,22 @@ fn inputs(own: &DeviceDigest, other: &DeviceDigest, sites: &mut [Both<'_>]) -> O
     let lines = if views.is_empty() {
         String::new()
     } else {
-        format!("; {} in that proportion: {}", if grows { "these lines grow" } else { "these lines shrink" }, said(&views))
+        format!(
+            "; {} in that proportion: {}",
+            if grows { "these lines grow" } else { "these lines shrink" },
+            said(&views)
+        )
     };
     let mut because = cause(kind, delta, format!("{what}{lines}"), views);
     because.delta_bytes = delta;
     Some(because)
+}
+
+/// Whether one number is between so many times the other, about, and not the same.
+fn is_within([own, other]: [u64; 2], low: f64, high: f64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio of bytes, for a comparison")]
+    let times = own as f64 / other.max(1) as f64;
+    own != other && times > low * 0.99 && times < high * 1.01
 }
 
 /// The kind and the words for what a rank is fed.
@@ -216,14 +246,12 @@ fn told(ratio: Ratio, what: What) -> (&'static str, String) {
                 ("smaller-batch", format!("its batch is smaller ({numbers})"))
             }
         }
-        What::Either if is_more => (
-            "larger-inputs",
-            format!("its inputs are {factor} as large: a larger batch or longer sequences"),
-        ),
-        What::Either => (
-            "smaller-inputs",
-            format!("its inputs are {factor} as large: a smaller batch or shorter sequences"),
-        ),
+        What::Either if is_more => {
+            ("larger-inputs", format!("its inputs are {factor} as large: a larger batch or longer sequences"))
+        }
+        What::Either => {
+            ("smaller-inputs", format!("its inputs are {factor} as large: a smaller batch or shorter sequences"))
+        }
     }
 }
 
@@ -242,12 +270,7 @@ fn is_of_model(site: &Both<'_>) -> bool {
 }
 
 /// Parameters that are larger or more.
-fn parameters(
-    own: &DeviceDigest,
-    other: &DeviceDigest,
-    job: &Job,
-    sites: &mut [Both<'_>],
-) -> Option<BecauseView> {
+fn parameters(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [Both<'_>]) -> Option<BecauseView> {
     /// Uneven shards and rounding make such a part of a difference, in percent of the parameters.
     const UNEVEN_PERCENT: u64 = 2;
     let (held, there) = (&own.parameters, &other.parameters);
@@ -260,18 +283,22 @@ fn parameters(
     let sum = |device: &DeviceDigest| {
         categories.iter().map(|category| device.categories[*category as usize]).fold(0, u64::saturating_add)
     };
-    let (claimed, views) = claim(sites, |site| is_of_model(site) && (site.delta() > 0) == is_more);
+    // A larger vocabulary makes larger logits, too.
+    let most = differing(held, there).map_or(1.0, |differing| differing.times());
+    let (low, high) = if is_more { (1.0, most) } else { (most, 1.0) };
+    let follows = |site: &Both<'_>| is_of_model(site) || (most != 1.0 && is_within(site.bytes, low, high));
+    let (claimed, views) = claim(sites, |site| follows(site) && (site.delta() > 0) == is_more);
     let delta = if claimed == 0 { less(sum(own), sum(other)) } else { claimed };
     let word = if is_more { "more" } else { "fewer" };
     let (bytes, lines) = (size(by), if views.is_empty() { String::new() } else { format!(": {}", said(&views)) });
     if held.count == there.count {
         let kind = if is_more { "larger-parameters" } else { "smaller-parameters" };
-        let sizes = differing(held, there);
+        let sizes = differing(held, there).map_or_else(String::new, |differing| differing.text(held.count));
         let sentence = format!("its parameters hold {bytes} {}{sizes}{lines}", if is_more { "more" } else { "less" });
         return Some(cause(kind, delta, sentence, views));
     }
-    if is_more && is_about(by, job.model_bytes) {
-        return Some(cause("whole-model", delta, whole(job, by, "keeps"), views));
+    if let Some(share) = share_of_model(by, job).filter(|_| is_more) {
+        return Some(cause("whole-model", delta, whole(job, by, share, "keeps"), views));
     }
     let number = held.count.abs_diff(there.count);
     let kind = if is_more { "more-parameters" } else { "fewer-parameters" };
@@ -282,8 +309,33 @@ fn parameters(
     Some(cause(kind, delta, sentence, views))
 }
 
-/// `, in 2 of 290 tensors, the largest 600.00 MiB against 544.00 MiB`.
-fn differing(held: &Held, there: &Held) -> String {
+/// Parameters that have other sizes on two ranks.
+struct Differing {
+    count: u64,
+    /// Of the largest of them, here and there.
+    largest: [u64; 2],
+}
+
+impl Differing {
+    fn times(&self) -> f64 {
+        Ratio::new(self.largest[0], self.largest[1]).map_or(1.0, Ratio::value)
+    }
+
+    /// `, in 2 of 290 tensors, the largest 600.00 MiB against 544.00 MiB`.
+    fn text(&self, of: u64) -> String {
+        let [own, other] = self.largest;
+        format!(
+            ", in {} of {} tensors, the largest {} against {}",
+            count(self.count),
+            count(of),
+            size(own),
+            size(other)
+        )
+    }
+}
+
+/// Which parameters have other sizes, where there are as many of them.
+fn differing(held: &Held, there: &Held) -> Option<Differing> {
     let rest = |a: &Held, b: &Held| -> Vec<(u64, u64)> {
         let known: BTreeMap<u64, u64> = b.sizes.iter().copied().collect();
         let more = |&(size, count): &(u64, u64)| {
@@ -295,36 +347,30 @@ fn differing(held: &Held, there: &Held) -> String {
     let (own, other) = (rest(held, there), rest(there, held));
     let number = |rest: &[(u64, u64)]| rest.iter().map(|&(_, count)| count).sum::<u64>();
     let largest = |rest: &[(u64, u64)]| rest.iter().map(|&(size, _)| size).max();
-    match (largest(&own), largest(&other)) {
-        (Some(a), Some(b)) if number(&own) == number(&other) => format!(
-            ", in {} of {} tensors, the largest {} against {}",
-            count(number(&own)),
-            count(held.count),
-            size(a),
-            size(b)
-        ),
-        _ => String::new(),
-    }
+    let are_as_many = held.count == there.count && number(&own) == number(&other);
+    let largest = [largest(&own)?, largest(&other)?];
+    are_as_many.then(|| Differing { count: number(&own), largest })
 }
 
-/// Whether bytes are about those of the whole model, as it is or in half the precision.
-fn is_about(bytes: u64, model_bytes: u64) -> bool {
+/// How bytes compare with those of the whole model, where they are about as many: in half the precision, as it is, or twice.
+fn share_of_model(bytes: u64, job: &Job) -> Option<&'static str> {
     let near = |of: u64| of > 0 && bytes.abs_diff(of) <= of / 8;
-    near(model_bytes) || near(model_bytes / 2)
+    let is = |of: fn(u64) -> u64| job.model_bytes.into_iter().any(|model| near(of(model)));
+    let shares: [(fn(u64) -> u64, &str); 3] = [
+        (|model| model, "as much as"),
+        (|model| model / 2, "half as much as"),
+        (|model| model.saturating_mul(2), "twice as much as"),
+    ];
+    shares.into_iter().find(|&(of, _)| is(of)).map(|(_, words)| words)
 }
 
-fn whole(job: &Job, bytes: u64, verb: &str) -> String {
+fn whole(job: &Job, bytes: u64, share: &str, verb: &str) -> String {
     let of = if job.is_sharded { "the parameters of all ranks together" } else { "the whole model" };
-    format!("it {verb} {}, about as much as {of}", size(bytes))
+    format!("it {verb} {}, about {share} {of}", size(bytes))
 }
 
 /// A peak before the first iteration or after the last, where the other rank's is in one.
-fn at_another_time(
-    own: &DeviceDigest,
-    other: &DeviceDigest,
-    job: &Job,
-    sites: &mut [Both<'_>],
-) -> Option<BecauseView> {
+fn at_another_time(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [Both<'_>]) -> Option<BecauseView> {
     let is_before = own.peak.is_set_up && !other.peak.is_set_up;
     let is_after = own.peak.is_after && !other.peak.is_after;
     if !is_before && !is_after {
@@ -335,9 +381,9 @@ fn at_another_time(
     let held: u64 = views.iter().map(|site| site.bytes.saturating_sub(site.other_bytes)).fold(0, u64::saturating_add);
     let when = if is_before { "before the first iteration" } else { "after the last iteration" };
     let lines = if views.is_empty() { String::new() } else { format!(": {}", said(&views)) };
-    let (kind, sentence) = if is_about(held, job.model_bytes) {
+    let (kind, sentence) = if let Some(share) = share_of_model(held, job) {
         let verb = if is_before { "loads" } else { "gathers" };
-        ("whole-model", format!("{}, {when}{lines}", whole(job, held, verb)))
+        ("whole-model", format!("{}, {when}{lines}", whole(job, held, share, verb)))
     } else if is_before {
         ("set-up", format!("its peak is {when}, in what only it does there{lines}"))
     } else {
@@ -347,12 +393,7 @@ fn at_another_time(
 }
 
 /// Lines that hold memory here and do not run on the other rank.
-fn own_work(
-    own: &DeviceDigest,
-    other: &DeviceDigest,
-    job: &Job,
-    sites: &mut [Both<'_>],
-) -> Option<BecauseView> {
+fn own_work(other: &DeviceDigest, job: &Job, sites: &mut [Both<'_>]) -> Option<BecauseView> {
     let known: BTreeSet<&Site> = other.work.rows.iter().map(|(site, ..)| site).collect();
     let is_own = |site: &Both<'_>| site.bytes[1] == 0 && site.site.label.is_none() && !known.contains(site.site);
     let set_up: u64 = sites
@@ -366,33 +407,36 @@ fn own_work(
     }
     let bytes = delta.unsigned_abs();
     let lines = said(&views);
-    if is_about(bytes, job.model_bytes) {
+    if let Some(share) = share_of_model(bytes, job) {
         let verb = if set_up > bytes / 2 { "keeps from its set-up" } else { "holds" };
-        return Some(cause("whole-model", delta, format!("{}: {lines}", whole(job, bytes, verb)), views));
+        return Some(cause("whole-model", delta, format!("{}: {lines}", whole(job, bytes, share, verb)), views));
     }
     if set_up > bytes / 2 {
-        let sentence = format!("it keeps {} from before the first iteration that the others do not have: {lines}", size(bytes));
+        let sentence =
+            format!("it keeps {} from before the first iteration that the others do not have: {lines}", size(bytes));
         return Some(cause("set-up", delta, sentence, views));
     }
-    let _ = own;
-    let sentence = format!("lines that the rank in the middle does not run hold {}: {lines}", size(bytes));
+    let sentence = format!("lines that the others do not run hold {}: {lines}", size(bytes));
     Some(cause("own-work", delta, sentence, views))
 }
 
-/// A peak in an iteration that the other rank does not have.
-fn iterations(own: &DeviceDigest, other: &DeviceDigest, sites: &mut [Both<'_>]) -> Option<BecauseView> {
-    let more = own.iterations.complete.checked_sub(other.iterations.complete).filter(|&more| more > 0)?;
-    let at = own.peak.iteration?;
-    if other.recorded.is_some() || other.failed > 0 || (at as usize) < other.iterations.complete {
-        return None;
-    }
+/// A peak in an iteration that the other rank does not have; `fed` is how that iteration is fed, where it is fed more.
+fn iterations(
+    own: &DeviceDigest,
+    other: &DeviceDigest,
+    fed: Option<BecauseView>,
+    sites: &mut [Both<'_>],
+) -> Option<BecauseView> {
+    let more = own.iterations.complete.checked_sub(other.iterations.complete).filter(|&more| more > 0);
+    let is_there = own.peak.iteration.is_some_and(|at| at as usize >= other.iterations.complete);
+    let is_whole = other.recorded.is_none() && other.failed == 0;
+    let Some(more) = more.filter(|_| is_there && is_whole && own.peak_bytes > other.peak_bytes) else { return fed };
     let (_, views) = claim(sites, |site| site.delta() > 0 && is_of_data(site));
-    let delta = less(own.peak_bytes, other.peak_bytes);
-    let sentence = format!(
-        "it runs {} than the rank in the middle, and its peak is there",
-        if more == 1 { "one more iteration".to_owned() } else { format!("{} more iterations", count(more)) }
-    );
-    Some(cause("extra-iteration", delta, sentence, views))
+    let more = if more == 1 { "one more iteration".to_owned() } else { format!("{} more iterations", count(more)) };
+    let how = fed.as_ref().map_or_else(String::new, |fed| format!(", where {}", fed.sentence));
+    let sentence = format!("it runs {more} than the others, and its peak is there{how}");
+    let views = fed.map_or(views, |fed| fed.call_sites);
+    Some(cause("extra-iteration", less(own.peak_bytes, other.peak_bytes), sentence, views))
 }
 
 /// Blocks of the same sizes, and more of them.
@@ -422,22 +466,44 @@ fn more_at_once(sites: &mut [Both<'_>], delta: i64) -> Option<BecauseView> {
 /// As many blocks at the same lines, of other sizes, and not in the proportion of the inputs.
 fn uneven(job: &Job, sites: &mut [Both<'_>], delta: i64) -> Option<BecauseView> {
     let is_more = delta > 0;
-    let holds = |site: &Both<'_>| {
-        is_of_data(site)
-            && site.site.label.is_none()
-            && site.bytes[0] > 0
-            && site.bytes[1] > 0
-            && (site.delta() > 0) == is_more
-    };
+    let is_line = |site: &Both<'_>| !site.is_claimed && site.site.label.is_none() && is_of_data(site);
+    if !sites
+        .iter()
+        .any(|site| is_line(site) && site.bytes.iter().all(|&bytes| bytes > 0) && (site.delta() > 0) == is_more)
+    {
+        return None;
+    }
+    let holds =
+        |site: &Both<'_>| is_of_data(site) && site.bytes[0] > 0 && site.bytes[1] > 0 && (site.delta() > 0) == is_more;
     let (sum, views) = claim(sites, holds);
     if views.is_empty() {
         return None;
     }
     let kind = if job.has_experts { "expert-load" } else { "uneven-work" };
-    let why = if job.has_experts { "as when more tokens are routed to its experts" } else { "so their sizes depend on the data" };
+    let why = if job.has_experts {
+        "as when more tokens are routed to its experts"
+    } else {
+        "so their sizes depend on the data"
+    };
     let word = if is_more { "larger" } else { "smaller" };
-    let sentence = format!("the same lines make {word} blocks, though its inputs are as large, {why}: {}", said(&views));
+    let sentence =
+        format!("the same lines make {word} blocks, though its inputs are as large, {why}: {}", said(&views));
     Some(cause(kind, sum, sentence, views))
+}
+
+/// What a rank still holds at its end, where the others hold less.
+pub(crate) fn at_the_end(row: &Row<'_>, other: &Row<'_>, job: &Job) -> BecauseView {
+    let (own, there) = (row.device, other.device);
+    let delta = less(own.end_allocated_bytes, there.end_allocated_bytes);
+    let mut sites = both_of(&own.end_sites, &there.end_sites);
+    let (_, views) = claim(&mut sites, |site| (site.delta() > 0) == (delta > 0));
+    let lines = if views.is_empty() { String::new() } else { format!(": {}", said(&views)) };
+    let bytes = delta.unsigned_abs();
+    if let Some(share) = share_of_model(bytes, job).filter(|_| delta > 0) {
+        return cause("whole-model", delta, format!("{}, at its end{lines}", whole(job, bytes, share, "holds")), views);
+    }
+    let word = if delta > 0 { "more" } else { "less" };
+    cause("kept-at-end", delta, format!("at its end it holds {} {word} than the others{lines}", size(bytes)), views)
 }
 
 /// Reserved memory that differs where allocated memory does not.
@@ -461,7 +527,9 @@ fn reserved(row: &Row<'_>, other: &Row<'_>) -> Option<BecauseView> {
         .take(SAID)
         .collect();
     let retries = match (own.retries, there.retries) {
-        (a, b) if a > b => format!(", and {} to release its cache {}", if a == 1 { "had once" } else { "had" }, times_word(a)),
+        (a, b) if a > b => {
+            format!(", and {} to release its cache {}", if a == 1 { "had once" } else { "had" }, times_word(a))
+        }
         _ => String::new(),
     };
     let word = if delta > 0 { "more" } else { "less" };
@@ -471,7 +539,12 @@ fn reserved(row: &Row<'_>, other: &Row<'_>) -> Option<BecauseView> {
         ("settings", settings.join(", "))
     };
     let bytes = size(delta.unsigned_abs());
-    Some(cause(kind, delta, format!("it reserves {bytes} {word} than it allocates, beside the others: {why}{retries}"), Vec::new()))
+    Some(cause(
+        kind,
+        delta,
+        format!("it reserves {bytes} {word} than it allocates, beside the others: {why}{retries}"),
+        Vec::new(),
+    ))
 }
 
 fn times_word(times: usize) -> String {
@@ -494,7 +567,11 @@ fn elsewhere(row: &Row<'_>, other: &Row<'_>) -> Vec<BecauseView> {
     }
     let outside = |row: &Row<'_>| row.device.outside_bytes;
     let available = |device: &DeviceDigest| {
-        device.failures.iter().filter_map(|failure| Some(failure.free_bytes?.saturating_add(failure.reserved_bytes))).min()
+        device
+            .failures
+            .iter()
+            .filter_map(|failure| Some(failure.free_bytes?.saturating_add(failure.reserved_bytes)))
+            .min()
     };
     let less_there = match (outside(row), outside(other)) {
         (Some(own), Some(there)) => own.checked_sub(there),
@@ -522,7 +599,8 @@ fn unexplained(
     delta: i64,
     found: &[BecauseView],
 ) -> Option<BecauseView> {
-    let is_of_peak = |because: &&BecauseView| !matches!(because.kind, "reserved" | "settings" | "other-device" | "other-context");
+    let is_of_peak =
+        |because: &&BecauseView| !matches!(because.kind, "reserved" | "settings" | "other-device" | "other-context");
     let told: i64 = found.iter().filter(is_of_peak).map(|because| because.delta_bytes).fold(0, i64::saturating_add);
     let rest = delta.saturating_sub(told);
     let is_much = rest.unsigned_abs() > delta.unsigned_abs() / UNEXPLAINED_PART && rest.signum() == delta.signum();

@@ -11,7 +11,7 @@ use highwater_documents::ranks::{
 };
 use highwater_units::{counted, duration_us};
 
-use crate::causes::{Job, causes};
+use crate::causes::{Job, at_the_end, causes};
 use crate::clocks::clocks;
 use crate::digest::{DeviceDigest, Digest};
 use crate::numbering::{self, Row, time_of};
@@ -165,41 +165,58 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
         let deviates = deviation(of.iter().map(|&row| rows[row].device.peak_bytes).collect(), ABOUT_PERCENT);
         let reserved =
             deviation(of.iter().map(|&row| rows[row].device.peak_reserved_bytes).collect(), ABOUT_RESERVED_PERCENT);
+        let ends = deviation(of.iter().map(|&row| rows[row].device.end_allocated_bytes).collect(), ABOUT_PERCENT);
         for &row in of.iter().filter(|&&row| row != middle) {
             let (own, other) = (rows[row].device, rows[middle].device);
             let differs = deviates(own.peak_bytes, other.peak_bytes);
             let leaks = leaks_alone(rows, &of, row);
             let reserves = of.len() > 2 && reserved(own.peak_reserved_bytes, other.peak_reserved_bytes);
+            let keeps = of.len() > 2 && ends_alike(own, other) && {
+                let is_much = own.end_allocated_bytes.abs_diff(other.end_allocated_bytes) > other.peak_bytes / 20;
+                is_much && ends(own.end_allocated_bytes, other.end_allocated_bytes)
+            };
             let is_beside = !rows[row].beside.is_empty();
             let fails_alone = own.failed > 0 && other.failed == 0;
-            if !differs && !leaks && !reserves && !is_beside && !fails_alone {
+            if !differs && !leaks && !reserves && !keeps && !is_beside && !fails_alone {
                 continue;
             }
             let mut because = causes(&rows[row], &rows[middle], &job);
             because.retain(|because| match because.kind {
                 "leak" => leaks,
-                "reserved" | "settings" => reserves || differs,
+                "reserved" | "settings" => reserves && !differs,
                 "other-device" | "other-context" => true,
                 _ => differs,
             });
+            if keeps && !differs {
+                because.push(at_the_end(&rows[row], &rows[middle], &job));
+            }
             // Of two ranks neither is in the middle: one is only odd for a reason.
-            let is_told = because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
-            judged[row] = Judged { is_outlier: (of.len() > 2 && (differs || reserves)) || leaks || is_told, because };
+            let is_told =
+                because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
+            judged[row] =
+                Judged { is_outlier: (of.len() > 2 && (differs || reserves || keeps)) || leaks || is_told, because };
         }
     }
     judged
 }
 
+/// Whether two recordings end at the same point of the program, as far as that shows.
+fn ends_alike(a: &DeviceDigest, b: &DeviceDigest) -> bool {
+    a.failed == 0 && b.failed == 0 && a.iterations.complete == b.iterations.complete
+}
+
 fn job(rows: &[Row<'_>], parts: &Parts) -> Job {
     let is_sharded = parts.ways.iter().any(|way| matches!(*way, "sharded" | "tensor" | "pipeline"));
-    let held = || rows.iter().map(|row| row.device.parameters.bytes);
-    let mut sorted: Vec<u64> = held().collect();
-    sorted.sort_unstable();
-    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    // The rank that holds it all is one of them.
-    let all = held().map(|bytes| bytes.min(median.saturating_mul(2))).fold(0, u64::saturating_add);
+    let of_model = |bytes: fn(&DeviceDigest) -> u64| {
+        let mut sorted: Vec<u64> = rows.iter().map(|row| bytes(row.device)).collect();
+        sorted.sort_unstable();
+        let median = sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0);
+        // The rank that holds it all is one of them.
+        let all = sorted.iter().map(|&bytes| bytes.min(median.saturating_mul(2))).fold(0, u64::saturating_add);
+        if is_sharded { all } else { median }
+    };
     Job {
-        model_bytes: if is_sharded { all } else { median },
+        model_bytes: [of_model(|device| device.parameters.bytes), of_model(|device| device.optimizer_state.bytes / 2)],
         is_sharded,
         has_experts: parts.ways.contains(&"expert"),
     }
@@ -401,9 +418,13 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     }
     let bare = rows.iter().filter(|row| !row.digest.has_stacks).count();
     if bare == rows.len() && bare > 0 {
-        notes.push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
+        notes
+            .push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
     } else if bare > 0 {
-        notes.push(format!("{} no stacks: their lines cannot be compared", counted(bare, "recording has", "recordings have")));
+        notes.push(format!(
+            "{} no stacks: their lines cannot be compared",
+            counted(bare, "recording has", "recordings have")
+        ));
     }
     if rows.iter().any(|row| row.rank.is_none()) {
         let hint = "name the files `rank0.pickle`, `rank1.pickle`, …, or record with `highwater run`";

@@ -23,6 +23,8 @@ use crate::programs;
 
 /// Call sites that are kept, of the largest.
 const MOST_SITES: usize = 160;
+/// The same at the dump.
+const MOST_END_SITES: usize = 64;
 /// Rows of an iteration's work that are kept, of the largest.
 const MOST_WORK: usize = 400;
 /// Sizes of parameters that are kept, of those with most bytes.
@@ -30,15 +32,15 @@ const MOST_SIZES: usize = 200;
 /// Distinct sizes that tell rows from lengths: of the smallest requests.
 const MOST_SMALL: usize = 512;
 /// Larger requests are no rows of token ids, positions or labels.
-const SMALL_BYTES: u64 = 4 << 20;
+const SMALL_BYTES: u64 = 64 << 20;
+/// Bytes of the widest number.
+const NUMBER_BYTES: u64 = 8;
 /// Requests of an iteration that are kept where there are no stacks.
 const MOST_REQUESTS: usize = 8192;
 /// Iterations that are kept one by one, of the first.
 const MOST_ITERATIONS: usize = 512;
 /// Call sites that grow, and failures, that are kept.
 const MOST_GROWING: usize = 32;
-/// Columns of the timeline.
-pub(crate) const COLUMNS: usize = 240;
 
 /// One recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +104,8 @@ pub struct DeviceDigest {
     pub growing: Vec<Growing>,
     /// Call sites at the peak, those with most bytes.
     pub sites: Vec<SiteBytes>,
+    /// Call sites at the dump, those with most bytes.
+    pub end_sites: Vec<SiteBytes>,
     /// The blocks at the peak, by their sizes.
     pub blocks: Held,
     /// The parameters, by their sizes, as they were at the end.
@@ -112,8 +116,6 @@ pub struct DeviceDigest {
     pub work: Work,
     /// Kinds of findings, for those that have one.
     pub findings: Vec<String>,
-    /// The totals over time.
-    pub timeline: Timeline,
 }
 
 /// A moment of a recording.
@@ -236,6 +238,8 @@ pub struct Work {
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Requests of a number, such as a loss.
+    pub scalars: u64,
     /// By call site and category, those with most bytes.
     pub rows: Vec<(Site, u8, Sizes)>,
     /// The requests one by one, where no stacks were recorded and there are not too many.
@@ -259,19 +263,6 @@ pub struct Sizes {
     pub largest_bytes: u64,
     /// Bytes of the smallest.
     pub smallest_bytes: u64,
-}
-
-/// The totals over time, in equal parts of the time from the first to the last entry; of entries where no times are recorded.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Timeline {
-    /// The highest reserved bytes of each part.
-    pub reserved: Vec<u64>,
-    /// The highest allocated (or requested) bytes of each part.
-    pub allocated: Vec<u64>,
-    /// The entry after which that was, of each part.
-    pub entries: Vec<u32>,
-    /// By category, at those entries.
-    pub categories: Vec<[u64; Category::ALL.len()]>,
 }
 
 /// Makes the digest of an analysed snapshot; `file` is how the caller calls it.
@@ -334,13 +325,13 @@ fn device_digest(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Device
             end_us: rows.iter().take(MOST_ITERATIONS).map(|iteration| ended(device, iteration)).collect(),
         },
         growing: growing(analysis, device),
-        sites: sites(analysis, device, first),
+        sites: sites(analysis, device, peak.entry, first, MOST_SITES),
+        end_sites: sites(analysis, device, end, first, MOST_END_SITES),
         blocks: at_peak(analysis, device),
         parameters: held(device, Category::Parameter, end),
         optimizer_state: held(device, Category::OptimizerState, end),
         work: work(analysis, device),
         findings: Vec::new(),
-        timeline: timeline(analysis, device),
     }
 }
 
@@ -416,8 +407,14 @@ fn growing(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Vec<Growing>
     growing.collect()
 }
 
-/// The call sites at the peak; `first` is where the first iteration begins.
-fn sites(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, first: Option<usize>) -> Vec<SiteBytes> {
+/// The call sites at a moment, so many of the largest; `first` is where the first iteration begins.
+fn sites(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    at: Option<EntryId>,
+    first: Option<usize>,
+    most: usize,
+) -> Vec<SiteBytes> {
     #[derive(Default)]
     struct Sum {
         bytes: u64,
@@ -427,7 +424,7 @@ fn sites(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, first: Option<usi
         stack: Option<(u64, StackId)>,
     }
     let mut sums: FxHashMap<callsite::Site, Sum> = FxHashMap::default();
-    for (row, bytes) in device.counted_rows(device.peak().entry, analysis.snapshot) {
+    for (row, bytes) in device.counted_rows(at, analysis.snapshot) {
         let lifetime = &device.lifetimes.rows[row];
         let sum = sums.entry(device.site(lifetime, &analysis.sites)).or_default();
         sum.bytes = sum.bytes.saturating_add(bytes);
@@ -443,13 +440,13 @@ fn sites(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, first: Option<usi
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_unstable_by_key(|(site, sum)| (Reverse(sum.bytes), *site));
-    let most = |by_category: &[u64]| (0..by_category.len()).max_by_key(|&at| (by_category[at], Reverse(at)));
-    let kept = sums.into_iter().take(MOST_SITES).map(|(at, sum)| SiteBytes {
+    let largest = |by_category: &[u64]| (0..by_category.len()).max_by_key(|&at| (by_category[at], Reverse(at)));
+    let kept = sums.into_iter().take(most).map(|(at, sum)| SiteBytes {
         site: site(analysis, at),
         place: place(analysis, at, sum.stack.map_or(StackId::MISSING, |(_, stack)| stack)),
         bytes: sum.bytes,
         count: sum.count,
-        category: most(&sum.by_category).map_or(0, category_number),
+        category: largest(&sum.by_category).map_or(0, category_number),
         set_up_bytes: sum.set_up_bytes,
     });
     kept.collect()
@@ -524,6 +521,7 @@ fn work(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Work {
         sum.smallest_bytes = sum.smallest_bytes.min(bytes);
         work.requests += 1;
         work.bytes = work.bytes.saturating_add(bytes);
+        work.scalars += u64::from(bytes <= NUMBER_BYTES);
         let of_category = &mut work.categories[category as usize];
         *of_category = of_category.saturating_add(bytes);
         *sizes.entry(bytes).or_default() += 1;
@@ -546,49 +544,4 @@ fn work(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Work {
     sums.truncate(MOST_WORK);
     work.rows = sums.into_iter().map(|((at, category), sum)| (site(analysis, at), category, sum)).collect();
     work
-}
-
-fn timeline(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Timeline {
-    let entries = device.entries;
-    let parts = parts(device);
-    let mut timeline = Timeline::default();
-    let mut moments = Vec::with_capacity(parts.len());
-    for part in parts {
-        // Between two entries, the totals are those after the earlier one.
-        let before = part.start.checked_sub(1);
-        let range = if part.is_empty() { before.map_or(0..0, |at| at..at + 1) } else { part };
-        let (highest, at) = device.timeline.peak_in(range.clone(), device.by);
-        timeline.reserved.push(highest.reserved_bytes);
-        timeline.allocated.push(device.by.of(&highest));
-        let at = at.unwrap_or(EntryId::from_index(range.start.min(entries.len().saturating_sub(1))));
-        timeline.entries.push(at.get());
-        moments.push(at);
-    }
-    if !entries.is_empty() {
-        timeline.categories = device.counted_by_category_at(&moments, analysis.snapshot);
-    }
-    timeline
-}
-
-/// The entries of each part of the time.
-fn parts(device: &DeviceAnalysis<'_>) -> Vec<Range<usize>> {
-    let entries = device.entries;
-    let len = entries.len();
-    if len == 0 {
-        return Vec::new();
-    }
-    let times: Option<Vec<i64>> = entries.ids().map(|id| entries.time_us(id)).collect();
-    let span = times.as_ref().and_then(|times| {
-        let (first, last) = (*times.first()?, *times.last()?);
-        (first < last && times.is_sorted()).then_some((first, last))
-    });
-    let begin: Box<dyn Fn(usize) -> usize> = match (&times, span) {
-        (Some(times), Some((first, last))) => Box::new(move |part| {
-            let whole = u128::from(last.abs_diff(first)) + 1;
-            let since = whole * part as u128 / COLUMNS as u128;
-            times.partition_point(|&time| u128::from(time.abs_diff(first)) < since)
-        }),
-        _ => Box::new(move |part| (part * len).div_ceil(COLUMNS)),
-    };
-    (0..COLUMNS).map(|part| begin(part)..begin(part + 1)).collect()
 }

@@ -190,7 +190,8 @@ fn add(path: PathBuf, is_named: bool, found: &mut Found) {
 pub fn is_recording(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let is_other_json = bare.ends_with(".json") && !["trace", "snapshot", "memory"].iter().any(|word| bare.contains(word));
+    let is_other_json =
+        bare.ends_with(".json") && !["trace", "snapshot", "memory"].iter().any(|word| bare.contains(word));
     ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_other_json && !bare.ends_with(manifest::ENDING)
 }
 

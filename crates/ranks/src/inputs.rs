@@ -28,8 +28,6 @@ pub(crate) enum What {
     Either,
 }
 
-/// The largest number that a row or a length is taken for.
-const MOST: u64 = 1 << 20;
 /// Fewer elements are no sequence.
 const SHORTEST: u64 = 16;
 /// A part of the activations that is as many times as large as the square of the ratio, at least.
@@ -44,16 +42,27 @@ pub(crate) fn fed(own: &Work, other: &Work) -> Option<Fed> {
 fn ratio(own: &Work, other: &Work) -> Option<Ratio> {
     let of = |work: &Work, category: Category| -> BTreeMap<Site, u64> {
         let rows = work.rows.iter().filter(|(site, of, _)| *of == category as u8 && site.label.is_none());
-        rows.map(|(site, _, sizes)| (site.clone(), sizes.bytes)).collect()
+        // Of the largest request: more of the same size are more micro-batches.
+        rows.map(|(site, _, sizes)| (site.clone(), sizes.largest_bytes)).collect()
     };
-    let by_site = |category| {
-        let (first, second) = (of(other, category), of(own, category));
-        agreed(&first, &second)
-    };
-    by_site(Category::Input)
-        .filter(|ratio| *ratio != Ratio::ONE)
-        .or_else(|| by_site(Category::Activation))
-        .or_else(|| by_order(own, other))
+    let by_site = |category| agreed_by_most(&of(other, category), &of(own, category));
+    match by_site(Category::Input) {
+        // What is computed from as much is not fed more.
+        Some(ratio) => Some(ratio),
+        None => by_site(Category::Activation).or_else(|| by_order(own, other)),
+    }
+}
+
+/// The ratio that most agree on, where most differ: a few lines that make more are no larger inputs.
+fn agreed_by_most<K: Ord>(first: &BTreeMap<K, u64>, second: &BTreeMap<K, u64>) -> Option<Ratio> {
+    let ratio = agreed(first, second)?;
+    let (mut differing, mut all) = (0_u128, 0_u128);
+    for (key, &bytes) in first {
+        let Some(&other) = second.get(key) else { continue };
+        all += u128::from(bytes.max(other));
+        differing += if bytes == other { 0 } else { u128::from(bytes.max(other)) };
+    }
+    (ratio == Ratio::ONE || differing * 2 >= all).then_some(ratio)
 }
 
 /// Without stacks: request by request, where both make as many.
@@ -62,7 +71,7 @@ fn by_order(own: &Work, other: &Work) -> Option<Ratio> {
         return None;
     }
     let in_order = |work: &Work| -> BTreeMap<usize, u64> { work.sequence.iter().copied().enumerate().collect() };
-    agreed(&in_order(other), &in_order(own))
+    agreed_by_most(&in_order(other), &in_order(own))
 }
 
 /// The bytes that so many times as much would be, where that is a whole number.
@@ -75,47 +84,56 @@ fn times(bytes: u64, ratio: Ratio) -> Option<u64> {
 fn what(own: &Work, other: &Work, ratio: Ratio) -> What {
     let (ours, theirs): (BTreeSet<u64>, BTreeSet<u64>) =
         (own.small.iter().copied().collect(), other.small.iter().copied().collect());
-    let grown: Vec<[u64; 2]> = theirs
+    let grown = |bytes: u64| times(bytes, ratio).filter(|grown| ours.contains(grown));
+    let inputs: BTreeSet<u64> = other
+        .rows
         .iter()
-        .filter_map(|&bytes| Some([times(bytes, ratio).filter(|grown| ours.contains(grown))?, bytes]))
+        .filter(|(_, category, _)| *category == Category::Input as u8)
+        .flat_map(|(.., sizes)| [sizes.largest_bytes, sizes.smallest_bytes])
         .collect();
-    if let Some(lengths) = lengths(&grown, &ours, &theirs, ratio) {
-        return What::Length(Some(lengths));
+    let inputs: Vec<[u64; 2]> = inputs.into_iter().filter_map(|bytes| Some([grown(bytes)?, bytes])).collect();
+    if let Some(shifted) = inputs.iter().find_map(|&input| shifted(input, &ours, &theirs, &grown)) {
+        return shifted;
     }
     if has_squares(own, other, ratio) {
         return What::Length(None);
     }
-    rows(&grown, &ours, &theirs).map_or(What::Either, What::Rows)
+    labels(&inputs).map_or(What::Either, What::Rows)
 }
 
-/// The lengths of the sequences, where requests are larger than others by as much on both ranks: labels that are shifted or padded by
-/// one are larger by one for each row, so there are as many rows.
-fn lengths(grown: &[[u64; 2]], ours: &BTreeSet<u64>, theirs: &BTreeSet<u64>, ratio: Ratio) -> Option<[u64; 2]> {
-    /// Bytes of a token's number.
-    const TOKEN: u64 = 8;
-    let mut found: BTreeMap<[u64; 2], usize> = BTreeMap::new();
-    for &[own, other] in grown {
-        for (rows, sign) in (1..=4096_u64).flat_map(|rows| [(rows, 1_i64), (rows, -1)]) {
-            let by = i64::try_from(rows * TOKEN).unwrap_or(0) * sign;
-            if rows * TOKEN * SHORTEST > other {
-                break;
-            }
-            let (Some(ours_shifted), Some(theirs_shifted)) = (own.checked_add_signed(by), other.checked_add_signed(by))
-            else {
-                continue;
-            };
-            let is_shift = ours.contains(&ours_shifted)
-                && theirs.contains(&theirs_shifted)
-                && times(theirs_shifted, ratio) != Some(ours_shifted);
-            let [own_length, other_length] = [own / TOKEN / rows, other / TOKEN / rows];
-            let is_whole = own % (TOKEN * rows) == 0 && other % (TOKEN * rows) == 0;
-            if is_shift && is_whole && own_length <= MOST {
-                *found.entry([own_length, other_length]).or_default() += 1;
-            }
+/// Bytes of a token's number, or of a label.
+const TOKEN: u64 = 8;
+
+/// What differs, by token ids and the same without the first, or with one more, in each row: labels that are shifted or padded. They are
+/// smaller or larger by one number for each row.
+fn shifted(
+    [own, other]: [u64; 2],
+    ours: &BTreeSet<u64>,
+    theirs: &BTreeSet<u64>,
+    grown: &impl Fn(u64) -> Option<u64>,
+) -> Option<What> {
+    let near = theirs.range(other.saturating_sub(other / SHORTEST)..=other.saturating_add(other / SHORTEST));
+    near.filter(|&&bytes| bytes != other).find_map(|&bytes| {
+        let by = bytes.abs_diff(other);
+        let is_rows = by.is_multiple_of(TOKEN) && other.is_multiple_of(by);
+        if !is_rows {
+            return None;
         }
-    }
-    // Most agree; of those that as many agree on, the longest: fewest rows.
-    found.into_iter().max_by_key(|&(lengths, votes)| (votes, lengths)).map(|(lengths, _)| lengths)
+        if let Some(grown) = grown(bytes) {
+            let rows = [grown.abs_diff(own) / TOKEN, by / TOKEN];
+            return (own.is_multiple_of(rows[0].max(1) * TOKEN)).then_some(What::Rows(rows));
+        }
+        let same = if bytes > other { own.checked_add(by) } else { own.checked_sub(by) }?;
+        (ours.contains(&same) && own.is_multiple_of(by)).then_some(What::Length(Some([own / by, other / by])))
+    })
+}
+
+/// The numbers of samples, by labels: one number for each, beside inputs of which each sample has many.
+fn labels(inputs: &[[u64; 2]]) -> Option<[u64; 2]> {
+    let [own, other] = *inputs.first()?;
+    let is_of_each = |&[_, bytes]: &[u64; 2]| bytes.is_multiple_of(other) && bytes / other > other / TOKEN;
+    let is_number = own.is_multiple_of(TOKEN) && other.is_multiple_of(TOKEN);
+    (inputs.len() > 1 && is_number && inputs[1..].iter().all(is_of_each)).then_some([own / TOKEN, other / TOKEN])
 }
 
 /// Whether activations are there that grow with the square of the ratio: attention made in full.
@@ -134,51 +152,52 @@ fn has_squares(own: &Work, other: &Work, ratio: Ratio) -> bool {
     squares * LEAST_SQUARES > all
 }
 
-/// The numbers of samples, where requests that do not grow are the rows of those that do: positions, their embedding.
-fn rows(grown: &[[u64; 2]], ours: &BTreeSet<u64>, theirs: &BTreeSet<u64>) -> Option<[u64; 2]> {
-    /// So many pairs agree, at least.
-    const VOTES: usize = 2;
-    let same: Vec<u64> = ours.intersection(theirs).copied().filter(|&bytes| bytes >= 8 * SHORTEST).collect();
-    let mut votes: BTreeMap<[u64; 2], BTreeSet<u64>> = BTreeMap::new();
-    for &[own, other] in grown {
-        for &row in &same {
-            let is_whole = own % row == 0 && other % row == 0;
-            let [own, other] = [own / row, other / row];
-            // As many samples as elements in one would be as much a length.
-            if is_whole && other > 0 && own.max(other) < row / 8 {
-                votes.entry([own, other]).or_default().insert(row);
-            }
-        }
-    }
-    let most = votes.into_iter().map(|(rows, of)| (of.len(), std::cmp::Reverse(rows))).max()?;
-    (most.0 >= VOTES).then_some(most.1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::Sizes;
 
-    fn work(small: &[u64]) -> Work {
-        Work { small: small.to_vec(), ..Work::default() }
+    /// An iteration that is fed requests of the first sizes and makes those of all.
+    fn work(inputs: &[u64], small: &[u64]) -> Work {
+        let row = |(line, &bytes): (u64, &u64)| {
+            let sizes = Sizes { bytes, count: 1, largest_bytes: bytes, smallest_bytes: bytes };
+            (Site { line, ..Site::default() }, Category::Input as u8, sizes)
+        };
+        let all: BTreeSet<u64> = inputs.iter().chain(small).copied().collect();
+        Work { rows: (0..).zip(inputs).map(row).collect(), small: all.into_iter().collect(), ..Work::default() }
+    }
+
+    fn told(own: &Work, other: &Work) -> Option<What> {
+        fed(own, other).map(|fed| fed.what)
     }
 
     #[test]
     fn labels_that_are_padded_by_one_tell_the_length() {
         // Four rows of 768 and of 512 token ids, and labels with one more in each row.
-        let (own, other) = (work(&[6144, 24576, 24608]), work(&[4096, 16384, 16416]));
-        assert_eq!(what(&own, &other, Ratio { times: 3, per: 2 }), What::Length(Some([768, 512])));
+        let (own, other) = (work(&[24576], &[6144, 24608]), work(&[16384], &[4096, 16416]));
+        assert_eq!(told(&own, &other), Some(What::Length(Some([768, 512]))));
+        assert_eq!(told(&other, &own), Some(What::Length(Some([512, 768]))));
     }
 
     #[test]
-    fn positions_that_stay_tell_the_rows() {
-        // 24 and 2 rows of 255, positions, and their embedding.
-        let (own, other) = (work(&[2040, 48960, 783_360, 18_800_640]), work(&[2040, 4080, 783_360, 1_566_720]));
-        assert_eq!(what(&own, &other, Ratio { times: 12, per: 1 }), What::Rows([24, 2]));
+    fn labels_that_are_shifted_tell_the_rows() {
+        // 24 and 2 rows of 256, and the same without the last of each row; positions stay.
+        let (own, other) = (work(&[49152], &[2040, 48960]), work(&[4096], &[2040, 4080]));
+        assert_eq!(told(&own, &other), Some(What::Rows([24, 2])));
+        // Powers of two of everything.
+        let (own, other) = (work(&[32768], &[2048, 4096, 32640]), work(&[16384], &[2048, 4096, 16320]));
+        assert_eq!(told(&own, &other), Some(What::Rows([16, 8])));
+    }
+
+    #[test]
+    fn labels_of_images_tell_the_rows() {
+        let image = 3 * 224 * 224 * 4;
+        assert_eq!(told(&work(&[48 * image, 384], &[]), &work(&[32 * image, 256], &[])), Some(What::Rows([48, 32])));
     }
 
     #[test]
     fn where_nothing_stays_it_may_be_either() {
-        let (own, other) = (work(&[96, 4800]), work(&[64, 3200]));
-        assert_eq!(what(&own, &other, Ratio { times: 3, per: 2 }), What::Either);
+        assert_eq!(told(&work(&[4800], &[96]), &work(&[3200], &[64])), Some(What::Either));
+        assert_eq!(told(&work(&[4800], &[96]), &work(&[4800], &[64])), None, "it is fed as much");
     }
 }

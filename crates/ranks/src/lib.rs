@@ -36,7 +36,7 @@ mod verdict;
 
 pub use compare::{compare, spans};
 pub use digest::{
-    DeviceDigest, Digest, Failure, Growing, Held, Iterations, Moment, Site, SiteBytes, Sizes, Timeline, Work, digest,
+    DeviceDigest, Digest, Failure, Growing, Held, Iterations, Moment, Site, SiteBytes, Sizes, Work, digest,
 };
 pub use files::{Found, expand, is_recording, read_all};
 pub use manifest::Manifest;

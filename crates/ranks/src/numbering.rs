@@ -40,6 +40,9 @@ pub(crate) fn number(digests: &[Digest]) -> Numbered<'_> {
             own.0 = Some(rank);
         }
     }
+    if let Some(first) = first_of_dry_run(digests, &of_files) {
+        of_files[first].0 = Some(0);
+    }
     if are_local(digests, &of_files) {
         numbered.notes.push("ranks are numbered anew on each host: the numbers in the files are local ones".to_owned());
         for (digest, (rank, host)) in digests.iter().zip(&mut of_files) {
@@ -141,10 +144,23 @@ fn by_common_name(digests: &[Digest]) -> Option<Vec<u32>> {
 
 /// The devices, where each recording has one of its own.
 fn by_devices(digests: &[Digest]) -> Option<Vec<u32>> {
-    let main = |digest: &Digest| digest.devices.iter().max_by_key(|device| device.peak_bytes).map(|device| device.device);
+    let main =
+        |digest: &Digest| digest.devices.iter().max_by_key(|device| device.peak_bytes).map(|device| device.device);
     let devices: Vec<u32> = digests.iter().map(main).collect::<Option<_>>()?;
     let distinct: BTreeSet<u32> = devices.iter().copied().collect();
     (devices.len() > 1 && distinct.len() == devices.len()).then_some(devices)
+}
+
+/// The recording of rank 0 beside `run.rank1.pickle`: `highwater dryrun -o run.pickle` leaves it without a number.
+fn first_of_dry_run(digests: &[Digest], of_files: &[(Option<u32>, Option<String>)]) -> Option<usize> {
+    let mut unnumbered = (0..digests.len()).filter(|&at| of_files[at].0.is_none());
+    let (first, None) = (unnumbered.next()?, unnumbered.next()) else { return None };
+    let name = digests[first].file.replacen(".pickle", "", 1);
+    let is_of = |(digest, (rank, _)): (&Digest, &(Option<u32>, Option<String>))| {
+        rank.is_some_and(|rank| rank > 0 && digest.file.replacen(&format!(".rank{rank}.pickle"), "", 1) == name)
+    };
+    let others = digests.iter().zip(of_files).filter(|&one| is_of(one)).count();
+    (others > 0 && others + 1 == digests.len()).then_some(first)
 }
 
 /// Whether each directory numbers its ranks for itself, at the same time: then it is a host's.
@@ -198,7 +214,9 @@ fn without_twins(numbered: &mut Numbered<'_>) {
         let rank = other.rank.unwrap_or(0);
         let (file, by) = (other.digest.file.clone(), file_name(kept.digest).to_owned());
         if is_failure_of(file_name(other.digest), &by) || is_failure_of(&by, file_name(other.digest)) {
-            numbered.notes.push(format!("rank {rank} has a file of a failure and one of its end: `{by}` goes further and is compared"));
+            numbered.notes.push(format!(
+                "rank {rank} has a file of a failure and one of its end: `{by}` goes further and is compared"
+            ));
         } else {
             let reason = format!("it is another file of rank {rank}: `{by}` goes on longer and is compared");
             numbered.unread.push(UnreadView { file, reason });

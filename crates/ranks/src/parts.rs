@@ -38,7 +38,17 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Parts {
         return named(&told, ways);
     }
     let is_pipeline = ways.contains(&"pipeline");
-    let classes = classes(rows);
+    // Another model on one rank is no stage: numbers of parameters tell stages apart where something else shows that there are some.
+    let by_work = classes(rows, |a, b| do_the_same(&a.device.work, &b.device.work, is_pipeline));
+    let has_stages = is_pipeline || by_work.iter().any(|&class| class > 0);
+    let classes = if has_stages {
+        classes(rows, |a, b| {
+            hold_the_same(&a.device.parameters, &b.device.parameters)
+                && do_the_same(&a.device.work, &b.device.work, is_pipeline)
+        })
+    } else {
+        by_work
+    };
     let count = classes.iter().max().map_or(0, |most| most + 1);
     if count > 1 && (is_pipeline || is_regular(&classes, count)) {
         if !is_pipeline {
@@ -65,18 +75,12 @@ fn named(told: &[Option<String>], ways: Vec<&'static str>) -> Parts {
     Parts { of, roles, ways }
 }
 
-/// By row: the first row that does the same and holds the same parameters, as a number.
-fn classes(rows: &[Row<'_>]) -> Vec<usize> {
+/// By row: the first row that it is alike, as a number.
+fn classes(rows: &[Row<'_>], are_alike: impl Fn(&Row<'_>, &Row<'_>) -> bool) -> Vec<usize> {
     let mut first: Vec<&Row<'_>> = Vec::new();
-    let class = |row: &Row<'_>, first: &[&Row<'_>]| {
-        first.iter().position(|other| {
-            hold_the_same(&row.device.parameters, &other.device.parameters)
-                && do_the_same(&row.device.work, &other.device.work)
-        })
-    };
     let mut classes = Vec::with_capacity(rows.len());
     for row in rows {
-        let number = class(row, &first).unwrap_or(first.len());
+        let number = first.iter().position(|other| are_alike(row, other)).unwrap_or(first.len());
         if number == first.len() {
             first.push(row);
         }
@@ -103,21 +107,29 @@ fn hold_the_same(a: &Held, b: &Held) -> bool {
     a.count == b.count
 }
 
-/// Whether two iterations are of one program: with the same lines, however large each request is.
-pub(crate) fn do_the_same(a: &Work, b: &Work) -> bool {
+/// Whether two iterations are of one program, however large each request is.
+///
+/// Where nothing else shows a pipeline, a rank that does more than another is no stage: stages each do what the other does not, or one
+/// has a loss and the other has none.
+pub(crate) fn do_the_same(a: &Work, b: &Work, is_pipeline: bool) -> bool {
+    /// From this share of an iteration's bytes on, in tenths of a percent, the other also does something of its own.
+    const OWN_WORK_PERMILLE: u128 = 5;
     if a.requests == 0 || b.requests == 0 {
         return true;
     }
-    let (sites, others) = (lines(a), lines(b));
-    if !sites.is_empty() && !others.is_empty() {
-        let only = |own: &BTreeMap<&Site, u64>, other: &BTreeMap<&Site, u64>, bytes: u64| {
-            let only = own.iter().filter(|(site, _)| !other.contains_key(*site)).map(|(_, bytes)| u128::from(*bytes));
-            only.sum::<u128>() * 100 >= u128::from(bytes) * OTHER_WORK_PERCENT
-        };
-        return !only(&sites, &others, a.bytes) && !only(&others, &sites, b.bytes);
+    let has_a_loss_alone = (a.scalars == 0) != (b.scalars == 0);
+    let (lines_of_a, lines_of_b) = (lines(a), lines(b));
+    if lines_of_a.is_empty() || lines_of_b.is_empty() {
+        let differ = a.requests.abs_diff(b.requests) * 100 > a.requests.max(b.requests) * OTHER_COUNT_PERCENT;
+        return !differ || alike_percent(a, b) >= ALIKE_PERCENT || !(is_pipeline || has_a_loss_alone);
     }
-    let differ = a.requests.abs_diff(b.requests) * 100 > a.requests.max(b.requests) * OTHER_COUNT_PERCENT;
-    !differ || alike_percent(a, b) >= ALIKE_PERCENT
+    let only = |own: &BTreeMap<&Site, u64>, other: &BTreeMap<&Site, u64>, bytes: u64| {
+        let only = own.iter().filter(|(site, _)| !other.contains_key(*site)).map(|(_, bytes)| u128::from(*bytes));
+        only.sum::<u128>() * 1000 / u128::from(bytes.max(1))
+    };
+    let (more, less) = (only(&lines_of_a, &lines_of_b, a.bytes), only(&lines_of_b, &lines_of_a, b.bytes));
+    let is_other = more.max(less) >= OTHER_WORK_PERCENT * 10;
+    !is_other || !(is_pipeline || has_a_loss_alone || more.min(less) >= OWN_WORK_PERMILLE)
 }
 
 /// Bytes by line of Python; empty where there are none.
@@ -134,11 +146,8 @@ fn lines(work: &Work) -> BTreeMap<&Site, u64> {
 fn alike_percent(a: &Work, b: &Work) -> u128 {
     let counts: BTreeMap<u64, u64> = b.sizes.iter().copied().collect();
     let bytes = |size: u64, count: u64| u128::from(size) * u128::from(count);
-    let shared: u128 = a
-        .sizes
-        .iter()
-        .map(|&(size, count)| bytes(size, count.min(counts.get(&size).copied().unwrap_or(0))))
-        .sum();
+    let shared: u128 =
+        a.sizes.iter().map(|&(size, count)| bytes(size, count.min(counts.get(&size).copied().unwrap_or(0)))).sum();
     let all = |work: &Work| -> u128 { work.sizes.iter().map(|&(size, count)| bytes(size, count)).sum() };
     // The bytes of both together, counted once.
     let either = (all(a) + all(b)).saturating_sub(shared).max(1);

@@ -37,7 +37,11 @@ pub(crate) fn found(snapshot: &Snapshot) -> Vec<String> {
     let mut found = [false; WAYS.len()];
     for (_, frame) in snapshot.frames.iter() {
         let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
-        if !file.contains("parallel") && !file.contains("distrib") && !file.contains("deepspeed") && !file.contains("moe") {
+        if !file.contains("parallel")
+            && !file.contains("distrib")
+            && !file.contains("deepspeed")
+            && !file.contains("moe")
+        {
             continue;
         }
         let file = file.replace('\\', "/");

@@ -67,7 +67,21 @@ fn differences(view: &RanksView) -> Vec<String> {
     } else if outliers.is_empty() {
         sentences.push(even(view, is_one_process));
     }
+    sentences.extend(strays(view));
     sentences
+}
+
+/// Ranks that also use a device of others.
+fn strays(view: &RanksView) -> Option<String> {
+    let is_stray = |rank: &&RankView| rank.because.iter().any(|because| because.kind == "other-device");
+    let numbers: Vec<u32> = view.ranks.iter().filter(is_stray).filter_map(|rank| rank.rank).collect();
+    let noun = match &numbers[..] {
+        [] => return None,
+        [_] => "Rank",
+        _ => "Ranks",
+    };
+    let uses = if numbers.len() == 1 { "also uses" } else { "also use" };
+    Some(format!("{noun} {} {uses} a device that belongs to another rank.", spans(&numbers)))
 }
 
 fn sorted(mut numbers: Vec<u32>) -> Vec<u32> {
@@ -121,7 +135,8 @@ fn even(view: &RanksView, is_one_process: bool) -> String {
     let peaks = || view.ranks.iter().map(|rank| rank.peak_allocated_bytes);
     let (least, most) = (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0));
     let noun = if is_one_process { "devices" } else { "ranks" };
-    let number = if view.ranks.len() == 2 { format!("Both {noun}") } else { format!("All {} {noun}", count(view.ranks.len())) };
+    let number =
+        if view.ranks.len() == 2 { format!("Both {noun}") } else { format!("All {} {noun}", count(view.ranks.len())) };
     if view.groups.len() == 1 {
         let span = if size(least) == size(most) {
             format!("peaks are at {}", size(most))

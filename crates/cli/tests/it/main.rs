@@ -18,6 +18,7 @@ mod load;
 mod manners;
 mod profiler;
 mod prose;
+mod ranks;
 #[cfg(unix)]
 mod recording;
 mod report;
