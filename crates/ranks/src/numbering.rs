@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use highwater_documents::ranks::UnreadView;
+use highwater_tables::rank_in_name;
 
 use crate::digest::{DeviceDigest, Digest};
 
@@ -88,22 +89,7 @@ fn host(digest: &Digest) -> Option<String> {
 /// The number behind the last `rank` of a path: `rank3.pickle`, `snapshot_rank_3.pickle`, `rank-3/snapshot.pickle`.
 pub(crate) fn in_name(path: &str) -> Option<u32> {
     let parts: Vec<&str> = path.rsplit(['/', '\\']).take(3).collect();
-    parts.into_iter().find_map(in_part)
-}
-
-fn in_part(part: &str) -> Option<u32> {
-    let lower = part.to_ascii_lowercase();
-    let number = |(at, word): (usize, &str)| {
-        let before = lower[..at].trim_end_matches(['_', '-', '.', ' ']);
-        if before.ends_with("local") {
-            return None;
-        }
-        let rest = lower[at + word.len()..].trim_start_matches(['_', '-', '.', ' ', '=', '[', '(']);
-        let digits: &str = &rest[..rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len())];
-        digits.parse().ok()
-    };
-    let found: Vec<u32> = lower.match_indices("rank").filter_map(number).collect();
-    found.last().copied()
+    parts.into_iter().find_map(rank_in_name).map(|(rank, _)| rank)
 }
 
 /// The digits of a name, and what stands around them.
