@@ -295,9 +295,10 @@ def _map(ray: Any, rows: list[dict[str, Any]], task: Any, work: _Work) -> list[d
         packed = [{"number": row["number"], "packed": pickle.dumps(row)} for row in rows]
         dataset = ray.data.from_items(packed, override_num_blocks=max(len(packed), 1))
         common = {"task": task, "work": work}
-        remote = functools.partial(dict, max_retries=work.attempts - 1)
+        # Ray Data tries a task without end, where nothing is said.
+        retries = functools.partial(_retries, work.attempts - 1)
         mapped = dataset.map(
-            _in_a_task, fn_kwargs=common, num_cpus=1, memory=work.memory, ray_remote_args_fn=remote
+            _in_a_task, fn_kwargs=common, num_cpus=1, memory=work.memory, ray_remote_args_fn=retries
         )
         for item in mapped.iter_rows():
             results[int(item["number"])] = pickle.loads(item["packed"])
@@ -308,6 +309,10 @@ def _map(ray: Any, rows: list[dict[str, Any]], task: Any, work: _Work) -> list[d
         results.get(row["number"], {"number": row["number"], "file": row["file"], "digest": None, "reason": lost})
         for row in rows
     ]
+
+
+def _retries(count: int) -> dict[str, Any]:
+    return {"max_retries": count}
 
 
 # What the workers do.
