@@ -318,9 +318,6 @@ mod tests {
         }
         let target = Target { out: Path::new("out"), part: 0, force: false, with_entries: false };
         let id = RunId { file: String::new(), run: "/etc/..".to_owned(), rank: None };
-        assert_eq!(
-            target.path(&TABLES[0], &id),
-            Path::new("out/snapshots/run=%2Fetc%2F../rank=-1/part-0.parquet")
-        );
+        assert_eq!(target.path(&TABLES[0], &id), Path::new("out/snapshots/run=%2Fetc%2F../rank=-1/part-0.parquet"));
     }
 }
