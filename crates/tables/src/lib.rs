@@ -9,6 +9,11 @@
 //! - No number of its own: what a report says comes from the report's document, the rest from the analysis.
 //! - A snapshot is known by its `file`, a device of it by `file` and `device`: rows of two tables that share these are of the same device.
 
+#![expect(
+    clippy::struct_field_names,
+    reason = "a column may begin with the name of its row: the stack of a frame of a stack"
+)]
+
 mod declaration;
 pub mod rows;
 mod run;
