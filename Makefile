@@ -20,7 +20,7 @@ skip = { mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED); }
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri parallel \
+.PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri parallel ray \
 	fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
@@ -223,7 +223,7 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri parallel fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -245,6 +245,13 @@ parallel: build
 	@$(if $(and $(PARALLEL),$(wildcard $(WITH_TORCH)/ready)),PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(PYTHON) benches/dryrun_parallel.py \
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
+
+# A Ray cluster of several worker processes, of which one is killed, and an S3 server on the loopback: 0.3 GB to download, once. `make
+# test` runs the functions that Ray's tasks call, without Ray.
+ray: python
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]' 'moto[server]' || \
+		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
+	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
 
 # The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that
 # a test loads finds it in the test's program (`-rdynamic`). The tests that preload a library into other programs

@@ -16,6 +16,7 @@ const DOCUMENTS = {
   serve: 'ServeDocument',
   view: 'Manifest',
   diff: 'Diff',
+  ranks: 'Ranks',
 };
 
 const OPTIONS = {

@@ -48,6 +48,8 @@ def commands(path, other, rng):
         ("json", ["export", path, "--to", "speedscope", "--at", rng.choice(["peak", "end"])]),
         ("folded", ["export", path, "--to", "folded"]),
         ("html", ["export", path, "--to", "html"]),
+        ("json", ["sql", path, "select * from lifetimes natural join devices", "--format", "json"]),
+        ("text", ["sql", path, rng.choice(["select * from frames", "select * from findings", "select * from entries"])]),
     ]
 
 

@@ -9,14 +9,16 @@ Importing this never imports torch, NumPy or anything else that is not Python's 
 
 from highwater import cycles
 from highwater._answer import watchable
-from highwater._documents import Check, Diff, Simulation
+from highwater._documents import Check, Diff, Ranks, Simulation
 from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
 from highwater._estimate import Estimate, estimate
 from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
+from highwater._ranks import ranks
 from highwater._record import Recorder, phase, record, step
 from highwater._snapshot import Frame, Snapshot, load
+from highwater._sql import sql
 from highwater._table import Column, Table
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Estimate",
     "Frame",
     "NamedTensors",
+    "Ranks",
     "Recorder",
     "Simulation",
     "Snapshot",
@@ -39,7 +42,9 @@ __all__ = [
     "load",
     "name_tensors",
     "phase",
+    "ranks",
     "record",
+    "sql",
     "step",
     "watchable",
 ]

@@ -1,4 +1,4 @@
-"""The ``highwater`` command: that of the native half, and ``highwater run``, which is Python's."""
+"""The ``highwater`` command: that of the native half, with ``run`` and ``ranks --ray``, which are Python's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ def main() -> int:
         from highwater import autorecord
 
         return autorecord.main(arguments[2:], program="highwater run")
+    if arguments[1:2] == ["ranks"] and any(word.split("=")[0] == "--ray" for word in arguments):
+        from highwater import ray
+
+        return ray.main(arguments[2:])
     # Python would only note Ctrl-C and wait for the native half to end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _highwater.main(arguments)

@@ -37,6 +37,15 @@ class Diff(Document):
     """The document of ``highwater diff --format json``."""
 
 
+class Ranks(Document):
+    """The document of ``highwater ranks --format json``."""
+
+    @property
+    def outliers(self) -> list[dict[str, Any]]:
+        """The rows of ``ranks`` that differ from the others of their part, each with its ``because``."""
+        return [rank for rank in self["ranks"] if rank["is_outlier"]]
+
+
 class Check(Document):
     """The document of ``highwater check --format json``; true if every budget is kept."""
 

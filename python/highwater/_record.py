@@ -208,7 +208,7 @@ class Recorder:
         """Writes a snapshot, or says why not."""
         try:
             snapshot = _torch.snapshot()
-            _put_names(snapshot)
+            self._add_to(snapshot)
             written = write_snapshot(path, snapshot)
         except MemoryError:
             return self._write_bare(path)
@@ -217,6 +217,10 @@ class Recorder:
             return None
         notice(f"wrote {written}")
         return written
+
+    def _add_to(self, snapshot: Any) -> None:
+        """Adds what PyTorch does not know of."""
+        _put_names(snapshot)
 
     def _write_bare(self, path: Path) -> Path | None:
         """The memory allocated now, for a host without memory for the history."""

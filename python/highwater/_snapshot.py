@@ -198,6 +198,25 @@ class Snapshot:
         """Writes the snapshot in PyTorch's format."""
         _written(path, self._native.pickle())
 
+    def to_parquet(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        run: str | None = None,
+        rank: int | None = None,
+        entries: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Writes its tables into a folder, beside those of other snapshots, for :func:`highwater.sql`, polars, pandas and Spark.
+
+        ``run`` and ``rank`` are by default those of the file's name. ``entries`` writes the table of all entries, too, and
+        ``force`` replaces files that are there: without it, they raise :class:`FileExistsError`.
+        """
+        file = self._name if self._path is None else str(self._path)
+        named, numbered = _highwater.run_of_path(file)
+        about = (run or named, numbered if rank is None else rank)
+        self._native.write_tables(os.fspath(out), file, *about, 0, entries, force)
+
     def _repr_html_(self) -> str:
         from highwater._notebook import html
 

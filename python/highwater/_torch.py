@@ -133,15 +133,51 @@ def annotation(name: str) -> Any:
     return torch().autograd.profiler.record_function(name)
 
 
+def _distributed() -> Any:
+    """``torch.distributed``, if this process has joined a group."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
+
+
 def rank() -> int | None:
     """This process's rank, if it has one."""
-    import os
-
-    distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    distributed = _distributed()
+    if distributed is not None:
         return int(distributed.get_rank())
-    text = os.environ.get("RANK", "")
-    return int(text) if text.isdecimal() else None
+    from highwater._job import place
+
+    return place().rank
+
+
+def world_size() -> int | None:
+    """Ranks of the group that this process has joined."""
+    distributed = _distributed()
+    return None if distributed is None else int(distributed.get_world_size())
+
+
+def devices() -> list[dict[str, Any]]:
+    """The devices on which this process has memory: their names, their size, and what others use of them."""
+    found = []
+    try:
+        cuda = torch().cuda
+        for device in range(cuda.device_count()):
+            reserved = cuda.memory_reserved(device)
+            if reserved == 0:
+                continue
+            free, total = cuda.mem_get_info(device)
+            outside = max(0, total - free - reserved)
+            found.append(
+                {
+                    "device": device,
+                    "name": str(cuda.get_device_name(device)),
+                    "total_bytes": total,
+                    "outside_bytes": outside,
+                }
+            )
+    except Exception:
+        # A card that does not answer, or a torch that is not asked so.
+        return found
+    return found
 
 
 def totals() -> list[dict[str, int]]:

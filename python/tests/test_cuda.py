@@ -104,7 +104,8 @@ def test_each_rank_of_torchrun_has_a_file(tmp_path: Path) -> None:
     words = ["-m", "highwater.autorecord", "--record", "ranks/", "train.py"]
     done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert sorted(os.listdir(tmp_path / "ranks")) == ["rank0.pickle", "rank1.pickle"]
+    names = [f"rank{rank}.{ending}" for rank in range(2) for ending in ("manifest.json", "pickle")]
+    assert sorted(os.listdir(tmp_path / "ranks")) == names
 
 
 class Node:

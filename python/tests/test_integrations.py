@@ -59,4 +59,4 @@ def test_a_lightning_trainer_is_recorded(
     callback.teardown(trainer, model, "fit")
     assert torch.annotations == ["highwater.step"]
     assert not torch.enabled
-    assert [path.name for path in tmp_path.iterdir()] == ["run.rank1.pickle"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.rank1.manifest.json", "run.rank1.pickle"]

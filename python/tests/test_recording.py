@@ -499,7 +499,8 @@ def test_each_rank_of_a_job_writes_its_own(elsewhere: Path, monkeypatch: pytest.
     for rank in range(2):
         monkeypatch.setenv("RANK", str(rank))
         assert _run("-m", "highwater.autorecord", "--record", "ranks/", "train.py").returncode == 0
-    assert sorted(os.listdir(elsewhere / "ranks")) == ["rank0.pickle", "rank1.pickle"]
+    names = [f"rank{rank}.{ending}" for rank in range(2) for ending in ("manifest.json", "pickle")]
+    assert sorted(os.listdir(elsewhere / "ranks")) == names
 
 
 @pytest.mark.parametrize("words", [["highwater", "run"], ["highwater.autorecord"]])

@@ -161,4 +161,32 @@ describe('many recordings', () => {
     await page.close();
     await server.stop();
   });
+
+  it('are a heat map of 1,024 rows that stays fluid, and a click opens the rank at that moment', async () => {
+    const folder = scratch();
+    for (let rank = 0; rank < 1024; rank++) {
+      copyFileSync(recording(rank === 700 ? 'leak_grows' : 'linear_forward'), join(folder, `rank${rank}.pickle.gz`));
+    }
+    const server = await Server.start(folder);
+    const viewer = await Viewer.open(browser, server.address);
+    const {page} = viewer;
+    await page.goto(`${server.address}#view=ranks&ranks.form=heat+map`);
+    await page.waitForSelector('.heat canvas[data-drawn="1024"]', {timeout: 120_000});
+    await page.selectOption('select[aria-label="Sort by"]', 'name');
+    const canvas = page.locator('.heat canvas');
+    const box = (await canvas.boundingBox())!;
+    // What is pointed at is said without a question to the program.
+    let asked = 0;
+    page.on('request', () => asked++);
+    await page.mouse.move(box.x + box.width / 2, box.y + 1);
+    await page.waitForFunction(() => document.querySelector('.heat-said b')?.textContent === 'rank0');
+    for (const key of ['ArrowDown', 'ArrowDown']) await canvas.press(key);
+    await page.waitForFunction(() => document.querySelector('.heat-said b')?.textContent === 'rank2');
+    expect(asked).toBe(0);
+    await canvas.press('Enter');
+    await page.waitForFunction(() => document.title.includes('rank2') && /at=\d+/.test(location.hash));
+    expect(viewer.errors).toEqual([]);
+    await page.close();
+    await server.stop();
+  }, 240_000);
 });

@@ -20,6 +20,20 @@ pub enum Owner {
     Unwinding,
 }
 
+impl Owner {
+    /// The word in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Torch => "torch",
+            Self::Generated => "generated",
+            Self::Python => "python",
+            Self::Native => "native",
+            Self::Unwinding => "unwinding",
+        }
+    }
+}
+
 /// Which text of a frame a rule looks at, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {

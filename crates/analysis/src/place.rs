@@ -51,22 +51,32 @@ pub fn place(analysis: &Analysis<'_>, site: Site) -> String {
 
 /// As [`place`], of a site with a stack of it, which says from where it was called; else some stack of it does.
 pub fn place_in(snapshot: &Snapshot, sites: &Sites, site: Site, stack: StackId) -> String {
+    match place_and_caller(snapshot, sites, site, stack) {
+        (place, Some(caller)) => format!("{place}, from {caller}"),
+        (place, None) => place,
+    }
+}
+
+/// As [`place_in`], with the program's own line that it was called from, where that is another, for itself.
+pub fn place_and_caller(snapshot: &Snapshot, sites: &Sites, site: Site, stack: StackId) -> (String, Option<String>) {
     match site {
-        Site::Frame(id) => line(snapshot, sites, id, stack),
+        Site::Frame(id) => (frame(snapshot, id), caller(snapshot, sites, id, stack)),
         Site::Native { frame: id, forward: Some(forward) } => {
             let name = Native::of(snapshot.text(snapshot.frames.get(id).name)).map_or("autograd", Native::words);
-            format!("{name}, the backward of {}", line(snapshot, sites, forward, StackId::MISSING))
+            let place = format!("{name}, the backward of {}", frame(snapshot, forward));
+            (place, caller(snapshot, sites, forward, StackId::MISSING))
         }
         Site::Native { frame: id, forward: None } => {
             let name = snapshot.text(snapshot.frames.get(id).name);
-            match Native::of(name) {
+            let place = match Native::of(name) {
                 Some(Native::Node(node)) => format!("{node} (autograd)"),
                 Some(Native::Operator(operator)) => format!("{operator} (C++)"),
                 Some(Native::Engine(words)) => words.to_owned(),
                 None => name.to_owned(),
-            }
+            };
+            (place, None)
         }
-        absent => absent.absence().unwrap_or_default().to_owned(),
+        absent => (absent.absence().unwrap_or_default().to_owned(), None),
     }
 }
 
@@ -75,14 +85,11 @@ pub fn stack(snapshot: &Snapshot, sites: &Sites, stack: StackId) -> String {
     place_in(snapshot, sites, sites.site(stack), stack)
 }
 
-/// A line, and the program's own line that it was called from, where that is another.
-fn line(snapshot: &Snapshot, sites: &Sites, id: FrameId, stack: StackId) -> String {
-    let text = frame(snapshot, id);
+/// The program's own line that a line was called from, where that is another.
+fn caller(snapshot: &Snapshot, sites: &Sites, id: FrameId, stack: StackId) -> Option<String> {
     let stack = if stack == StackId::MISSING { sites.example(id) } else { stack };
-    match sites.own(stack).filter(|&own| own != id && sites.lines() == Lines::Both) {
-        Some(own) => format!("{text}, from {}", frame(snapshot, own)),
-        None => text,
-    }
+    let own = sites.own(stack).filter(|&own| own != id && sites.lines() == Lines::Both)?;
+    Some(frame(snapshot, own))
 }
 
 #[cfg(test)]

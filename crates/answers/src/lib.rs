@@ -11,6 +11,7 @@ pub mod frames;
 pub mod model;
 pub mod moment;
 pub mod serve;
+pub mod sql;
 pub mod what_if;
 
 use highwater_allocator::TorchVersion;

@@ -8,8 +8,8 @@ use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
-    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, report, run, segments,
-    simulate, stats, trace, view,
+    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, ranks, report, run, segments,
+    simulate, sql, stats, trace, view,
 };
 use crate::style::{DIM, STRONG};
 use crate::table::{broken, prose_width, terminal_width};
@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Estimate(Box<estimate::Args>),
     /// Show the changes from one recording to another
     Diff(diff::Args),
+    /// Compare the ranks of a job: which differ, by how much, and why
+    Ranks(ranks::Args),
     /// Check a recording against memory budgets; exits 1 if one is exceeded
     Check(check::Args),
     /// Run a Python script and record its memory
@@ -95,8 +97,10 @@ pub(crate) enum Command {
     Top(highwater_top::Args),
     /// Check this machine's GPU memory setup and suggest fixes
     Doctor(doctor::Args),
-    /// Convert the snapshot for another program
+    /// Convert the snapshot for another program, or many into a database
     Export(export::Args),
+    /// Ask in SQL about one recording or many
+    Sql(sql::Args),
     /// Print the help of a command, or the page of a finding
     Help(help::Args),
     /// Print the completion script of a shell
@@ -109,9 +113,9 @@ pub(crate) enum Command {
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Something failed", &["explain", "report", "view"]),
     ("Before you run", &["estimate", "dryrun", "simulate"]),
-    ("Compare and guard", &["diff", "check"]),
+    ("Compare and guard", &["diff", "ranks", "check"]),
     ("Watch", &["run", "top", "doctor"]),
-    ("Details", &["live", "trace", "segments", "stats", "export"]),
+    ("Details", &["live", "trace", "segments", "stats", "export", "sql"]),
     ("About highwater", &["help", "completions", "man"]),
 ];
 

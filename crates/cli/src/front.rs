@@ -10,7 +10,7 @@ use crate::input;
 
 /// The words with the command that is meant, where the first of them is none.
 ///
-/// A recording is reported, a log and an error's text are explained.
+/// A recording is reported, a directory's are compared, a log and an error's text are explained.
 ///
 /// # Errors
 /// If it takes a command to say what is wanted; the problem names those that do.
@@ -37,6 +37,10 @@ pub(crate) fn with_command(mut words: Vec<OsString>) -> Result<Vec<OsString>, Pr
         words.insert(at, "explain".into());
     } else if path.exists() || looks_like_a_file(&word) {
         if let Some(problem) = input::directory(path) {
+            if !path.join("config.json").is_file() {
+                words.insert(at, "ranks".into());
+                return Ok(words);
+            }
             return Err(problem);
         }
         check_alone(&words, at)?;
@@ -74,7 +78,7 @@ fn check_alone(words: &[OsString], at: usize) -> Result<(), Problem> {
     Err(Problem::new(format!("{} files were given, but this command takes one", files.len())).hint(if is_log {
         format!("`highwater explain {all}` explains each")
     } else {
-        format!("`highwater diff {first} {second}` shows what changed, `highwater view {all}` shows them side by side")
+        format!("`highwater diff {first} {second}` shows what changed, `highwater ranks {all}` compares the ranks of a job, `highwater view {all}` shows them side by side")
     }))
 }
 

@@ -107,7 +107,10 @@ pub(crate) fn directory(path: &Path) -> Option<Problem> {
     let hint = if path.join("config.json").is_file() {
         format!("`highwater estimate {shown}` works out what the model in it needs")
     } else {
-        format!("`highwater view {shown}` shows every snapshot in it; other commands take the files one by one")
+        format!(
+            "`highwater ranks {shown}` compares the snapshots in it, `highwater view {shown}` shows them; other commands \
+             take the files one by one"
+        )
     };
     Some(Problem::new(format!("`{shown}` is a directory")).hint(hint))
 }

@@ -17,6 +17,7 @@ mod input;
 mod output;
 mod progress;
 mod python;
+mod recordings;
 mod report;
 pub mod texts;
 mod units;

@@ -4,10 +4,11 @@ use highwater_analysis::Analysis;
 use highwater_documents::check::CheckView;
 use highwater_documents::diff::DiffView;
 use highwater_documents::estimate::EstimateView;
+use highwater_documents::ranks::RanksView;
 use highwater_documents::{ReportView, SimulateView};
 
 use crate::commands::simulate::what_if_text;
-use crate::commands::{check, diff, estimate, explain};
+use crate::commands::{check, diff, estimate, explain, ranks};
 use crate::error::Problem;
 use crate::printable::Lines;
 use crate::report;
@@ -44,6 +45,11 @@ pub fn serve_text(view: &highwater_documents::serve::ServeView) -> String {
 /// What `highwater estimate` prints.
 pub fn estimate_text(view: &EstimateView) -> String {
     text(|out| estimate::text(out, view))
+}
+
+/// What `highwater ranks` prints.
+pub fn ranks_text(view: &RanksView) -> String {
+    text(|out| ranks::document(view, false, 0).write_text(out, None))
 }
 
 /// What `highwater explain` prints of a snapshot in which a request failed; `message` is the error's text, if it is known.

@@ -34,9 +34,13 @@ mod live;
 #[cfg(feature = "recording")]
 mod log;
 #[cfg(feature = "recording")]
+pub mod manifest;
+#[cfg(feature = "recording")]
 mod place;
 #[cfg(feature = "recording")]
 mod places;
+#[cfg(feature = "recording")]
+pub mod ranks;
 #[cfg(feature = "registry")]
 mod registry;
 #[cfg(feature = "recording")]
@@ -49,6 +53,8 @@ pub mod segments;
 pub mod serve;
 #[cfg(feature = "recording")]
 mod simulate;
+#[cfg(feature = "recording")]
+pub mod sql;
 #[cfg(feature = "recording")]
 pub mod stats;
 #[cfg(feature = "monitor")]

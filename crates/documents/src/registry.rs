@@ -11,9 +11,12 @@ use crate::diff_events::EventsDiffView;
 use crate::doctor::DoctorView;
 use crate::dryrun::DryrunView;
 use crate::estimate::EstimateView;
+use crate::manifest::ManifestView;
+use crate::ranks::RanksView;
 use crate::requests::RequestsView;
 use crate::segments::SegmentsView;
 use crate::serve::ServeView;
+use crate::sql::SqlView;
 use crate::stats::StatsView;
 use crate::top::{LogLine, TopView};
 use crate::totals::TotalsView;
@@ -92,6 +95,11 @@ pub const ALL: &[Kind] = &[
     kind::<ExplainView<'_>>("highwater explain --format json", "Why memory ran out, and how to fix it."),
     kind::<LiveView<'_>>("highwater live --format json", "The live blocks at a moment."),
     kind::<LogLine>("highwater top -o FILE", "The GPUs over time: a line of JSON for each moment."),
+    kind::<ManifestView>("highwater run", "A rank of a job, beside its recording."),
+    kind::<RanksView>(
+        "highwater ranks --format json",
+        "The ranks of a job side by side: groups, outliers and their causes.",
+    ),
     kind::<ReportView<'_>>(
         "highwater report --format json",
         "The memory of a recording: peaks, call sites, \
@@ -107,6 +115,7 @@ pub const ALL: &[Kind] = &[
         "highwater simulate --format json",
         "A recording under other settings, with less memory, on other GPUs.",
     ),
+    kind::<SqlView>("highwater sql --format json", "The rows that a query selects from the tables of recordings."),
     kind::<StatsView>("highwater stats --format json", "The values of `torch.cuda.memory_stats()`."),
     kind::<TopView<'_>>("highwater top --format json", "The GPUs at a moment."),
     kind::<TotalsView>(
@@ -130,7 +139,10 @@ const fn change(release: &'static str, format: &'static str, version: u32, what:
 
 /// Every change of a format, the newest release first.
 pub const CHANGES: &[Change] = &[
+    change(NEXT, "highwater-ranks", 1, "New."),
+    change(NEXT, "highwater-manifest", 1, "New."),
     change(NEXT, "highwater-serve", 1, "New."),
+    change(NEXT, "highwater-sql", 1, "New."),
     change(
         NEXT,
         "highwater-verify",

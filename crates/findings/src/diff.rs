@@ -205,7 +205,8 @@ fn side(device: &DeviceAnalysis<'_>, at: Moment) -> Side {
     }
 }
 
-pub(crate) fn name_of(snapshot: &Snapshot, site: Site) -> SiteName<'_> {
+/// The name of a site, the same in every recording.
+pub fn name_of(snapshot: &Snapshot, site: Site) -> SiteName<'_> {
     match site {
         Site::Frame(frame) => {
             let frame = snapshot.frames.get(frame);

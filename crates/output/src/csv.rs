@@ -15,13 +15,14 @@ pub struct Row<'a, W> {
     has_cells: bool,
 }
 
-/// A whole number that a cell may show.
+/// A number that a cell may show.
 pub trait Number: fmt::Display {}
 
 impl Number for u16 {}
 impl Number for u32 {}
 impl Number for u64 {}
 impl Number for i64 {}
+impl Number for f64 {}
 impl Number for usize {}
 
 /// A piece of the text of a cell, prepared once for all the cells that it is in.

@@ -110,10 +110,12 @@ struct Layout {
 
 impl Table {
     /// A table of these columns; a header is printed unless every title is empty.
-    pub fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
+    pub fn new(columns: impl IntoIterator<Item = (impl Into<Printable>, Align)>) -> Self {
+        let columns: Vec<(Printable, Align)> =
+            columns.into_iter().map(|(title, align)| (title.into(), align)).collect();
         Self {
             has_header: columns.iter().any(|(title, _)| !title.is_empty()),
-            columns: columns.map(|(title, align)| (title.into(), align)).into(),
+            columns,
             rows: Vec::new(),
             indent: 0,
             is_wrapped: false,
@@ -140,9 +142,10 @@ impl Table {
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [impl Into<Cell>; N]) {
-        assert_eq!(N, self.columns.len(), "a cell for each column");
-        self.rows.push(Row { cells: cells.map(Into::into).into(), below: Vec::new() });
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(Row { cells, below: Vec::new() });
     }
 
     /// Adds a line above the next row, outside the columns, half as far to the right.

@@ -10,10 +10,13 @@
 
 mod column;
 mod cycles;
+mod database;
 mod error;
 mod garbage;
 mod last_look;
+mod ranks;
 mod snapshot;
+mod stream;
 mod table;
 mod tables;
 
@@ -32,9 +35,13 @@ mod _highwater {
     #[pymodule_export]
     use crate::cycles::{instances, keepers};
     #[pymodule_export]
+    use crate::database::{run_of_path, table_paths, tables_json};
+    #[pymodule_export]
     use crate::garbage::{held_by, may_hold, unreachable};
     #[pymodule_export]
     use crate::last_look::LastLook;
+    #[pymodule_export]
+    use crate::ranks::{compare_digests, digests_of_paths, is_recording_name};
     #[pymodule_export]
     use crate::snapshot::Snapshot;
     #[pymodule_export]

@@ -6,7 +6,9 @@ use highwater_analysis::{Analysis, analyse};
 use highwater_answers::WhatIf;
 use highwater_cli::texts;
 use highwater_documents::{FrameView, report};
+use highwater_export::parquet::{self, Target};
 use highwater_snapshot::{StackId, Unpacking};
+use highwater_tables::{Recording, RunId};
 use highwater_viewer::{PageOptions, ui_is_built, write_page};
 use highwater_whatif::Watch;
 use pyo3::exceptions::PyIndexError;
@@ -15,6 +17,7 @@ use pyo3::types::PyBytes;
 use self_cell::self_cell;
 
 use crate::error::Failure;
+use crate::stream;
 use crate::table::Table;
 use crate::tables;
 
@@ -68,6 +71,37 @@ impl Snapshot {
     fn read_bytes(py: Python<'_>, data: &[u8], name: &str, allow_any_size: bool) -> Result<Self, Failure> {
         let read = || highwater_snapshot::Snapshot::read_with(data, unpacking(allow_any_size));
         py.detach(|| Self::new(read(), name))
+    }
+
+    /// Reads an object with `read`, as long as it has no more than `limit` bytes, unpacked; messages call it `name`.
+    #[staticmethod]
+    fn read_stream(py: Python<'_>, file: Py<PyAny>, name: &str, allow_any_size: bool, limit: u64) -> PyResult<Self> {
+        let read = py.detach(|| stream::read(file, unpacking(allow_any_size), limit))?;
+        Ok(py.detach(|| Self::new(read, name))?)
+    }
+
+    /// Writes its tables into a folder; gives the bytes of the files.
+    #[expect(clippy::too_many_arguments, reason = "a function of Python has a parameter for each keyword")]
+    #[expect(clippy::needless_pass_by_value, reason = "Python's paths come as owned ones")]
+    fn write_tables(
+        &self,
+        py: Python<'_>,
+        out: PathBuf,
+        file: String,
+        run: String,
+        rank: Option<u32>,
+        part: usize,
+        entries: bool,
+        force: bool,
+    ) -> PyResult<u64> {
+        let id = RunId { file, run, rank };
+        let target = Target { out: &out, part, force, with_entries: entries };
+        Ok(py.detach(|| parquet::write(&Recording::new(&id, self.analysis()), &target))?)
+    }
+
+    /// What of it the comparison of ranks needs, as JSON.
+    fn digest(&self, py: Python<'_>, file: &str) -> String {
+        py.detach(|| highwater_answers::json(&highwater_ranks::digest(file, self.analysis())))
     }
 
     /// The devices with entries or segments.

@@ -109,6 +109,9 @@ pub struct Cut {
 }
 
 impl Snapshot {
+    /// The key of the root under which our recorder writes its manifest: the one of [`extras`](Self::extras) that is no surprise.
+    pub const MANIFEST: &str = "highwater";
+
     /// A snapshot with nothing in it.
     pub fn empty() -> Self {
         Self {

@@ -15,6 +15,7 @@ use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::columns::{self, Columns, Encoding, columns};
 use highwater_documents::{explain, report};
+use highwater_ranks::{Digest, digest};
 use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
 use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel};
 use tokio::sync::{oneshot, watch};
@@ -75,6 +76,8 @@ enum Ask {
     Explain(Answer),
     /// In so many parts.
     Curves(usize, Answer),
+    Heat(Answer),
+    Digest(oneshot::Sender<Result<Box<Digest>, Refusal>>),
     Compare(Other, Wanted, Answer),
     Simulate(WhatIf, Arc<Waiting>, Answer),
     Page(PageOptions, Outgoing),
@@ -96,6 +99,16 @@ impl Shown {
     /// Totals over time in so many parts, as JSON.
     pub(crate) async fn curves(&self, name: &str, parts: usize) -> Result<Bytes, Refusal> {
         self.ask(name, |answer| Ask::Curves(parts, answer)).await
+    }
+
+    /// The row of each device in a picture of many ranks, as JSON.
+    pub(crate) async fn heat(&self, name: &str) -> Result<Bytes, Refusal> {
+        self.ask(name, Ask::Heat).await
+    }
+
+    /// What the comparison of ranks needs of the file.
+    pub(crate) async fn digest(&self, name: &str) -> Result<Box<Digest>, Refusal> {
+        self.ask(name, Ask::Digest).await
     }
 
     /// What changed from this file, which is called `names[0]`, to another, as JSON.
@@ -138,7 +151,11 @@ impl Shown {
         self.questions.send(Ask::Page(options, out)).map_err(|_| Refusal::gone(name))
     }
 
-    async fn ask(&self, name: &str, question: impl FnOnce(Answer) -> Ask) -> Result<Bytes, Refusal> {
+    async fn ask<T>(
+        &self,
+        name: &str,
+        question: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Ask,
+    ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
         self.questions.send(question(answer)).map_err(|_| Refusal::gone(name))?;
         answered.await.map_err(|_| Refusal::gone(name))?
@@ -286,6 +303,16 @@ fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
                 Ask::Curves(parts, answer) => {
                     if !answer.is_closed() {
                         let _ = answer.send(Ok(json(&columns::curves(analysis, parts))));
+                    }
+                }
+                Ask::Heat(answer) => {
+                    if !answer.is_closed() {
+                        let _ = answer.send(Ok(json(&columns::heat(analysis))));
+                    }
+                }
+                Ask::Digest(answer) => {
+                    if !answer.is_closed() {
+                        let _ = answer.send(Ok(Box::new(digest(name, analysis))));
                     }
                 }
                 Ask::Compare(other, wanted, answer) => {

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use highwater_documents::ranks::UnreadView;
 use highwater_units::parse_size;
 
 use crate::assets;
@@ -58,6 +59,8 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/api/files/{id}/simulate", get(simulate))
         .route("/{token}/api/files/{id}/simulate/progress", get(simulate_progress))
         .route("/{token}/api/files/{id}/curves", get(curves))
+        .route("/{token}/api/files/{id}/heat", get(heat))
+        .route("/{token}/api/ranks", get(ranks))
         .route("/{token}/api/files/{id}/diff", get(diff))
         .route("/{token}/api/files/{id}/diff/stacks", get(diff_stacks))
         .route("/{token}/api/files/{id}/page", get(single_page))
@@ -224,6 +227,32 @@ async fn curves(
         }
     }
     file.shown().await?.curves(&file.name, parts).await.map(|curves| answer(JSON, curves))
+}
+
+/// The file as a row of the heat map of ranks.
+async fn heat(State(served): State<Arc<Served>>, Path((_, id)): Path<(String, String)>) -> Answer {
+    let file = served.shelf.get(&id)?;
+    file.shown().await?.heat(&file.name).await.map(|heat| answer(JSON, heat))
+}
+
+/// The document of `highwater ranks` of all files.
+async fn ranks(State(served): State<Arc<Served>>) -> Answer {
+    let (mut digests, mut unread) = (Vec::new(), Vec::new());
+    for file in served.shelf.all() {
+        let digest = match file.shown().await {
+            Ok(shown) => shown.digest(&file.name).await,
+            Err(refusal) => Err(refusal),
+        };
+        match digest {
+            Ok(digest) => digests.push(*digest),
+            Err(refusal) => {
+                unread.push(UnreadView { file: file.name.clone(), reason: refusal.problem.what().to_owned() });
+            }
+        }
+    }
+    let failed = |error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the ranks cannot be compared").because(error);
+    let view = serde_json::to_vec(&highwater_ranks::compare(digests, unread));
+    view.map(|view| answer(JSON, view)).map_err(|error: serde_json::Error| failed(error))
 }
 
 /// What changed from this file to another: the document of `highwater diff`.

@@ -1,7 +1,9 @@
 /** Where the data come from: the program that serves the page, or the page itself. */
 
+import type {HeatDevice} from '../model/heat';
 import type {Curves, StackTree} from './curves';
 import type {Diff} from './generated/diff';
+import type {Ranks} from './generated/ranks';
 import type {Manifest} from './manifest';
 
 /** What a source knows of a file before it is read. */
@@ -74,6 +76,10 @@ export interface Source {
   add(file: File): Promise<number>;
   /** Each device of a file, in so many parts. */
   curves(file: number, parts: number, signal?: AbortSignal): Promise<Curves>;
+  /** Each device of a file in few parts of its time, by measure. */
+  heat(file: number, signal?: AbortSignal): Promise<{devices: HeatDevice[]}>;
+  /** The document of `highwater ranks` of all files. */
+  ranks(signal?: AbortSignal): Promise<Ranks>;
   /** The document of `highwater diff`, from one file to another, of a device of each. */
   diff(file: number, other: number, devices: readonly [number, number]): Promise<Diff>;
   /** The stacks of both at the same moments. */
@@ -129,6 +135,14 @@ class ServedSource implements Source {
 
   curves(file: number, parts: number, signal?: AbortSignal): Promise<Curves> {
     return this.get(`api/files/${file}/curves?parts=${parts}`, {signal: signal ?? null});
+  }
+
+  heat(file: number, signal?: AbortSignal): Promise<{devices: HeatDevice[]}> {
+    return this.get(`api/files/${file}/heat`, {signal: signal ?? null});
+  }
+
+  ranks(signal?: AbortSignal): Promise<Ranks> {
+    return this.get('api/ranks', {signal: signal ?? null});
   }
 
   diff(file: number, other: number, devices: readonly [number, number]): Promise<Diff> {
@@ -207,6 +221,14 @@ class PageSource implements Source {
   }
 
   curves(): Promise<Curves> {
+    return Promise.reject(alone());
+  }
+
+  heat(): Promise<{devices: HeatDevice[]}> {
+    return Promise.reject(alone());
+  }
+
+  ranks(): Promise<Ranks> {
     return Promise.reject(alone());
   }
 

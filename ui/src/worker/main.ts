@@ -10,6 +10,7 @@ import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
 import {type ChartRequest, chartOfStacks} from './flame-chart';
 import {legend} from './grouping';
+import {heat, keepHeat} from './heat';
 import {histograms} from './histograms';
 import {MATCHING} from './matching';
 import {curve, type StackedRequest} from './pictures';
@@ -65,6 +66,8 @@ const methods = {
   frameTable: (request: FlameRequest) => frameTable(session(), request),
   aroundFrame: (request: FlameRequest, key: number) => aroundFrame(session(), request, key),
   foldedLines: (request: FlameRequest) => foldedLines(session(), request),
+  keepHeat,
+  heat,
   histograms: () => histograms(session()),
   totalsOverTime: (columns: number, within?: AxisRange) => totalsOverTime(session(), columns, within),
 

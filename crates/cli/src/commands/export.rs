@@ -1,5 +1,8 @@
 //! `highwater export FILE --to FORMAT`.
 
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use clap::ValueEnum;
 use highwater_analysis::StackClasses;
 use highwater_answers::moment::Moment;
@@ -10,6 +13,7 @@ use crate::error::Problem;
 use crate::input::InputArgs;
 use crate::output::OutputArgs;
 use crate::progress::SimulationBar;
+use crate::recordings::{Job, RunArgs};
 use crate::units::parse_bytes;
 use crate::warnings;
 
@@ -19,10 +23,14 @@ use crate::warnings;
   highwater export run.pickle --to html -o run.html             open it in a browser, or mail it
   highwater export run.pickle --to chrome-trace -o run.json     open it at https://ui.perfetto.dev
   highwater export run.pickle --to folded | inferno-flamegraph > peak.svg
-  highwater export run.pickle --to pickle --redact -o to-share.pickle")]
+  highwater export run.pickle --to pickle --redact -o to-share.pickle
+  highwater export run.pickle --to parquet -o tables     for DuckDB, polars, pandas and Spark; takes many files and folders")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+    /// With parquet: further snapshots and folders of snapshots
+    #[arg(value_name = "PATH")]
+    more: Vec<PathBuf>,
     /// Format to write
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Target,
@@ -38,6 +46,11 @@ pub(crate) struct Args {
     /// With html: leave the simulator's answers out
     #[arg(long)]
     no_what_if: bool,
+    /// With parquet: write the table of all entries, too
+    #[arg(long)]
+    entries: bool,
+    #[command(flatten)]
+    run: RunArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -59,18 +72,28 @@ enum Target {
     Folded,
     /// The page of `highwater view` as one file, which needs no server and no network
     Html,
+    /// Tables for DuckDB, polars, pandas and Spark: a folder of files
+    Parquet,
 }
 
 /// Converts the snapshot.
 ///
 /// # Errors
 /// If the snapshot cannot be read, the format cannot hold what was asked for, or the output cannot be written.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.check()?;
     match args.to {
+        Target::Parquet => return args.export_tables(),
         Target::Json | Target::Pickle => args.export_snapshot(),
         Target::Html => args.export_page(),
         Target::Csv | Target::ChromeTrace | Target::Speedscope | Target::Folded => args.export_analysis(),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+impl Target {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -93,15 +116,36 @@ impl Args {
             return Err(Problem::new(format!("`{option}` only goes with `--to html`"))
                 .hint("the other formats have every allocation, but no answers of the simulator"));
         }
-        if matches!(self.to, Target::Json | Target::Pickle) && self.input.device.is_some() {
-            return Err(Problem::new("`--device` does not go with `--to json` and `--to pickle`")
-                .hint("they contain the whole snapshot"));
+        let of_tables = [("--entries", self.entries), ("--run", self.run.is_given())];
+        if let Some((option, _)) = of_tables.iter().find(|(_, is_given)| *is_given && self.to != Target::Parquet) {
+            return Err(Problem::new(format!("`{option}` only goes with `--to parquet`"))
+                .hint("the other formats have no tables"));
+        }
+        if !self.more.is_empty() && self.to != Target::Parquet {
+            return Err(Problem::new(format!("`--to {}` takes one snapshot", self.to.name()))
+                .hint("convert the files one by one, or all of them with `--to parquet`"));
+        }
+        if self.to == Target::Parquet && self.output.is_stdout() {
+            return Err(Problem::new("tables are a folder of files").hint("name the folder with `-o OUT`"));
+        }
+        if matches!(self.to, Target::Json | Target::Pickle | Target::Parquet) && self.input.device.is_some() {
+            return Err(Problem::new(format!("`--device` does not go with `--to {}`", self.to.name()))
+                .hint("it contains the whole snapshot"));
         }
         if !matches!(self.to, Target::Speedscope | Target::Folded) && self.at.is_some() {
             return Err(Problem::new("`--at` only goes with `--to speedscope` and `--to folded`")
                 .hint("the other formats contain the whole trace"));
         }
         Ok(())
+    }
+
+    /// The tables of many recordings.
+    fn export_tables(&self) -> anyhow::Result<ExitCode> {
+        let paths: Vec<PathBuf> = std::iter::once(&self.input.file).chain(&self.more).cloned().collect();
+        let job = Job::new(&paths, &self.run, self.input.size, self.input.redact)?;
+        let out = self.output.output.as_deref().unwrap_or(std::path::Path::new("."));
+        let target = export::parquet::Target { out, part: 0, force: self.output.force, with_entries: self.entries };
+        job.write_tables(&target)
     }
 
     /// Formats that hold what the file holds.

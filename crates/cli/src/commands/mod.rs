@@ -11,10 +11,12 @@ pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod live;
 pub(crate) mod man;
+pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod segments;
 pub(crate) mod simulate;
+pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod trace;
 pub(crate) mod view;
@@ -43,11 +45,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(&args),
         Command::Dryrun(args) => return dryrun::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Ranks(args) => return ranks::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::View(args) => view::run(&args),
         Command::Top(args) => highwater_top::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
-        Command::Export(args) => export::run(&args),
+        Command::Export(args) => return export::run(&args),
+        Command::Sql(args) => return sql::run(&args),
         Command::Help(args) => return help::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -25,7 +25,7 @@ const ELISION: &str = "…";
 const RECORDED: &str = "Recorded on ";
 
 /// Files that examples name, and the ones of `testdata` that stand for them.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 14] = [
     ("run.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("last-release.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("oom.pickle", "recordings/oom_gpt2_8gib.pickle.gz"),
@@ -37,6 +37,8 @@ const FILES: [(&str, &str); 12] = [
     ("batch16.pickle", "batches/resnet18_b32.pickle.gz"),
     ("batch32.pickle", "batches/resnet18_b96.pickle.gz"),
     ("train.log", "messages/slurm_label.log"),
+    ("job/rank0.pickle", "ranks/leak.rank0.pickle.gz"),
+    ("job/rank1.pickle", "ranks/leak.rank1.pickle.gz"),
     ("program.csv", "allocator/programs/classes12_fraction.csv.gz"),
 ];
 
@@ -287,6 +289,7 @@ fn the_commands_of_the_pages_do_what_these_say() {
     std::os::unix::fs::symlink(root().join("testdata").canonicalize().unwrap(), scratch.path().join("testdata"))
         .unwrap();
     for (name, file) in FILES {
+        fs::create_dir_all(scratch.path().join(name).parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(scratch.path().join("testdata").join(file), scratch.path().join(name)).unwrap();
     }
     let mut wrong = String::new();

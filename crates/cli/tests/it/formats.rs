@@ -66,6 +66,7 @@ const COMMANDS: &[&str] = &[
     "simulate linear_forward.pickle.gz --conf expandable_segments:True --capacity 1GiB --card t4",
     "simulate linear_forward.pickle.gz --verify",
     "simulate --requests ../allocator/programs/fuzz1.csv.gz --torch 2.11 --capacity 1375MiB",
+    "sql linear_forward.pickle.gz values(1,2.5,'a',null)",
     "stats linear_forward.pickle.gz",
     "trace annotated.pickle.gz",
     "trace oom_gpt2_8gib.pickle.gz --limit 100",

@@ -187,7 +187,7 @@ fn sizes_that_add_up_to_more_than_a_number_holds_are_no_error() {
 fn every_command_that_reads_snapshots_lifts_the_limit_on_request() {
     for name in [
         "report", "live", "stats", "trace", "segments", "simulate", "estimate", "diff", "check", "explain", "view",
-        "export",
+        "export", "sql",
     ] {
         let help = command().args([name, "--help"]).output().unwrap().stdout;
         assert!(String::from_utf8(help).unwrap().contains("--allow-any-size"), "{name}");

@@ -18,12 +18,14 @@ mod load;
 mod manners;
 mod profiler;
 mod prose;
+mod ranks;
 #[cfg(unix)]
 mod recording;
 mod report;
 mod run;
 mod segments;
 mod simulate;
+mod sql;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod top;

@@ -5,6 +5,7 @@
 
 mod curves;
 mod entries;
+mod heat;
 mod lifetimes;
 mod manifest;
 mod section;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use highwater_snapshot::PoolId;
 
 pub use curves::{CurveView, CurvesView, curves};
+pub use heat::{HeatDeviceView, HeatView, heat};
 pub use manifest::{
     DeviceManifest, IterationSpan, LeftOutView, Manifest, Mark, PeakAt, PhaseSpan, PoolView, ScopeView, Sections,
     WhatIf,

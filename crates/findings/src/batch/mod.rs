@@ -9,7 +9,7 @@ mod ratio;
 use highwater_snapshot::Snapshot;
 
 pub use fit::{BatchFit, Covers, NoFit, Point, fit};
-pub use ratio::Ratio;
+pub use ratio::{Ratio, agreed};
 
 use highwater_analysis::category::{Category, Decided};
 use highwater_analysis::device::DeviceAnalysis;

@@ -104,7 +104,7 @@ pub(super) fn has_squares(first: &Sizes<'_>, second: &Sizes<'_>, ratio: Ratio) -
 }
 
 /// The ratio that two thirds of the bytes agree on, of the sites that differ; 1 if no site does.
-fn agreed(first: &BTreeMap<SiteName<'_>, u64>, second: &BTreeMap<SiteName<'_>, u64>) -> Option<Ratio> {
+pub fn agreed<K: Ord>(first: &BTreeMap<K, u64>, second: &BTreeMap<K, u64>) -> Option<Ratio> {
     let mut votes: BTreeMap<Ratio, u128> = BTreeMap::new();
     for (site, &bytes) in first {
         if let Some(&other) = second.get(site)

@@ -60,6 +60,11 @@ pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
     ))
 }
 
+/// How often a request made the allocator release its cache and try again, as far as stacks tell.
+pub fn retries_of(device: &DeviceAnalysis<'_>) -> usize {
+    found(device).len()
+}
+
 /// The retries of a recording: releases with the stack of the request that reserves right after.
 fn found(device: &DeviceAnalysis<'_>) -> Vec<Retry> {
     let entries = device.entries;

@@ -30,6 +30,7 @@ mod settings;
 mod streams;
 mod weights;
 
+pub use allocation_retries::retries_of as retries;
 use evidence::Evidence;
 pub use highwater_analysis::place::place;
 use highwater_snapshot::{Profile, ProfileForm};
@@ -48,6 +49,17 @@ pub enum Severity {
     Warning,
     /// Worth knowing: for reading the numbers, or where less is wanted.
     Info,
+}
+
+impl Severity {
+    /// The word in documents and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
 }
 
 /// One finding.

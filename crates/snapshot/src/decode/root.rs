@@ -132,7 +132,9 @@ impl Store {
         }
         let mut room = usize::try_from(MAX_TEXT_BYTES).expect("some megabytes");
         for (key, value) in others {
-            self.unknown_key("the snapshot", key, NO_OFFSET);
+            if key.as_text().is_none_or(|id| self.strings.get(id) != Snapshot::MANIFEST) {
+                self.unknown_key("the snapshot", key, NO_OFFSET);
+            }
             if parts.extras.len() < MAX_EXTRAS {
                 let text = self.text_of(value, NO_OFFSET)?;
                 let key = key.as_text().map_or("?", |id| self.strings.get(id));

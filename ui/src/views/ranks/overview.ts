@@ -10,8 +10,8 @@ export interface Rank {
   readonly curve: Curve;
 }
 
-/** How ranks are ordered. */
-export const ORDERS = ['peak', 'name'] as const;
+/** How ranks are ordered: by the highest and the mean of what is shown, or by name. */
+export const ORDERS = ['peak', 'name', 'mean'] as const;
 export type RankOrder = (typeof ORDERS)[number];
 
 /** The middle of all, or between the two in the middle. */
@@ -42,12 +42,26 @@ export function outlierOf(ranks: readonly Rank[]): Outlier | undefined {
   return {rank, medianBytes, differenceBytes: rank.curve.peak.bytes - medianBytes};
 }
 
-/** In the order that is asked for: the highest peak first, or by name as people count. */
-export function ordered(ranks: readonly Rank[], order: RankOrder): Rank[] {
+/** Small pictures of each, or all in one. */
+export const FORMS = ['pictures', 'heat map'] as const;
+
+/** In the order that is asked for: the highest peak or mean first, or by name as people count. */
+export function ordered(
+  ranks: readonly Rank[],
+  order: RankOrder,
+  peak: (rank: Rank) => number = ({curve}) => curve.peak.bytes,
+  mean: (rank: Rank) => number = meanOf,
+): Rank[] {
   const byName = (a: Rank, b: Rank) =>
     a.name.localeCompare(b.name, 'en', {numeric: true}) || a.curve.device - b.curve.device || a.file - b.file;
-  const byPeak = (a: Rank, b: Rank) => b.curve.peak.bytes - a.curve.peak.bytes || byName(a, b);
-  return [...ranks].sort(order === 'peak' ? byPeak : byName);
+  const by = (value: (rank: Rank) => number) => (a: Rank, b: Rank) => value(b) - value(a) || byName(a, b);
+  return [...ranks].sort({peak: by(peak), mean: by(mean), name: byName}[order]);
+}
+
+/** The mean of a picture; of a rank without one, its peak. */
+function meanOf({curve}: Rank): number {
+  if (curve.bytes.length === 0) return curve.peak.bytes;
+  return curve.bytes.reduce((sum, bytes) => sum + bytes, 0) / curve.bytes.length;
 }
 
 /** The file that many steps on, round and round; the same where there is no other. */

@@ -10,6 +10,7 @@ import {type Aligned, type Alignment, aligned, iterationAt, partAt} from '../../
 import {binary, percent, signed} from '../../model/units';
 import {dataSource} from '../../state/session';
 import * as store from '../../state/store';
+import {onWheel, pointed} from './linked';
 import type {Rank} from './overview';
 
 /** Parts of a small picture. */
@@ -19,6 +20,7 @@ interface TileProps {
   readonly rank: Rank;
   readonly alignment: Alignment;
   readonly x: {from: number; to: number};
+  readonly whole: {from: number; to: number};
   readonly highBytes: number;
   readonly medianBytes: number;
   readonly isOutlier: boolean;
@@ -34,7 +36,8 @@ export function Tile(props: TileProps) {
   const host = useRef<HTMLButtonElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const picture = useSignal<Aligned | null>(null);
-  const hover = useSignal<number | null>(null);
+  const isOver = useSignal(false);
+  const hover = pointed;
   const shade = store.shade.value;
 
   useEffect(() => {
@@ -88,10 +91,18 @@ export function Tile(props: TileProps) {
     return () => observer.disconnect();
   }, [picture.value, x.from, x.to, highBytes, shade, isOutlier]);
 
+  useEffect(() => {
+    const element = canvas.current;
+    const turned = (event: WheelEvent) => onWheel(event, props.whole, positionAt(event));
+    element?.addEventListener('wheel', turned, {passive: false});
+    return () => element?.removeEventListener('wheel', turned);
+  }, [props.whole.from, props.whole.to, x.from, x.to]);
+
   const positionAt = (event: MouseEvent) =>
     positionOfCss(viewport(), event.clientX - canvas.current!.getBoundingClientRect().left);
   const difference = curve.peak.bytes - medianBytes;
   const part = hover.value === null || !picture.value ? -1 : partAt(picture.value, hover.value);
+  const share = hover.value === null ? null : (hover.value - x.from) / (x.to - x.from);
   const name = props.showsDevice ? `${rank.name}, device ${curve.device}` : rank.name;
   return (
     <button
@@ -101,9 +112,11 @@ export function Tile(props: TileProps) {
       aria-label={`${name}: peak ${binary(curve.peak.bytes)}${curve.ooms.length > 0 ? ', ran out of memory' : ''}. Open it`}
       onPointerMove={event => {
         hover.value = positionAt(event);
+        isOver.value = true;
       }}
       onPointerLeave={() => {
         hover.value = null;
+        isOver.value = false;
       }}
       onClick={event => {
         // A key has no place in the picture.
@@ -129,7 +142,12 @@ export function Tile(props: TileProps) {
           </span>
         )}
       </span>
-      <canvas ref={canvas} />
+      <span class="rank-picture">
+        <canvas ref={canvas} />
+        {share !== null && share >= 0 && share <= 1 && (
+          <i class={isOver.value ? 'heat-cursor' : 'heat-cursor faint'} style={{left: `${share * 100}%`}} />
+        )}
+      </span>
     </button>
   );
 }

@@ -1,14 +1,18 @@
 /** All recordings as small pictures on one byte scale. */
 
 import {batch, useSignal, useSignalEffect} from '@preact/signals';
-import {useMemo} from 'preact/hooks';
+import {useEffect, useMemo} from 'preact/hooks';
 import type {Curves} from '../../data/curves';
+import type {Ranks} from '../../data/generated/ranks';
 import {type Alignment, highestOf} from '../../model/alignment';
+import {highestOfRow, meanOf} from '../../model/heat';
 import {shortNames} from '../../model/short-names';
 import {binary, counted, percent} from '../../model/units';
 import {dataSource, files, forgetPlace, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {median, ORDERS, ordered, outlierOf, type Rank} from './overview';
+import {HeatMap, keyOf, useHeats, useMeasures} from './heat-map';
+import {stretch} from './linked';
+import {FORMS, median, ORDERS, ordered, outlierOf, type Rank} from './overview';
 import {placeOfEntry, Tile} from './tile';
 
 /** So few have room for larger pictures. */
@@ -29,7 +33,18 @@ export function RanksView({device}: {device: Opened}) {
     });
     return all;
   }, [heads, key]);
-  const shown = useMemo(() => ordered(ranks, order), [ranks, order]);
+  const form = store.viewOption('ranks.form', FORMS);
+  const isHeat = form === 'heat map';
+  const heats = useHeats(ranks, isHeat);
+  const measures = useMeasures(heats);
+  const measure = store.viewOption('ranks.measure', measures.length > 0 ? measures : ['reserved']);
+  const shown = useMemo(() => {
+    if (!isHeat || heats.size === 0) return ordered(ranks, order);
+    const heat = (rank: Rank) => heats.get(keyOf(rank));
+    const [peak, mean] = [highestOfRow, meanOf].map(of => (rank: Rank) => of(heat(rank), measure));
+    return ordered(ranks, order, peak, mean);
+  }, [ranks, order, isHeat, heats, measure]);
+  const said = useSaid(ranks.length);
   const curves = ranks.map(({curve}) => curve);
   const alignment: Alignment = curves.every(({iterations}) => iterations.length > 0) ? 'iteration' : 'entry';
   const ends = curves.flatMap(curve => [0, curve.entries].map(entry => placeOfEntry(curve, alignment, entry)));
@@ -54,10 +69,38 @@ export function RanksView({device}: {device: Opened}) {
     <section class="view ranks" aria-label="Ranks">
       <div class="card toolbar-card">
         <span role="status">
-          <Verdict outlier={outlier} ranks={ranks} />
+          {said ? said.verdict : <Verdict outlier={outlier} ranks={ranks} />}
           {waiting > 0 && <span class="faint"> {counted(waiting, 'file is', 'files are')} still being read …</span>}
         </span>
         <span class="spring" />
+        <label>
+          as{' '}
+          <select
+            aria-label="Show as"
+            value={form}
+            onChange={event => store.setViewOption('ranks.form', event.currentTarget.value)}
+          >
+            {FORMS.map(one => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        {isHeat && measures.length > 0 && (
+          <label>
+            coloured by{' '}
+            <select
+              aria-label="Colour by"
+              value={measure}
+              onChange={event => store.setViewOption('ranks.measure', event.currentTarget.value)}
+            >
+              {measures.map(one => (
+                <option key={one} value={one}>
+                  {one.replace('_', ' ')}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         <label>
           sorted by{' '}
           <select
@@ -75,24 +118,56 @@ export function RanksView({device}: {device: Opened}) {
           ← and Shift → step through the files
         </span>
       </div>
-      <div class={shown.length <= FEW ? 'rank-grid few' : 'rank-grid'}>
-        {shown.map(rank => (
-          <Tile
-            key={`${rank.file} ${rank.curve.device}`}
-            rank={rank}
-            alignment={alignment}
-            x={x}
-            highBytes={highestOf(curves) * 1.06}
-            medianBytes={medianBytes}
-            isOutlier={rank === outlier?.rank}
-            isOpen={rank.file === store.file.value && rank.curve.device === device.device.device}
-            showsDevice={(heads.get(rank.file)?.devices.length ?? 0) > 1}
-            open={open}
-          />
-        ))}
+      {isHeat && (
+        <HeatMap
+          ranks={shown}
+          alignment={alignment}
+          whole={x}
+          heats={heats}
+          measure={measure}
+          open={(rank, entry) => open(rank, entry)}
+        />
+      )}
+      <div class={shown.length <= FEW ? 'rank-grid few' : 'rank-grid'} hidden={isHeat}>
+        {!isHeat &&
+          shown.map(rank => (
+            <Tile
+              key={`${rank.file} ${rank.curve.device}`}
+              rank={rank}
+              alignment={alignment}
+              x={stretch.value ?? x}
+              whole={x}
+              highBytes={highestOf(curves) * 1.06}
+              medianBytes={medianBytes}
+              isOutlier={rank === outlier?.rank}
+              isOpen={rank.file === store.file.value && rank.curve.device === device.device.device}
+              showsDevice={(heads.get(rank.file)?.devices.length ?? 0) > 1}
+              open={open}
+            />
+          ))}
       </div>
     </section>
   );
+}
+
+/** What `highwater ranks` says of all files, once they are read. */
+function useSaid(read: number): Ranks | undefined {
+  const said = useSignal<Ranks | undefined>(undefined);
+  const isReading = files.value.some(({state}) => state === 'reading');
+  useEffect(() => {
+    said.value = undefined;
+    if (isReading || read < 2 || !dataSource().isServed) return;
+    const abort = new AbortController();
+    dataSource()
+      .ranks(abort.signal)
+      .then(document => {
+        said.value = document;
+      })
+      // The pictures say what they can.
+      .catch(() => {});
+    return () => abort.abort();
+  }, [read, isReading]);
+  return said.value;
 }
 
 /** What stands out, in a sentence. */

@@ -1,0 +1,140 @@
+//! Ranks of real jobs, and of jobs with a planted cause.
+
+use std::path::PathBuf;
+
+use highwater_documents::ranks::{RankView, RanksView};
+use highwater_ranks::{Digest, compare, digest};
+use highwater_snapshot::Snapshot;
+use highwater_testkit::testdata;
+
+/// The digest of `testdata/PATH.pickle.gz`, under another name.
+fn read(path: &str, name: &str) -> Digest {
+    let snapshot = Snapshot::open(testdata(format!("{path}.pickle.gz"))).expect("it is a snapshot");
+    digest(name, &highwater_analysis::analyse(&snapshot))
+}
+
+fn compared(files: &[(&str, &str)]) -> RanksView {
+    compare(files.iter().map(|(path, name)| read(path, name)).collect(), Vec::new())
+}
+
+fn outliers(view: &RanksView) -> Vec<Option<u32>> {
+    view.ranks.iter().filter(|rank| rank.is_outlier).map(|rank| rank.rank).collect()
+}
+
+fn rank(view: &RanksView, number: u32) -> &RankView {
+    view.ranks.iter().find(|rank| rank.rank == Some(number)).expect("it is there")
+}
+
+fn sharded() -> Vec<(&'static str, String)> {
+    let usual = |rank: u32| ("ranks/fsdp2_qwen05b_rank0", format!("job/rank{rank}.pickle.gz"));
+    vec![usual(0), usual(1), ("recordings/fsdp2_qwen05b_rank2", "job/rank2.pickle.gz".to_owned()), usual(3)]
+}
+
+#[test]
+fn longer_sequences_are_told_with_their_lengths_and_lines() {
+    let files = sharded();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, name)| (*path, name.as_str())).collect();
+    let view = compared(&files);
+    assert_eq!(outliers(&view), [Some(2)]);
+    let because = &rank(&view, 2).because[0];
+    assert_eq!(because.kind, "longer-sequences");
+    assert!(because.sentence.contains("768 tokens against 512"), "{}", because.sentence);
+    let explained = rank(&view, 2).peak_allocated_bytes - rank(&view, 0).peak_allocated_bytes;
+    assert!(because.delta_bytes.unsigned_abs().abs_diff(explained) < explained / 10, "{because:?}");
+    for site in because.call_sites.iter().filter(|site| site.place.contains("loss_utils.py")) {
+        assert_eq!(site.bytes * 2, site.other_bytes * 3, "{site:?}");
+    }
+    assert!(because.call_sites.iter().any(|site| site.place.contains("modeling_qwen2.py:47")));
+    assert_eq!(view.parallel, ["sharded"]);
+    assert_eq!(view.groups.len(), 2);
+    assert_eq!(view.groups[1].ranks, [0, 1, 3]);
+}
+
+#[test]
+fn the_devices_of_one_process_are_compared_and_their_batches_told() {
+    let view = compared(&[("ranks/two_gpus_start", "two_gpus.pickle.gz")]);
+    assert_eq!(outliers(&view), [Some(1)]);
+    let because = &rank(&view, 1).because[0];
+    assert_eq!(because.kind, "larger-batch");
+    assert!(because.sentence.contains("24 against 2"), "{}", because.sentence);
+    assert!(view.imbalance.allocated.is_some_and(|ratio| ratio > 1.5));
+}
+
+#[test]
+fn the_stages_of_a_pipeline_are_two_roles_and_no_outlier() {
+    let view = compared(&[("ranks/pp_1f1b.rank0", "pp.rank0.pickle"), ("ranks/pp_1f1b.rank1", "pp.rank1.pickle")]);
+    assert!(outliers(&view).is_empty());
+    let roles: Vec<_> = view.ranks.iter().filter_map(|rank| rank.role.as_deref()).collect();
+    assert_eq!(roles, ["pipeline stage 1 of 2", "pipeline stage 2 of 2"]);
+    assert_eq!(view.parallel, ["pipeline"]);
+}
+
+#[test]
+fn a_rank_that_keeps_its_losses_leaks_alone() {
+    let names: Vec<(String, String)> =
+        (0..3).map(|rank| (format!("ranks/leak.rank{rank}"), format!("leak.rank{rank}.pickle.gz"))).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|(path, name)| (path.as_str(), name.as_str())).collect();
+    let view = compared(&files);
+    assert_eq!(outliers(&view), [Some(1)]);
+    let because = &rank(&view, 1).because[0];
+    assert_eq!(because.kind, "leak");
+    assert!(because.sentence.contains("the loss is kept"), "{}", because.sentence);
+}
+
+#[test]
+fn one_planted_rank_of_many_is_found_whatever_the_order() {
+    let (usual, odd) = (read("ranks/fsdp2_qwen05b_rank0", ""), read("recordings/fsdp2_qwen05b_rank2", ""));
+    let named = |rank: u32| {
+        let of = if rank == 41 { &odd } else { &usual };
+        Digest { file: format!("job/rank{rank}.pickle.gz"), ..of.clone() }
+    };
+    let view = compare((0..64).map(named).collect(), Vec::new());
+    assert_eq!(outliers(&view), [Some(41)]);
+    assert_eq!(rank(&view, 41).because[0].kind, "longer-sequences");
+    let reversed = compare((0..64).rev().map(named).collect(), Vec::new());
+    assert_eq!(serde_json::to_string(&view).unwrap(), serde_json::to_string(&reversed).unwrap());
+}
+
+#[test]
+fn digests_cross_as_text_and_are_small() {
+    let made = read("ranks/fsdp2_qwen05b_rank0", "rank0.pickle");
+    let text = serde_json::to_string(&made).unwrap();
+    assert!(text.len() < 256 << 10, "{} bytes", text.len());
+    assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), made);
+}
+
+#[test]
+fn what_does_not_fit_is_listed_and_the_rest_is_compared() {
+    let usual = read("ranks/fsdp2_qwen05b_rank0", "");
+    let named = |name: &str| Digest { file: name.to_owned(), ..usual.clone() };
+    let mut other_run = named("job/rank3.pickle");
+    for device in &mut other_run.devices {
+        device.time_us = device.time_us.map(|[from, to]| [from - 86_400_000_000, to - 86_400_000_000]);
+    }
+    let mut shorter = named("job/old/rank1.pickle");
+    shorter.devices[0].entries /= 2;
+    shorter.devices[0].time_us = shorter.devices[0].time_us.map(|[from, to]| [from, to - 1]);
+    let cut = Digest { cut: Some("byte 12: unexpected end".to_owned()), ..named("job/rank4.pickle") };
+    let empty = Digest { devices: Vec::new(), ..named("job/rank5.pickle") };
+    let digests = vec![named("job/rank0.pickle"), named("job/rank1.pickle"), shorter, other_run, cut, empty];
+    let view = compare(digests, Vec::new());
+    let unread: Vec<(&str, &str)> =
+        view.unread.iter().map(|unread| (unread.file.as_str(), unread.reason.split(':').next().unwrap())).collect();
+    assert_eq!(
+        unread,
+        [
+            ("job/old/rank1.pickle", "it is another file of rank 1"),
+            ("job/rank3.pickle", "it is of another run"),
+            ("job/rank4.pickle", "it is incomplete, and compared as far as it goes"),
+            ("job/rank5.pickle", "it has no entries and no segments"),
+            ("ranks 2, 3", "they have no file"),
+        ]
+    );
+    assert_eq!(view.ranks.iter().filter_map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1, 4]);
+}
+
+#[test]
+fn an_address_of_a_store_is_for_python() {
+    let problem = highwater_ranks::expand(&[PathBuf::from("s3://bucket/job/")]).unwrap_err();
+    assert!(problem.what_to_do().is_some_and(|hint| hint.contains("highwater.ranks(\"s3://bucket/job/\")")));
+}
