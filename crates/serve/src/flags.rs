@@ -68,6 +68,8 @@ pub struct Settings {
     pub pipeline: Option<u64>,
     /// Data-parallel ranks.
     pub data: Option<u64>,
+    /// Whether attention is in data-parallel replicas within the tensor-parallel ranks.
+    pub attention_replicas: bool,
     /// Context-parallel ranks of decoding.
     pub decode_context: Option<u64>,
     /// Whether experts are divided as wholes.
@@ -220,6 +222,7 @@ flags! {
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };
+    "enable-dp-attention" [] S, None, "", "Attention in the data-parallel replicas, on their share of the ranks", switch!(attention_replicas, true);
     "mem-fraction-static" [] S, None, "SHARE", "Share of the free memory for weights and cache", share!(memory_share);
     "context-length" [] S, None, "N", "The longest sequence", count!(max_len);
     "max-running-requests" [] S, None, "N", "Sequences in a batch", count!(sequences);

@@ -24,7 +24,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         .iter()
         .filter(|weight| weight.part != Part::Absorbed)
         .map(|weight| weight.on_rank(1))
-        .fold(model.rotary_bytes, u64::saturating_add);
+        .fold(0, u64::saturating_add);
     let making = Making {
         ranks: 1,
         block: 1,
