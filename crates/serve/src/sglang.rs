@@ -55,6 +55,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         has_groups: true,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: false,
+        latent_align: 1,
     };
     for (stage, layers) in question.stages().into_iter().enumerate() {
         let is_here = |weight: &&crate::weights::Weight| {

@@ -34,6 +34,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         has_groups: true,
         speculative: 0,
         aligns_states: false,
+        latent_align: 1,
     };
     let of_token = model.layers.iter().map(|cache| token_bytes(cache, &making)).fold(0, u64::saturating_add);
     let largest = model.layers.iter().map(|cache| token_bytes(cache, &making)).max().unwrap_or(0);

@@ -35,6 +35,8 @@ const FITS_BATCHES_SINCE: Version = Version::new(0, 11, 1);
 /// Since when the buffers of adapters are in the weights. Until then they were allocated between two measurements, and counted nowhere:
 /// `vllm/worker/model_runner.py`, `load_model` of 0.7.3 against 0.8.5.
 const ADAPTERS_COUNT_SINCE: Version = Version::new(0, 8, 0);
+/// Releases whose V0 rounds a token's latent up to 256 bytes: `_align_cache` of `vllm/worker/cache_engine.py` of 0.7.3.
+const ALIGNS_LATENT: std::ops::Range<Version> = Version::new(0, 7, 3)..Version::new(0, 8, 0);
 /// Since when states must have a block for every sequence: `vllm/config/compilation.py` of 0.24; 0.11 does not check.
 const STATE_BLOCKS_CHECKED_SINCE: Version = Version::new(0, 24, 0);
 /// Since when the default share is 0.92: `vllm/config/cache.py` of 0.20.2 against 0.19.1.
@@ -67,7 +69,9 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
     let is_v0 = runner == Runner::V0;
     let max_len = question.max_len();
     let is_large = is_large(question);
+    let is_latent = question.model.layers.iter().any(|cache| matches!(cache, LayerCache::Latent { .. }));
     let is_chunked_v0 = is_v0
+        && !is_latent
         && settings
             .chunked_prefill
             .unwrap_or(max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder);
@@ -201,6 +205,7 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
         has_groups: filled.runner != Runner::V0 && question.release.version >= GROUPS_SINCE,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: settings.prefix_caching == Some(true),
+        latent_align: if filled.runner == Runner::V0 && ALIGNS_LATENT.contains(&question.release.version) { 256 } else { 1 },
     }
 }
 

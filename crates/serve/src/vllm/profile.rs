@@ -48,8 +48,10 @@ pub(super) fn activation(question: &Question<'_>, filled: &Filled, is_last: bool
     let (model, settings) = (question.model, &question.settings);
     let (ranks, element) = (settings.tp(), model.element_bytes);
     let tokens = filled.batched;
-    // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up.
-    let hidden = 3 + u64::from(ranks > 1);
+    // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up, and
+    // where xFormers attends.
+    let is_old_card = question.card().is_some_and(|card| card.compute_capability < (8, 0));
+    let hidden = 3 + u64::from(ranks > 1) + u64::from(is_old_card);
     let hidden_states = product([tokens, model.hidden, element]);
     let mlp =
         product([tokens, 3, model.intermediate / ranks, element]).saturating_add(product([hidden, hidden_states]));
