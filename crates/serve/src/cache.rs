@@ -92,7 +92,8 @@ pub(crate) fn token_bytes(cache: &LayerCache, making: &Making) -> u64 {
                 _ => making.kind.bytes(rank.saturating_add(rope_dim), making.element),
             };
             // The indexer keeps its key in 8 bits, with a scale.
-            own.next_multiple_of(making.latent_align.max(1)).saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
+            own.next_multiple_of(making.latent_align.max(1))
+                .saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
         }
         LayerCache::State { .. } | LayerCache::Nothing => 0,
     }

@@ -126,7 +126,8 @@ fn quantized(config: &Value, method: Option<&str>) -> Result<Value, ServeError> 
 /// # Source
 /// vLLM 0.7 to 0.24, `MRotaryEmbedding`: `cache_max_position_num`. Qwen3.5 9B and Qwen2.5-VL 7B print 0.1 GiB more than their weights.
 fn positions_of_table(kind: &str) -> u64 {
-    let has_axes = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v"].iter().any(|family| kind.starts_with(family));
+    let has_axes =
+        ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v"].iter().any(|family| kind.starts_with(family));
     if has_axes { 4 } else { 1 }
 }
 

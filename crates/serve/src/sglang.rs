@@ -38,7 +38,8 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     let total = question.total();
     let ranks = settings.tp();
     // With data-parallel attention each replica has all requests of its own, on its share of the ranks.
-    let attention_ranks = if settings.attention_replicas { (ranks / settings.data.unwrap_or(1).max(1)).max(1) } else { ranks };
+    let attention_ranks =
+        if settings.attention_replicas { (ranks / settings.data.unwrap_or(1).max(1)).max(1) } else { ranks };
     let before = total.saturating_sub(CONTEXT + if ranks > 1 { NCCL } else { 0 });
     let fraction = settings.memory_share.unwrap_or_else(|| {
         let fraction = usual_fraction(question);
@@ -79,8 +80,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
                 _ => weight.on_rank(ranks),
             })
             .fold(model.rotary_bytes, u64::saturating_add);
-        let left =
-            [weights, slack].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
+        let left = [weights, slack].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
         let cache = left.saturating_sub(signed(states(question, &model.layers[layers.clone()], &making, left)));
         let (tokens, window_tokens, of_token) =
             pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
@@ -185,7 +185,8 @@ fn usual_fraction(question: &Question<'_>) -> f64 {
         let reserved = 512 * MIB + chunk.max(2048) * 3 * MIB / 2 + batch * 2 * MIB + ranks * GIB / 8;
         // Data-parallel attention pads its batches.
         let padding = if batch > 300 { 9 * MIB / 2 } else { 3 * MIB };
-        let padded = if settings.attention_replicas { product([batch, settings.data.unwrap_or(1), padding]) } else { 0 };
+        let padded =
+            if settings.attention_replicas { product([batch, settings.data.unwrap_or(1), padding]) } else { 0 };
         let reserved = reserved.saturating_add(padded);
         if total > 60 * GIB { reserved.max(10 * GIB) } else { reserved }
     };

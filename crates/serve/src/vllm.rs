@@ -105,7 +105,8 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
     if settings.batched_tokens.is_none() {
         assumed.push(format!("`--max-num-batched-tokens` {batched}, the default of this release on this GPU"));
     }
-    let filled = Filled { runner, sequences, batched, is_chunked_v0, memory_share: settings.memory_share.unwrap_or(usual) };
+    let filled =
+        Filled { runner, sequences, batched, is_chunked_v0, memory_share: settings.memory_share.unwrap_or(usual) };
     assumed.extend(profile::assumed(question, &filled).map(str::to_owned));
     filled
 }
@@ -205,7 +206,11 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
         has_groups: filled.runner != Runner::V0 && question.release.version >= GROUPS_SINCE,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: settings.prefix_caching == Some(true),
-        latent_align: if filled.runner == Runner::V0 && ALIGNS_LATENT.contains(&question.release.version) { 256 } else { 1 },
+        latent_align: if filled.runner == Runner::V0 && ALIGNS_LATENT.contains(&question.release.version) {
+            256
+        } else {
+            1
+        },
     }
 }
 
@@ -433,7 +438,9 @@ fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
         }
     }
     if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {
-        account.unchecked.push("CUDA graphs follow the number of captures and the size of a layer: nine logs, within 0.3 GiB".to_owned());
+        account.unchecked.push(
+            "CUDA graphs follow the number of captures and the size of a layer: nine logs, within 0.3 GiB".to_owned(),
+        );
     }
     if let Some(reason) = profile::unchecked(question, filled) {
         account.unchecked.push(reason.to_owned());

@@ -251,7 +251,9 @@ fn module_names(module: &str, kind: WeightKind) -> Vec<String> {
     let own = module.strip_prefix("model.language_model.").or_else(|| module.strip_prefix("model."));
     if let Some(layer) = own.filter(|own| own.starts_with("layers.")) {
         let part = layer.replacen(".self_attn.", ".mixer.", 1).replacen(".mlp.", ".mixer.", 1);
-        names.extend(["model.", "model.language_model.", "language_model.model."].map(|prefix| format!("{prefix}{layer}")));
+        names.extend(
+            ["model.", "model.language_model.", "language_model.model."].map(|prefix| format!("{prefix}{layer}")),
+        );
         names.push(format!("backbone.{part}"));
     }
     if kind == WeightKind::Experts {

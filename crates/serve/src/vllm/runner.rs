@@ -47,7 +47,9 @@ fn is_second(question: &Question<'_>) -> bool {
         () if !since(23) => is_one_of(&["qwen3"]) && model.quantisation.is_empty(),
         () if !since(24) => is_one_of(&["llama", "mistral", "qwen3"]),
         () if !since(25) => is_one_of(&["llama", "mistral", "qwen3", "deepseek_v2", "qwen2_moe", "granitemoe"]),
-        () if !since(30) => !is_hybrid && (model.experts == 0 || is_one_of(&["deepseek_v2", "qwen2_moe", "granitemoe"])),
+        () if !since(30) => {
+            !is_hybrid && (model.experts == 0 || is_one_of(&["deepseek_v2", "qwen2_moe", "granitemoe"]))
+        }
         () => true,
     }
 }
