@@ -94,6 +94,8 @@ pub struct Settings {
     pub speculative: Option<u64>,
     /// What makes them.
     pub drafter: Drafter,
+    /// The name of the drafter's model.
+    pub drafter_model: Option<String>,
     /// GiB of each rank's weights that stay in the host's memory.
     pub offload_bytes: Option<u64>,
     /// The cache's blocks, whatever else there is.
@@ -130,7 +132,9 @@ pub enum Drafter {
     Nothing,
     /// The model's own layers for that: multi-token prediction.
     OwnLayers,
-    /// A checkpoint of its own.
+    /// One layer that sees the model's hidden states, with a head of its own: EAGLE.
+    Eagle,
+    /// A whole model of its own.
     Checkpoint,
 }
 
@@ -217,8 +221,10 @@ flags! {
         settings.drafter = match field("method").and_then(serde_json::Value::as_str) {
             Some("ngram" | "[ngram]" | "suffix") => Drafter::Nothing,
             Some(method) if method.contains("mtp") => Drafter::OwnLayers,
+            Some("eagle" | "eagle3") => Drafter::Eagle,
             _ => Drafter::Checkpoint,
         };
+        settings.drafter_model = field("model").and_then(serde_json::Value::as_str).map(str::to_owned);
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };

@@ -10,12 +10,14 @@ mod runner;
 
 use highwater_driver::context::BARE_BYTES;
 use highwater_estimate::LayerCache;
+use highwater_estimate::read::configuration;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
 use crate::cache::{Layout, Making, token_bytes};
 use crate::cache_type::CacheType;
 use crate::flags::Drafter;
+use crate::model::{Loading, Model};
 use crate::question::{Account, Question, requests};
 use crate::version::Version;
 use crate::weights::{Part, Split, Weight};
@@ -214,27 +216,56 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
     }
 }
 
-/// The caches of the model's own layers that predict more tokens, each as the last layer that sees all tokens.
+/// Layers of the model's own kind that draft: those that predict more tokens, or EAGLE's one.
+fn drafting_layers(question: &Question<'_>) -> u64 {
+    match question.settings.drafter {
+        Drafter::OwnLayers => question.model.predicting_layers,
+        Drafter::Eagle => 1,
+        Drafter::Nothing | Drafter::Checkpoint => 0,
+    }
+}
+
+/// A drafter that is a model of the catalogue.
+fn drafter(question: &Question<'_>) -> Option<Model> {
+    let name =
+        question.settings.drafter_model.as_deref().filter(|_| question.settings.drafter == Drafter::Checkpoint)?;
+    let (known, config) = configuration(name)?;
+    Model::read(known, &config, Loading::default()).ok()
+}
+
+/// The caches of what drafts: a model's own, or each layer's as that of the last layer that sees all tokens.
 fn drafted(question: &Question<'_>) -> Vec<LayerCache> {
-    if question.settings.drafter != Drafter::OwnLayers {
-        return Vec::new();
+    if let Some(drafter) = drafter(question) {
+        return drafter.layers;
     }
     let sees_all = |cache: &&LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
     let last = question.model.layers.iter().rev().find(sees_all).copied();
-    last.into_iter().cycle().take(usize::try_from(question.model.predicting_layers).unwrap_or(0)).collect()
+    last.into_iter().cycle().take(usize::try_from(drafting_layers(question)).unwrap_or(0)).collect()
 }
 
-/// Bytes of those layers on a rank: those of the last layer with such a cache, and a product of two hidden states.
+/// Bytes of what drafts on a rank: a model's own; else those of the last layer with such a cache, and a product of two hidden states, or of
+/// three with a head for EAGLE.
+///
+/// # Source
+/// vLLM, `vllm/model_executor/models/qwen3_5_mtp.py` and `llama_eagle3.py`; published EAGLE 3 drafters have 32,000 entries.
 fn drafter_weights(question: &Question<'_>, of: impl Fn(&Weight) -> u64) -> u64 {
-    let model = question.model;
-    if question.settings.drafter != Drafter::OwnLayers {
-        return 0;
+    const EAGLE_ENTRIES: u64 = 32_000;
+    let (model, ranks) = (question.model, question.settings.tp());
+    if let Some(drafter) = drafter(question) {
+        return drafter
+            .weights
+            .iter()
+            .map(|weight| weight.on_rank(ranks))
+            .fold(drafter.rotary_bytes, u64::saturating_add);
     }
     let sees_all = |cache: &LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
     let last = model.layers.iter().rposition(sees_all).and_then(|at| u32::try_from(at).ok());
     let layer = model.weights.iter().filter(|weight| weight.layer.is_some() && weight.layer == last).map(of);
-    let joined = product([2, model.hidden, model.hidden, model.element_bytes]);
-    product([model.predicting_layers, layer.fold(joined, u64::saturating_add)])
+    let joined = match question.settings.drafter {
+        Drafter::Eagle => product([model.hidden, 3 * model.hidden + EAGLE_ENTRIES / ranks, model.element_bytes]),
+        _ => product([2, model.hidden, model.hidden, model.element_bytes]),
+    };
+    product([drafting_layers(question), layer.fold(joined, u64::saturating_add)])
 }
 
 /// Weights of a rank as they are loaded.
@@ -433,8 +464,17 @@ fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
                 .unchecked
                 .push("the layers that draft are taken as the model's last layer, twice the input".to_owned());
         }
+        Drafter::Eagle => {
+            account
+                .unchecked
+                .push("EAGLE's drafter is taken as one of the model's layers with a head of 32,000 entries".to_owned());
+        }
         Drafter::Checkpoint => {
-            account.unchecked.push("the drafter's own weights and cache are not counted".to_owned());
+            let reason = match drafter(question) {
+                Some(_) => "the drafter is taken as the catalogue's model, on every rank its share",
+                None => "the drafter is not a model of the catalogue: its weights and cache are not counted",
+            };
+            account.unchecked.push(reason.to_owned());
         }
     }
     if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {

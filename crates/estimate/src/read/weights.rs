@@ -271,7 +271,8 @@ pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Description, HeaderE
 /// The types of GGUF's tensors: their number, and how many numbers are together in how many bytes.
 ///
 /// # Source
-/// `ggml-org/ggml`, `include/ggml.h` (`ggml_type`) and the blocks of `src/ggml-common.h`.
+/// `ggml-org/ggml`, `include/ggml.h` (`ggml_type`) and the blocks of `src/ggml-common.h`; the same as `GGML_QUANT_SIZES` of the gguf package but for
+/// 9, `Q8_1`, which files do not have.
 const GGUF_TYPES: &[(u32, u64, u64)] = &[
     (0, 1, 4),
     (1, 1, 2),
@@ -305,6 +306,8 @@ const GGUF_TYPES: &[(u32, u64, u64)] = &[
     (34, 256, 54),
     (35, 256, 66),
     (39, 32, 17),
+    (40, 64, 36),
+    (41, 128, 18),
 ];
 
 /// The configuration that the metadata amount to.

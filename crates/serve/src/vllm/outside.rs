@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 
 /// Since when memory is measured per instance, from a snapshot before the start: V0, and V1.
 const PER_INSTANCE_V0: Version = Version::new(0, 6, 5);
-const PER_INSTANCE_V1: Version = Version::new(0, 9, 2);
+const PER_INSTANCE_V1: Version = Version::new(0, 9, 1);
 /// Since when graphs are captured for a look at their size, within the profile run: what they load stays.
 const GRAPHS_TRIED_SINCE: Version = Version::new(0, 18, 0);
 /// Since when their estimate counts.
