@@ -185,7 +185,13 @@ flags! {
     "max-model-len" [] V, None, "N", "The longest sequence", count!(max_len);
     "max-num-seqs" [] V, None, "N", "Sequences in a batch", count!(sequences);
     "max-num-batched-tokens" [] V, None, "N", "Tokens in a batch", count!(batched_tokens);
-    "block-size" [] V, None, "N", "Tokens of a block", count!(block);
+    "block-size" [] V, None, "N", "Tokens of a block", |settings, flag, value| {
+        // Backends of attention take no other sizes.
+        let tokens = flag.count(value)?;
+        let is_taken = tokens == 1 || tokens == 8 || tokens.is_multiple_of(16);
+        settings.block = Some(is_taken.then_some(tokens).ok_or_else(|| flag.bad(value, "1, 8 or a multiple of 16"))?);
+        Ok(())
+    };
     "kv-cache-dtype" [] VS, None, "TYPE", "The cache's type: `auto`, `fp8`, …", |settings, flag, value| {
         settings.cache_type = Some(flag.cache_type(value)?);
         Ok(())

@@ -162,6 +162,11 @@ impl Model {
         let name = files.name.clone().or_else(|| kind(config)).unwrap_or_else(|| "model".to_owned());
         let mut model = Self::read(&name, config, loading)?;
         if let Some(counted) = &files.counted {
+            if files.is_gguf && counted.bytes == 0 && counted.parameters > 0 {
+                return Err(ServeError::Config(format!(
+                    "`{name}` has tensors of a type that is not known here: its weights cannot be counted"
+                )));
+            }
             model.weigh(counted, files.is_gguf, loading);
         }
         Ok(model)

@@ -300,3 +300,18 @@ fn attention_in_replicas_has_all_heads() {
     assert_eq!(replicas.ranks.len(), 8);
     assert!(replicas.tokens < divided.tokens, "{} and {}", replicas.tokens, divided.tokens);
 }
+
+/// Sizes that the engines refuse at their start are refused, with what they take.
+#[test]
+fn sizes_that_engines_refuse_are_named() {
+    let block = Flag::named("block-size").unwrap();
+    let refused = block.set(&mut Settings::default(), "17").unwrap_err().to_string();
+    assert!(refused.contains("multiple of 16"), "{refused}");
+    block.set(&mut Settings::default(), "528").unwrap();
+    let replicas = |ranks: &str, replicas: &str| {
+        let flags = [("tensor-parallel-size", ranks), ("data-parallel-size", replicas), ("enable-dp-attention", "")];
+        ask(&named("qwen3-8b"), "sglang@0.5.9", "h100", &flags).refusal.map(|refusal| refusal.kind)
+    };
+    assert_eq!(replicas("2", "3"), Some(RefusalKind::HeadsDoNotDivide));
+    assert_eq!(replicas("4", "2"), None);
+}

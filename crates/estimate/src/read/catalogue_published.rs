@@ -311,7 +311,7 @@ mod tests {
             ("glm-4.7", 352_797_814_784),
             ("granite-4.0-h-small", 32_207_337_984),
             ("phi-4", 14_659_507_200),
-            ("qwen3.5-9b", 9_407_453_936),
+            ("qwen3.5-9b", 9_409_813_744),
         ];
         for (name, parameters) in counted {
             let model = crate::read::named(name).unwrap_or_else(|| panic!("{name}"));

@@ -10,6 +10,7 @@ mod diffusion;
 mod families;
 mod families_today;
 mod fields;
+mod gguf_config;
 mod hybrids;
 mod networks;
 mod quantization;

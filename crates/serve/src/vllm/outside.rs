@@ -84,7 +84,7 @@ pub(super) fn non_torch(question: &Question<'_>, runner: Runner) -> u64 {
 ///
 /// # Source
 /// Estimates in logs of 0.19 to 0.24, by pieces and whole: 0.26 GiB with 3 and 2 graphs, 0.35 with 5 and 4; with 51 and 35 Qwen2.5 7B 0.53
-/// and 0.63, Qwen3.5 9B 0.78, Gemma 4 26B 0.83, Qwen3.8 27B 1.55; with 51 and 51 Llama 3.1 8B 0.84, SmolLM 135M 0.33.
+/// and 0.63, Qwen3.5 9B 0.78, Gemma 4 26B 0.83, Qwen3.8 27B 1.55; with 51 and 51 Llama 3.1 8B 0.84, `SmolLM` 135M 0.33.
 const FIRST_GRAPH: u64 = 200 * MIB;
 const GRAPH_OF_HIDDEN: u64 = 48;
 
