@@ -22,7 +22,8 @@ GIB = 1 << 30
 #: Names of GPUs in logs, and how highwater calls them. Others are asked by the memory that they print.
 GPUS = [
     ("h100", "h100"), ("a100 40", "a100-40"), ("a100 80", "a100"), ("b200", "b200"), ("h200", "h200"), ("rtx 3090", "rtx3090"),
-    ("rtx 4090", "rtx4090"), ("rtx 5090", "rtx5090"), ("rtx 4060", "rtx4060"), ("t4", "t4"), ("l4", "l4"), ("a6000", "a6000"),
+    ("rtx 4090", "rtx4090"), ("rtx 5090", "rtx5090"), ("rtx 4060", "rtx4060"), ("t4", "t4"), ("l40s", "l40s"), ("l4", "l4"),
+    ("a30", "a30"), ("a6000", "a6000"),
 ]
 FLAGS = [
     ("gpu_memory_utilization", "gpu-memory-utilization"), ("max_num_seqs", "max-num-seqs"), ("max_num_batched_tokens", "max-num-batched-tokens"),
@@ -39,7 +40,7 @@ QUANTISATIONS: list[tuple[str, dict[str, Any]]] = [
     ("auto_round", {"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}),
     ("compressed-tensors int4", {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}}}, "ignore": ["re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "lm_head"]}),
 ]
-#: Flags that the source of a row prints and the row leaves out.
+#: Flags, environment, release and quantisation that the source of a row prints and the row leaves out.
 SOURCES: dict[str, Any] = json.loads((HERE / "serving_sources.json").read_text())["rows"]
 #: The sampler's bytes for each row and entry of the vocabulary, as the program has them: `crates/serve/src/vllm/profile.rs`.
 SAMPLER = 38.4
@@ -98,13 +99,18 @@ def question(row: dict[str, Any], budget: bool, edge: int = 0) -> tuple[dict[str
         return None, "gpu: its memory is not known"
     names = FLAGS if engine == "vllm" else [("mem_fraction_static", "mem-fraction-static"), ("max_model_len", "context-length"), ("tensor_parallel", "tp-size")]
     flags |= {flag: str(row[field]) for field, flag in names if row.get(field) is not None}
+    if row.get("data_parallel") and engine == "sglang":
+        flags |= {"dp-size": str(row["data_parallel"]), "enable-dp-attention": ""}
     if row.get("enforce_eager") and engine == "vllm":
         flags["enforce-eager"] = ""
     if row.get("kv_dtype"):
         flags["kv-cache-dtype"] = row["kv_dtype"]
     if (row.get("extra") or {}).get("decode_context_parallel"):
         flags["decode-context-parallel-size"] = str(row["extra"]["decode_context_parallel"])
-    flags |= SOURCES.get(row["id"], {}).get("flags", {})
+    source = SOURCES.get(row["id"], {})
+    flags |= source.get("flags", {})
+    serve = source.get("serve", serve)
+    shape |= source.get("config", {})
     quantisation = row.get("quantization", "")
     if quantisation and "quantization_config" not in shape:
         known = next((own for name, own in QUANTISATIONS if name in quantisation), None)
@@ -125,9 +131,9 @@ def question(row: dict[str, Any], budget: bool, edge: int = 0) -> tuple[dict[str
         return None, "gpu_memory_utilization: the row's own sum contradicts it"
     elif "LoRA" in note and "max-lora-rank" not in flags:
         return None, "lora rank: neither the row nor its source has it"
-    elif engine == "sglang" and (row.get("data_parallel") or "AITER" in note):
-        return None, "data-parallel attention" if row.get("data_parallel") else "the workspace of AITER"
-    return {"name": row.get("model", ""), "config": shape, "serve": serve, "gpu": gpu or f"{total or 1000}GiB", "flags": flags}, ""
+    elif engine == "sglang" and "AITER" in note:
+        return None, "the workspace of AITER"
+    return {"name": row.get("model", ""), "config": shape, "serve": serve, "gpu": gpu or f"{total or 1000}GiB", "flags": flags, "environment": source.get("environment", {})}, ""
 
 
 def left_out_versions(rows: list[tuple[str, float, float, float]]) -> None:

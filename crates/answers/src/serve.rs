@@ -95,11 +95,21 @@ fn beside(answer: &Answer, log: String, text: &[u8]) -> Result<ServeAgainstView,
     term("cache", as_signed(answer.kv_cache_bytes), printed.kv_cache_bytes.map(as_signed), true);
     term("tokens", as_number(answer.tokens), number(printed.kv_tokens), false);
     term("blocks", as_number(answer.blocks.unwrap_or(0)), number(printed.gpu_blocks), false);
-    // The cache is the rest: the cause is one of the terms before it.
-    let causes = terms.iter().filter(|term| term.is_bytes && term.term != "cache");
-    let most = causes.max_by(|one, other| distance(one).total_cmp(&distance(other)));
-    let differs_most = most.filter(|term| distance(term) > 0.0).map(|term| term.term.clone());
+    let differs_most = differing(&terms);
     Ok(ServeAgainstView { log, terms, differs_most })
+}
+
+/// Why the caches differ. The cache is the rest: the cause is the term before it that differs most, or what the log does not print, where
+/// these explain less than half.
+fn differing(terms: &[ServeTermView]) -> Option<String> {
+    let (caches, causes): (Vec<_>, Vec<_>) =
+        terms.iter().filter(|term| term.is_bytes).partition(|term| term.term == "cache");
+    let explained: f64 = causes.iter().map(|term| distance(term)).sum();
+    if caches.iter().any(|cache| distance(cache) > 2.0 * explained) {
+        return Some("what the log does not print, such as the GPU and its share".to_owned());
+    }
+    let most = causes.into_iter().max_by(|one, other| distance(one).total_cmp(&distance(other)));
+    most.filter(|term| distance(term) > 0.0).map(|term| term.term.clone())
 }
 
 fn distance(term: &ServeTermView) -> f64 {
@@ -275,6 +285,17 @@ fn read_need(need: &str) -> Result<(u64, u64), ServeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_differs_is_a_term_or_what_the_log_leaves_out() {
+        let term =
+            |term: &str, forecast, printed| ServeTermView { term: term.to_owned(), forecast, printed, is_bytes: true };
+        let weights = || term("weights", 10e9, 12e9);
+        assert_eq!(differing(&[weights(), term("cache", 6e9, 4e9)]).as_deref(), Some("weights"));
+        let left_out = differing(&[weights(), term("cache", 6e9, 60e9)]);
+        assert!(left_out.is_some_and(|text| text.contains("does not print")));
+        assert_eq!(differing(&[term("weights", 1.0, 1.0)]), None);
+    }
 
     #[test]
     fn needs_are_read_as_people_write_them() {

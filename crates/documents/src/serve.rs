@@ -88,7 +88,7 @@ pub struct ServeAgainstView {
     pub log: String,
     /// Each term that the log prints.
     pub terms: Vec<ServeTermView>,
-    /// The term that differs most.
+    /// The term that differs most, or that it is in what the log does not print.
     pub differs_most: Option<String>,
 }
 

@@ -247,6 +247,8 @@ pub struct Experts {
     pub sigmoid_router: bool,
     /// Whether the router computes in float32, whatever the type of the weights (`DeepSeek`).
     pub router_in_float32: bool,
+    /// Whether the experts stand in the layer, beside an MLP that is the shared one (Gemma 4).
+    pub beside_mlp: bool,
     /// For each layer whether it has the mixture; shorter lists repeat.
     pub layers: Vec<bool>,
 }

@@ -130,6 +130,8 @@ pub struct ServedVision {
     pub most_patches: u64,
     /// Tokens that it becomes in the language model.
     pub tokens: u64,
+    /// Whether the MLP is gated.
+    pub is_gated: bool,
 }
 
 impl Architecture {
@@ -258,6 +260,7 @@ fn vision(tower: &crate::network::Stage) -> ServedVision {
         patches,
         most_patches: tokens_of_largest.saturating_mul(patches / tokens.max(1)),
         tokens: tokens_of_largest,
+        is_gated: tower.layers.iter().flat_map(|(_, pieces)| pieces).any(|piece| piece.name.contains("gate_proj")),
     }
 }
 

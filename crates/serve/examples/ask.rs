@@ -23,6 +23,8 @@ fn answer(question: &Value) -> Result<Value, String> {
         let flag = Flag::named(name).ok_or_else(|| format!("no flag {name}"))?;
         flag.set(&mut settings, value.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
     }
+    settings.flashinfer_sampler =
+        question["environment"]["VLLM_USE_FLASHINFER_SAMPLER"].as_str().map(|value| value != "0");
     let loading = Loading { dtype: None, quantization: settings.quantization.as_deref() };
     let release = Release::parse(text("serve")).map_err(|error| error.to_string())?;
     let model = Model::read(text("name"), &config, loading).map_err(|error| error.to_string())?;

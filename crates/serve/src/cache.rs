@@ -27,6 +27,8 @@ pub(crate) struct Making {
     pub(crate) speculative: u64,
     /// Whether states are kept at block borders, for common prefixes.
     pub(crate) aligns_states: bool,
+    /// To how many bytes a token's latent is rounded up.
+    pub(crate) latent_align: u64,
 }
 
 /// Layers that share blocks.
@@ -90,7 +92,8 @@ pub(crate) fn token_bytes(cache: &LayerCache, making: &Making) -> u64 {
                 _ => making.kind.bytes(rank.saturating_add(rope_dim), making.element),
             };
             // The indexer keeps its key in 8 bits, with a scale.
-            own.saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
+            own.next_multiple_of(making.latent_align.max(1))
+                .saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
         }
         LayerCache::State { .. } | LayerCache::Nothing => 0,
     }

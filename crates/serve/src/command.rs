@@ -49,7 +49,6 @@ const UNCOUNTED: &[&str] = &[
     "prefill-context-parallel-size",
     "kv-offloading-size",
     "max-parallel-loading-workers",
-    "enable-dp-attention",
     "ep-size",
     "ep",
     "expert-parallel-size",

@@ -68,6 +68,8 @@ pub struct Settings {
     pub pipeline: Option<u64>,
     /// Data-parallel ranks.
     pub data: Option<u64>,
+    /// Whether attention is in data-parallel replicas within the tensor-parallel ranks.
+    pub attention_replicas: bool,
     /// Context-parallel ranks of decoding.
     pub decode_context: Option<u64>,
     /// Whether experts are divided as wholes.
@@ -92,6 +94,8 @@ pub struct Settings {
     pub speculative: Option<u64>,
     /// What makes them.
     pub drafter: Drafter,
+    /// The name of the drafter's model.
+    pub drafter_model: Option<String>,
     /// GiB of each rank's weights that stay in the host's memory.
     pub offload_bytes: Option<u64>,
     /// The cache's blocks, whatever else there is.
@@ -128,7 +132,9 @@ pub enum Drafter {
     Nothing,
     /// The model's own layers for that: multi-token prediction.
     OwnLayers,
-    /// A checkpoint of its own.
+    /// One layer that sees the model's hidden states, with a head of its own: EAGLE.
+    Eagle,
+    /// A whole model of its own.
     Checkpoint,
 }
 
@@ -179,7 +185,13 @@ flags! {
     "max-model-len" [] V, None, "N", "The longest sequence", count!(max_len);
     "max-num-seqs" [] V, None, "N", "Sequences in a batch", count!(sequences);
     "max-num-batched-tokens" [] V, None, "N", "Tokens in a batch", count!(batched_tokens);
-    "block-size" [] V, None, "N", "Tokens of a block", count!(block);
+    "block-size" [] V, None, "N", "Tokens of a block", |settings, flag, value| {
+        // Backends of attention take no other sizes.
+        let tokens = flag.count(value)?;
+        let is_taken = tokens == 1 || tokens == 8 || tokens.is_multiple_of(16);
+        settings.block = Some(is_taken.then_some(tokens).ok_or_else(|| flag.bad(value, "1, 8 or a multiple of 16"))?);
+        Ok(())
+    };
     "kv-cache-dtype" [] VS, None, "TYPE", "The cache's type: `auto`, `fp8`, …", |settings, flag, value| {
         settings.cache_type = Some(flag.cache_type(value)?);
         Ok(())
@@ -215,11 +227,14 @@ flags! {
         settings.drafter = match field("method").and_then(serde_json::Value::as_str) {
             Some("ngram" | "[ngram]" | "suffix") => Drafter::Nothing,
             Some(method) if method.contains("mtp") => Drafter::OwnLayers,
+            Some("eagle" | "eagle3") => Drafter::Eagle,
             _ => Drafter::Checkpoint,
         };
+        settings.drafter_model = field("model").and_then(serde_json::Value::as_str).map(str::to_owned);
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };
+    "enable-dp-attention" [] S, None, "", "Attention in the data-parallel replicas, on their share of the ranks", switch!(attention_replicas, true);
     "mem-fraction-static" [] S, None, "SHARE", "Share of the free memory for weights and cache", share!(memory_share);
     "context-length" [] S, None, "N", "The longest sequence", count!(max_len);
     "max-running-requests" [] S, None, "N", "Sequences in a batch", count!(sequences);

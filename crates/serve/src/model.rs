@@ -16,6 +16,8 @@ pub struct Model {
     pub name: String,
     /// Its family, by the name of the module of transformers.
     pub family: &'static str,
+    /// The configuration's `model_type`.
+    pub kind: String,
     /// Vocabulary.
     pub vocab: u64,
     /// Hidden size.
@@ -38,7 +40,7 @@ pub struct Model {
     pub element_bytes: u64,
     /// Bytes of a number of a recurrent state.
     pub state_bytes: u64,
-    /// Bytes of the table of rotations: positions × rotated part × element.
+    /// Bytes of the table of rotations that an engine keeps: positions × rotated part × element.
     pub rotary_bytes: u64,
     /// An encoder of images or sound stands before the language model.
     pub has_encoder: bool,
@@ -119,6 +121,16 @@ fn quantized(config: &Value, method: Option<&str>) -> Result<Value, ServeError> 
     Ok(config)
 }
 
+/// How many times the positions of the model its table of rotations has: four where positions have three axes, for the length of videos.
+///
+/// # Source
+/// vLLM 0.7 to 0.24, `MRotaryEmbedding`: `cache_max_position_num`. Qwen3.5 9B and Qwen2.5-VL 7B print 0.1 GiB more than their weights.
+fn positions_of_table(kind: &str) -> u64 {
+    let has_axes =
+        ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v"].iter().any(|family| kind.starts_with(family));
+    if has_axes { 4 } else { 1 }
+}
+
 impl Model {
     /// Reads a configuration as the engine loads it.
     ///
@@ -150,6 +162,11 @@ impl Model {
         let name = files.name.clone().or_else(|| kind(config)).unwrap_or_else(|| "model".to_owned());
         let mut model = Self::read(&name, config, loading)?;
         if let Some(counted) = &files.counted {
+            if files.is_gguf && counted.bytes == 0 && counted.parameters > 0 {
+                return Err(ServeError::Config(format!(
+                    "`{name}` has tensors of a type that is not known here: its weights cannot be counted"
+                )));
+            }
             model.weigh(counted, files.is_gguf, loading);
         }
         Ok(model)
@@ -224,9 +241,12 @@ impl Model {
         let predicting = ["num_nextn_predict_layers", "mtp_num_hidden_layers"]
             .iter()
             .find_map(|name| field(name).and_then(Value::as_u64));
+        let kind = config.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let positions = product([shape.max_positions.unwrap_or(0), positions_of_table(&kind)]);
         Ok(Model {
             name: name.to_owned(),
             family: architecture.family,
+            kind,
             vocab: shape.vocab,
             hidden: shape.hidden,
             intermediate: shape.intermediate,
@@ -236,7 +256,7 @@ impl Model {
             predicting_layers: predicting.unwrap_or(1).clamp(1, 16),
             layers: shape.layers.iter().map(|layer| layer.cache).collect(),
             max_positions: shape.max_positions,
-            rotary_bytes: product([shape.max_positions.unwrap_or(0), shape.rotary_dim, element_bytes]),
+            rotary_bytes: product([positions, shape.rotary_dim, element_bytes]),
             element_bytes,
             state_bytes: if state_is_wide { 4 } else { element_bytes },
             has_encoder: ["vision_config", "audio_config"]

@@ -161,7 +161,13 @@ impl Question<'_> {
 
     /// What engines refuse before they load anything.
     fn refused_early(&self) -> Option<Refusal> {
-        let ranks = self.settings.tp();
+        let replicas = if self.settings.attention_replicas { self.settings.data.unwrap_or(1).max(1) } else { 1 };
+        let all = self.settings.tp();
+        if !all.is_multiple_of(replicas) {
+            let sentence = format!("the {all} ranks of `--tensor-parallel-size` are not {replicas} equal replicas");
+            return Some(Refusal { kind: RefusalKind::HeadsDoNotDivide, sentence });
+        }
+        let ranks = all / replicas;
         let heads = self.model.heads;
         if heads > 0 && !heads.is_multiple_of(ranks) && self.release.engine != Engine::LlamaCpp {
             let can: Vec<String> = [2, 4, 8, 16]

@@ -24,6 +24,12 @@ const GIB: u64 = 1 << 30;
 const CONTEXT: u64 = 600 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
+/// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache` of 0.5.5 and 0.5.9
+/// against 0.5.3.
+const STATES_SHARE_SINCE: Version = Version::new(0, 5, 5);
+const STATES_TO_CACHE: f64 = 0.9;
+/// States without that share.
+const STATES: u64 = 512;
 
 /// The account of all ranks.
 pub(crate) fn account(question: &Question<'_>) -> Account {
@@ -31,6 +37,9 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     let mut account = Account { max_len: question.max_len(), ..Account::default() };
     let total = question.total();
     let ranks = settings.tp();
+    // With data-parallel attention each replica has all requests of its own, on its share of the ranks.
+    let attention_ranks =
+        if settings.attention_replicas { (ranks / settings.data.unwrap_or(1).max(1)).max(1) } else { ranks };
     let before = total.saturating_sub(CONTEXT + if ranks > 1 { NCCL } else { 0 });
     let fraction = settings.memory_share.unwrap_or_else(|| {
         let fraction = usual_fraction(question);
@@ -39,7 +48,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     });
     let slack = before.saturating_sub(share(before, fraction));
     let making = Making {
-        ranks,
+        ranks: attention_ranks,
         block: 1,
         kind: settings.cache_type.unwrap_or(CacheType::Auto),
         element: model.element_bytes,
@@ -47,6 +56,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         has_groups: true,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: false,
+        latent_align: 1,
     };
     for (stage, layers) in question.stages().into_iter().enumerate() {
         let is_here = |weight: &&crate::weights::Weight| {
@@ -65,11 +75,13 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
             .weights
             .iter()
             .filter(is_here)
-            .map(|weight| weight.on_rank(ranks))
+            .map(|weight| match weight.part {
+                Part::Attention | Part::Absorbed | Part::Embedding => weight.on_rank(attention_ranks),
+                _ => weight.on_rank(ranks),
+            })
             .fold(model.rotary_bytes, u64::saturating_add);
-        let states = states(question, &model.layers[layers.clone()], &making);
-        let cache =
-            [weights, slack, states].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
+        let left = [weights, slack].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
+        let cache = left.saturating_sub(signed(states(question, &model.layers[layers.clone()], &making, left)));
         let (tokens, window_tokens, of_token) =
             pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
         account.tokens = if stage == 0 { tokens } else { account.tokens.min(tokens) };
@@ -104,6 +116,9 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     if settings.memory_share.is_none() {
         account.unchecked.push("the default of `--mem-fraction-static` was compared with one row".to_owned());
     }
+    if settings.attention_replicas {
+        account.unchecked.push("data-parallel attention was compared with one log, and is 7 % off there".to_owned());
+    }
     if ranks > 1 {
         account.unchecked.push("NCCL's buffers between ranks are taken as 1 GiB".to_owned());
     }
@@ -125,10 +140,17 @@ fn pools(layers: &[LayerCache], window_ratio: f64, bytes: i64, making: &Making) 
     (tokens, Some(share(tokens, window_ratio)), full)
 }
 
-/// States of recurrent layers, which are taken out first: one for each running request.
-fn states(question: &Question<'_>, layers: &[LayerCache], making: &Making) -> u64 {
+/// Bytes of recurrent states, which are taken out of what is left first.
+fn states(question: &Question<'_>, layers: &[LayerCache], making: &Making, left: i64) -> u64 {
     let of_request = layers.iter().map(|cache| state_bytes(cache, making)).fold(0, u64::saturating_add);
-    product([of_request, question.settings.sequences.unwrap_or(48)])
+    if of_request == 0 {
+        return 0;
+    }
+    if question.release.version < STATES_SHARE_SINCE {
+        return product([of_request, question.settings.sequences.unwrap_or(STATES)]);
+    }
+    let of_states = share(u64::try_from(left).unwrap_or(0), STATES_TO_CACHE / (1.0 + STATES_TO_CACHE));
+    of_states / of_request * of_request
 }
 
 /// The share that is static if nobody says.
@@ -154,21 +176,43 @@ fn usual_fraction(question: &Question<'_>) -> f64 {
             _ => 32 * GIB,
         }
     } else {
-        let (chunk, batch) = match total / GIB {
-            0..20 => (2048, 8),
-            20..35 => (2048, 24),
-            35..60 => (4096, 32),
-            60..90 => (8192, 256),
-            _ => (16_384, 512),
+        let (chunk, few, many) = match total / GIB {
+            0..20 => (2048, 8, 8),
+            20..35 => (2048, 24, 80),
+            35..60 => (4096, 32, 160),
+            60..160 => (8192, 256, 512),
+            _ => (16_384, 512, 512),
         };
         let chunk = settings.batched_tokens.unwrap_or(chunk);
-        let batch = settings.graph_batch.unwrap_or(batch);
+        let batch = settings.graph_batch.unwrap_or(if settings.tp() < 4 { few } else { many });
         let reserved = 512 * MIB + chunk.max(2048) * 3 * MIB / 2 + batch * 2 * MIB + ranks * GIB / 8;
+        // Data-parallel attention pads its batches.
+        let padding = if batch > 300 { 9 * MIB / 2 } else { 3 * MIB };
+        let padded =
+            if settings.attention_replicas { product([batch, settings.data.unwrap_or(1), padding]) } else { 0 };
+        let reserved = reserved.saturating_add(padded);
         if total > 60 * GIB { reserved.max(10 * GIB) } else { reserved }
     };
     let fraction = 1.0 - ratio(reserved, total);
-    let fraction = if question.model.has_encoder { fraction * 0.9 } else { fraction };
-    (fraction.clamp(0.0, 1.0) * 1000.0).round() / 1000.0
+    let fraction = (fraction.clamp(0.0, 1.0) * 1000.0).round() / 1000.0;
+    if question.model.has_encoder { fraction * beside_encoder(question) } else { fraction }
+}
+
+/// By how much an encoder of images lowers the share: the more, the larger it is beside ViT-L.
+///
+/// # Source
+/// `adjust_mem_fraction_for_vlm` of 0.5.9. It looks for `num_hidden_layers`, which Qwen's encoders do not have, and takes 24 then.
+fn beside_encoder(question: &Question<'_>) -> f64 {
+    const LAYERS: u64 = 24;
+    const HIDDEN: u64 = 1024;
+    if question.release.version < Version::new(0, 5, 0) {
+        return 0.9;
+    }
+    let (layers, hidden) = question.model.vision.map_or((LAYERS, HIDDEN), |vision| {
+        (if question.model.kind.starts_with("qwen") { LAYERS } else { vision.layers }, vision.hidden)
+    });
+    let size = ratio(product([layers, hidden, hidden]), product([LAYERS, HIDDEN, HIDDEN]));
+    0.95 * (1.0 - 0.1 * (size - 1.0)).clamp(0.8, 1.05)
 }
 
 fn refusal(account: &Account) -> Option<Refusal> {

@@ -24,7 +24,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         .iter()
         .filter(|weight| weight.part != Part::Absorbed)
         .map(|weight| weight.on_rank(1))
-        .fold(model.rotary_bytes, u64::saturating_add);
+        .fold(0, u64::saturating_add);
     let making = Making {
         ranks: 1,
         block: 1,
@@ -34,6 +34,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         has_groups: true,
         speculative: 0,
         aligns_states: false,
+        latent_align: 1,
     };
     let of_token = model.layers.iter().map(|cache| token_bytes(cache, &making)).fold(0, u64::saturating_add);
     let largest = model.layers.iter().map(|cache| token_bytes(cache, &making)).max().unwrap_or(0);

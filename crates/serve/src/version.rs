@@ -38,7 +38,7 @@ impl Engine {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("", |(name, _)| name)
     }
 
-    /// The release whose rules hold if nobody names one: the newest that was compared with logs.
+    /// The release whose rules hold if nobody names one: the newest that was compared with many logs.
     pub fn usual(self) -> Version {
         match self {
             Engine::Vllm => Version::new(0, 24, 0),
@@ -49,8 +49,11 @@ impl Engine {
 
     /// Releases whose arithmetic was compared with logs, as intervals of minor releases.
     pub fn checked(self) -> &'static [(Version, Version)] {
-        const VLLM: &[(Version, Version)] =
-            &[(Version::new(0, 6, 4), Version::new(0, 11, 99)), (Version::new(0, 20, 0), Version::new(0, 24, 99))];
+        const VLLM: &[(Version, Version)] = &[
+            (Version::new(0, 6, 4), Version::new(0, 11, 99)),
+            (Version::new(0, 15, 0), Version::new(0, 24, 99)),
+            (Version::new(0, 27, 0), Version::new(0, 28, 99)),
+        ];
         const SGLANG: &[(Version, Version)] = &[(Version::new(0, 4, 7), Version::new(0, 5, 99))];
         match self {
             Engine::Vllm => VLLM,

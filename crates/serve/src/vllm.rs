@@ -4,69 +4,48 @@
 //! V1: `vllm/v1/worker/gpu_worker.py`, `vllm/v1/worker/gpu_model_runner.py` (profile run), `vllm/utils/mem_utils.py`,
 //! `vllm/v1/core/kv_cache_utils.py`, `vllm/engine/arg_utils.py` (defaults). V0: `vllm/worker/worker.py`, `vllm/config.py`.
 
+mod outside;
 mod profile;
+mod runner;
 
 use highwater_driver::context::BARE_BYTES;
 use highwater_estimate::LayerCache;
+use highwater_estimate::read::configuration;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
 use crate::cache::{Layout, Making, token_bytes};
 use crate::cache_type::CacheType;
 use crate::flags::Drafter;
+use crate::model::{Loading, Model};
 use crate::question::{Account, Question, requests};
 use crate::version::Version;
 use crate::weights::{Part, Split, Weight};
+use outside::{graphs, non_torch};
+use runner::Runner;
 
-const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Since when windows and states have groups of their own.
 const GROUPS_SINCE: Version = Version::new(0, 9, 2);
-/// Since when printed tokens are concurrency times length.
-const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 21, 0);
-/// Since when memory is measured per instance, from a snapshot before the start.
-const PER_INSTANCE_SINCE: Version = Version::new(0, 6, 5);
-/// Since when V1 takes 1,024 sequences on large GPUs.
-const MANY_SEQUENCES_SINCE: Version = Version::new(0, 7, 3);
+/// Since when printed tokens are concurrency times length: `vllm/v1/core/kv_cache_utils.py` of 0.20.2; 0.20.0 prints blocks.
+const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 20, 2);
+/// Until when V1 takes 1,024 sequences on every GPU; then only on large ones. `vllm/engine/arg_utils.py` of 0.7.3 against 0.8.5.
+const MANY_SEQUENCES_UNTIL: Version = Version::new(0, 8, 0);
+/// Since when a batch is no larger than the sequences that it holds, and the other way round: `vllm/engine/arg_utils.py` of 0.11.2.
+const FITS_BATCHES_SINCE: Version = Version::new(0, 11, 1);
+/// Since when the buffers of adapters are in the weights. Until then they were allocated between two measurements, and counted nowhere:
+/// `vllm/worker/model_runner.py`, `load_model` of 0.7.3 against 0.8.5.
+const ADAPTERS_COUNT_SINCE: Version = Version::new(0, 8, 0);
+/// Releases whose V0 rounds a token's latent up to 256 bytes: `_align_cache` of `vllm/worker/cache_engine.py` of 0.7.3.
+const ALIGNS_LATENT: std::ops::Range<Version> = Version::new(0, 7, 3)..Version::new(0, 8, 0);
 /// Since when states must have a block for every sequence: `vllm/config/compilation.py` of 0.24; 0.11 does not check.
 const STATE_BLOCKS_CHECKED_SINCE: Version = Version::new(0, 24, 0);
 /// Since when the default share is 0.92: `vllm/config/cache.py` of 0.20.2 against 0.19.1.
 const LARGER_SHARE_SINCE: Version = Version::new(0, 20, 0);
-/// Since when graphs are estimated and count.
-const GRAPHS_COUNT_SINCE: Version = Version::new(0, 21, 0);
-
-/// Memory that is not PyTorch's for each multiprocessor: kernels loaded lazily, and their local memory.
-///
-/// # Source
-/// Printed with one rank: H100 (132 multiprocessors) 0.13 to 0.14 GiB, A100 (108) 0.09, RTX 4090 (128) 0.08, T4 (40) 0.03 to 0.05.
-const NON_TORCH_PER_MULTIPROCESSOR: u64 = MIB;
-/// The same for a GPU of which only the memory is known.
-const NON_TORCH: u64 = 128 * MIB;
-/// What several ranks add: NCCL's buffers between GPUs with `NVLink`, and without.
-///
-/// # Source
-/// H100: 0.54 and 0.55 GiB with two ranks against 0.13 with one; RTX 4090: 0.25 against 0.08.
-const NCCL_LINKED: u64 = 420 * MIB;
-const NCCL_PLAIN: u64 = 175 * MIB;
-/// The context of a process, which counts before 0.6.5.
-///
-/// # Source
-/// 0.35 GiB on an RTX 3090.
-const CONTEXT: u64 = 360 * MIB;
-
-/// The older engine, V0.
-fn is_v0(question: &Question<'_>) -> bool {
-    let version = question.release.version;
-    question.release.is_v0.unwrap_or_else(|| {
-        let is_old_card = question.card().is_some_and(|card| card.compute_capability < (8, 0));
-        version < Version::new(0, 8, 0) || version < Version::new(0, 11, 0) && is_old_card
-    })
-}
-
 /// The settings as this release fills them in.
-pub(super) struct Filled {
-    is_v0: bool,
+struct Filled {
+    runner: Runner,
     sequences: u64,
     batched: u64,
     /// V0's chunked prefill: the profile run samples nothing.
@@ -81,21 +60,25 @@ fn is_large(question: &Question<'_>) -> bool {
 
 /// Sequences of a batch, as said or by default.
 fn sequences(question: &Question<'_>) -> u64 {
-    let has_many = !is_v0(question) && is_large(question) && question.release.version >= MANY_SEQUENCES_SINCE;
+    let is_v1 = runner::of(question) != Runner::V0;
+    let has_many = is_v1 && (is_large(question) || question.release.version < MANY_SEQUENCES_UNTIL);
     question.settings.sequences.unwrap_or(if has_many { 1024 } else { 256 })
 }
 
 fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
     let (settings, version) = (&question.settings, question.release.version);
-    let is_v0 = is_v0(question);
+    let runner = runner::of(question);
+    let is_v0 = runner == Runner::V0;
     let max_len = question.max_len();
     let is_large = is_large(question);
+    let is_latent = question.model.layers.iter().any(|cache| matches!(cache, LayerCache::Latent { .. }));
     let is_chunked_v0 = is_v0
+        && !is_latent
         && settings
             .chunked_prefill
             .unwrap_or(max_len > 32 * 1024 && settings.batched_tokens.is_none() && !question.model.has_encoder);
-    let sequences = sequences(question);
-    let batched = settings.batched_tokens.unwrap_or(match () {
+    let mut sequences = sequences(question);
+    let usual_batch = match () {
         () if is_v0 && is_chunked_v0 => {
             if version < Version::new(0, 7, 0) {
                 512
@@ -107,7 +90,13 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
         () if settings.chunked_prefill == Some(false) => max_len.max(2048),
         () if is_large => 8192,
         () => 2048,
-    });
+    };
+    let is_fitted = !is_v0 && version >= FITS_BATCHES_SINCE;
+    let usual_batch = if is_fitted { usual_batch.min(product([sequences, max_len])) } else { usual_batch };
+    let batched = settings.batched_tokens.unwrap_or(usual_batch);
+    if is_fitted && settings.sequences.is_none() {
+        sequences = sequences.min(batched);
+    }
     let usual = if version >= LARGER_SHARE_SINCE { 0.92 } else { 0.9 };
     if settings.memory_share.is_none() && settings.cache_bytes.is_none() {
         assumed.push(format!("`--gpu-memory-utilization` {usual}, the default of this release"));
@@ -118,7 +107,10 @@ fn filled(question: &Question<'_>, assumed: &mut Vec<String>) -> Filled {
     if settings.batched_tokens.is_none() {
         assumed.push(format!("`--max-num-batched-tokens` {batched}, the default of this release on this GPU"));
     }
-    Filled { is_v0, sequences, batched, is_chunked_v0, memory_share: settings.memory_share.unwrap_or(usual) }
+    let filled =
+        Filled { runner, sequences, batched, is_chunked_v0, memory_share: settings.memory_share.unwrap_or(usual) };
+    assumed.extend(profile::assumed(question, &filled).map(str::to_owned));
+    filled
 }
 
 /// The account of all ranks.
@@ -135,8 +127,8 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         let (is_first, is_last) = (stage == 0, stage + 1 == stages.len());
         let weights = weights(question, layers.clone(), is_first, is_last);
         let (activation, by) = profile::activation(question, &filled, is_last);
-        let non_torch = non_torch(question, filled.is_v0);
-        let graphs = graphs(question, layers.len());
+        let non_torch = non_torch(question, filled.runner);
+        let graphs = graphs(question, &filled, layers.len());
         let left = [weights, activation, non_torch, graphs]
             .into_iter()
             .fold(signed(budget), |left, term| left.saturating_sub(signed(term)));
@@ -168,8 +160,8 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     }
     account.ranks = ranks;
     capacity(question, &filled, &mut account, &blocks, &layouts);
-    account.refusal = too_small(question, &filled).or_else(|| refusal(question, &account));
-    unchecked(question, &mut account);
+    account.refusal = too_small(question, &filled).or_else(|| refusal(question, &filled, &account));
+    unchecked(question, &filled, &mut account);
     account
 }
 
@@ -194,7 +186,7 @@ fn capacity(
     account.concurrency = question.lengths().map(|length| (length, requests(blocks, of(length)))).collect();
     let groups = layout.groups.len() as u64;
     let concurrency = account.concurrency.first().map_or(0.0, |(_, requests)| *requests);
-    account.tokens = if !filled.is_v0 && question.release.version >= TOKENS_BY_CONCURRENCY_SINCE {
+    account.tokens = if filled.runner != Runner::V0 && question.release.version >= TOKENS_BY_CONCURRENCY_SINCE {
         share(account.max_len, concurrency)
     } else {
         product([blocks / groups.max(1), layout.block, context])
@@ -213,33 +205,67 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
         kind: settings.cache_type.unwrap_or(CacheType::Auto),
         element: question.model.element_bytes,
         state_element: question.model.state_bytes,
-        has_groups: !filled.is_v0 && question.release.version >= GROUPS_SINCE,
+        has_groups: filled.runner != Runner::V0 && question.release.version >= GROUPS_SINCE,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: settings.prefix_caching == Some(true),
+        latent_align: if filled.runner == Runner::V0 && ALIGNS_LATENT.contains(&question.release.version) {
+            256
+        } else {
+            1
+        },
     }
 }
 
-/// The caches of the model's own layers that predict more tokens, each as the last layer that sees all tokens.
+/// Layers of the model's own kind that draft: those that predict more tokens, or EAGLE's one.
+fn drafting_layers(question: &Question<'_>) -> u64 {
+    match question.settings.drafter {
+        Drafter::OwnLayers => question.model.predicting_layers,
+        Drafter::Eagle => 1,
+        Drafter::Nothing | Drafter::Checkpoint => 0,
+    }
+}
+
+/// A drafter that is a model of the catalogue.
+fn drafter(question: &Question<'_>) -> Option<Model> {
+    let name =
+        question.settings.drafter_model.as_deref().filter(|_| question.settings.drafter == Drafter::Checkpoint)?;
+    let (known, config) = configuration(name)?;
+    Model::read(known, &config, Loading::default()).ok()
+}
+
+/// The caches of what drafts: a model's own, or each layer's as that of the last layer that sees all tokens.
 fn drafted(question: &Question<'_>) -> Vec<LayerCache> {
-    if question.settings.drafter != Drafter::OwnLayers {
-        return Vec::new();
+    if let Some(drafter) = drafter(question) {
+        return drafter.layers;
     }
     let sees_all = |cache: &&LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
     let last = question.model.layers.iter().rev().find(sees_all).copied();
-    last.into_iter().cycle().take(usize::try_from(question.model.predicting_layers).unwrap_or(0)).collect()
+    last.into_iter().cycle().take(usize::try_from(drafting_layers(question)).unwrap_or(0)).collect()
 }
 
-/// Bytes of those layers on a rank: those of the last layer with such a cache, and a product of two hidden states.
+/// Bytes of what drafts on a rank: a model's own; else those of the last layer with such a cache, and a product of two hidden states, or of
+/// three with a head for EAGLE.
+///
+/// # Source
+/// vLLM, `vllm/model_executor/models/qwen3_5_mtp.py` and `llama_eagle3.py`; published EAGLE 3 drafters have 32,000 entries.
 fn drafter_weights(question: &Question<'_>, of: impl Fn(&Weight) -> u64) -> u64 {
-    let model = question.model;
-    if question.settings.drafter != Drafter::OwnLayers {
-        return 0;
+    const EAGLE_ENTRIES: u64 = 32_000;
+    let (model, ranks) = (question.model, question.settings.tp());
+    if let Some(drafter) = drafter(question) {
+        return drafter
+            .weights
+            .iter()
+            .map(|weight| weight.on_rank(ranks))
+            .fold(drafter.rotary_bytes, u64::saturating_add);
     }
     let sees_all = |cache: &LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
     let last = model.layers.iter().rposition(sees_all).and_then(|at| u32::try_from(at).ok());
     let layer = model.weights.iter().filter(|weight| weight.layer.is_some() && weight.layer == last).map(of);
-    let joined = product([2, model.hidden, model.hidden, model.element_bytes]);
-    product([model.predicting_layers, layer.fold(joined, u64::saturating_add)])
+    let joined = match question.settings.drafter {
+        Drafter::Eagle => product([model.hidden, 3 * model.hidden + EAGLE_ENTRIES / ranks, model.element_bytes]),
+        _ => product([2, model.hidden, model.hidden, model.element_bytes]),
+    };
+    product([drafting_layers(question), layer.fold(joined, u64::saturating_add)])
 }
 
 /// Weights of a rank as they are loaded.
@@ -265,7 +291,7 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
         _ => weight.on_rank(ranks),
     };
     let mut bytes = here.clone().map(of).fold(0, u64::saturating_add);
-    if settings.lora {
+    if settings.lora && question.release.version >= ADAPTERS_COUNT_SINCE {
         bytes = bytes.saturating_add(lora(question, here.map(|weight| (weight.sides, weight.split))));
     }
     if is_last {
@@ -343,28 +369,6 @@ fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Spli
     products.saturating_add(product([2, table]))
 }
 
-/// Memory that is not PyTorch's.
-fn non_torch(question: &Question<'_>, is_v0: bool) -> u64 {
-    let card = question.card();
-    let own = card.map_or(NON_TORCH, |card| u64::from(card.multiprocessors) * NON_TORCH_PER_MULTIPROCESSOR);
-    let own = if is_v0 && question.release.version < PER_INSTANCE_SINCE { CONTEXT } else { own };
-    let is_linked = card.is_some_and(|card| card.bus_bits >= 4096);
-    let between = match question.settings.tp() {
-        1 => 0,
-        _ if is_linked => NCCL_LINKED,
-        _ => NCCL_PLAIN,
-    };
-    own + between
-}
-
-/// CUDA graphs that count against the budget.
-fn graphs(question: &Question<'_>, _layers: usize) -> u64 {
-    if question.settings.eager || question.release.version < GRAPHS_COUNT_SINCE {
-        return 0;
-    }
-    GIB / 2
-}
-
 /// Batches that the engine does not take.
 ///
 /// # Source
@@ -385,7 +389,7 @@ fn too_small(question: &Question<'_>, filled: &Filled) -> Option<Refusal> {
 }
 
 /// Why it does not start.
-fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
+fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Option<Refusal> {
     let gib = |bytes: i64| highwater_units::size(bytes.unsigned_abs());
     let worst = account.ranks.iter().min_by_key(|rank| rank.kv_cache_bytes)?;
     let refused = |kind, sentence| Some(Refusal { kind, sentence });
@@ -421,7 +425,7 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
         );
     }
     let states = |cache: &LayerCache| matches!(cache, LayerCache::State { .. });
-    let decoding = sequences(question);
+    let decoding = filled.sequences;
     if let Some(blocks) = account.blocks.filter(|blocks| *blocks < decoding)
         && question.model.layers.iter().any(states)
         && !question.settings.eager
@@ -445,7 +449,7 @@ fn refusal(question: &Question<'_>, account: &Account) -> Option<Refusal> {
 }
 
 /// Terms without a rule that was checked.
-fn unchecked(question: &Question<'_>, account: &mut Account) {
+fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
     if question.model.has_encoder {
         let reason = match question.model.vision {
             Some(_) => "the profile run of the encoder of images follows from its source, and met one log",
@@ -460,14 +464,25 @@ fn unchecked(question: &Question<'_>, account: &mut Account) {
                 .unchecked
                 .push("the layers that draft are taken as the model's last layer, twice the input".to_owned());
         }
+        Drafter::Eagle => {
+            account
+                .unchecked
+                .push("EAGLE's drafter is taken as one of the model's layers with a head of 32,000 entries".to_owned());
+        }
         Drafter::Checkpoint => {
-            account.unchecked.push("the drafter's own weights and cache are not counted".to_owned());
+            let reason = match drafter(question) {
+                Some(_) => "the drafter is taken as the catalogue's model, on every rank its share",
+                None => "the drafter is not a model of the catalogue: its weights and cache are not counted",
+            };
+            account.unchecked.push(reason.to_owned());
         }
     }
     if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {
-        account.unchecked.push("CUDA graphs are taken as 0.5 GiB: engines print 0.1 to 1.7".to_owned());
+        account.unchecked.push(
+            "CUDA graphs follow the number of captures and the size of a layer: nine logs, within 0.3 GiB".to_owned(),
+        );
     }
-    if profile::is_light(question) {
-        account.unchecked.push("the sampler's memory of this release rests on two rows".to_owned());
+    if let Some(reason) = profile::unchecked(question, filled) {
+        account.unchecked.push(reason.to_owned());
     }
 }

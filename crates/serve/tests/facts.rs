@@ -266,3 +266,52 @@ fn flags_without_a_rule_are_named() {
     let question = Question { release: Release::parse("vllm").unwrap(), model: &model, gpu, settings };
     assert!(question.answer().unwrap().confidence.reason.contains("`--hf-overrides`"));
 }
+
+/// A drafter takes weights and cache: EAGLE's one layer, or a model of the catalogue. One that is not known is named.
+#[test]
+fn drafters_take_memory() {
+    let config = named("llama3.1-8b");
+    let with = |drafter: &str| {
+        let text = format!(r#"{{"num_speculative_tokens": 3, {drafter}}}"#);
+        let flags = [("max-model-len", "8192"), ("speculative-config", text.as_str())];
+        ask(&config, "vllm@0.11.0", "h100", &flags)
+    };
+    let alone = ask(&config, "vllm@0.11.0", "h100", &[("max-model-len", "8192")]);
+    let eagle = with(r#""method": "eagle3", "model": "x/llama-eagle3""#);
+    let small = with(r#""model": "meta-llama/Llama-3.2-1B-Instruct""#);
+    let weights = |answer: &Answer| answer.ranks[0].weights_bytes - alone.ranks[0].weights_bytes;
+    assert_eq!(weights(&eagle), 2 * (218_112_000 + 4096 * (3 * 4096 + 32_000)));
+    assert!(weights(&small).abs_diff(2 * 1_235_814_400) < 50_000_000, "{}", weights(&small));
+    // A block is that of all layers: 32, 33, or 32 with 16 of half the size.
+    let bytes = |answer: &Answer| u64::try_from(answer.kv_cache_bytes).unwrap() / answer.tokens / 4096;
+    assert_eq!((bytes(&alone), bytes(&eagle), bytes(&small)), (32, 33, 40));
+    assert!(with(r#""model": "x/unheard-of""#).confidence.reason.contains("not a model of the catalogue"));
+}
+
+/// With data-parallel attention the replicas' ranks hold all keys of their requests, and the experts stay divided.
+#[test]
+fn attention_in_replicas_has_all_heads() {
+    let flags = [("tensor-parallel-size", "8"), ("mem-fraction-static", "0.9")];
+    let replicas = [&flags[..], &[("data-parallel-size", "8"), ("enable-dp-attention", "")]].concat();
+    let answer = |flags: &[(&str, &str)]| ask(&named("qwen3-235b-a22b"), "sglang@0.5.9", "h200", flags);
+    let (divided, replicas) = (answer(&flags), answer(&replicas));
+    assert!(replicas.ranks[0].weights_bytes > divided.ranks[0].weights_bytes);
+    assert!(replicas.ranks[0].weights_bytes < divided.ranks[0].weights_bytes * 2);
+    assert_eq!(replicas.ranks.len(), 8);
+    assert!(replicas.tokens < divided.tokens, "{} and {}", replicas.tokens, divided.tokens);
+}
+
+/// Sizes that the engines refuse at their start are refused, with what they take.
+#[test]
+fn sizes_that_engines_refuse_are_named() {
+    let block = Flag::named("block-size").unwrap();
+    let refused = block.set(&mut Settings::default(), "17").unwrap_err().to_string();
+    assert!(refused.contains("multiple of 16"), "{refused}");
+    block.set(&mut Settings::default(), "528").unwrap();
+    let replicas = |ranks: &str, replicas: &str| {
+        let flags = [("tensor-parallel-size", ranks), ("data-parallel-size", replicas), ("enable-dp-attention", "")];
+        ask(&named("qwen3-8b"), "sglang@0.5.9", "h100", &flags).refusal.map(|refusal| refusal.kind)
+    };
+    assert_eq!(replicas("2", "3"), Some(RefusalKind::HeadsDoNotDivide));
+    assert_eq!(replicas("4", "2"), None);
+}

@@ -56,6 +56,12 @@ impl Builder<'_> {
         std::mem::replace(&mut self.prefix, inner)
     }
 
+    /// The weights that come are in the module around this one; gives this one's name.
+    pub(crate) fn leave(&mut self) -> String {
+        let outer = self.prefix.rsplit_once('.').map_or_else(String::new, |(outer, _)| outer.to_owned());
+        std::mem::replace(&mut self.prefix, outer)
+    }
+
     /// The next weight is called so within its module.
     pub(crate) fn named(&mut self, name: &'static str) -> &mut Self {
         self.name = Some(name);

@@ -45,16 +45,21 @@ impl ExpertLayer {
             biases.push(builder.named("experts.down_proj_bias").parameter("experts", &[count, h]));
         }
         let up = if experts.gated { "experts.gate_up_proj" } else { "experts.up_proj" };
+        let mlp = experts.beside_mlp.then(|| builder.leave());
+        let router = if experts.beside_mlp { "router.proj" } else { "gate" };
         ExpertLayer {
             biases,
             narrow,
             activation: config.activation,
-            router: builder.named("gate").linear("router", Role::Head, count, outer, experts.biases),
+            router: builder.named(router).linear("router", Role::Head, count, outer, experts.biases),
             gate_up: builder.named(up).parameter("experts", &[count, both, h]),
             down: builder.named("experts.down_proj").parameter("experts", &[count, h, i]),
             shared: (experts.shared_intermediate > 0).then(|| {
                 let inner = if experts.shared_gate { "shared_expert" } else { "shared_experts" };
                 let outer = builder.enter(inner);
+                if let Some(mlp) = mlp {
+                    builder.at(mlp);
+                }
                 let shared = DenseMlp::build(builder, config, experts.shared_intermediate);
                 builder.at(outer);
                 shared

@@ -233,28 +233,36 @@ impl Quantization {
             WeightKind::Head => self.scope.head,
             _ => false,
         };
-        // Modules of the language model have one prefix more in models that also see.
-        let short = module.strip_prefix("model.language_model.").map(|rest| format!("model.{rest}"));
-        let of_expert = (kind == WeightKind::Experts).then(|| expert_names(module));
-        let names = || {
-            let others = of_expert.iter().flatten().map(String::as_str);
-            [module].into_iter().chain(short.as_deref()).chain(others)
-        };
-        if !is_taken || names().any(|name| self.is_skipped(name)) {
+        let names = || module_names(module, kind).into_iter();
+        if !is_taken || names().any(|name| self.is_skipped(&name)) {
             return None;
         }
         let meant = |group: &&Group| {
-            group.targets.is_empty() || names().any(|name| group.targets.iter().any(|target| target.matches(name)))
+            group.targets.is_empty() || names().any(|name| group.targets.iter().any(|target| target.matches(&name)))
         };
         self.groups.iter().find(meant)?.format.as_ref()
     }
 }
 
-/// Names that a list may have for experts which are one tensor here: those of the first.
-fn expert_names(module: &str) -> Vec<String> {
-    let Some(base) = module.strip_suffix(".gate_up_proj").or_else(|| module.strip_suffix(".down_proj")) else {
-        return Vec::new();
-    };
-    let last = if module.ends_with(".down_proj") { "down_proj" } else { "gate_proj" };
-    vec![format!("{base}.0.{last}")]
+/// Names that lists have for a module: transformers' own; with the prefixes of models that also see, and without; with Nemotron-H's
+/// words for the model and its layers' parts. Experts, which are one tensor here, have the names of the first.
+fn module_names(module: &str, kind: WeightKind) -> Vec<String> {
+    let mut names = vec![module.to_owned()];
+    let own = module.strip_prefix("model.language_model.").or_else(|| module.strip_prefix("model."));
+    if let Some(layer) = own.filter(|own| own.starts_with("layers.")) {
+        let part = layer.replacen(".self_attn.", ".mixer.", 1).replacen(".mlp.", ".mixer.", 1);
+        names.extend(
+            ["model.", "model.language_model.", "language_model.model."].map(|prefix| format!("{prefix}{layer}")),
+        );
+        names.push(format!("backbone.{part}"));
+    }
+    if kind == WeightKind::Experts {
+        let of_first = |name: &String| {
+            let (base, last) = name.rsplit_once('.')?;
+            Some(format!("{base}.0.{}", if last == "gate_up_proj" { "gate_proj" } else { last }))
+        };
+        let firsts: Vec<String> = names.iter().filter_map(of_first).collect();
+        names.extend(firsts);
+    }
+    names
 }

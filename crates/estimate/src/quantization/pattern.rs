@@ -3,6 +3,8 @@
 //! The expressions are untrusted input: they are matched by sets of positions, without backtracking, in time proportional to
 //! expression × name, and × name once more for repetitions.
 
+use std::collections::BTreeSet;
+
 /// Characters of the longest expression that is read.
 const LONGEST: usize = 2000;
 
@@ -19,6 +21,8 @@ pub(crate) enum Pattern {
     Part(String),
     /// With `*` and `?`, over the whole name.
     Wildcard(String),
+    /// Any of these names, with all that is within.
+    Names(BTreeSet<String>),
     /// A regular expression from the name's start (`re:` of compressed-tensors, `dynamic` of GPTQ).
     Expression(Node),
 }
@@ -80,6 +84,10 @@ impl Pattern {
                 })
             }
             Pattern::Wildcard(pattern) => is_like(pattern, module),
+            Pattern::Names(names) => {
+                let ends = module.match_indices('.').map(|(at, _)| at).chain([module.len()]);
+                ends.into_iter().any(|end| names.contains(&module[..end]))
+            }
             Pattern::Expression(node) => {
                 let text: Vec<char> = module.chars().collect();
                 !ends(node, &text, &[0]).is_empty()

@@ -12,7 +12,7 @@ pub fn catalogue_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn all() -> impl Iterator<Item = &'static (&'static str, Config)> {
-    MODELS.iter().chain(super::catalogue_today::TODAY)
+    MODELS.iter().chain(super::catalogue_today::TODAY).chain(super::catalogue_published::PUBLISHED)
 }
 
 /// A model of the catalogue, by its name there or on the hub: `llama3.1-8b`, `meta-llama/Llama-3.1-8B-Instruct`.
@@ -34,9 +34,10 @@ pub fn configuration(name: &str) -> Option<(&'static str, Value)> {
 
 fn catalogued(name: &str) -> Option<(&'static str, Config)> {
     /// Ends of names on the hub that say how a model was trained further.
-    const TUNED: [&str; 8] = ["-instruct", "-chat", "-hf", "-it", "-pt", "-base", "-deduped", "-uncased"];
+    const TUNED: [&str; 11] =
+        ["-instruct", "-chat", "-hf", "-it", "-pt", "-base", "-deduped", "-uncased", "-bf16", "-thinking", "-2506"];
     let short = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-    let mut short = short.strip_prefix("meta-").unwrap_or(&short);
+    let mut short = ["meta-", "nvidia-"].iter().find_map(|maker| short.strip_prefix(maker)).unwrap_or(&short);
     loop {
         let known = HUB.iter().find(|(hub, _)| *hub == short).map_or(short, |(_, name)| name);
         if let Some(&(name, config)) = all().find(|(name, _)| joined(name) == joined(known)) {
@@ -58,6 +59,9 @@ const HUB: &[(&str, &str)] = &[
     ("mistral-7b-instruct-v0.3", "mistral-7b"),
     ("mistral-nemo-base-2407", "mistral-nemo-12b"),
     ("mistral-nemo-instruct-2407", "mistral-nemo-12b"),
+    ("mixtral-8x22b-v0.1", "mixtral-8x22b"),
+    ("mixtral-8x22b-instruct-v0.1", "mixtral-8x22b"),
+    ("mistral-small-3.1-24b-instruct-2503", "mistral-small-3.1-24b"),
     ("mixtral-8x7b-v0.1", "mixtral-8x7b"),
     ("mixtral-8x7b-instruct-v0.1", "mixtral-8x7b"),
     ("phi-3-mini-4k-instruct", "phi-3-mini"),

@@ -399,6 +399,7 @@ fn experts(
             renormalised: true,
             sigmoid_router: false,
             router_in_float32: false,
+            beside_mlp: false,
             layers: vec![true],
         },
         ExpertFamily::Qwen { count, per_token, intermediate, shared } => Experts {
@@ -416,6 +417,7 @@ fn experts(
             renormalised: fields.flag(&["norm_topk_prob"], false)?,
             sigmoid_router: false,
             router_in_float32: false,
+            beside_mlp: false,
             layers: every(fields)?,
         },
         ExpertFamily::DeepSeek { count, intermediate, shared, first_dense, has_sigmoid_router } => {
@@ -437,6 +439,7 @@ fn experts(
                 renormalised: fields.flag(&["norm_topk_prob"], has_sigmoid_router)?,
                 sigmoid_router: has_sigmoid_router,
                 router_in_float32: true,
+                beside_mlp: false,
                 layers: (0..layers).map(|layer| layer >= first).collect(),
             }
         }

@@ -157,7 +157,7 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             window: Window::UnlessNull,
             ..LLAMA
         },
-        "qwen2" | "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" => QWEN2,
+        "qwen2" | "mimo" | "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" => QWEN2,
         "qwen3" | "qwen3_vl_text" => DecoderFamily {
             name: "qwen3",
             evidence: dry,

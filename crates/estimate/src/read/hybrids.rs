@@ -389,6 +389,7 @@ fn nemotron_h(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), Conf
             renormalised: fields.flag(&["norm_topk_prob"], true)?,
             sigmoid_router: true,
             router_in_float32: true,
+            beside_mlp: false,
             layers: vec![true],
         })?);
     }
@@ -428,6 +429,7 @@ fn granite_hybrid(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), 
         renormalised: true,
         sigmoid_router: false,
         router_in_float32: false,
+        beside_mlp: false,
         layers: vec![true],
     })?);
     Ok(())
@@ -554,6 +556,7 @@ fn gemma4(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigEr
             renormalised: true,
             sigmoid_router: false,
             router_in_float32: false,
+            beside_mlp: true,
             layers: vec![true],
         })?);
         let hidden = decoder.hidden;

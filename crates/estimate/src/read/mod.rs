@@ -2,6 +2,7 @@
 //! else has read; nothing here opens a file.
 
 mod catalogue;
+mod catalogue_published;
 mod catalogue_today;
 mod config;
 mod description;
@@ -9,6 +10,7 @@ mod diffusion;
 mod families;
 mod families_today;
 mod fields;
+mod gguf_config;
 mod hybrids;
 mod networks;
 mod quantization;

@@ -4,6 +4,8 @@
 //! transformers 5.17, `utils/quantization_config.py` and `quantizers/`; vLLM, `model_executor/layers/quantization/`; for packed
 //! tensors the layouts of `AutoGPTQ` and `GPTQModel`, `AutoAWQ`, bitsandbytes 0.50, compressed-tensors 0.13, `ModelOpt` 0.40, HQQ 0.2.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::fields::{ConfigError, Fields};
@@ -11,7 +13,7 @@ use crate::quantization::{AtProduct, Beside, Format, Group, Kept, Pattern, Per, 
 
 /// Methods that are understood, as a message lists them.
 pub(super) const KNOWN: &str = "gptq, awq, auto-round, bitsandbytes, fp8, fbgemm_fp8, compressed-tensors, mxfp4, modelopt \
-                                (FP8, NVFP4, MXFP8, W4A16 and W4A8 AWQ), hqq, eetq";
+                                (FP8, NVFP4, MXFP8, W4A16 and W4A8 AWQ, mixed), hqq, eetq";
 
 /// Only matrices of linear layers and of experts, the head's not.
 const LAYERS: Scope = Scope { linear: true, experts: true, head: false, towers: true };
@@ -370,8 +372,58 @@ fn modelopt(fields: &Fields<'_>) -> Result<Quantization, ConfigError> {
     if algorithm.is_empty() && fields.object("config_groups").is_some() {
         return compressed(fields);
     }
+    if algorithm == "MIXED_PRECISION" {
+        return mixed(fields);
+    }
+    let format = modelopt_format(&algorithm, fields)?;
+    let mut found = plan("modelopt", format!("ModelOpt, {algorithm}"), format, LAYERS);
+    found.skipped = modelopt_skipped(fields)?;
+    found.kv_cache = fields.word(&["kv_cache_quant_algo"])?.map(str::to_ascii_lowercase);
+    Ok(found)
+}
+
+/// What stays as it is: `exclude_modules` in a file of its own, `ignore` in the configuration.
+fn modelopt_skipped(fields: &Fields<'_>) -> Result<Vec<Pattern>, ConfigError> {
+    let mut skipped = patterns(fields, "exclude_modules")?;
+    skipped.extend(patterns(fields, "ignore")?);
+    Ok(skipped)
+}
+
+/// Layers by name, each with its algorithm.
+fn mixed(fields: &Fields<'_>) -> Result<Quantization, ConfigError> {
+    let layers = fields.object("quantized_layers").ok_or_else(|| ConfigError::BadField {
+        field: "quantized_layers".to_owned(),
+        found: "missing".to_owned(),
+        expected: "modules with their `quant_algo`",
+    })?;
+    let mut groups: Vec<(String, Format, BTreeSet<String>)> = Vec::new();
+    for (name, layer) in layers.iter().filter_map(|(name, layer)| Some((name, layer.as_object()?))) {
+        let layer = Fields::new(layer);
+        let algorithm = layer.word(&["quant_algo"])?.unwrap_or_default().to_ascii_uppercase();
+        let format = modelopt_format(&algorithm, &layer)?;
+        match groups.iter_mut().find(|(known, own, _)| *known == algorithm && *own == format) {
+            Some((_, _, names)) => {
+                names.insert(name.clone());
+            }
+            None => groups.push((algorithm, format, BTreeSet::from([name.clone()]))),
+        }
+    }
+    let labels: Vec<&str> = groups.iter().map(|(algorithm, ..)| algorithm.as_str()).collect();
+    let label = format!("ModelOpt, {}", labels.join(" and "));
+    let first = Format { bits: 16, word: 8, beside: Vec::new() };
+    let mut found = plan("modelopt", label, first, Scope { head: layers.contains_key("lm_head"), ..LAYERS });
+    found.groups = groups
+        .into_iter()
+        .map(|(_, format, names)| Group { targets: vec![Pattern::Names(names)], format: Some(format) })
+        .collect();
+    found.skipped = modelopt_skipped(fields)?;
+    found.kv_cache = fields.word(&["kv_cache_quant_algo"])?.map(str::to_ascii_lowercase);
+    Ok(found)
+}
+
+fn modelopt_format(algorithm: &str, fields: &Fields<'_>) -> Result<Format, ConfigError> {
     let per = group(fields, &["group_size"], Some(128))?;
-    let format = match algorithm.as_str() {
+    Ok(match algorithm {
         "FP8" => Format { bits: 8, word: 8, beside: vec![scale(Per::Matrix, 32), scale(Per::Matrix, 32)] },
         "FP8_PER_CHANNEL_PER_TOKEN" => Format { bits: 8, word: 8, beside: vec![scale(Per::Output, 32)] },
         "FP8_PB_WO" | "FP8_PB_REAL" => Format { bits: 8, word: 8, beside: vec![scale(Per::Block(128, 128), 32)] },
@@ -383,11 +435,7 @@ fn modelopt(fields: &Fields<'_>) -> Result<Quantization, ConfigError> {
             Format { bits: 4, word: 8, beside: vec![scale(per, 16), scale(Per::Matrix, 32), scale(Per::Matrix, 32)] }
         }
         other => return Err(ConfigError::UnknownQuantization(format!("`modelopt` with `{}`", shortened(other)))),
-    };
-    let mut found = plan("modelopt", format!("ModelOpt, {algorithm}"), format, LAYERS);
-    found.skipped = patterns(fields, "exclude_modules")?;
-    found.kv_cache = fields.word(&["kv_cache_quant_algo"])?.map(str::to_ascii_lowercase);
-    Ok(found)
+    })
 }
 
 fn hqq(fields: &Fields<'_>) -> Result<Quantization, ConfigError> {
@@ -605,6 +653,27 @@ mod tests {
             "config_groups": {"a": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}}});
         assert!(left(ignore.clone(), Q));
         assert!(!left(ignore, "model.layers.0.mlp.up_proj"));
+    }
+
+    /// As `ModelOpt` 0.45 writes it: Qwen3.6's language model under the prefix of a model that sees, Nemotron-H's with words of its own.
+    #[test]
+    fn a_mixed_checkpoint_gives_each_module_its_algorithm() {
+        let layers = json!({"model.language_model.layers.1.linear_attn.out_proj": {"quant_algo": "FP8"},
+            "model.language_model.layers.1.mlp.experts": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
+            "backbone.layers.3.mixer.experts.0.up_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16}});
+        let mixed = json!({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "ignore": ["mtp*"], "quantized_layers": layers});
+        let bits = |module: &str, kind| match kind {
+            WeightKind::Experts => stored(mixed.clone(), module, kind, &[4, 64, 128]).value_bits,
+            _ => stored(mixed.clone(), module, kind, &[64, 128]).value_bits,
+        };
+        assert_eq!(bits("model.layers.1.linear_attn.out_proj", WeightKind::Linear), 8);
+        assert_eq!(bits("model.layers.1.mlp.experts.gate_up_proj", WeightKind::Experts), 4);
+        assert_eq!(bits("model.layers.3.mlp.experts.up_proj", WeightKind::Experts), 4);
+        assert_eq!(bits("model.layers.11.linear_attn.out_proj", WeightKind::Linear), 16);
+        let left = json!({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["model.language_model.layers.1.mlp*"]});
+        assert!(!stored(left, "model.layers.1.mlp.up_proj", WeightKind::Linear, &[64, 128]).is_quantized);
+        let unnamed = config(json!({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}));
+        assert!(unnamed.unwrap_err().to_string().contains("quantized_layers"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::description::Description;
+use super::gguf_config::config_of;
 use crate::architecture::{Architecture, Body, Evidence, Unknown};
 use crate::dtype::DType;
 
@@ -271,7 +272,9 @@ pub fn gguf_header(bytes: &[u8], file_bytes: u64) -> Result<Description, HeaderE
 /// The types of GGUF's tensors: their number, and how many numbers are together in how many bytes.
 ///
 /// # Source
-/// `ggml-org/ggml`, `include/ggml.h` (`ggml_type`) and the blocks of `src/ggml-common.h`.
+/// `ggml-org/ggml`, `include/ggml.h` (`ggml_type`) and the blocks of `src/ggml-common.h`; the same as `GGML_QUANT_SIZES` of the gguf
+/// package but for 9, `Q8_1`, which files do not have. From 137 on those of the fork by ikawrakow, `ggml/src/ggml-common.h`, whose `_KS`
+/// have 2 or 4 bytes more for each row, which are left out.
 const GGUF_TYPES: &[(u32, u64, u64)] = &[
     (0, 1, 4),
     (1, 1, 2),
@@ -305,36 +308,21 @@ const GGUF_TYPES: &[(u32, u64, u64)] = &[
     (34, 256, 54),
     (35, 256, 66),
     (39, 32, 17),
+    (40, 64, 36),
+    (41, 128, 18),
+    (137, 256, 76),
+    (138, 256, 110),
+    (139, 256, 144),
+    (140, 256, 176),
+    (141, 256, 212),
+    (144, 256, 136),
+    (145, 256, 70),
+    (152, 256, 168),
+    (156, 256, 102),
 ];
 
-/// The configuration that the metadata amount to.
-fn config_of(metadata: &Map<String, Value>) -> Map<String, Value> {
-    let kind = metadata.get("general.architecture").and_then(Value::as_str).unwrap_or("unknown");
-    let number = |name: &str| metadata.get(&format!("{kind}.{name}")).and_then(Value::as_u64);
-    let mut config = Map::new();
-    config.insert("model_type".to_owned(), json!(kind));
-    let names = [
-        ("hidden_size", "embedding_length"),
-        ("num_hidden_layers", "block_count"),
-        ("intermediate_size", "feed_forward_length"),
-        ("num_attention_heads", "attention.head_count"),
-        ("num_key_value_heads", "attention.head_count_kv"),
-        ("head_dim", "attention.key_length"),
-        ("max_position_embeddings", "context_length"),
-        ("vocab_size", "vocab_size"),
-    ];
-    for (field, key) in names {
-        if let Some(value) = number(key) {
-            config.insert(field.to_owned(), json!(value));
-        }
-    }
-    if !config.contains_key("vocab_size")
-        && let Some(count) = metadata.get("tokenizer.ggml.tokens").and_then(Value::as_u64)
-    {
-        config.insert("vocab_size".to_owned(), json!(count));
-    }
-    config
-}
+/// Lists of numbers that are longer have none for each layer.
+const LAYERS: u64 = 1024;
 
 /// Where in the header the reader is.
 struct Cursor<'a> {
@@ -373,7 +361,7 @@ impl<'a> Cursor<'a> {
         Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
     }
 
-    /// A value; lists are stepped over, only how long they are is kept.
+    /// A value; of lists only how long they are is kept, but for short ones of numbers.
     fn value(&mut self, kind: u32, depth: u32) -> Result<Value, HeaderError> {
         Ok(match kind {
             0 | 1 | 7 => json!(self.take(1)?[0]),
@@ -392,10 +380,16 @@ impl<'a> Cursor<'a> {
                         needed: (self.at as u64).saturating_add(count),
                     });
                 }
+                // A list of numbers for each layer is kept, a vocabulary is not.
+                let is_kept = count <= LAYERS && matches!(kind, 0..=5 | 10 | 11);
+                let mut list = Vec::new();
                 for _ in 0..count {
-                    self.value(kind, depth + 1)?;
+                    let value = self.value(kind, depth + 1)?;
+                    if is_kept {
+                        list.push(value);
+                    }
                 }
-                json!(count)
+                if is_kept { Value::Array(list) } else { json!(count) }
             }
             10 | 11 => json!(self.u64()?),
             12 => {

@@ -1,15 +1,24 @@
 //! vLLM's profile run: the peak of a batch as large as the settings allow, above the weights.
 //!
 //! # Source
-//! `vllm/v1/worker/gpu_model_runner.py`, `profile_run`: the encoder of images, then one forward pass, then the sampler.
+//! `vllm/v1/worker/gpu_model_runner.py`, `profile_run`: the encoder of images, then one forward pass, then the sampler; the same in
+//! `vllm/v1/worker/gpu/model_runner.py` for the second runner.
 
-use super::{Filled, is_v0};
+use highwater_estimate::ServedVision;
+
+use super::{Filled, Runner};
 use crate::arithmetic::{product, share};
 use crate::question::Question;
 use crate::version::Version;
 
 /// Until when the encoder of images gathers queries, keys and values from all ranks. 0.11 does, 0.24 does not.
 const GATHERS_UNTIL: Version = Version::new(0, 12, 0);
+/// V1 ran no sampler at first: until 0.7.2 it computed the logits of every token, then those of every sequence, and since 0.8 it samples.
+///
+/// # Source
+/// `profile_run` of 0.7.1, 0.7.3 and 0.8.0.
+const LOGITS_OF_SEQUENCES_SINCE: Version = Version::new(0, 7, 3);
+const SAMPLES_SINCE: Version = Version::new(0, 8, 0);
 /// Bytes of the sampler for each sequence and entry of the vocabulary.
 ///
 /// # Source
@@ -19,20 +28,30 @@ const SAMPLER: f64 = 38.4;
 /// The same with `FlashInfer`'s sampler, or the Triton one: neither sorts.
 ///
 /// # Source
-/// A row of 0.11.2 on an L4 leaves room for 14 to 15 B, one of 0.19 on an RTX 3090 for as much.
-const LIGHT_SAMPLER: f64 = 15.0;
+/// H100 rows of 0.17 to 0.19 (llm-d-planner, accuracy report), without the hidden states: Llama 3.1 8B 14.9, Qwen3 14B 14.9, Qwen2.5 7B
+/// 14.9, Gemma 2 14.6 to 14.9. A row of 0.11.2 on an L4 leaves room for 14 to 15.
+const LIGHT_SAMPLER: f64 = 14.9;
 /// Since when the light sampler is the default: 0.17.0 has `v1/sample/ops/topk_topp_triton.py`, 0.16.0 has not. `FlashInfer`'s is the
-/// default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was installed, which `pip` does not do by
-/// itself (#26859): two rows, of 0.11.0 and 0.11.2, have its peak, the others of that time have not.
+/// default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was installed: `pip` does not do that by
+/// itself (#26859), vLLM's container image does.
 const LIGHT_SINCE: Version = Version::new(0, 17, 0);
+const FLASHINFER_WHERE_INSTALLED_UNTIL: Version = Version::new(0, 11, 0);
+/// The second runner samples in place, from the logits alone. Later the profile run samples a second time with every parameter set:
+/// logits in the model's type, their copy in 32 bits, and probabilities in 32 bits.
+///
+/// # Source
+/// `_dummy_sampler_run` of 0.28.0, 0.30.0 and 0.33.0. An H100 prints 1.44 GiB with graphs for Llama 3.1 8B.
+const WARMS_UP_SINCE: Version = Version::new(0, 31, 0);
 
 /// The peak of the profile run above the weights, and its cause.
 pub(super) fn activation(question: &Question<'_>, filled: &Filled, is_last: bool) -> (u64, String) {
     let (model, settings) = (question.model, &question.settings);
     let (ranks, element) = (settings.tp(), model.element_bytes);
     let tokens = filled.batched;
-    // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up.
-    let hidden = 3 + u64::from(ranks > 1);
+    // Gate and up, their product, and three of the hidden size: input, residual, output; a copy more where ranks add up, and
+    // where xFormers attends.
+    let is_old_card = question.card().is_some_and(|card| card.compute_capability < (8, 0));
+    let hidden = 3 + u64::from(ranks > 1) + u64::from(is_old_card);
     let hidden_states = product([tokens, model.hidden, element]);
     let mlp =
         product([tokens, 3, model.intermediate / ranks, element]).saturating_add(product([hidden, hidden_states]));
@@ -46,53 +65,120 @@ pub(super) fn activation(question: &Question<'_>, filled: &Filled, is_last: bool
         let whole = product([model.intermediate, model.hidden, element]);
         forward.0 = forward.0.saturating_add(whole).saturating_add(hidden_states);
     }
-    let rows = filled.sequences.min(tokens);
-    let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
-    let encoder = encoder(question, filled);
+    let images = model.vision.map(|vision| Images::of(question, filled, &vision)).unwrap_or_default();
     // What the encoder makes of its images stays for the forward pass.
-    let kept = model.vision.map_or(0, |vision| product([images(filled), vision.tokens, model.hidden, element]));
+    let kept = product([images.tokens, model.hidden, element]);
     forward.0 = forward.0.saturating_add(kept);
-    if encoder > forward.0 {
-        forward = (encoder, "encoder of images of the profile batch".to_owned());
+    let encoder = model.vision.map_or(0, |vision| product([images.patches, of_patch(question, &vision)]));
+    if encoder.saturating_add(kept) > forward.0 {
+        forward = (encoder.saturating_add(kept), "encoder of images of the profile batch".to_owned());
     }
+    let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
     if is_sampling {
-        let bytes = if is_light(question) { LIGHT_SAMPLER } else { SAMPLER };
+        let (rows, bytes, what) = sampled(question, filled);
         let sampler = share(product([rows, model.vocab]), bytes).saturating_add(hidden_states).saturating_add(kept);
         if sampler > forward.0 {
-            return (sampler, format!("sampler: {rows} sequences × {} entries of the vocabulary", model.vocab));
+            return (sampler, format!("{what} × {} entries of the vocabulary", model.vocab));
         }
     }
     forward
 }
 
-/// Images of the profile batch: V0 gives one to every sequence, V1 as many as its budget of tokens holds, which is one of the largest.
-fn images(filled: &Filled) -> u64 {
-    if filled.is_v0 { filled.sequences } else { 1 }
+/// Rows that the profile run computes logits of, bytes of each and entry of the vocabulary, and their name.
+#[expect(clippy::cast_precision_loss, reason = "2 or 4")]
+fn sampled(question: &Question<'_>, filled: &Filled) -> (u64, f64, String) {
+    let version = question.release.version;
+    let sequences = filled.sequences.min(filled.batched);
+    let of_logits = question.model.element_bytes as f64;
+    match filled.runner {
+        Runner::V1 if version < LOGITS_OF_SEQUENCES_SINCE => {
+            (filled.batched, of_logits, format!("logits: {} tokens", filled.batched))
+        }
+        Runner::V1 if version < SAMPLES_SINCE => (sequences, of_logits, format!("logits: {sequences} sequences")),
+        Runner::V2 => {
+            let processed = if version >= WARMS_UP_SINCE { 8.0 } else { 0.0 };
+            (sequences, of_logits + processed, format!("sampler: {sequences} sequences"))
+        }
+        _ => {
+            let bytes = if is_light(question, filled) { LIGHT_SAMPLER } else { SAMPLER };
+            (sequences, bytes, format!("sampler: {sequences} sequences"))
+        }
+    }
 }
 
-/// The peak of the encoder of images: a block's attention over all patches of the profile batch.
+/// Images of the profile batch, all together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Images {
+    /// Tokens that they become in the language model.
+    tokens: u64,
+    /// Patches that the encoder has of them.
+    patches: u64,
+}
+
+impl Images {
+    /// V0 gives one image to every sequence. V1 takes as many of the largest as its budget of tokens holds, and one at least.
+    ///
+    /// # Source
+    /// `vllm/multimodal/encoder_budget.py` of 0.24. A video of Qwen 2 and 2.5 VL has up to 14 frames of the largest size, two of which
+    /// become the tokens of one image: `get_num_frames_with_most_features` of `vllm/model_executor/models/qwen2_vl.py`; 0.23 prints a
+    /// budget of 114,688 tokens for Qwen2.5-VL.
+    fn of(question: &Question<'_>, filled: &Filled, vision: &ServedVision) -> Images {
+        const PAIRS_OF_FRAMES: u64 = 7;
+        let of_image = vision.tokens.max(1);
+        let count = match filled.runner {
+            Runner::V0 => filled.sequences,
+            _ if matches!(question.model.kind.as_str(), "qwen2_vl" | "qwen2_5_vl") => {
+                (question.max_len() / of_image).clamp(1, PAIRS_OF_FRAMES)
+            }
+            _ => (filled.batched / of_image).clamp(1, filled.sequences.max(1)),
+        };
+        Images { tokens: product([count, vision.tokens]), patches: product([count, vision.most_patches]) }
+    }
+}
+
+/// Bytes of the encoder of images for each patch of the profile batch: a block's attention.
 ///
 /// # Source
 /// vLLM 0.8 to 0.11, `vllm/model_executor/models/qwen2_5_vl.py`, `Qwen2_5_VisionAttention` (with several ranks queries, keys and values
-/// are gathered from all, and rotated in 32 bits), and 0.24, where they are not. An image of the largest size has 16,384 tokens there.
-fn encoder(question: &Question<'_>, filled: &Filled) -> u64 {
-    let (model, ranks) = (question.model, question.settings.tp());
-    let Some(vision) = model.vision else { return 0 };
-    let element = model.element_bytes;
-    let is_gathered = question.release.version < GATHERS_UNTIL;
+/// are gathered from all, and rotated in 32 bits), and 0.24, where they are not. Peaks of 0.23 on an RTX 4090 with one rank and of 0.28 on
+/// RTX 5090 with two are those of Qwen 3.5's encoder.
+fn of_patch(question: &Question<'_>, vision: &ServedVision) -> u64 {
+    let (element, ranks) = (question.model.element_bytes, question.settings.tp());
     let on_rank = vision.hidden / ranks;
     let residual = product([2, vision.hidden, element]);
-    let of_patch = if is_gathered {
+    if question.release.version < GATHERS_UNTIL {
         let gathered = if ranks > 1 { product([6, vision.hidden, element]) } else { 0 };
         let rotated = product([2, on_rank, element + 8]);
-        product([vision.patch, element + 4]) + residual + gathered + product([6, on_rank, element]) + rotated
-    } else {
-        product([vision.patch, element]) + residual + product([7, on_rank, element])
-    };
-    product([images(filled), vision.most_patches, of_patch])
+        return product([vision.patch, element + 4]) + residual + gathered + product([6, on_rank, element]) + rotated;
+    }
+    let attention = product([5, vision.hidden, element]).saturating_add(product([2, on_rank, element]));
+    let mlp = product([2, vision.hidden, element]).saturating_add(product([3, vision.intermediate / ranks, element]));
+    let block = if vision.is_gated { attention.max(mlp) } else { attention };
+    product([vision.patch, element]).saturating_add(residual).saturating_add(block)
 }
 
-pub(super) fn is_light(question: &Question<'_>) -> bool {
+fn is_light(question: &Question<'_>, filled: &Filled) -> bool {
     let is_usual = question.release.version >= LIGHT_SINCE;
-    (is_usual || question.settings.flashinfer_sampler == Some(true)) && !is_v0(question)
+    (is_usual || question.settings.flashinfer_sampler == Some(true)) && filled.runner != Runner::V0
+}
+
+/// What the peak takes for granted.
+pub(super) fn assumed(question: &Question<'_>, filled: &Filled) -> Option<&'static str> {
+    let version = question.release.version;
+    let depends = filled.runner == Runner::V1 && (SAMPLES_SINCE..=FLASHINFER_WHERE_INSTALLED_UNTIL).contains(&version);
+    (depends && question.settings.flashinfer_sampler.is_none()).then_some(
+        "PyTorch's sampler; where FlashInfer is installed, as in vLLM's container image, this release samples with it: put \
+         `VLLM_USE_FLASHINFER_SAMPLER=1` before the command",
+    )
+}
+
+/// A peak that few logs were compared with.
+pub(super) fn unchecked(question: &Question<'_>, filled: &Filled) -> Option<&'static str> {
+    let version = question.release.version;
+    match filled.runner {
+        Runner::V1 if version < SAMPLES_SINCE => Some("the profile run of this release met one log"),
+        Runner::V2 => Some("the second model runner's sampler met two logs"),
+        _ => None,
+    }
+    .filter(|_| question.model.vocab > 0)
 }

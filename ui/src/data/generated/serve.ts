@@ -135,7 +135,7 @@ export interface ServeDocument {
  */
 export interface ServeAgainst {
   /**
-   * The term that differs most.
+   * The term that differs most, or that it is in what the log does not print.
    */
   differs_most: string | null;
   /**
