@@ -49,8 +49,8 @@ class Assumptions:
             return torch.arange(shape.numel()).remainder(experts).reshape(shape)
         # Each time the same, whatever the program draws.
         drawing = torch.Generator().manual_seed(shape.numel())
-        liked = torch.randn(experts, generator=drawing) * 0.3
-        scores = torch.rand(*shape[:-1], experts, generator=drawing) + liked
+        liked = torch.randn(experts, generator=drawing, device="cpu") * 0.3
+        scores = torch.rand(*shape[:-1], experts, generator=drawing, device="cpu") + liked
         return scores.topk(shape[-1], dim=-1).indices
 
     def at(self, place: "str | None") -> "str | None":

@@ -151,7 +151,8 @@ class Values(TorchFunctionMode):
                 is_number = tensor.dim() == 0 or (name == "resize_" and tensor is not args[0] and tensor.numel() == 1)
                 if is_number and (self.mirrors.holds(tensor) or self._likely.holds(tensor)):
                     asked.scalar(tensor)
-        if asked.assumed is not None and name not in _READING:
+        # Numbers in a sum are noted where Python reads them.
+        if asked.assumed is not None and rule is not None:
             self._reads.note(name, may_matter=True, assumed=asked.assumed)
         if asked.answers:
             core.answer_reads(asked.answers)

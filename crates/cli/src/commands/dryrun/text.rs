@@ -226,12 +226,27 @@ fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
         out,
         view.processes.iter().map(|process| (super::name_of(process), process.devices.as_slice(), process.how)),
     )?;
+    write_ends(out, view)?;
     let Some(late) = view.late.as_ref().filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
     writeln!(out, "\nIf streams finish as late as possible")?;
     write_peaks(
         out,
         late.iter().map(|process| (super::rank_name(process.rank, process.pid), process.devices, process.how)),
     )
+}
+
+/// The errors of the other processes, and the line at which each was that took too long: one of them is the cause.
+fn write_ends(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
+    for process in view.processes.iter().skip(1) {
+        let line = process.stack.lines().rev().find(|line| line.trim_start().starts_with("File "));
+        let end = match (process.how, line) {
+            (Ending::Error | Ending::Crash, _) if !process.error.is_empty() => format!("ended by {}", printable(&process.error)),
+            (Ending::Timeout, Some(line)) => format!("was at {}", printable(line.trim())),
+            _ => continue,
+        };
+        item(out, &format!("{} {end}", super::name_of(process)))?;
+    }
+    Ok(())
 }
 
 fn write_peaks<'a>(
