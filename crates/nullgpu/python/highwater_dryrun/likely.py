@@ -78,7 +78,7 @@ class Likely:
 
     def inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
         """What is likely in the arguments, by their identity; ``None`` if nothing is, or they are too large."""
-        if name in UNKNOWN:
+        if name in UNKNOWN or not all(map(_is_plain, tensors)):
             return None
         found: "dict[int, torch.Tensor]" = {}
         is_likely = False
@@ -99,6 +99,8 @@ class Likely:
         self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, target: Any, inputs: Any, before: Any, results: Any
     ) -> None:
         """Works out what is likely in what the function has written, ``inputs`` being what was likely before it wrote to a target."""
+        if not all(map(_is_plain, [*tensors, *results])):
+            return
         base = name.strip("_")
         if base in _CHOOSING:
             self._note_most(base, args, kwargs, results)
@@ -109,7 +111,7 @@ class Likely:
         if values is None or len(values) != len(results):
             return
         for result, value in zip(results, values):
-            fits = value.shape == result.shape and may_be_kept(result)
+            fits = _is_plain(value) and value.shape == result.shape and may_be_kept(result)
             if fits and result.is_cuda and (target is not None or not self._values.holds(result)):
                 self._values.put(result, value, before=before)
 
@@ -254,6 +256,11 @@ class Likely:
         if not self._assume.places:
             return None
         return self._assume.at(self._places.innermost(sys._getframe(1)))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has sizes, which nested and sparse ones do not have as others do."""
+    return tensor.layout == torch.strided and not tensor.is_nested
 
 
 def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
