@@ -241,8 +241,7 @@ if torch.randn(1, device='cuda').sum() > 0.7:
     let requested = |answer: &Value| answer["peak"]["requested_bytes"].as_u64().unwrap();
     let few = answer["few"][0]["devices"][0]["peak_requested_bytes"].as_u64().unwrap();
     assert!(few * 2 < requested(&answer), "{few} of {}", requested(&answer));
-    let (status, set, err) =
-        with_torch(script, &["--assume", "script.py:4=0.01", "--assume", "script.py:5=true"]);
+    let (status, set, err) = with_torch(script, &["--assume", "script.py:4=0.01", "--assume", "script.py:5=true"]);
     assert_eq!((status, &set["few"]), (0, &Value::Null), "{err}");
     assert!(requested(&set) > few && requested(&set) < requested(&answer), "{} {few}", requested(&set));
     let assumed = &set["processes"][0]["assumed"];

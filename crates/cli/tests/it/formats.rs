@@ -132,8 +132,17 @@ fn dryrun() -> Value {
     let report = report(&analyse(&snapshot));
     let card = CardView { key: "h100", name: "NVIDIA H100", memory_bytes: 8 << 30, proven: true };
     let explained = ExplainView::default();
-    let view =
-        DryrunView::new(card, 1, &outcome, &outcome.processes[0], Some(&outcome), Some(&outcome), &report, None, Some(&explained));
+    let view = DryrunView::new(
+        card,
+        1,
+        &outcome,
+        &outcome.processes[0],
+        Some(&outcome),
+        Some(&outcome),
+        &report,
+        None,
+        Some(&explained),
+    );
     serde_json::to_value(&view).unwrap()
 }
 

@@ -67,14 +67,18 @@ class Likely:
 
     def mask(self, mask: torch.Tensor) -> torch.Tensor:
         """What is assumed of a mask that is not known."""
-        how = self._here()
-        if how is not None and _share(how) is not None:
-            return self._assume.mask(mask.shape, _share(how))
+        share = _share(self._here())
+        if share is not None:
+            return self._assume.mask(mask.shape, share)
         for values in (self._masks, self._values):
             value = values.get(mask)
             if value is not None and (values is self._masks or bool(value.any())):
                 return value
         return self._assume.mask(mask.shape)
+
+    def words(self) -> str:
+        """How it is said what is assumed of masks at this line."""
+        return self._assume.words(_share(self._here()))
 
     def inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
         """What is likely in the arguments, by their identity; ``None`` if nothing is, or they are too large."""
@@ -268,7 +272,9 @@ def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
     return torch.full(tensor.shape, _FRACTION if is_fraction else 1, dtype=tensor.dtype)
 
 
-def _share(how: str) -> "float | None":
+def _share(how: "str | None") -> "float | None":
+    if how is None:
+        return None
     words = {"true": 1.0, "full": 1.0, "false": 0.0, "none": 0.0}
     try:
         share = words.get(how.lower())

@@ -57,11 +57,10 @@ class Assumptions:
         """What is assumed at a line of the program's alone."""
         return self.places.get((place or "").partition(" ")[0]) if self.places else None
 
-    def words(self) -> str:
+    def words(self, share: "float | None" = None) -> str:
         """How that is said."""
-        return {1.0: "every element is set", 0.0: "no element is set"}.get(
-            self.share, f"{self.share:.0%} of the elements are set"
-        )
+        share = self.share if share is None else share
+        return {1.0: "every element is set", 0.0: "no element is set"}.get(share, f"{share:.0%} of the elements are set")
 
 
 class Asked:

@@ -163,7 +163,7 @@ class Values(TorchFunctionMode):
         value = self.mirrors.get(mask)
         if value is None:
             value = self._likely.mask(mask)
-            self._reads.note("nonzero", may_matter=True, assumed=self._assume.words(), differs=True)
+            self._reads.note("nonzero", may_matter=True, assumed=self._likely.words(), differs=True)
         return int(value.count_nonzero())
 
     def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":
@@ -300,7 +300,7 @@ class Values(TorchFunctionMode):
         if value is None and sources[0].dtype == torch.bool and sources[0].numel() > 1:
             # As if it had indexed on the device.
             value = self._likely.mask(sources[0])
-            self._reads.note(name, may_matter=True, assumed=self._assume.words())
+            self._reads.note(name, may_matter=True, assumed=self._likely.words())
         if value is not None and value.shape == results[0].shape:
             with torch.no_grad():
                 results[0].copy_(value)

@@ -153,8 +153,12 @@ fn parse_assumption(text: &str) -> Result<(String, String), String> {
         let is_value = matches!(how, "true" | "false") || how.parse::<f64>().is_ok_and(f64::is_finite);
         return match (is_line, is_value) {
             (true, true) => Ok((what.to_owned(), how.to_owned())),
-            (true, false) => Err(format!("`{how}` is not a value: use `true`, `false`, a number, or of a mask the share that is set")),
-            (false, _) => Err(format!("`{what}` is not a line: use `FILE:LINE` as the answer has it, such as `train.py:12`")),
+            (true, false) => Err(format!(
+                "`{how}` is not a value: use `true`, `false`, a number, or of a mask the share that is set"
+            )),
+            (false, _) => {
+                Err(format!("`{what}` is not a line: use `FILE:LINE` as the answer has it, such as `train.py:12`"))
+            }
         };
     }
     let Some((_, words)) = KNOWN.iter().find(|(known, _)| *known == what) else {
@@ -190,7 +194,8 @@ mod tests {
         assert_eq!(parse_assumption("routing=balanced"), pair("routing", "balanced"));
         assert_eq!(parse_assumption("my/train.py:12=true"), pair("my/train.py:12", "true"));
         assert_eq!(parse_assumption("train.py:12=0.25"), pair("train.py:12", "0.25"));
-        for wrong in ["nonzero", "nonzero=2", "routing=0.5", "item=1", "train.py:x=1", "train.py:1=maybe", "a.py:1=inf"] {
+        for wrong in ["nonzero", "nonzero=2", "routing=0.5", "item=1", "train.py:x=1", "train.py:1=maybe", "a.py:1=inf"]
+        {
             assert!(parse_assumption(wrong).is_err(), "{wrong}");
         }
     }

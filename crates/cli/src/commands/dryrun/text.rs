@@ -178,7 +178,10 @@ fn write_few(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::R
                experts";
     if let Some(failed) = few.iter().find(|process| !matches!(process.how, Ending::Exit | Ending::Steps)) {
         let error = if failed.error.is_empty() { String::new() } else { format!(" ({})", printable(failed.error)) };
-        return paragraph(out, &format!("{why} the script {}{error}: the other end of the peak is unknown.", ended(failed.how)));
+        return paragraph(
+            out,
+            &format!("{why} the script {}{error}: the other end of the peak is unknown.", ended(failed.how)),
+        );
     }
     let Some((here, there)) = other_end(main, few) else { return Ok(()) };
     let same = bytes(here) == bytes(there);
@@ -240,7 +243,9 @@ fn write_ends(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     for process in view.processes.iter().skip(1) {
         let line = process.stack.lines().rev().find(|line| line.trim_start().starts_with("File "));
         let end = match (process.how, line) {
-            (Ending::Error | Ending::Crash, _) if !process.error.is_empty() => format!("ended by {}", printable(&process.error)),
+            (Ending::Error | Ending::Crash, _) if !process.error.is_empty() => {
+                format!("ended by {}", printable(&process.error))
+            }
             (Ending::Timeout, Some(line)) => format!("was at {}", printable(line.trim())),
             _ => continue,
         };
