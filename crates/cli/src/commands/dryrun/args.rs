@@ -13,7 +13,7 @@ use crate::units::parse_size;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "an option each")]
 #[command(
-    after_long_help = "The script really runs: it reads its data, writes its files and logs, and reads the results of the GPU as zeros. Only the GPU is imitated. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
+    after_long_help = "The script really runs: it reads its data, writes its files and logs, and reads likely values, or zeros, as the results of the GPU. Only the GPU is imitated. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
 
 Exit status: 0 if the run fits the card, 1 if the card runs out of memory, 2 if the script fails otherwise.
 
