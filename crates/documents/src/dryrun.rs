@@ -34,7 +34,11 @@ pub struct DryrunView<'a> {
     pub processes: &'a [Process],
     /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing, or was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub late: Option<Vec<LateView<'a>>>,
+    pub late: Option<Vec<AgainView<'a>>>,
+    /// The processes of a run in which few elements of unknown masks are set and experts are chosen unevenly; absent if the sizes of
+    /// nothing were assumed, or if assumptions were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub few: Option<Vec<AgainView<'a>>>,
     /// Functions of CUDA's libraries that query a size which is unknown here, and got none.
     pub guessed_sizes: &'a [String],
     /// Those that were told success and nothing else.
@@ -71,10 +75,10 @@ pub struct CardView {
     pub proven: bool,
 }
 
-/// A process of the run in which streams finish as late as they can.
+/// A process of a further run, which shows the other end of the peak.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LateView<'a> {
+pub struct AgainView<'a> {
     /// Its number.
     pub pid: u32,
     /// Which it is of several.
@@ -106,7 +110,7 @@ pub struct PeakView {
 
 impl<'a> DryrunView<'a> {
     /// The document of a run on `devices` cards, of which `main` is the process that is explained; `late` is the run in which streams
-    /// finish late, if there was one.
+    /// finish late, and `few` that in which little of masks is set, if there were such.
     #[expect(clippy::too_many_arguments, reason = "a part of the document each")]
     pub fn new(
         card: CardView,
@@ -114,6 +118,7 @@ impl<'a> DryrunView<'a> {
         outcome: &'a Outcome,
         main: &'a Process,
         late: Option<&'a Outcome>,
+        few: Option<&'a Outcome>,
         report: &'a ReportView<'a>,
         simulate: Option<&'a SimulateView<'a>>,
         explain: Option<&'a ExplainView<'a>>,
@@ -136,7 +141,8 @@ impl<'a> DryrunView<'a> {
                 reserved_bytes: peaks.peak_reserved_bytes,
             }),
             processes: &outcome.processes,
-            late: late.map(|late| late.processes.iter().map(LateView::new).collect()),
+            late: late.map(again),
+            few: few.map(again),
             guessed_sizes: &outcome.unanswered.guessed,
             unanswered: &outcome.unanswered.unanswered,
             sandbox: outcome.writes.as_ref(),
@@ -147,7 +153,11 @@ impl<'a> DryrunView<'a> {
     }
 }
 
-impl<'a> LateView<'a> {
+fn again(outcome: &Outcome) -> Vec<AgainView<'_>> {
+    outcome.processes.iter().map(AgainView::new).collect()
+}
+
+impl<'a> AgainView<'a> {
     fn new(process: &'a Process) -> Self {
         Self {
             pid: process.pid,

@@ -180,7 +180,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-dryrun",
         1,
-        "`explain`, `late`, and of a process `timing_decides` and `last_read` are new.",
+        "`explain`, `late`, `few`, and of a process `timing_decides`, `could_differ` and `last_read` are new.",
     ),
     change(
         NEXT,

@@ -51,6 +51,11 @@ impl Kind {
         u8::try_from(KINDS.iter().position(|(kind, _)| *kind == self).unwrap_or(0)).unwrap_or(0)
     }
 
+    /// Whether all ranks have to give as many elements of one type.
+    fn is_of_one_size(self) -> bool {
+        !matches!(self, Kind::AllToAll | Kind::Split | Kind::Send)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         KINDS[usize::from(self.number())].1
     }
@@ -101,6 +106,14 @@ impl Post {
             place: String::from_utf8_lossy(place).into_owned(),
             bytes: (known == 1).then(|| bytes.to_vec()),
         })
+    }
+
+    fn extent(&self) -> (u64, i32) {
+        (self.count, self.element)
+    }
+
+    fn size_words(&self) -> String {
+        format!("{} elements of NCCL's type {}", self.count, self.element)
     }
 
     /// The call in words.
@@ -351,7 +364,20 @@ impl Meeting {
                 let (Some(theirs), Some(ours)) = (member.collectives.get(at), own.collectives.get(at)) else {
                     continue;
                 };
-                if theirs.kind != ours.kind || theirs.peer != ours.peer {
+                let same_call = theirs.kind == ours.kind && theirs.peer == ours.peer;
+                if same_call && ours.kind.is_of_one_size() && theirs.extent() != ours.extent() {
+                    return Err(format!(
+                        "ranks call a collective with different sizes: as number {} of a group, {mine} calls {} with {} and {} calls {} \
+                         with {}",
+                        at + 1,
+                        ours.words(),
+                        ours.size_words(),
+                        member.name(number),
+                        theirs.words(),
+                        theirs.size_words(),
+                    ));
+                }
+                if !same_call {
                     return Err(format!(
                         "ranks call collectives in different orders: as number {} of a group, {mine} calls {} and {} calls {}",
                         at + 1,
@@ -495,6 +521,17 @@ mod tests {
         let own = second.post(&directory, post(Kind::Broadcast, "b.py:2", None));
         let error = own.and_then(|number| second.wait_for(&directory, 0, Sort::Collective, number)).unwrap_err();
         assert!(error.contains("`broadcast` at b.py:2") && error.contains("`all_reduce` at a.py:1"), "{error}");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn another_size_is_said_with_both_places() {
+        let (directory, first, second) = two();
+        first.post(&directory, post(Kind::AllReduce, "a.py:1", None)).unwrap();
+        let own = second.post(&directory, Post { count: 4, ..post(Kind::AllReduce, "b.py:2", None) });
+        let error = own.and_then(|number| second.wait_for(&directory, 0, Sort::Collective, number)).unwrap_err();
+        assert!(error.contains("`all_reduce` at b.py:2 with 4 elements"), "{error}");
+        assert!(error.contains("`all_reduce` at a.py:1 with 3 elements"), "{error}");
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -47,7 +47,7 @@ pub struct Watch {
     pub timeout: Option<Duration>,
     /// Values of small tensors are not kept: the program's operators are not looked at.
     pub without_values: bool,
-    /// What is assumed of values that are not known, by operator.
+    /// What is assumed of values that are not known, by operator, or at a line alone, by `FILE:LINE`.
     pub assume: BTreeMap<String, String>,
     /// Weights are made of nothing.
     pub fake_weights: bool,
@@ -131,6 +131,9 @@ pub struct Process {
     /// The assumptions about unknown values.
     #[serde(default)]
     pub assumed: Vec<Read>,
+    /// Whether the size of something was assumed, by a mask or by the choice of experts, for which another is as good.
+    #[serde(default)]
+    pub could_differ: bool,
     /// The last read of a value that is not known before it failed; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_read: Option<Read>,

@@ -116,7 +116,7 @@ fn dryrun() -> Value {
     let note = serde_json::json!({
         "pid": 42, "arguments": ["train.py"], "rank": 0, "world_size": 2, "torch": "2.11.0", "how": "oom",
         "error": "OutOfMemoryError: CUDA out of memory.", "stack": "", "steps": 0, "snapshot": "/tmp/run.pickle",
-        "devices": [peaks], "reads": [read], "assumed": [], "compiled": true, "benchmarked": true, "host_peak_bytes": 1 << 30,
+        "devices": [peaks], "reads": [read], "assumed": [], "could_differ": false, "compiled": true, "benchmarked": true, "host_peak_bytes": 1 << 30,
         "failed": {"device": 0, "requested_bytes": 1 << 30, "count": 1, "snapshot": "/tmp/oom.pickle"},
     });
     let outcome = Outcome {
@@ -133,8 +133,17 @@ fn dryrun() -> Value {
     let report = report(&analyse(&snapshot));
     let card = CardView { key: "h100", name: "NVIDIA H100", memory_bytes: 8 << 30, proven: true };
     let explained = ExplainView::default();
-    let view =
-        DryrunView::new(card, 1, &outcome, &outcome.processes[0], Some(&outcome), &report, None, Some(&explained));
+    let view = DryrunView::new(
+        card,
+        1,
+        &outcome,
+        &outcome.processes[0],
+        Some(&outcome),
+        Some(&outcome),
+        &report,
+        None,
+        Some(&explained),
+    );
     serde_json::to_value(&view).unwrap()
 }
 

@@ -22,6 +22,7 @@ def begin() -> None:
         importing.after("safetensors", _begin_sandbox)
     if wanted.fake_weights:
         importing.after("transformers.modeling_utils", _begin_fake_weights)
+        importing.after("diffusers.models.modeling_utils", _begin_fake_diffusion)
 
 
 def _begin_with_torch(wanted: settings.Settings) -> None:
@@ -33,6 +34,7 @@ def _begin_with_torch(wanted: settings.Settings) -> None:
         from highwater_dryrun import weights
 
         weights.leave_unset()
+        weights.take_over_unread()
     run.begin(wanted)
 
 
@@ -46,3 +48,9 @@ def _begin_fake_weights(module: object) -> None:
     from highwater_dryrun import weights
 
     weights.make_checkpoints(module)
+
+
+def _begin_fake_diffusion(module: object) -> None:
+    from highwater_dryrun import weights
+
+    weights.make_diffusion_checkpoints(module)

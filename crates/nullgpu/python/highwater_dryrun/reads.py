@@ -33,9 +33,12 @@ class Reads:
         self._places = Places(torch)
         self._counts: "dict[tuple[str, str, bool, str | None], int]" = {}
         self._last: "tuple[str, str, bool, str | None] | None" = None
+        self.could_differ = False
+        """Whether the size of something was assumed for which another is as good."""
 
-    def note(self, what: str, *, may_matter: bool, assumed: "str | None" = None, count: int = 1) -> None:
-        """Notes a read by the operator ``what``."""
+    def note(self, what: str, *, may_matter: bool, assumed: "str | None" = None, count: int = 1, differs: bool = False) -> None:
+        """Notes a read by the operator ``what``; ``differs`` says that the size of something was assumed."""
+        self.could_differ |= differs
         place = self._places.innermost(sys._getframe(1))
         if place is None and assumed is not None:
             # The backward pass reads the mask of the forward pass again, which has been noted at its line.

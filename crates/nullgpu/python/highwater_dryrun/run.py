@@ -177,6 +177,7 @@ class _Run:
                 failed=self._failed,
                 reads=self._values.reads() if self._values else [],
                 assumed=self._values.assumptions() if self._values else [],
+                could_differ=self._values.could_differ() if self._values else False,
                 last_read=self._values.last_read() if self._values and how == "error" else None,
                 torch=self._torch,
             )

@@ -22,29 +22,60 @@ class Assumptions:
         words = {"full": 1.0, "none": 0.0, "uniform": 0.5}
         self.share = words[share] if share in words else float(share)
         """How much of a mask is set."""
-        self.balanced = wanted.get("routing", "balanced") == "balanced"
-        """Whether experts get their even share."""
+        routing = wanted.get("routing", "balanced")
+        self.balanced = routing != "unknown"
+        """Whether experts get their share."""
+        self.uneven = routing == "uneven"
+        """Whether those shares differ, as they do where chance decides."""
+        self.overflows = wanted.get("overflow", "never") == "always"
+        """Whether a scaler of gradients finds that they overflow, and leaves out each step."""
+        self.places = {place: how for place, how in wanted.items() if ":" in place}
+        """What is assumed at one line alone, as `FILE:LINE`."""
 
-    def mask(self, shape: torch.Size) -> torch.Tensor:
-        """A mask of which so much is set, evenly."""
-        if self.share == 1.0:
+    def mask(self, shape: torch.Size, share: "float | None" = None) -> torch.Tensor:
+        """A mask of which so much is set, evenly, and at least one element unless none is."""
+        share = self.share if share is None else share
+        if share == 1.0:
             return torch.ones(shape, dtype=torch.bool)
         places = torch.arange(shape.numel(), dtype=torch.float64)
-        return (((places + 1) * self.share).floor() > (places * self.share).floor()).reshape(shape)
+        mask = ((places + 1) * share).floor() > (places * share).floor()
+        if share > 0 and mask.numel():
+            mask[-1] = True
+        return mask.reshape(shape)
 
-    def words(self) -> str:
+    def route(self, shape: torch.Size, experts: int) -> torch.Tensor:
+        """The experts that are chosen, the last dimension's for one token."""
+        if not self.uneven:
+            return torch.arange(shape.numel()).remainder(experts).reshape(shape)
+        # Each time the same, whatever the program draws.
+        drawing = torch.Generator().manual_seed(shape.numel())
+        liked = torch.randn(experts, generator=drawing, device="cpu") * 0.3
+        scores = torch.rand(*shape[:-1], experts, generator=drawing, device="cpu") + liked
+        return scores.topk(shape[-1], dim=-1).indices
+
+    def at(self, place: "str | None") -> "str | None":
+        """What is assumed at a line of the program's alone."""
+        return self.places.get((place or "").partition(" ")[0]) if self.places else None
+
+    def words(self, share: "float | None" = None) -> str:
         """How that is said."""
-        return {1.0: "every element is set", 0.0: "no element is set"}.get(
-            self.share, f"{self.share:.0%} of the elements are set"
-        )
+        share = self.share if share is None else share
+        return {1.0: "every element is set", 0.0: "no element is set"}.get(share, f"{share:.0%} of the elements are set")
 
 
 class Asked:
     """A call, with what is known of tensors; collects what it is to be told."""
 
-    def __init__(self, known: "Callable[[torch.Tensor], torch.Tensor | None]", assume: Assumptions) -> None:
+    def __init__(
+        self,
+        known: "Callable[[torch.Tensor], torch.Tensor | None]",
+        assume: Assumptions,
+        likely: Any,
+    ) -> None:
         self.known = known
         self.assume = assume
+        self.likely = likely
+        """Of tensors that nobody knows, as :class:`highwater_dryrun.likely.Likely`."""
         self.answers: "list[bytes]" = []
         self.assumed: "str | None" = None
 
@@ -53,9 +84,12 @@ class Asked:
         self.answers.append(core.number(number))
 
     def scalar(self, tensor: Any) -> None:
-        """Tells the value of a tensor that has one, if it is one, and known."""
+        """Tells the value of a tensor that has one, if it is one, and known or likely."""
         if isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.numel() == 1:
             value = self.known(tensor)
+            if value is None:
+                value = self.likely.value(tensor)
+                self.assumed = self.assumed if value is None else f"it is {value.item()}"
             if value is not None:
                 self.answers.append(bytes(value.reshape(1).contiguous().view(torch.uint8).tolist()))
 
@@ -81,21 +115,33 @@ def index(asked: Asked, _: torch.Tensor, indices: Any, *__: Any) -> None:
             asked.scalar(part)
 
 
-def unique(asked: Asked, tensor: torch.Tensor, *_: Any, **__: Any) -> None:
-    """Different elements."""
-    _different(asked, tensor, torch.unique)
+def unique(asked: Asked, tensor: torch.Tensor, *more: Any, **options: Any) -> None:
+    """Different elements, or slices along a dimension."""
+    _different(asked, tensor, more[3] if len(more) > 3 else options.get("dim"), torch.unique)
 
 
-def unique_consecutive(asked: Asked, tensor: torch.Tensor, *_: Any, **__: Any) -> None:
-    """Elements that differ from the one before."""
-    _different(asked, tensor, torch.unique_consecutive)
+def unique_consecutive(asked: Asked, tensor: torch.Tensor, *more: Any, **options: Any) -> None:
+    """Elements, or slices, that differ from the one before."""
+    _different(asked, tensor, more[2] if len(more) > 2 else options.get("dim"), torch.unique_consecutive)
 
 
-def _different(asked: Asked, tensor: torch.Tensor, count: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def _different(asked: Asked, tensor: torch.Tensor, dim: "int | None", different: Callable[..., torch.Tensor]) -> None:
     value = asked.known(tensor)
-    if value is None:
+    if value is not None:
+        found = different(value, dim=dim)
+        asked.count(found.numel() if dim is None else found.shape[dim])
+        return
+    if dim is not None:
+        asked.assumed = "all slices differ"
+        asked.count(tensor.shape[dim])
+        return
+    most = asked.likely.most(tensor)
+    if most is None or most >= tensor.numel():
         asked.assumed = "all elements differ"
-    asked.count(tensor.numel() if value is None else count(value).numel())
+        asked.count(tensor.numel())
+    else:
+        asked.assumed = f"each of {most} possible values is there"
+        asked.count(most)
 
 
 def repeat_interleave(asked: Asked, tensor: torch.Tensor, repeats: Any = None, *_: Any, **__: Any) -> None:

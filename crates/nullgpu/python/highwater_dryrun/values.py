@@ -8,12 +8,15 @@ order; for that reason they are looked at where Python calls them and not below,
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from highwater_dryrun import compiled, core, exchange, nonzero, sizes
+from highwater_dryrun import compiled, core, exchange, likely, nonzero, sizes
+from highwater_dryrun.arguments import UNKNOWN, flatten, on_cpu, replaced
+from highwater_dryrun.arguments import target as target_of
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
 from highwater_dryrun.reads import Reads
 
@@ -36,19 +39,14 @@ _CONVERTING = frozenset(
     "to cuda cpu type float double half bfloat16 int long short char byte bool clone contiguous detach alias".split()
 )
 """These give the same values in another place or type."""
-_UNKNOWN = frozenset(
-    "empty empty_strided empty_like new_empty new_empty_strided empty_permuted "
-    "rand randn rand_like randn_like normal uniform_ normal_ exponential_ cauchy_ log_normal_ geometric_ bernoulli bernoulli_ "
-    "dropout multinomial".split()
-)
-"""What these give, nobody knows."""
-_RANDOM = frozenset("randint randint_like randperm random_".split())
 _OVERWRITING = frozenset("copy_ fill_ zero_ random_".split())
 """What these write does not depend on what was there."""
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 """While it is there, a compiler works out shapes."""
 _IF_FINITE = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
 """Numbers that nobody knows are taken to be finite."""
+_UNSCALING = "_amp_foreach_non_finite_check_and_unscale_"
+"""What `torch.amp.GradScaler` asks whether gradients are finite, and writes the answer to its second argument."""
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _DECIDED_BY = {"or": True, "and": False}
 
@@ -62,6 +60,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     nonzero.begin(values.told_of_mask)
     values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
+    _see_backward(values)
     return values
 
 
@@ -74,6 +73,7 @@ class Values(TorchFunctionMode):
         self.exchange: "exchange.Exchange | None" = None
         self._reads = Reads(torch)
         self._assume = sizes.Assumptions(assume)
+        self._likely = likely.Likely(self._known, self._assume, self._reads)
         self._count_unknown = core.library().highwater_nullgpu_unknown_reads
         self._unknown_reads = self._count_unknown()
 
@@ -84,6 +84,10 @@ class Values(TorchFunctionMode):
     def assumptions(self) -> "list[dict[str, Any]]":
         """Reads that were told an assumption."""
         return self._reads.listed(assumed=True)
+
+    def could_differ(self) -> bool:
+        """Whether the size of something was assumed for which another is as good."""
+        return self._reads.could_differ
 
     def last_read(self) -> "dict[str, Any] | None":
         """The last value that only a GPU could have computed."""
@@ -99,36 +103,40 @@ class Values(TorchFunctionMode):
             if communicates:
                 return out
         tensors: "list[torch.Tensor]" = []
-        _flatten(args, tensors)
+        flatten(args, tensors)
         if kwargs:
-            _flatten(kwargs.values(), tensors)
+            flatten(kwargs.values(), tensors)
         told = self._tell(name, args, kwargs, tensors)
-        target = _target(name, args, kwargs)
+        target = target_of(name, args, kwargs)
         before = version(target) if target is not None and target.is_cuda else None
+        found_before = version(args[1]) if name == _UNSCALING and len(args) > 1 else None
         # A target that is written is not what it was any more.
         inputs = self._inputs(name, tensors, target)
+        guesses = self._likely.inputs(name, tensors, target) if inputs is None and target is not None else None
         try:
             if name == "resize_":
                 return self.mirrors.resize(func, args, kwargs)
             out = func(*args, **kwargs)
         except BaseException:
             # A traceback would keep what it was called with.
-            args = kwargs = tensors = target = inputs = None
+            args = kwargs = tensors = target = inputs = guesses = None
             raise
         finally:
             if told:
                 core.answer_reads([])
                 # What else it reads checks what it was told.
                 self._unknown_reads = self._count_unknown()
+        if name == _UNSCALING and len(args) > 1:
+            self._unscaled(args[1], found_before)
         if name in _READING:
             return self._read(name, func, args, kwargs, tensors, inputs, out)
-        self._follow(name, func, args, kwargs, tensors, inputs, target, before, out)
+        self._follow(name, func, args, kwargs, tensors, inputs, guesses, target, before, out)
         self.note_reads(name, tensors)
         return out
 
     def _tell(self, name: str, args: Any, kwargs: Any, tensors: Any) -> bool:
         """Says what the function is about to read."""
-        asked = sizes.Asked(self._known, self._assume)
+        asked = sizes.Asked(self._known, self._assume, self._likely)
         rule = sizes.RULES.get(name)
         if rule is not None:
             if any(tensor.is_cuda for tensor in tensors):
@@ -141,9 +149,10 @@ class Values(TorchFunctionMode):
             # A number of Python's may be given as a tensor.
             for tensor in tensors:
                 is_number = tensor.dim() == 0 or (name == "resize_" and tensor is not args[0] and tensor.numel() == 1)
-                if is_number and self.mirrors.holds(tensor):
+                if is_number and (self.mirrors.holds(tensor) or self._likely.holds(tensor)):
                     asked.scalar(tensor)
-        if asked.assumed is not None:
+        # Numbers in a sum are noted where Python reads them.
+        if asked.assumed is not None and rule is not None:
             self._reads.note(name, may_matter=True, assumed=asked.assumed)
         if asked.answers:
             core.answer_reads(asked.answers)
@@ -153,8 +162,8 @@ class Values(TorchFunctionMode):
         """How much of a mask is set, of which no function of Python's may know: autograd's threads index by masks, too."""
         value = self.mirrors.get(mask)
         if value is None:
-            value = self._assume.mask(mask.shape)
-            self._reads.note("nonzero", may_matter=True, assumed=self._assume.words())
+            value = self._likely.mask(mask)
+            self._reads.note("nonzero", may_matter=True, assumed=self._likely.words(), differs=True)
         return int(value.count_nonzero())
 
     def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":
@@ -164,7 +173,7 @@ class Values(TorchFunctionMode):
 
     def _inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
         """What is known of the arguments, by their identity; ``None`` if it is not enough."""
-        if name in _UNKNOWN:
+        if name in UNKNOWN:
             return None
         shape_only = name.endswith("_like") or name.startswith("new_")
         inputs: "dict[int, torch.Tensor]" = {}
@@ -176,40 +185,61 @@ class Values(TorchFunctionMode):
                 value = torch.empty(tensor.shape, dtype=tensor.dtype)
             if value is None and name in ("nonzero", "where", "argwhere") and len(tensors) == 1:
                 # As much is set as the function was told.
-                value = self._assume.mask(tensor.shape).to(tensor.dtype)
+                value = self._likely.mask(tensor).to(tensor.dtype)
             if value is None:
                 return None
             # What is written is not to be the copy itself.
             inputs[id(tensor)] = value.clone() if tensor is target else value
         return inputs
 
+    def _unscaled(self, found: torch.Tensor, before: "int | None") -> None:
+        """Notes whether a scaler of gradients has found one that is not finite."""
+        how = "each step is left out" if self._assume.overflows else "no gradient overflows"
+        self._reads.note("unscale", may_matter=True, assumed=how)
+        self.mirrors.put(found, torch.full(found.shape, float(self._assume.overflows)), before=before)
+
     def _read(self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, out: Any) -> Any:
         """A value for Python: the one that is known, else what the device gave."""
         if inputs is not None and any(tensor.is_cuda for tensor in tensors):
             self._unknown_reads = self._count_unknown()
-            return func(*_with(args, inputs), **_with(kwargs, inputs))
-        self.note_reads(name, tensors)
-        return out
+            return func(*replaced(args, inputs), **replaced(kwargs, inputs))
+        told = self._likely.read(name, func, args, kwargs, tensors)
+        if told is None:
+            self.note_reads(name, tensors)
+            return out
+        self._unknown_reads = self._count_unknown()
+        return told[0]
 
     def _follow(
-        self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, target: Any, before: Any, out: Any
+        self,
+        name: str,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        tensors: Any,
+        inputs: Any,
+        guesses: Any,
+        target: Any,
+        before: Any,
+        out: Any,
     ) -> None:
         """Works out what the function has written."""
         results: "list[torch.Tensor]" = []
-        _flatten((out,) if target is None else (target,), results)
+        flatten((out,) if target is None else (target,), results)
         if not any(result.is_cuda for result in results):
             self._bring_home(name, tensors, inputs, results)
             return
-        values = None
-        if any(may_be_kept(result) and result.is_cuda for result in results):
-            values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
-            if values is None:
-                values = self._decided(name, tensors, results)
-            if values is None and name in _IF_FINITE:
-                values = [torch.full(results[0].shape, _IF_FINITE[name])]
-            if values is None and name == "topk":
-                values = self._routed(args, kwargs, results)
+        if not any(may_be_kept(result) for result in results):
+            return
+        values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
+        if values is None:
+            values = self._decided(name, tensors, results)
+        if values is None and name in _IF_FINITE:
+            values = [torch.full(results[0].shape, _IF_FINITE[name])]
+        if values is None and name == "topk":
+            values = self._routed(args, kwargs, results)
         if values is None or len(values) != len(results):
+            self._likely.follow(name, func, args, kwargs, tensors, target, guesses, before, results)
             return
         for result, value in zip(results, values):
             fits = value is not None and value.shape == result.shape
@@ -224,24 +254,13 @@ class Values(TorchFunctionMode):
             return None
         if name in _CONVERTING and len(tensors) >= 1:
             return [inputs[id(tensors[0])]]
-        state = torch.random.get_rng_state() if name in _RANDOM else None
-        try:
-            on_cpu = _with(kwargs, inputs)
-            on_cpu.pop("generator", None)
-            on_cpu.pop("pin_memory", None)
-            if "device" in on_cpu:
-                on_cpu["device"] = "cpu"
-            out = func(*_with(args, inputs), **on_cpu)
-        except Exception:
-            # Not everything that the device can do the CPU can.
+        given = on_cpu(name, func, args, kwargs, inputs)
+        if given is None:
             return None
-        finally:
-            if state is not None:
-                torch.random.set_rng_state(state)
         if target is not None:
             return [inputs[id(target)]]
         values: "list[torch.Tensor]" = []
-        _flatten((out,), values)
+        flatten(given, values)
         return values
 
     def _decided(self, name: str, tensors: Any, results: Any) -> "list[Any] | None":
@@ -265,8 +284,10 @@ class Values(TorchFunctionMode):
         experts = scores.shape[-1] if scores.dim() else 1
         if not self._assume.balanced or len(results) != 2 or not 0 < count < experts <= _EXPERTS_MAX:
             return None
-        self._reads.note("topk", may_matter=True, assumed=f"{count} of {experts} are chosen, each as often as the others")
-        return [None, torch.arange(results[1].numel()).remainder(experts).reshape(results[1].shape)]
+        how = "about as often" if self._assume.uneven else "as often"
+        assumed = f"{count} of {experts} are chosen, each {how} as the others"
+        self._reads.note("topk", may_matter=True, assumed=assumed, differs=True)
+        return [None, self._assume.route(results[1].shape, experts)]
 
     def _bring_home(self, name: str, tensors: Any, inputs: Any, results: Any) -> None:
         """A copy from the device to the host: zeros, unless what was copied is known."""
@@ -274,10 +295,12 @@ class Values(TorchFunctionMode):
         if len(results) != 1 or len(sources) != 1 or not (name in _CONVERTING or name == "copy_"):
             return
         value = self._known(sources[0])
+        if value is None and sources[0].numel() == 1:
+            value = self._likely.value(sources[0])
         if value is None and sources[0].dtype == torch.bool and sources[0].numel() > 1:
             # As if it had indexed on the device.
-            value = self._assume.mask(sources[0].shape)
-            self._reads.note(name, may_matter=True, assumed=self._assume.words())
+            value = self._likely.mask(sources[0])
+            self._reads.note(name, may_matter=True, assumed=self._likely.words())
         if value is not None and value.shape == results[0].shape:
             with torch.no_grad():
                 results[0].copy_(value)
@@ -293,38 +316,20 @@ class Values(TorchFunctionMode):
         self._reads.note(name.strip("_"), may_matter=not fraction, count=count)
 
 
-def _target(name: str, args: Any, kwargs: Any) -> "torch.Tensor | None":
-    """The tensor that a function writes to, if it is one that was there before."""
-    written = kwargs.get("out")
-    in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or name.startswith("__i")
-    if written is None and in_place and name not in ("__index__", "__int__", "__invert__", "__iter__"):
-        written = args[0] if args else None
-    return written if isinstance(written, torch.Tensor) else None
+def _see_backward(values: Values) -> None:
+    """Sees what a function's own backward pass does, in autograd's threads too: checkpointing repeats the forward pass there."""
+    node = torch.autograd.function.BackwardCFunction
+    apply = node.apply
 
+    @functools.wraps(apply)
+    def seen(self: Any, *gradients: Any) -> Any:
+        # A compiled function is its compiler's.
+        if self._forward_cls.__name__ == "CompiledFunction" or values in _get_current_function_mode_stack():
+            return apply(self, *gradients)
+        with values:
+            return apply(self, *gradients)
 
-def _flatten(arguments: Any, found: "list[torch.Tensor]") -> None:
-    for argument in arguments:
-        if isinstance(argument, torch.Tensor):
-            found.append(argument)
-        elif isinstance(argument, (list, tuple)):
-            _flatten(argument, found)
-        elif isinstance(argument, slice):
-            _flatten((argument.start, argument.stop, argument.step), found)
-
-
-def _with(arguments: Any, inputs: "dict[int, torch.Tensor]") -> Any:
-    """The arguments with what is known in the place of the tensors."""
-    if isinstance(arguments, torch.Tensor):
-        return inputs[id(arguments)]
-    if isinstance(arguments, dict):
-        return {name: _with(argument, inputs) for name, argument in arguments.items()}
-    if isinstance(arguments, (list, tuple)) and type(arguments) in (list, tuple):
-        return type(arguments)(_with(argument, inputs) for argument in arguments)
-    if isinstance(arguments, slice):
-        return slice(*(_with(bound, inputs) for bound in (arguments.start, arguments.stop, arguments.step)))
-    if isinstance(arguments, torch.device):
-        return torch.device("cpu")
-    return arguments
+    node.apply = seen
 
 
 def _see_lists(values: Values) -> None:

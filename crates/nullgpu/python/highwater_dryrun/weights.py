@@ -11,7 +11,10 @@ import json
 import os
 import struct
 import tempfile
+from collections.abc import Callable
 from typing import Any
+
+from highwater_dryrun import importing
 
 _NAMES = {
     "float64": "F64",
@@ -61,12 +64,15 @@ def make_checkpoints(module: Any) -> None:
     def from_pretrained(cls: Any, path: Any, *arguments: Any, **options: Any) -> Any:
         if path is None or options.get("state_dict") is not None:
             return load(cls, path, *arguments, **options)
+        folder = options.get("subfolder") or ""
         config = options.get("config")
         if not isinstance(config, module.PreTrainedConfig if hasattr(module, "PreTrainedConfig") else module.PretrainedConfig):
-            config = cls.config_class.from_pretrained(config or path)
+            kept = ("subfolder", "revision", "token", "cache_dir", "local_files_only")
+            where = {option: options[option] for option in kept if options.get(option) is not None}
+            config = cls.config_class.from_pretrained(config or path, **where)
         for option in ("subfolder", "revision", "variant", "use_safetensors"):
             options.pop(option, None)
-        return load(cls, _checkpoint(cls, config, path), *arguments, **options)
+        return load(cls, _checkpoint(cls, config, os.path.join(str(path), folder)), *arguments, **options)
 
     model.from_pretrained = classmethod(from_pretrained)
 
@@ -99,8 +105,76 @@ def _checkpoint(cls: Any, config: Any, path: Any) -> str:
         config.save_pretrained(directory)
     dtype = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
     dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    _write(directory, _tensors(model), dtype)
+    _write(directory, _tensors(model), dtype, "model")
     return directory
+
+
+def make_diffusion_checkpoints(module: Any) -> None:
+    """The same for diffusers' models; ``module`` is ``diffusers.models.modeling_utils``."""
+    model = module.ModelMixin
+    load = model.from_pretrained.__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, path: Any, *arguments: Any, **options: Any) -> Any:
+        import torch
+
+        from highwater_dryrun import settings
+
+        kept = ("subfolder", "revision", "token", "cache_dir", "local_files_only")
+        where = {option: options[option] for option in kept if options.get(option) is not None}
+        config = cls.load_config(path, **where)
+        with torch._C.DisableTorchFunction(), torch.device("meta"):
+            made = cls.from_config(config)
+        directory = tempfile.mkdtemp(prefix="weights-", dir=settings.get().directory)
+        made.save_config(directory)
+        _write(directory, made.state_dict(), torch.float32, "diffusion_pytorch_model")
+        for option in ("subfolder", "revision", "variant", "use_safetensors"):
+            options.pop(option, None)
+        return load(cls, directory, *arguments, **options)
+
+    model.from_pretrained = classmethod(from_pretrained)
+
+
+class Unread(dict):  # type: ignore[type-arg]
+    """In the place of the contents of a file of weights that is not there: a model that is told to take them over stays as it is."""
+
+    def __missing__(self, key: Any) -> "Unread":
+        return self
+
+
+def take_over_unread() -> None:
+    """Has files of weights from the network be :class:`Unread`, which models accept."""
+    import torch
+
+    take_over = torch.nn.Module.load_state_dict
+
+    @functools.wraps(take_over)
+    def load_state_dict(self: Any, state_dict: Any, *arguments: Any, **options: Any) -> Any:
+        if isinstance(state_dict, Unread):
+            return torch.nn.modules.module._IncompatibleKeys([], [])
+        return take_over(self, state_dict, *arguments, **options)
+
+    torch.nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign]
+    torch.hub.load_state_dict_from_url = lambda *_, **__: Unread()
+    for library, name, replacement in _LOADERS:
+        importing.after(library, lambda module, name=name, new=replacement: setattr(module, name, new))
+    importing.after("sentence_transformers.base.modules.module", _leave_modules)
+
+
+_LOADERS: "tuple[tuple[str, str, Callable[..., Any]], ...]" = (
+    # torchvision's models and torchaudio's ask the network by way of this.
+    ("torchvision.models._api", "load_state_dict_from_url", lambda *_, **__: Unread()),
+    ("timm.models._builder", "load_pretrained", lambda *_, **__: None),
+    ("peft.peft_model", "load_peft_weights", lambda *_, **__: {}),
+)
+"""By module, what reads a file of weights, and what does in its place."""
+
+
+def _leave_modules(module: Any) -> None:
+    def load_torch_weights(cls: Any, *arguments: Any, model: Any = None, **options: Any) -> Any:
+        return Unread() if model is None else model
+
+    module.Module.load_torch_weights = classmethod(load_torch_weights)
 
 
 def _tensors(model: Any) -> "dict[str, Any]":
@@ -110,8 +184,8 @@ def _tensors(model: Any) -> "dict[str, Any]":
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
-def _write(directory: str, tensors: "dict[str, Any]", dtype: Any) -> None:
-    """A safetensors checkpoint of these tensors, fractions as ``dtype``; it takes no more of the disk than its headers."""
+def _write(directory: str, tensors: "dict[str, Any]", dtype: Any, stem: str) -> None:
+    """A safetensors checkpoint of these tensors, fractions as ``dtype``, whose files begin with ``stem``; it takes no more of the disk than its headers."""
     shards: "list[dict[str, Any]]" = []
     at = _SHARD
     for name, tensor in tensors.items():
@@ -125,10 +199,10 @@ def _write(directory: str, tensors: "dict[str, Any]", dtype: Any) -> None:
         at += size
     places: "dict[str, str]" = {}
     for number, header in enumerate(shards, 1):
-        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        file = f"{stem}-{number:05}-of-{len(shards):05}.safetensors"
         _write_shard(os.path.join(directory, file), header)
         places.update((name, file) for name in header if name != "__metadata__")
-    with open(os.path.join(directory, "model.safetensors.index.json"), "w") as index:
+    with open(os.path.join(directory, f"{stem}.safetensors.index.json"), "w") as index:
         json.dump({"metadata": {}, "weight_map": places}, index)
 
 

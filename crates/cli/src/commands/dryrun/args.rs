@@ -13,7 +13,7 @@ use crate::units::parse_size;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "an option each")]
 #[command(
-    after_long_help = "The script really runs: it reads its data, writes its files and logs, and reads the results of the GPU as zeros. Only the GPU is imitated. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
+    after_long_help = "The script really runs: it reads its data, writes its files and logs, and reads likely values, or zeros, as the results of the GPU. Only the GPU is imitated. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
 
 Exit status: 0 if the run fits the card, 1 if the card runs out of memory, 2 if the script fails otherwise.
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Invent the weights that the script loads; only the configuration is needed
     #[arg(long)]
     pub(super) fake_weights: bool,
-    /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`; may be repeated
+    /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`, or about one line, `train.py:12=true`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
     /// When streams finish their work: `at-once`, about when a GPU would (`gpu`), or only when the script waits (`late`)
@@ -142,11 +142,27 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 
 fn parse_assumption(text: &str) -> Result<(String, String), String> {
     /// What can be assumed, and the words for it beside a share between 0 and 1.
-    const KNOWN: [(&str, &[&str]); 2] =
-        [("nonzero", &["full", "none", "uniform"]), ("routing", &["balanced", "unknown"])];
+    const KNOWN: [(&str, &[&str]); 3] = [
+        ("nonzero", &["full", "none", "uniform"]),
+        ("routing", &["balanced", "uneven", "unknown"]),
+        ("overflow", &["never", "always"]),
+    ];
     let (what, how) = text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`: try `nonzero=0.5`"))?;
+    if let Some((_, line)) = what.rsplit_once(':') {
+        let is_line = line.parse::<u32>().is_ok();
+        let is_value = matches!(how, "true" | "false") || how.parse::<f64>().is_ok_and(f64::is_finite);
+        return match (is_line, is_value) {
+            (true, true) => Ok((what.to_owned(), how.to_owned())),
+            (true, false) => Err(format!(
+                "`{how}` is not a value: use `true`, `false`, a number, or of a mask the share that is set"
+            )),
+            (false, _) => {
+                Err(format!("`{what}` is not a line: use `FILE:LINE` as the answer has it, such as `train.py:12`"))
+            }
+        };
+    }
     let Some((_, words)) = KNOWN.iter().find(|(known, _)| *known == what) else {
-        return Err(format!("`{what}` has no assumption: use `nonzero` or `routing`"));
+        return Err(format!("`{what}` has no assumption: use `nonzero`, `routing`, `overflow` or `FILE:LINE`"));
     };
     let is_share = what == "nonzero" && how.parse::<f64>().is_ok_and(|share| (0.0..=1.0).contains(&share));
     if is_share || words.contains(&how) {
@@ -176,7 +192,10 @@ mod tests {
         assert_eq!(parse_assumption("nonzero=0.25"), pair("nonzero", "0.25"));
         assert_eq!(parse_assumption("nonzero=uniform"), pair("nonzero", "uniform"));
         assert_eq!(parse_assumption("routing=balanced"), pair("routing", "balanced"));
-        for wrong in ["nonzero", "nonzero=2", "routing=0.5", "item=1"] {
+        assert_eq!(parse_assumption("my/train.py:12=true"), pair("my/train.py:12", "true"));
+        assert_eq!(parse_assumption("train.py:12=0.25"), pair("train.py:12", "0.25"));
+        for wrong in ["nonzero", "nonzero=2", "routing=0.5", "item=1", "train.py:x=1", "train.py:1=maybe", "a.py:1=inf"]
+        {
             assert!(parse_assumption(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,8 +1,8 @@
 //! `highwater dryrun SCRIPT`: runs a script over the null GPU, and says what it would have taken on a real card.
 
+mod again;
 mod args;
 mod folder;
-mod late;
 mod sandbox;
 mod signals;
 mod text;
@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let cache = own_directory::cache(&interpreter);
     let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
-    let late = if args.timing().is_none() { late::run(&asked, &outcome, cache.as_deref()) } else { None };
+    let late = if args.timing().is_none() { again::late(&asked, &outcome, cache.as_deref()) } else { None };
+    let few = if args.assume.is_empty() { again::few(&asked, &outcome, cache.as_deref()) } else { None };
     let outcome = kept(outcome, args)?;
     let status = status(&outcome);
     let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
@@ -100,6 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         &outcome,
         main,
         late.as_ref(),
+        few.as_ref(),
         &report,
         simulated.as_ref().map(|(_, view)| view),
         explained.as_ref(),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use highwater_documents::dryrun::DryrunView;
+use highwater_documents::dryrun::{AgainView, DryrunView};
 use highwater_nullgpu::run::{Ending, Peaks, Process, Read};
 
 use super::sandbox;
@@ -30,6 +30,7 @@ pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_ke
     paragraph(out, &headline(view, main))?;
     write_end(out, view, main)?;
     write_timing(out, view, main)?;
+    write_few(out, view, main)?;
     write_ranks(out, view)?;
     write_caveats(out, view, main)?;
     if let Some(writes) = view.sandbox {
@@ -97,9 +98,18 @@ fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::R
         paragraph(out, &format!("It ended by {}. This is the recording so far.", printable(&main.error)))?;
     }
     if let Some(read) = &main.last_read {
-        let (value, remedy) = match &read.assumed {
-            Some(how) => (format!("was assumed ({})", printable(how)), "choose another assumption with `--assume`"),
-            None => ("was 0 here".to_owned(), "compute it on the CPU to run further"),
+        let line = read.place.split(' ').next().filter(|line| line.contains(':'));
+        let value = match &read.assumed {
+            Some(how) => format!("was assumed ({})", printable(how)),
+            None => "was 0 here".to_owned(),
+        };
+        let remedy = match line {
+            Some(line) => format!(
+                "`--assume {}=VALUE` sets it (`true`, a number, or of a mask the share that is set), or compute it on the CPU, or try \
+                 `--no-values`",
+                printable(line)
+            ),
+            None => "compute it on the CPU, or try `--no-values`".to_owned(),
         };
         paragraph(
             out,
@@ -151,9 +161,7 @@ fn write_timing(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io
         );
         return paragraph(out, &text);
     }
-    let largest = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
-    let late = largest.and_then(|most| late.first().filter(|late| late.rank == main.rank)?.peaks(most.device));
-    let Some(late) = late.filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
+    let Some((_, late)) = other_end(main, late).filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
     let text = format!(
         "The peak depends on when streams finish their work: here they finish at once; if they finish as late as possible, the peak is \
          {} allocated and {} reserved.",
@@ -161,6 +169,39 @@ fn write_timing(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io
         size(late.peak_reserved_bytes)
     );
     paragraph(out, &text)
+}
+
+/// Where the peak depends on how much of masks is set, and on how evenly experts are chosen.
+fn write_few(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+    let Some(few) = &view.few else { return Ok(()) };
+    let why = "Sizes depend on values that only a GPU can compute (\"Assumed\", below). With a hundredth of each mask and an uneven choice of \
+               experts";
+    if let Some(failed) = few.iter().find(|process| !matches!(process.how, Ending::Exit | Ending::Steps)) {
+        let error = if failed.error.is_empty() { String::new() } else { format!(" ({})", printable(failed.error)) };
+        return paragraph(
+            out,
+            &format!("{why} the script {}{error}: the other end of the peak is unknown.", ended(failed.how)),
+        );
+    }
+    let Some((here, there)) = other_end(main, few) else { return Ok(()) };
+    let same = bytes(here) == bytes(there);
+    let text = if same {
+        format!("{why} the peak is the same.")
+    } else {
+        format!(
+            "{why} the peak is {} allocated and {} reserved.",
+            size(there.peak_allocated_bytes),
+            size(there.peak_reserved_bytes)
+        )
+    };
+    paragraph(out, &text)
+}
+
+/// The peaks of the device that reserved most, here and in a further run.
+fn other_end<'a>(main: &'a Process, again: &[AgainView<'a>]) -> Option<(&'a Peaks, &'a Peaks)> {
+    let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes)?;
+    let other = again.first().filter(|other| other.rank == main.rank)?.peaks(most.device)?;
+    Some((most, other))
 }
 
 fn bytes(peaks: &Peaks) -> [u64; 4] {
@@ -188,12 +229,29 @@ fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
         out,
         view.processes.iter().map(|process| (super::name_of(process), process.devices.as_slice(), process.how)),
     )?;
+    write_ends(out, view)?;
     let Some(late) = view.late.as_ref().filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
     writeln!(out, "\nIf streams finish as late as possible")?;
     write_peaks(
         out,
         late.iter().map(|process| (super::rank_name(process.rank, process.pid), process.devices, process.how)),
     )
+}
+
+/// The errors of the other processes, and the line at which each was that took too long: one of them is the cause.
+fn write_ends(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
+    for process in view.processes.iter().skip(1) {
+        let line = process.stack.lines().rev().find(|line| line.trim_start().starts_with("File "));
+        let end = match (process.how, line) {
+            (Ending::Error | Ending::Crash, _) if !process.error.is_empty() => {
+                format!("ended by {}", printable(&process.error))
+            }
+            (Ending::Timeout, Some(line)) => format!("was at {}", printable(line.trim())),
+            _ => continue,
+        };
+        item(out, &format!("{} {end}", super::name_of(process)))?;
+    }
+    Ok(())
 }
 
 fn write_peaks<'a>(
@@ -259,7 +317,7 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
     if !harmless.is_empty() {
         let count: u64 = harmless.iter().map(|read| read.count).sum();
         caveats.push(format!(
-            "The script read {} that only a GPU could compute, such as losses; they were 0",
+            "The script read {} that only a GPU could compute, such as losses; they got small numbers, or 0",
             counted(usize::try_from(count).unwrap_or(usize::MAX), "value", "values")
         ));
     }
@@ -271,7 +329,8 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
         item(out, caveat)?;
     }
     write_reads(out, "Reads that may decide the size of allocations; they got 0 or nothing", &mattering)?;
-    write_reads(out, "Assumed", &main.assumed.iter().collect::<Vec<_>>())
+    let title = "Assumed; `--assume FILE:LINE=VALUE` sets another value at a line";
+    write_reads(out, title, &main.assumed.iter().collect::<Vec<_>>())
 }
 
 pub(super) fn item(out: &mut impl Ink, text: &str) -> io::Result<()> {

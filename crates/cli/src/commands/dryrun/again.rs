@@ -1,0 +1,60 @@
+//! The other end of a peak that depends on what cannot be known: a further run of the script, in which streams finish as late as they can,
+//! or in which few elements of masks are set and experts are chosen unevenly. It is silent, and its writes stay in a sandbox: the
+//! script has already run.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use highwater_nullgpu::run::{Ending, Outcome, Run, Timing, Watch};
+
+use super::folder::Folder;
+
+/// Such a run may take so many times as long as the first, and a little more.
+const TIMES: u32 = 4;
+const MORE: Duration = Duration::from_secs(60);
+/// Assumptions that leave most out: a hundredth of each mask, but one element at least.
+const FEW: [(&str, &str); 2] = [("nonzero", "0.01"), ("routing", "uneven")];
+
+/// Runs the script with streams that finish late, if the first run says that timing decides which memory is free. `None` if it does
+/// not, or if there cannot be such a run: of a script that was cut short, or without a sandbox.
+pub(super) fn late(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> Option<Outcome> {
+    if !outcome.processes.iter().any(|process| process.timing_decides) {
+        return None;
+    }
+    let why = "the peak depends on when streams finish: running once more, silently and in a sandbox, with streams that finish late; \
+               `--timing at-once` skips this";
+    run(first, outcome, cache, why, Watch { timing: Timing::Late, ..first.watch.clone() })
+}
+
+/// Runs the script with masks of which little is set, if the first run has assumed how much is.
+pub(super) fn few(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> Option<Outcome> {
+    if !outcome.processes.iter().any(|process| process.could_differ) {
+        return None;
+    }
+    let why = "sizes depend on values that only a GPU can compute: running once more, silently and in a sandbox, with few elements; \
+               `--assume nonzero=full` skips this";
+    let assume = FEW.map(|(what, how)| (what.to_owned(), how.to_owned())).into();
+    run(first, outcome, cache, why, Watch { assume, ..first.watch.clone() })
+}
+
+fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watch: Watch) -> Option<Outcome> {
+    let has_peaks = !outcome.processes.is_empty()
+        && outcome.processes.iter().all(|process| matches!(process.how, Ending::Exit | Ending::Steps));
+    if !has_peaks {
+        return None;
+    }
+    // The script's output ends here, and nothing else would say why the answer is not there yet.
+    let _ = writeln!(std::io::stderr(), "highwater: {why}");
+    let folder = Folder::new().ok()?;
+    // With other values it may search for what it never finds.
+    let timeout = watch.timeout.unwrap_or(Duration::MAX).min(outcome.duration * TIMES + MORE);
+    let again = Run {
+        watch: Watch { timeout: Some(timeout), ..watch },
+        machine: first.machine.clone(),
+        sandbox: true,
+        silent: true,
+        ..*first
+    };
+    again.run(cache, folder.path()).ok().filter(|again| !again.processes.is_empty() && !again.asked_to_end)
+}

@@ -1,0 +1,293 @@
+"""Likely values of small tensors that only a GPU could compute, for the places where a program decides by one.
+
+A number that nobody knows is taken to be an ordinary one: a fraction is a half, or less by a little with each that is read; of two
+numbers compared it is on the side of the other's sign; a whole number is none of those that it is compared with. What follows from such a
+number is worked out as for known values. It is used where Python reads a single value, so that a loop goes on until its limit, a
+search does not end at its first step and a division is not one by 0; where it was used, the answer says so. How much of a mask is set
+is another matter: that is assumed (:class:`highwater_dryrun.sizes.Assumptions`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from highwater_dryrun.arguments import UNKNOWN, flatten, on_cpu
+from highwater_dryrun.mirrors import Mirrors, may_be_kept
+from highwater_dryrun.reads import Places, Reads
+from highwater_dryrun.sizes import Assumptions
+
+_ELEMENTS_MAX = 1 << 14
+"""Larger tensors are not followed."""
+_RESULTS_MAX = 8
+"""Nor what writes more tensors at once: steps of optimizers."""
+_FRACTION = 0.5
+_FALL = 0.999
+"""Each fraction that Python reads is so much of the one before: losses fall."""
+_COMPARING = frozenset("eq ne lt le gt ge less less_equal greater greater_equal not_equal isin".split())
+_COUNTING = frozenset("any sum count_nonzero".split())
+_CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
+_OF_ONE = frozenset("item __bool__ __int__ __float__ __index__ is_nonzero".split())
+
+
+class Likely:
+    """What is likely in tensors of which nothing is known."""
+
+    def __init__(
+        self, known: "Callable[[torch.Tensor], torch.Tensor | None]", assume: Assumptions, reads: Reads
+    ) -> None:
+        self._known = known
+        self._assume = assume
+        self._reads = reads
+        self._places = Places(torch)
+        self._values = Mirrors()
+        self._masks = Mirrors()
+        """Of masks of which a part is known: as much of the rest as is assumed."""
+        self._most = Mirrors()
+        """Of numbers that choose one of so many: how many there are."""
+        self._equal = Mirrors()
+        """The number that a tensor was compared with first."""
+        self._fractions = 0
+
+    def most(self, tensor: torch.Tensor) -> "int | None":
+        """How many different values the tensor can have."""
+        most = self._most.get(tensor) if tensor.dtype == torch.int64 else None
+        return None if most is None or not most.numel() else int(most.flatten()[0])
+
+    def value(self, tensor: torch.Tensor) -> "torch.Tensor | None":
+        """What is likely in a tensor; ``None`` if nothing is."""
+        return self._values.get(tensor)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether something may be likely in the tensor."""
+        return self._values.holds(tensor)
+
+    def mask(self, mask: torch.Tensor) -> torch.Tensor:
+        """What is assumed of a mask that is not known."""
+        share = _share(self._here())
+        if share is not None:
+            return self._assume.mask(mask.shape, share)
+        for values in (self._masks, self._values):
+            value = values.get(mask)
+            if value is not None and (values is self._masks or bool(value.any())):
+                return value
+        return self._assume.mask(mask.shape)
+
+    def words(self) -> str:
+        """How it is said what is assumed of masks at this line."""
+        return self._assume.words(_share(self._here()))
+
+    def inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
+        """What is likely in the arguments, by their identity; ``None`` if nothing is, or they are too large."""
+        if name in UNKNOWN or not all(map(_is_plain, tensors)):
+            return None
+        found: "dict[int, torch.Tensor]" = {}
+        is_likely = False
+        for tensor in tensors:
+            value = self._known(tensor)
+            if value is None and tensor.is_cuda:
+                value = self._values.get(tensor)
+            if value is not None:
+                is_likely = True
+            elif tensor.dtype == torch.bool or tensor.numel() > _ELEMENTS_MAX or not may_be_kept(tensor):
+                return None
+            else:
+                value = _ordinary(tensor)
+            found[id(tensor)] = value.clone() if tensor is target else value
+        return found if is_likely else None
+
+    def follow(
+        self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, target: Any, inputs: Any, before: Any, results: Any
+    ) -> None:
+        """Works out what is likely in what the function has written, ``inputs`` being what was likely before it wrote to a target."""
+        if not all(map(_is_plain, [*tensors, *results])):
+            return
+        base = name.strip("_")
+        if base in _CHOOSING:
+            self._note_most(base, args, kwargs, results)
+        self._note_mask(base, tensors, results)
+        if len(results) > _RESULTS_MAX or any(result.numel() > _ELEMENTS_MAX for result in results):
+            return
+        values = self._worked_out(base, name, func, args, kwargs, tensors, target, inputs, results)
+        if values is None or len(values) != len(results):
+            return
+        for result, value in zip(results, values):
+            fits = _is_plain(value) and value.shape == result.shape and may_be_kept(result)
+            if fits and result.is_cuda and (target is not None or not self._values.holds(result)):
+                self._values.put(result, value, before=before)
+
+    def _worked_out(
+        self, base: str, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, target: Any, inputs: Any, results: Any
+    ) -> "list[torch.Tensor] | None":
+        if base in _COUNTING and len(tensors) == 1 and tensors[0].dtype == torch.bool and tensors[0].numel() > 1:
+            # As many as an index by the mask would find.
+            value = self._values.get(tensors[0])
+            inputs = {id(tensors[0]): self.mask(tensors[0]) if value is None else value}
+        elif base == "all" and len(tensors) == 1 and tensors[0].numel() == 1:
+            # Whether a single number is sound is asked like this, and it is.
+            return None
+        elif base in _COMPARING:
+            inputs = self._compared(base, args, kwargs, tensors)
+            if base == "eq" and inputs is False:
+                self._note_equal(args, results)
+            if isinstance(inputs, bool):
+                shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors)) if base != "isin" else args[0].shape
+                return [torch.full(shape, inputs)]
+        elif target is None:
+            inputs = self.inputs(name, tensors, target)
+        if inputs is None:
+            return None
+        given = on_cpu(name, func, args, kwargs, inputs)
+        if given is None:
+            return self._gathered(base, tensors, inputs)
+        if target is not None:
+            return [inputs[id(target)]]
+        values: "list[torch.Tensor]" = []
+        flatten(given, values)
+        return values
+
+    def _compared(self, base: str, args: Any, kwargs: Any, tensors: Any) -> "dict[int, torch.Tensor] | bool | None":
+        """What is compared, or the answer."""
+        inputs: "dict[int, torch.Tensor]" = {}
+        unknown = []
+        for tensor in tensors:
+            value = self._known(tensor)
+            if value is None and tensor.is_cuda:
+                value = self._values.get(tensor)
+            if value is None:
+                unknown.append(tensor)
+            else:
+                inputs[id(tensor)] = value
+        if not unknown:
+            return inputs
+        if any(tensor.dtype == torch.bool for tensor in unknown):
+            return None
+        if base in ("eq", "ne", "not_equal", "isin") and not unknown[0].dtype.is_floating_point:
+            return base in ("ne", "not_equal")
+        if any(tensor.numel() != 1 for tensor in tensors):
+            return None
+        other = [argument for argument in (*args, *kwargs.values()) if isinstance(argument, (int, float))]
+        other += [float(value) for value in inputs.values()]
+        below = bool(other) and other[0] < 0
+        for tensor in unknown:
+            inputs[id(tensor)] = -_ordinary(tensor) if below and tensor.dtype.is_signed else _ordinary(tensor)
+        return inputs
+
+    @staticmethod
+    def _gathered(base: str, tensors: Any, inputs: "dict[int, torch.Tensor]") -> "list[torch.Tensor] | None":
+        """What is taken from many of the same, wherever it is taken from."""
+        if base not in ("gather", "take_along_dim", "index_select", "take") or len(tensors) != 2:
+            return None
+        source, index = inputs[id(tensors[0])], tensors[1]
+        if base == "index_select" or not source.numel() or not bool((source == source.flatten()[0]).all()):
+            return None
+        return [torch.full(index.shape, source.flatten()[0].item(), dtype=source.dtype)]
+
+    def _note_most(self, base: str, args: Any, kwargs: Any, results: Any) -> None:
+        """Notes of how many a choice was one."""
+        source = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        chosen = [result for result in results if result.dtype == torch.int64 and may_be_kept(result)]
+        if source is None or len(chosen) != 1 or not source.dim() or (source is chosen[0]):
+            return
+        dim = kwargs.get("dim", args[1] if len(args) > 1 and base in ("argmax", "argmin", "max", "min") else -1)
+        if base in ("argmax", "argmin") and dim is None:
+            most = source.numel()
+        elif isinstance(dim, int):
+            most = source.shape[dim]
+        else:
+            return
+        if not self._most.holds(chosen[0]):
+            self._most.put(chosen[0], torch.full(chosen[0].shape, most))
+
+    def _note_equal(self, args: Any, results: Any) -> None:
+        """Of several numbers with which a tensor is compared, each element equals one at most: the first."""
+        tensor, number = args[0], args[1] if len(args) > 1 else None
+        if not isinstance(tensor, torch.Tensor) or type(number) is not int or not may_be_kept(tensor):
+            return
+        first = self._equal.get(tensor)
+        if first is None:
+            self._equal.put(tensor, torch.full(tensor.shape, number, dtype=tensor.dtype))
+        elif first.numel() and first.flatten()[0] != number:
+            self._masks.put(results[0], torch.zeros(results[0].shape, dtype=torch.bool))
+
+    def _note_mask(self, base: str, tensors: Any, results: Any) -> None:
+        """Notes what is assumed of a mask that a known one limits."""
+        if base not in ("and", "iand", "rand", "logical_and", "bitwise_and", "mul") or len(results) != 1 or len(tensors) != 2:
+            return
+        result = results[0]
+        if result.dtype != torch.bool or not may_be_kept(result):
+            return
+        parts = []
+        for tensor in tensors:
+            value = self._known(tensor) if tensor.dtype == torch.bool else None
+            if value is None and tensor.is_cuda and tensor.dtype == torch.bool:
+                value = self._masks.get(tensor)
+            if value is not None:
+                parts.append(value)
+        if not parts:
+            return
+        limit = parts[0].expand(result.shape) if len(parts) == 1 else (parts[0] & parts[1]).expand(result.shape)
+        # So much of what the known part leaves.
+        mask = torch.zeros(result.shape, dtype=torch.bool)
+        mask[limit] = self._assume.mask(torch.Size([int(limit.count_nonzero())]))
+        self._masks.put(result, mask)
+
+    def read(self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any) -> "tuple[Any] | None":
+        """What Python gets that reads one value; ``None`` if nothing is likely."""
+        if name not in _OF_ONE or len(tensors) != 1 or tensors[0].numel() != 1 or not tensors[0].is_cuda:
+            return None
+        tensor = tensors[0]
+        how = self._here()
+        value = None if how is None else _number(how, tensor)
+        if value is None:
+            value = self._values.get(tensor)
+        if value is None:
+            if not tensor.dtype.is_floating_point or name == "__bool__":
+                return None
+            value = torch.full(tensor.shape, _FRACTION * _FALL**self._fractions, dtype=torch.float64)
+            self._fractions += 1
+        told = on_cpu(name, func, args, kwargs, {id(tensor): value})
+        if told is not None:
+            decides = not isinstance(told[0], float)
+            self._reads.note(name.strip("_"), may_matter=decides, assumed=f"it is {told[0]}" if decides else None)
+        return told
+
+    def _here(self) -> "str | None":
+        """What is assumed at this line of the program's alone."""
+        if not self._assume.places:
+            return None
+        return self._assume.at(self._places.innermost(sys._getframe(1)))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has sizes, which nested and sparse ones do not have as others do."""
+    return tensor.layout == torch.strided and not tensor.is_nested
+
+
+def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
+    is_fraction = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    return torch.full(tensor.shape, _FRACTION if is_fraction else 1, dtype=tensor.dtype)
+
+
+def _share(how: "str | None") -> "float | None":
+    if how is None:
+        return None
+    words = {"true": 1.0, "full": 1.0, "false": 0.0, "none": 0.0}
+    try:
+        share = words.get(how.lower())
+        share = float(how) if share is None else share
+    except ValueError:
+        return None
+    return share if 0 <= share <= 1 else None
+
+
+def _number(how: str, tensor: torch.Tensor) -> "torch.Tensor | None":
+    words = {"true": 1.0, "false": 0.0}
+    try:
+        number = words[how.lower()] if how.lower() in words else float(how)
+        return torch.full(tensor.shape, number, dtype=tensor.dtype)
+    except (ValueError, RuntimeError):
+        return None
