@@ -143,7 +143,8 @@ def host(variables: Mapping[str, str]) -> str | None:
 
 def manifest(recording: Path, started_us: int | None) -> dict[str, Any]:
     """The manifest of this process, whose recording is written to that file; without what is not known."""
-    own, module = place(), sys.modules.get("torch")
+    own = place()
+    torch = getattr(sys.modules.get("torch"), "__version__", None)
     rank, world_size = _torch.rank(), _torch.world_size()
     values: dict[str, Any] = {
         "recording": recording.name,
@@ -156,7 +157,7 @@ def manifest(recording: Path, started_us: int | None) -> dict[str, Any]:
         "launcher": own.launcher,
         "started_us": started_us,
         "pid": os.getpid(),
-        "torch": getattr(module, "__version__", None) and str(module.__version__),
+        "torch": None if torch is None else str(torch),
         "highwater": _version(),
         "python": platform.python_version(),
         "settings": _settings(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import posixpath
@@ -80,7 +81,7 @@ def _remote(
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The digests of the recordings at an address, and those that cannot be read."""
     try:
-        import fsspec
+        fsspec: Any = importlib.import_module("fsspec")
     except ImportError as error:
         raise ImportError(f"`{address}` is read by fsspec: `pip install fsspec s3fs`") from error
     system, path = fsspec.core.url_to_fs(address, **options)
