@@ -385,9 +385,9 @@ fn at_another_time(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &
         let verb = if is_before { "loads" } else { "gathers" };
         ("whole-model", format!("{}, {when}{lines}", whole(job, held, share, verb)))
     } else if is_before {
-        ("set-up", format!("its peak is {when}, in what only it does there{lines}"))
+        ("set-up", format!("its peak is {when}, in work of its own{lines}"))
     } else {
-        ("own-work", format!("its peak is {when}, in what only it does there{lines}"))
+        ("own-work", format!("its peak is {when}, in work of its own{lines}"))
     };
     Some(cause(kind, delta, sentence, views))
 }
