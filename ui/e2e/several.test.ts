@@ -111,7 +111,9 @@ describe('many recordings', () => {
     await page.waitForFunction(() => document.querySelectorAll('.rank').length === 64);
     await page.waitForSelector('.rank canvas[data-drawn]');
     await page.waitForFunction(() =>
-      /^Rank 37 peaks at .* more than the rank in the middle/.test(document.querySelector('.ranks [role=status]')?.textContent ?? ''),
+      /^Rank 37 peaks at .* more than the rank in the middle/.test(
+        document.querySelector('.ranks [role=status]')?.textContent ?? '',
+      ),
     );
     // The highest is the first.
     expect(await page.locator('.rank').first().innerText()).toContain('rank37');
