@@ -1,4 +1,4 @@
-"""One rank ran out of memory: the others are asked for their state, and write it while they still can.
+"""One rank ran out of memory: the others are requested to write their state while they still can.
 
 Ranks meet in a directory beside their recordings, which works on one host and on file systems that hosts share. A rank that fails leaves
 a question there; a thread of each other rank sees it and writes that rank's recording, while its program may wait in a collective.

@@ -23,7 +23,7 @@ ENDING = ".manifest.json"
 """How the file beside a snapshot ends."""
 
 SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
-"""Variables that change what is allocated; those of NCCL go with them."""
+"""Variables that change allocations; those of NCCL go with them."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,15 @@ LAUNCHERS = (
     ),
     Launcher("kubernetes", ("JOB_COMPLETION_INDEX",), (), (), (), ("JOB_NAME",), is_many=True),
 )
-"""In the order in which they are asked: torchrun runs under SLURM and Kubernetes, and then says more."""
+"""In the order in which they count: torchrun runs under SLURM and Kubernetes, and then says more."""
 
 NO_NAMES = ("", "none", "default")
-"""What launchers call a run or a role that has no name."""
+"""A run or a role without a name, in the words of launchers."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process stands in its job; ``None`` for what nothing tells."""
+    """Where a process stands in its job; ``None`` for the unknown."""
 
     rank: int | None = None
     world_size: int | None = None
@@ -142,8 +142,9 @@ def host(variables: Mapping[str, str]) -> str | None:
 
 
 def manifest(recording: Path, started_us: int | None) -> dict[str, Any]:
-    """The manifest of this process, whose recording is written to that file; without what is not known."""
-    own, module = place(), sys.modules.get("torch")
+    """The manifest of this process, whose recording is written to that file; without unknown values."""
+    own = place()
+    torch = getattr(sys.modules.get("torch"), "__version__", None)
     rank, world_size = _torch.rank(), _torch.world_size()
     values: dict[str, Any] = {
         "recording": recording.name,
@@ -156,7 +157,7 @@ def manifest(recording: Path, started_us: int | None) -> dict[str, Any]:
         "launcher": own.launcher,
         "started_us": started_us,
         "pid": os.getpid(),
-        "torch": getattr(module, "__version__", None) and str(module.__version__),
+        "torch": None if torch is None else str(torch),
         "highwater": _version(),
         "python": platform.python_version(),
         "settings": _settings(),

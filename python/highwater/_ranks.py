@@ -39,7 +39,7 @@ def ranks(
     allow_any_size : bool
         Unpack compressed files of any size: see :func:`load`.
     storage_options : dict, optional
-        What fsspec needs for the store, such as ``{"endpoint_url": …}``.
+        Options of the store for fsspec, such as ``{"endpoint_url": …}``.
 
     Returns
     -------

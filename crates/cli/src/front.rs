@@ -78,7 +78,7 @@ fn check_alone(words: &[OsString], at: usize) -> Result<(), Problem> {
     Err(Problem::new(format!("{} files were given, but this command takes one", files.len())).hint(if is_log {
         format!("`highwater explain {all}` explains each")
     } else {
-        format!("`highwater diff {first} {second}` shows what changed, `highwater ranks {all}` compares the ranks of a job, `highwater view {all}` shows them side by side")
+        format!("`highwater diff {first} {second}` shows what changed, `highwater view {all}` shows them side by side")
     }))
 }
 

@@ -3,6 +3,9 @@
 //! The only crate that prints or exits. Data go to standard output, all else to standard error; the exit status is 0
 //! when done, 1 when a check or budget failed, 2 for bad usage or input.
 //!
+//! More than 9,000 lines, because each command keeps its arguments, its text and its exit status in one place: a crate for the texts alone
+//! would take half of every command away.
+//!
 //! It is a library so that the Python package is the same program: [`run`] is all of it, and
 //! [`texts`] what its commands print of a snapshot that is read already. Documents for Python come from `highwater-answers`.
 

@@ -104,8 +104,9 @@ fn both_of<'a>(own: &'a [SiteBytes], other: &'a [SiteBytes]) -> Vec<Both<'a>> {
             both.set_up_bytes = both.set_up_bytes.saturating_add(held.set_up_bytes);
         }
     };
-    own.iter().for_each(|held| add(0, held));
-    other.iter().for_each(|held| add(1, held));
+    for (at, held) in own.iter().map(|held| (0, held)).chain(other.iter().map(|held| (1, held))) {
+        add(at, held);
+    }
     let mut sites: Vec<Both<'a>> = sites.into_values().collect();
     sites.sort_by_key(|site| (Reverse(site.delta().unsigned_abs()), site.site));
     sites
@@ -284,17 +285,17 @@ fn parameters(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [
         categories.iter().map(|category| device.categories[*category as usize]).fold(0, u64::saturating_add)
     };
     // A larger vocabulary makes larger logits, too.
-    let most = differing(held, there).map_or(1.0, |differing| differing.times());
-    let (low, high) = if is_more { (1.0, most) } else { (most, 1.0) };
-    let follows = |site: &Both<'_>| is_of_model(site) || (most != 1.0 && is_within(site.bytes, low, high));
+    let most = differing(held, there).map(|differing| differing.times());
+    let (low, high) = if is_more { (1.0, most.unwrap_or(1.0)) } else { (most.unwrap_or(1.0), 1.0) };
+    let follows = |site: &Both<'_>| is_of_model(site) || (most.is_some() && is_within(site.bytes, low, high));
     let (claimed, views) = claim(sites, |site| follows(site) && (site.delta() > 0) == is_more);
     let delta = if claimed == 0 { less(sum(own), sum(other)) } else { claimed };
-    let word = if is_more { "more" } else { "fewer" };
+    let amount = if is_more { "more" } else { "fewer" };
     let (bytes, lines) = (size(by), if views.is_empty() { String::new() } else { format!(": {}", said(&views)) });
     if held.count == there.count {
         let kind = if is_more { "larger-parameters" } else { "smaller-parameters" };
-        let sizes = differing(held, there).map_or_else(String::new, |differing| differing.text(held.count));
-        let sentence = format!("its parameters hold {bytes} {}{sizes}{lines}", if is_more { "more" } else { "less" });
+        let tensors = differing(held, there).map_or_else(String::new, |differing| differing.text(held.count));
+        let sentence = format!("its parameters hold {bytes} {}{tensors}{lines}", if is_more { "more" } else { "less" });
         return Some(cause(kind, delta, sentence, views));
     }
     if let Some(share) = share_of_model(by, job).filter(|_| is_more) {
@@ -303,7 +304,7 @@ fn parameters(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &mut [
     let number = held.count.abs_diff(there.count);
     let kind = if is_more { "more-parameters" } else { "fewer-parameters" };
     let sentence = format!(
-        "it has {} {word} ({bytes}): another model, or another part of it{lines}",
+        "it has {} {amount} ({bytes}): another model, or another part of it{lines}",
         counted(number, "parameter", "parameters")
     );
     Some(cause(kind, delta, sentence, views))
@@ -355,13 +356,10 @@ fn differing(held: &Held, there: &Held) -> Option<Differing> {
 /// How bytes compare with those of the whole model, where they are about as many: in half the precision, as it is, or twice.
 fn share_of_model(bytes: u64, job: &Job) -> Option<&'static str> {
     let near = |of: u64| of > 0 && bytes.abs_diff(of) <= of / 8;
-    let is = |of: fn(u64) -> u64| job.model_bytes.into_iter().any(|model| near(of(model)));
-    let shares: [(fn(u64) -> u64, &str); 3] = [
-        (|model| model, "as much as"),
-        (|model| model / 2, "half as much as"),
-        (|model| model.saturating_mul(2), "twice as much as"),
-    ];
-    shares.into_iter().find(|&(of, _)| is(of)).map(|(_, words)| words)
+    let is_near =
+        |times: u64, per: u64| job.model_bytes.into_iter().any(|model| near(model.saturating_mul(times) / per));
+    let shares = [(1, 1, "as much as"), (1, 2, "half as much as"), (2, 1, "twice as much as")];
+    shares.into_iter().find(|&(times, per, _)| is_near(times, per)).map(|(.., words)| words)
 }
 
 fn whole(job: &Job, bytes: u64, share: &str, verb: &str) -> String {
@@ -385,9 +383,9 @@ fn at_another_time(own: &DeviceDigest, other: &DeviceDigest, job: &Job, sites: &
         let verb = if is_before { "loads" } else { "gathers" };
         ("whole-model", format!("{}, {when}{lines}", whole(job, held, share, verb)))
     } else if is_before {
-        ("set-up", format!("its peak is {when}, in what only it does there{lines}"))
+        ("set-up", format!("its peak is {when}, in work of its own{lines}"))
     } else {
-        ("own-work", format!("its peak is {when}, in what only it does there{lines}"))
+        ("own-work", format!("its peak is {when}, in work of its own{lines}"))
     };
     Some(cause(kind, delta, sentence, views))
 }

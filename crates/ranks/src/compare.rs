@@ -52,10 +52,10 @@ pub fn compare(mut digests: Vec<Digest>, unread: Vec<UnreadView>) -> RanksView {
     let parts = parts(rows);
     let judged = judge(rows, &parts);
     let mut view = RanksView::new(String::new(), Vec::new());
-    view.notes = numbered.notes.clone();
+    view.notes.clone_from(&numbered.notes);
     view.notes.extend(notes(rows));
     (view.ranks, view.groups) = views(rows, &parts, &judged);
-    view.parallel = parts.ways.clone();
+    view.parallel.clone_from(&parts.ways);
     view.world_size = world_size;
     view.imbalance = imbalance(&view.ranks, &parts);
     view.first_failure = first_failure(rows);
@@ -162,28 +162,28 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
     for part in 0..parts.roles.len() {
         let of: Vec<usize> = (0..rows.len()).filter(|&row| parts.of[row] == part).collect();
         let Some(middle) = middle(rows, &of) else { continue };
-        let deviates = deviation(of.iter().map(|&row| rows[row].device.peak_bytes).collect(), ABOUT_PERCENT);
+        let is_far = deviation(of.iter().map(|&row| rows[row].device.peak_bytes).collect(), ABOUT_PERCENT);
         let reserved =
             deviation(of.iter().map(|&row| rows[row].device.peak_reserved_bytes).collect(), ABOUT_RESERVED_PERCENT);
         let ends = deviation(of.iter().map(|&row| rows[row].device.end_allocated_bytes).collect(), ABOUT_PERCENT);
         for &row in of.iter().filter(|&&row| row != middle) {
             let (own, other) = (rows[row].device, rows[middle].device);
-            let differs = deviates(own.peak_bytes, other.peak_bytes);
+            let differs = is_far(own.peak_bytes, other.peak_bytes);
             let leaks = leaks_alone(rows, &of, row);
-            let reserves = of.len() > 2 && reserved(own.peak_reserved_bytes, other.peak_reserved_bytes);
+            let is_reserving = of.len() > 2 && reserved(own.peak_reserved_bytes, other.peak_reserved_bytes);
             let keeps = of.len() > 2 && ends_alike(own, other) && {
                 let is_much = own.end_allocated_bytes.abs_diff(other.end_allocated_bytes) > other.peak_bytes / 20;
                 is_much && ends(own.end_allocated_bytes, other.end_allocated_bytes)
             };
             let is_beside = !rows[row].beside.is_empty();
             let fails_alone = own.failed > 0 && other.failed == 0;
-            if !differs && !leaks && !reserves && !keeps && !is_beside && !fails_alone {
+            if !differs && !leaks && !is_reserving && !keeps && !is_beside && !fails_alone {
                 continue;
             }
             let mut because = causes(&rows[row], &rows[middle], &job);
             because.retain(|because| match because.kind {
                 "leak" => leaks,
-                "reserved" | "settings" => reserves && !differs,
+                "reserved" | "settings" => is_reserving && !differs,
                 "other-device" | "other-context" => true,
                 _ => differs,
             });
@@ -193,8 +193,10 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
             // Of two ranks neither is in the middle: one is only odd for a reason.
             let is_told =
                 because.iter().any(|because| !matches!(because.kind, "unknown" | "reserved" | "other-device"));
-            judged[row] =
-                Judged { is_outlier: (of.len() > 2 && (differs || reserves || keeps)) || leaks || is_told, because };
+            judged[row] = Judged {
+                is_outlier: (of.len() > 2 && (differs || is_reserving || keeps)) || leaks || is_told,
+                because,
+            };
         }
     }
     judged
@@ -288,7 +290,9 @@ fn views(rows: &[Row<'_>], parts: &Parts, judged: &[Judged]) -> (Vec<RankView>, 
     members.sort_by_key(|group| (Reverse(group.iter().map(|&row| peak(row)).max()), group[0]));
     let mut group_of = vec![0; rows.len()];
     let groups = members.into_iter().enumerate().map(|(id, mut group)| {
-        group.iter().for_each(|&row| group_of[row] = id);
+        for &row in &group {
+            group_of[row] = id;
+        }
         let mut peaks: Vec<u64> = group.iter().map(|&row| peak(row)).collect();
         peaks.sort_unstable();
         group.sort_unstable();

@@ -274,7 +274,7 @@ pub fn digest(file: &str, analysis: &Analysis<'_>) -> Digest {
         torch: torch_version(snapshot).to_string(),
         settings: settings(snapshot),
         cut: snapshot.cut.as_ref().map(|cut| cut.reason.clone()),
-        has_stacks: snapshot.frames.len() > 0,
+        has_stacks: !snapshot.frames.is_empty(),
         programs: programs::found(snapshot),
         devices: analysis.devices.iter().map(|device| device_digest(analysis, device)).collect(),
     }
@@ -508,7 +508,7 @@ fn work(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Work {
     let mut sizes: FxHashMap<u64, u64> = FxHashMap::default();
     let mut sequence: Vec<(u32, u64)> = Vec::new();
     let mut small: BTreeSet<u64> = BTreeSet::new();
-    let is_bare = analysis.snapshot.frames.len() == 0;
+    let is_bare = analysis.snapshot.frames.is_empty();
     for (row, lifetime) in device.lifetimes.rows.iter().enumerate().filter(|(_, lifetime)| allocated(lifetime)) {
         let bytes = lifetime.requested_bytes;
         let category = device.decided(row).category;

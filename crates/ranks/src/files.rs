@@ -20,7 +20,10 @@ const DEEPEST: usize = 4;
 const MOST_FILES: usize = 100_000;
 
 /// How the names of recordings end, without what they are compressed with.
-const ENDINGS: [&str; 4] = [".pickle", ".pkl", ".json", ".html"];
+const ENDINGS: [&str; 4] = [".pickle", ".pkl", JSON, ".html"];
+
+/// How other files' names end, too.
+const JSON: &str = ".json";
 
 /// What was found under the paths of a job.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +101,9 @@ pub fn expand(paths: &[PathBuf]) -> Result<Found, Problem> {
         } else if path.exists() {
             add(path.clone(), true, &mut found);
         } else if let Some(matches) = matching(path) {
-            matches.into_iter().for_each(|path| add(path, true, &mut found));
+            for path in matches {
+                add(path, true, &mut found);
+            }
         } else {
             found.unread.push(UnreadView { file: text.into_owned(), reason: "there is no such file".to_owned() });
         }
@@ -190,8 +195,7 @@ fn add(path: PathBuf, is_named: bool, found: &mut Found) {
 pub fn is_recording(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let is_other_json =
-        bare.ends_with(".json") && !["trace", "snapshot", "memory"].iter().any(|word| bare.contains(word));
+    let is_other_json = bare.ends_with(JSON) && !["trace", "snapshot", "memory"].iter().any(|word| bare.contains(word));
     ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_other_json && !bare.ends_with(manifest::ENDING)
 }
 
@@ -272,9 +276,9 @@ mod tests {
 
     #[test]
     fn names_are_in_order_of_their_numbers() {
-        let mut names = ["rank10.pickle", "rank2.pickle", "rank2b.pickle", "rank.pickle"];
+        let mut names = ["rank10.pickle", "rank2b.pickle", "rank2.pickle", "a.pickle"];
         names.sort_by_key(|name| natural(name));
-        assert_eq!(names, ["rank.pickle", "rank2.pickle", "rank2b.pickle", "rank10.pickle"]);
+        assert_eq!(names, ["a.pickle", "rank2.pickle", "rank2b.pickle", "rank10.pickle"]);
     }
 
     #[test]

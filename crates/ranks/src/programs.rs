@@ -8,7 +8,7 @@ pub(crate) const WAYS: [&str; 5] = ["data", "sharded", "tensor", "pipeline", "ex
 /// A part of a file's name, a part of a function's name, and the way that both together show.
 ///
 /// # Source
-/// The files of torch 2.11, DeepSpeed 0.18 and Megatron-Core 0.15. Megatron runs its layers of `tensor_parallel` on one rank, too, so
+/// The files of torch 2.11, `DeepSpeed` 0.18 and Megatron-Core 0.15. Megatron runs its layers of `tensor_parallel` on one rank, too, so
 /// that they show nothing.
 const MARKS: &[(&str, &str, &str)] = &[
     ("torch/nn/parallel/distributed.py", "", "data"),

@@ -14,7 +14,7 @@ fn what_is_no_snapshot_is_refused_with_a_reason_and_a_hint() {
     ");
     insta::assert_snapshot!(failure("segments ../layouts"), @r"
     error: `../layouts` is a directory
-    hint: `highwater view ../layouts` shows every snapshot in it; other commands take the files one by one
+    hint: `highwater ranks ../layouts` compares the snapshots in it, `highwater view ../layouts` shows them; other commands take the files one by one
     ");
     let zip = run_with("trace -", b"PK\x03\x04rest".as_slice());
     assert_eq!((zip.code, zip.stdout.as_str()), (2, ""));

@@ -42,7 +42,8 @@ fn longer_sequences_are_told_with_their_lengths_and_lines() {
     let explained = rank(&view, 2).peak_allocated_bytes - rank(&view, 0).peak_allocated_bytes;
     assert!(because.delta_bytes.unsigned_abs().abs_diff(explained) < explained / 10, "{because:?}");
     for site in because.call_sites.iter().filter(|site| site.place.contains("loss_utils.py")) {
-        assert_eq!(site.bytes * 2, site.other_bytes * 3, "{site:?}");
+        // Blocks are rounded to 2 MiB.
+        assert!((site.bytes * 2).abs_diff(site.other_bytes * 3) < site.bytes / 50, "{site:?}");
     }
     assert!(because.call_sites.iter().any(|site| site.place.contains("modeling_qwen2.py:47")));
     assert_eq!(view.parallel, ["sharded"]);

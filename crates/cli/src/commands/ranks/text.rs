@@ -206,6 +206,8 @@ fn signed(because: &BecauseView) -> String {
 fn imbalance(view: &RanksView) -> Option<Section> {
     /// Less is not worth a line.
     const NOTICED: f64 = 1.05;
+    /// A category that holds less than this part of the highest peak is left out.
+    const LEAST_PART: u64 = 100;
     let imbalance = &view.imbalance;
     let mut table =
         Table::new([("", Align::Left), ("largest over mean", Align::Right), ("largest", Align::Left)]).indented(2);
@@ -230,8 +232,6 @@ fn imbalance(view: &RanksView) -> Option<Section> {
             row(name, ratio, at, bytes(&view.ranks[at]));
         }
     }
-    /// A category that holds less than this part of the highest peak is left out.
-    const LEAST_PART: u64 = 100;
     let most = view.ranks.iter().map(|rank| rank.peak_allocated_bytes).max().unwrap_or(0);
     for category in imbalance.by_category.iter().filter(|category| category.largest_bytes > most / LEAST_PART) {
         row(category.name, category.largest_over_mean, category.largest_row, category.largest_bytes);
