@@ -8,7 +8,7 @@ use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
-    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, report, run, segments,
+    check, completions, demo, diff, doctor, dryrun, estimate, explain, export, help, live, man, report, run, segments,
     simulate, stats, trace, view,
 };
 use crate::style::{DIM, STRONG};
@@ -97,6 +97,8 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Convert the snapshot for another program
     Export(export::Args),
+    /// Explain a bundled recording of a failure: no file is needed
+    Demo(demo::Args),
     /// Print the help of a command, or the page of a finding
     Help(help::Args),
     /// Print the completion script of a shell
@@ -112,7 +114,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Compare and guard", &["diff", "check"]),
     ("Watch", &["run", "top", "doctor"]),
     ("Details", &["live", "trace", "segments", "stats", "export"]),
-    ("About highwater", &["help", "completions", "man"]),
+    ("About highwater", &["demo", "help", "completions", "man"]),
 ];
 
 /// Where to begin.

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod dryrun;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Top(args) => highwater_top::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Help(args) => return help::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
