@@ -83,7 +83,7 @@ def needs(elf: bytes) -> tuple[tuple[int, ...], list[str]]:
 def main() -> None:
     """Prints a line for each ELF file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--at-most", metavar="VERSION", help="the newest glibc that may be needed, such as 2.17")
     parser.add_argument("--count", type=int, default=1, help="ELF files that each file has at least")
     parser.add_argument("--allow", action="append", default=[], metavar="LIBRARY", help="a library beside glibc's")

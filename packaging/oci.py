@@ -70,7 +70,7 @@ def layout(program: Path, version: str, texts: dict[str, bytes], time: int) -> b
         "os": "linux",
         "config": {
             "Entrypoint": ["/usr/bin/highwater"],
-            "Cmd": ["top", "--prometheus", ":9400", "--format", "json", "--interval", "15"],
+            "Cmd": ["top", "--prometheus", ":9400", "--interval", "5"],
             "Env": [
                 "PATH=/usr/bin",
                 # Asks NVIDIA's runtime for all GPUs, and for the library that answers about them.

@@ -5,6 +5,7 @@
 //! with one call. `embedded` has a link to the source of each, so that a packaged crate has them inside.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,7 +27,8 @@ fn compile(directory: &str, name: &str, kind: &str, others: &[(&str, &Path)]) ->
     println!("cargo::rerun-if-changed={}", source.display());
     let file = format!("lib{name}.{}", if kind == "cdylib" { "so" } else { kind });
     let library = PathBuf::from(variable("OUT_DIR")).join(&file);
-    if (variable("CARGO_CFG_TARGET_OS").as_str(), variable("CARGO_CFG_TARGET_ARCH").as_str()) != ("linux", "x86_64") {
+    let target = ["OS", "ARCH", "ENV"].map(|part| variable(&format!("CARGO_CFG_TARGET_{part}")));
+    if target != ["linux", "x86_64", "gnu"] {
         // There is no PyTorch for CUDA to stand below; the program says so when it is asked.
         std::fs::write(&library, []).expect("the build directory can be written");
         return library;
@@ -46,7 +48,7 @@ fn compile(directory: &str, name: &str, kind: &str, others: &[(&str, &Path)]) ->
         compiler.arg("--extern").arg(format!("{other}={}", path.display()));
     }
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
-        compiler.arg("-Clinker").arg(linker);
+        compiler.arg("-C").arg([OsStr::new("linker="), &linker].into_iter().collect::<OsString>());
     }
     let status = compiler.arg("-o").arg(&library).arg(source.join("lib.rs")).status();
     assert!(status.is_ok_and(|status| status.success()), "crates/{directory} does not compile");

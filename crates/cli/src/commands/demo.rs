@@ -59,9 +59,14 @@ fn introduction() -> Document {
 
 /// What to do next.
 fn continuation() -> Document {
+    let commands = [
+        (format!("highwater demo -o {NAME}"), "save the recording, for the next two"),
+        (format!("highwater view {NAME}"), "see it as pictures, in the browser"),
+        (format!("highwater simulate {NAME}"), "try other settings and other GPUs"),
+        ("highwater run train.py".to_owned(), "record a program of yours"),
+    ];
+    let lines = commands.map(|(command, says)| format!("{command:34}{says}").into());
     let mut section = Section::new("Look further");
-    section.line(format!("`highwater demo -o {NAME}` saves the recording, for every other command:"));
-    section.line(format!("`highwater view {NAME}` shows it in the browser, `highwater simulate {NAME}` tries other settings."));
-    section.line("`highwater run train.py` records a program of yours.");
+    section.picture(lines.into());
     Document { sections: vec![section], ..Document::default() }
 }

@@ -21,6 +21,7 @@ mod prose;
 #[cfg(unix)]
 mod recording;
 mod report;
+mod repository;
 mod run;
 mod segments;
 mod simulate;
