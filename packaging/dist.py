@@ -152,7 +152,9 @@ def main() -> None:
     texts = {path.name: path.read_bytes() for path in [*(ROOT / name for name in LICENCES), NOTICES, bill]}
     written: tuple[dict[str, bytes], dict[str, bytes]] | None = None
     for target in built:
-        command = [TOOLS / "cargo-zigbuild", "zigbuild", "--locked", "--release", "--bin", "highwater"]
+        # With the features that the wheel has: so every crate is there already, and only the program itself is compiled.
+        packages = ["--package", "highwater", "--package", "highwater-python"]
+        command = [TOOLS / "cargo-zigbuild", "zigbuild", "--locked", "--release", *packages, "--bin", "highwater"]
         run(*command, "--target", f"{target}.{FLOOR}", env=variables)
         program = build / target / "release/highwater"
         # The same for every target: the first is the one that runs here.
