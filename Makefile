@@ -206,9 +206,11 @@ browser: ui
 	$(CARGO) $(BUILD)
 	cd ui && $(NPM) run e2e
 
-# A few changed inputs through the debug binary, always the same: seconds. `make mutations` has thousands.
+# The program and the two libraries that it carries need the C library and nothing else. A few changed inputs through the debug binary,
+# always the same: seconds. `make mutations` has thousands.
 few-mutations:
 	$(CARGO) $(BUILD)
+	$(PYTHON) packaging/floor.py --count 3 --allow libgcc_s.so.1 $(TARGET)/highwater
 	$(PYTHON) fuzz/mutations --binary $(TARGET)/highwater --count 100 --seed 1 --drawn --wall 120
 
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of
@@ -264,7 +266,7 @@ parallel: build
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
 # What is released, into target/dist: wheels, an sdist, tarballs, a Debian package, an image, notices, a bill of materials. For each of two
-# processors seven minutes of processor time for the wheel and as much for the program. `make dist DIST='--target x86_64-unknown-linux-gnu'` builds for one.
+# processors, and for the static program, seven minutes of processor time from nothing. `make dist DIST='--target x86_64-unknown-linux-gnu'` builds for one.
 DIST_VENV := target/dist-venv
 DIST ?=
 dist: ui $(DIST_VENV)/ready
@@ -279,12 +281,13 @@ $(DIST_VENV)/ready: packaging/requirements.txt
 # The oldest glibc that these run on, by every ELF file in them: on x86-64 the program and the two libraries of a dry run.
 floor:
 	$(PYTHON) packaging/floor.py --at-most 2.17 --count 3 $(wildcard target/dist/*x86_64*.whl target/dist/*x86_64*gnu.tar.gz target/dist/*amd64.deb)
+	$(PYTHON) packaging/floor.py --at-most 0 $(wildcard target/dist/*musl.tar.gz)
 	$(PYTHON) packaging/floor.py --at-most 2.17 $(wildcard target/dist/*aarch64*.whl target/dist/*aarch64*.tar.gz target/dist/*arm64.deb)
 
 # Each of these installed and used in bare chroots of old releases of Debian; needs root, debootstrap, skopeo, umoci and qemu-user-static, and says
 # what it had to leave out. Two minutes after the chroots are there.
 proof: dist
-	@if test "$$(id -u)" = 0 && command -v debootstrap skopeo umoci qemu-aarch64-static objdump >/dev/null; then \
+	@if test "$$(id -u)" = 0 && which debootstrap skopeo umoci qemu-aarch64-static objdump >/dev/null; then \
 		$(PYTHON) packaging/prove.py --torch $(WITH_TORCH); \
 	else \
 		$(call skip,the proof of the artifacts: it needs root$(COMMA) debootstrap$(COMMA) skopeo$(COMMA) umoci$(COMMA) qemu-user-static and binutils); \
@@ -300,7 +303,7 @@ reproducible: dist
 
 # `highwater top --prometheus` on made-up GPUs, read by a real Prometheus: each expression of the dashboard and of the alerts has an answer.
 monitoring:
-	@if command -v prometheus promtool >/dev/null; then \
+	@if which prometheus promtool >/dev/null; then \
 		$(CARGO) $(BUILD) && $(PYTHON) packaging/monitoring.py $(TARGET); \
 	else \
 		$(call skip,the dashboard and the alerts: they need `apt-get install prometheus`); \

@@ -21,6 +21,8 @@ from components import ROOT, TARGETS
 TOOLS = ROOT / "target/dist-venv/bin"
 FLOOR = "2.17"
 X86_64 = TARGETS[0]
+# A program without a C library: for Alpine, and for Linux that is older than the floor. It can load no library, so no wheel and no package.
+STATIC = "x86_64-unknown-linux-musl"
 # As Debian calls them.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
@@ -120,7 +122,7 @@ Description: shows, explains and predicts the GPU memory use of PyTorch programs
 def main() -> None:
     """Builds everything, or the targets that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", action="append", help=f"one of {', '.join(TARGETS)}; by default, all")
+    parser.add_argument("--target", action="append", help=f"one of {', '.join([*TARGETS, STATIC])}; by default, all")
     parser.add_argument("--out", type=Path, default=ROOT / "target/dist")
     parser.add_argument("--build", type=Path, default=ROOT / "target/dist-build", help="where the compiler works")
     parser.add_argument("--only", choices=["programs", "wheels"], help="not the other half")
@@ -140,8 +142,8 @@ def main() -> None:
 
     wheel_bill = build / "highwater-python.cdx.json"
     run(sys.executable, ROOT / "packaging/components.py", "sbom", wheel_bill, "--package", "highwater-python")
-    built = targets(arguments.target or TARGETS)
-    for target in built if arguments.only != "programs" else []:
+    built = targets(arguments.target or [*TARGETS, STATIC])
+    for target in [target for target in built if target != STATIC and arguments.only != "programs"]:
         options = ["--target", target, "--zig", "--compatibility", "manylinux2014", "--sbom-include", wheel_bill]
         run(TOOLS / "maturin", "build", "--locked", *options, "--out", out, env=variables)
     if arguments.only != "programs":
@@ -155,10 +157,10 @@ def main() -> None:
         # With the features that the wheel has: so every crate is there already, and only the program itself is compiled.
         packages = ["--package", "highwater", "--package", "highwater-python"]
         command = [TOOLS / "cargo-zigbuild", "zigbuild", "--locked", "--release", *packages, "--bin", "highwater"]
-        run(*command, "--target", f"{target}.{FLOOR}", env=variables)
+        run(*command, "--target", target if target == STATIC else f"{target}.{FLOOR}", env=variables)
         program = build / target / "release/highwater"
-        # The same for every target: the first is the one that runs here.
-        written = written or extras(program, build / "man")
+        # The same for every target: this one runs here.
+        written = written or extras(build / X86_64 / "release/highwater" if X86_64 in built else program, build / "man")
         pages, completions = written
         own = {"highwater": (program.read_bytes(), 0o755), "README.md": ((ROOT / "README.md").read_bytes(), 0o644)}
         own |= {f"man/{name}": (data, 0o644) for name, data in pages.items()}
@@ -166,6 +168,8 @@ def main() -> None:
         own |= {name: (data, 0o644) for name, data in texts.items()}
         name = f"highwater-{version()}-{target}"
         archive(out / f"{name}.tar.gz", name, own, time)
+        if target == STATIC:
+            continue
 
         shared = {f"usr/share/doc/highwater/{name}": (data, 0o644) for name, data in texts.items()}
         shared["usr/share/doc/highwater/copyright"] = (texts["LICENSE-MIT"] + b"\n" + texts["LICENSE-APACHE"], 0o644)

@@ -251,6 +251,18 @@ def prove_image(image: Path, scratch: Path) -> None:
     expect("out of memory" in container.run("/usr/bin/highwater", "demo"), "the image's program explains nothing")
 
 
+def prove_static(tarball: Path, scratch: Path) -> None:
+    """The program alone in an empty root, as on a system with another C library."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    (scratch / "tmp").mkdir(parents=True)
+    subprocess.run(["tar", "-xzf", str(tarball), "-C", str(scratch), "--strip-components=1"], check=True)
+    empty = Chroot(scratch)
+    expect("out of memory" in empty.run("/highwater", "demo"), "`demo` explains nothing")
+    for command in ["top --once", "doctor"]:
+        said = empty.run("/highwater", *command.split(), status=2)
+        expect("static build" in said, f"`{command}` does not name the other build:\n{said}")
+
+
 def prove_other_processor(tarball: Path, scratch: Path) -> None:
     """The program for aarch64, emulated, over Debian's C library for it."""
     shutil.rmtree(scratch, ignore_errors=True)
@@ -331,6 +343,7 @@ def main() -> None:
     if oldest != modern.directory.stem:
         prove("wheel on an old Python", wheel, lambda path: prove_refusal(fresh(), path))
     prove("image", artifact("highwater-top.oci.tar"), lambda path: prove_image(path, cache / "image"))
+    prove("static program", artifact("highwater-*-musl.tar.gz"), lambda path: prove_static(path, cache / "static"))
     prove("aarch64", artifact("highwater-*-aarch64-*.tar.gz"), lambda path: prove_other_processor(path, cache / "aarch64"))
     if not torch:
         print("skipped: dry runs from the wheel: no PyTorch is given")
