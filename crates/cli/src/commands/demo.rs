@@ -65,8 +65,7 @@ fn continuation() -> Document {
         (format!("highwater simulate {NAME}"), "try other settings and other GPUs"),
         ("highwater run train.py".to_owned(), "record a program of yours"),
     ];
-    let lines = commands.map(|(command, says)| format!("{command:34}{says}").into());
     let mut section = Section::new("Look further");
-    section.picture(lines.into());
+    section.picture(commands.map(|(command, says)| format!("{command:34}{says}")));
     Document { sections: vec![section], ..Document::default() }
 }

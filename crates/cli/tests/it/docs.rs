@@ -59,7 +59,9 @@ fn pages() -> Vec<PathBuf> {
         let entries = fs::read_dir(root().join(directory)).unwrap().map(|entry| entry.unwrap().path());
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect::<Vec<_>>()
     };
-    let mut pages = [vec![root().join("README.md")], markdown("docs"), markdown("docs/findings"), markdown("docs/integrations")].concat();
+    let mut pages =
+        [vec![root().join("README.md")], markdown("docs"), markdown("docs/findings"), markdown("docs/integrations")]
+            .concat();
     pages.sort();
     pages
 }

@@ -24,8 +24,12 @@ fn workflows_call_what_is_pinned_and_hold_no_secret() {
     for path in [files(".github/workflows"), vec!["action.yml".to_owned()]].concat() {
         let text = text(&path);
         assert!(!text.contains("secrets."), "{path} uses a secret");
-        assert!(path == "action.yml" || text.contains("\npermissions:\n  contents: read\n"), "{path} may do more than read");
-        for action in text.lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix("uses: ")) {
+        assert!(
+            path == "action.yml" || text.contains("\npermissions:\n  contents: read\n"),
+            "{path} may do more than read"
+        );
+        for action in text.lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix("uses: "))
+        {
             let (pin, version) = action.split_once(" # ").unwrap_or_else(|| panic!("{path}: {action} has no version"));
             let commit = pin.split_once('@').map(|(_, commit)| commit).unwrap_or_default();
             let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -52,7 +56,10 @@ fn issues_ask_for_what_can_be_read_without_a_recording() {
 fn the_changelog_has_this_version_and_known_kinds_of_change() {
     let (page, rules) = (text("CHANGELOG.md"), text("docs/compatibility.md"));
     let mut versions = page.lines().filter_map(|line| line.strip_prefix("## "));
-    assert!(versions.any(|version| version.split(' ').next() == Some(env!("CARGO_PKG_VERSION"))), "this version is missing");
+    assert!(
+        versions.any(|version| version.split(' ').next() == Some(env!("CARGO_PKG_VERSION"))),
+        "this version is missing"
+    );
     let kinds: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     for kind in kinds {
         assert!(rules.contains(&format!("**{kind}**")), "docs/compatibility.md does not explain {kind}");
