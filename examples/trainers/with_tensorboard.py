@@ -3,12 +3,16 @@
 import sys
 
 import highwater
-from torch.utils.tensorboard import SummaryWriter
 
 report = highwater.load(sys.argv[1]).report()
 
 # On the page:
-writer = SummaryWriter("runs/memory")
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+writer = EventFileWriter("runs/memory")
 for number, iteration in enumerate(report["devices"][0]["iterations"]):
-    writer.add_scalar("memory/peak_allocated_bytes", iteration["peak_allocated_bytes"], number)
+    value = Summary.Value(tag="memory/peak_allocated_bytes", simple_value=iteration["peak_allocated_bytes"])
+    writer.add_event(Event(step=number, summary=Summary(value=[value])))
 writer.close()

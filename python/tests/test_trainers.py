@@ -43,7 +43,6 @@ def test_a_real_trainer_is_recorded(
 
 
 def test_the_curve_is_in_tensorboards_own_file(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     pytest.importorskip("tensorboard")
     file = ROOT / "testdata/recordings/qwen_train_b2.pickle.gz"
     command = [sys.executable, str(PROGRAMS / "with_tensorboard.py"), str(file)]
