@@ -31,8 +31,10 @@ def test_the_page_shows_the_program(program: str, page: str) -> None:
 def test_a_real_trainer_is_recorded(
     tmp_path: Path, program: str, library: str, recording: str, _page: str, iterations: int
 ) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip(library)
+    # Looked for, not imported: without NVIDIA's libraries, only a dry run can import it.
+    for module in ("torch", library):
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
     command = [sys.executable, "-m", "highwater", "dryrun", "--gpu", "h100", "-o", "dry.pickle", str(PROGRAMS / program)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stdout + ended.stderr
