@@ -25,7 +25,7 @@ const ELISION: &str = "…";
 const RECORDED: &str = "Recorded on ";
 
 /// Files that examples name, and the ones of `testdata` that stand for them.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 14] = [
     ("run.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("last-release.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("oom.pickle", "recordings/oom_gpt2_8gib.pickle.gz"),
@@ -36,6 +36,8 @@ const FILES: [(&str, &str); 12] = [
     ("batch8.pickle", "batches/resnet18_b8.pickle.gz"),
     ("batch16.pickle", "batches/resnet18_b32.pickle.gz"),
     ("batch32.pickle", "batches/resnet18_b96.pickle.gz"),
+    ("lightning.pickle", "recordings/linear_forward.pickle.gz"),
+    ("transformers.pickle", "recordings/linear_forward.pickle.gz"),
     ("train.log", "messages/slurm_label.log"),
     ("program.csv", "allocator/programs/classes12_fraction.csv.gz"),
 ];
