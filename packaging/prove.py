@@ -174,7 +174,8 @@ def prove_tarball(chroot: Chroot, tarball: Path) -> None:
     subprocess.run(["tar", "-xzf", str(tarball), "-C", str(chroot.path("/opt"))], check=True)
     folder = f"/opt/{tarball.name.removesuffix('.tar.gz')}"
     uses(chroot, [f"{folder}/highwater"], folder)
-    said = chroot.run(f"{folder}/highwater", "dryrun", "--gpu", "h100", "/opt/none.py", status=2)
+    chroot.path("/opt/train.py").write_text(SCRIPT)
+    said = chroot.run(f"{folder}/highwater", "dryrun", "--gpu", "h100", "/opt/train.py", status=2)
     expect("python" in said.lower(), f"`dryrun` does not say that Python is missing:\n{said}")
     for name in ["LICENSE-MIT", "LICENSE-THIRD-PARTY", "highwater.cdx.json", "man/highwater.1", "completions/_highwater"]:
         expect(chroot.path(f"{folder}/{name}").stat().st_size > 100, f"{name} is missing")
