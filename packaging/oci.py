@@ -33,9 +33,11 @@ def c_library() -> dict[str, bytes]:
             path = Path(member.name)
             is_wanted = path.name in LIBRARIES and "x86_64-linux-gnu" in path.parts
             if member.isfile() and (is_wanted or path.as_posix().endswith("doc/libc6/copyright")):
-                name = "lib64/" + path.name if is_wanted else "usr/share/doc/libc6/copyright"
+                # Debian's loader stands in `lib64`, and looks for the others in a directory for the processor.
+                folder = "lib64" if path.name.startswith("ld-") else "lib/x86_64-linux-gnu"
+                name = f"{folder}/{path.name}" if is_wanted else "usr/share/doc/libc6/copyright"
                 files[name] = archive.extractfile(member).read()
-    missing = [name for name in LIBRARIES if f"lib64/{name}" not in files]
+    missing = set(LIBRARIES) - {Path(name).name for name in files}
     assert not missing, f"libc6 has no {missing}"
     return files
 
@@ -57,7 +59,7 @@ def tar(files: dict[str, tuple[bytes, int]], time: int) -> bytes:
 
 def layout(program: Path, version: str, texts: dict[str, bytes], time: int) -> bytes:
     """The image: `texts` are licences, by name; `time` is in seconds since 1970."""
-    files = {name: (data, 0o755 if name.startswith("lib64/") else 0o644) for name, data in c_library().items()}
+    files = {name: (data, 0o755 if name.startswith("lib") else 0o644) for name, data in c_library().items()}
     files["usr/bin/highwater"] = (program.read_bytes(), 0o755)
     files |= {f"usr/share/doc/highwater/{name}": (data, 0o644) for name, data in texts.items()}
     files["tmp/.keep"] = (b"", 0o644)
