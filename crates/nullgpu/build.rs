@@ -2,9 +2,10 @@
 //! beside it, from `cargo install` and in a wheel alike.
 //!
 //! `crates/sandbox` and `crates/driver` depend on nothing, and `crates/nullgpu-core` on `crates/driver` only, so the compiler does each
-//! with one call.
+//! with one call. `embedded` has a link to the source of each, so that a packaged crate has them inside.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,13 +19,16 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
 }
 
-/// Compiles a crate beside this one, and says where the library is.
+/// Compiles the crate of a directory in `embedded`, and says where the library is.
 fn compile(directory: &str, name: &str, kind: &str, others: &[(&str, &Path)]) -> PathBuf {
-    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("..").join(directory).join("src");
+    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("embedded").join(directory);
+    // Without links: a path in the library is then the same as where Cargo compiles it.
+    let source = source.canonicalize().unwrap_or(source);
     println!("cargo::rerun-if-changed={}", source.display());
     let file = format!("lib{name}.{}", if kind == "cdylib" { "so" } else { kind });
     let library = PathBuf::from(variable("OUT_DIR")).join(&file);
-    if (variable("CARGO_CFG_TARGET_OS").as_str(), variable("CARGO_CFG_TARGET_ARCH").as_str()) != ("linux", "x86_64") {
+    let target = ["OS", "ARCH", "ENV"].map(|part| variable(&format!("CARGO_CFG_TARGET_{part}")));
+    if target != ["linux", "x86_64", "gnu"] {
         // There is no PyTorch for CUDA to stand below; the program says so when it is asked.
         std::fs::write(&library, []).expect("the build directory can be written");
         return library;
@@ -32,6 +36,10 @@ fn compile(directory: &str, name: &str, kind: &str, others: &[(&str, &Path)]) ->
     let mut compiler = Command::new(env::var_os("RUSTC").expect("Cargo names the compiler"));
     compiler.args(["--edition", "2024", "--crate-type", kind, "--crate-name", name]);
     compiler.args(["--target", &variable("TARGET"), "-Copt-level=2", "-Cpanic=abort", "--cap-lints=allow"]);
+    // Of the flags that the program is built with, those that keep this machine's directories out of it. Others, such as a sanitizer's,
+    // would make a library that no other program can load.
+    let flags = variable("CARGO_ENCODED_RUSTFLAGS");
+    compiler.args(flags.split('\x1f').filter(|flag| flag.starts_with("--remap-path-prefix=")));
     if kind == "cdylib" {
         // The name by which the stubs ask for it.
         compiler.args(["-Cstrip=symbols", &format!("-Clink-arg=-Wl,-soname,{file}")]);
@@ -40,7 +48,7 @@ fn compile(directory: &str, name: &str, kind: &str, others: &[(&str, &Path)]) ->
         compiler.arg("--extern").arg(format!("{other}={}", path.display()));
     }
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
-        compiler.arg("-Clinker").arg(linker);
+        compiler.arg("-C").arg([OsStr::new("linker="), &linker].into_iter().collect::<OsString>());
     }
     let status = compiler.arg("-o").arg(&library).arg(source.join("lib.rs")).status();
     assert!(status.is_ok_and(|status| status.success()), "crates/{directory} does not compile");

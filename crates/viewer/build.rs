@@ -1,4 +1,5 @@
-//! Embeds what `npm run build` left in `ui/dist`, or pages that say how to build it.
+//! Embeds what `npm run build` left in `ui/dist`, or pages that say how to build it. `embedded` is a link there, so that a packaged
+//! crate has the page inside.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -38,7 +39,7 @@ make ui build</pre>
 
 fn main() -> io::Result<()> {
     let variable = |name: &str| env::var_os(name).map(PathBuf::from).ok_or(io::ErrorKind::NotFound);
-    let built = variable("CARGO_MANIFEST_DIR")?.join("../../ui/dist");
+    let built = variable("CARGO_MANIFEST_DIR")?.join("embedded");
     let out = variable("OUT_DIR")?;
     let is_built = FILES.iter().all(|file| built.join(file).is_file());
     println!("cargo::rerun-if-changed=build.rs");

@@ -7,13 +7,26 @@
 Importing this never imports torch, NumPy or anything else that is not Python's own.
 """
 
+import sys
+
+if sys.version_info < (3, 10):
+    raise ImportError(
+        "highwater needs Python 3.10 or newer, and this is {}.{}".format(*sys.version_info[:2])
+    )
+
+try:
+    from highwater._highwater import __version__
+except ImportError as error:
+    from highwater._errors import unloadable
+
+    raise unloadable(error) from None
+
 from highwater import cycles
 from highwater._answer import watchable
 from highwater._documents import Check, Diff, Ranks, Simulation
 from highwater._dryrun import DryRunError, dryrun
 from highwater._errors import SnapshotError
 from highwater._estimate import Estimate, estimate
-from highwater._highwater import __version__
 from highwater._names import NamedTensors, name_tensors
 from highwater._ranks import ranks
 from highwater._record import Recorder, phase, record, step

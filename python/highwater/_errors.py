@@ -1,6 +1,8 @@
-"""The exception of all functions that read snapshots."""
+"""The exception of all functions that read snapshots, and that of a package that does not fit its system."""
 
 from __future__ import annotations
+
+import platform
 
 
 class SnapshotError(ValueError):
@@ -49,3 +51,21 @@ def _again(
 ) -> SnapshotError:
     """Makes an exception again that comes out of a pickle, as from a worker process."""
     return kind(message, **details)  # type: ignore[arg-type]
+
+
+def unloadable(error: ImportError) -> ImportError:
+    """The error of a native half that cannot be loaded, with a way out."""
+    text = str(error)
+    if "GLIBC" in text or "musl" in text or "relocating" in text:
+        hint = (
+            "this package needs Linux with glibc 2.17 or newer; the static program for "
+            "`x86_64-unknown-linux-musl` runs on any Linux"
+        )
+    elif "No module named" in text:
+        hint = (
+            f"this copy was built for another Python or another processor than {platform.python_implementation()} "
+            f"{platform.python_version()} on {platform.machine()}; install it with that Python's own pip"
+        )
+    else:
+        return error
+    return ImportError(f"{text}\nhint: {hint}", name=error.name, path=error.path)

@@ -8,8 +8,8 @@ use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use highwater_analysis::callsite::Lines;
 
 use crate::commands::{
-    check, completions, diff, doctor, dryrun, estimate, explain, export, help, live, man, ranks, report, run, segments,
-    simulate, sql, stats, trace, view,
+    check, completions, demo, diff, doctor, dryrun, estimate, explain, export, help, live, man, ranks, report, run,
+    segments, simulate, sql, stats, trace, view,
 };
 use crate::style::{DIM, STRONG};
 use crate::table::{broken, prose_width, terminal_width};
@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Export(export::Args),
     /// Ask in SQL about one recording or many
     Sql(sql::Args),
+    /// Explain a bundled recording of a failure: no file is needed
+    Demo(demo::Args),
     /// Print the help of a command, or the page of a finding
     Help(help::Args),
     /// Print the completion script of a shell
@@ -116,7 +118,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Compare and guard", &["diff", "ranks", "check"]),
     ("Watch", &["run", "top", "doctor"]),
     ("Details", &["live", "trace", "segments", "stats", "export", "sql"]),
-    ("About highwater", &["help", "completions", "man"]),
+    ("About highwater", &["demo", "help", "completions", "man"]),
 ];
 
 /// Where to begin.

@@ -42,6 +42,9 @@ impl Explained for Absence {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::NoLibrary { .. } if cfg!(target_env = "musl") => {
+                "this is the static build of highwater, which cannot load the driver's library: use the build for glibc"
+            }
             Self::NoLibrary { .. } => {
                 "on a machine with a GPU, install NVIDIA's driver; start a container with `--gpus all`; if the \
                  library is elsewhere, set `HIGHWATER_NVML` to its path"

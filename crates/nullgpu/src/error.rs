@@ -96,7 +96,7 @@ impl Explained for Error {
             }
             Kind::OldPython { .. } => "use Python 3.9 or newer",
             Kind::WithoutCuda { .. } => "install a CUDA build, which does not need a GPU: `pip install torch` on Linux",
-            Kind::NoCore => "only builds of highwater for Linux on x86-64 contain it",
+            Kind::NoCore => "only builds of highwater for Linux on x86-64, with glibc, contain it",
             Kind::Unloadable => "set `TMPDIR` to a directory whose path has neither",
             _ => return None,
         };

@@ -38,7 +38,7 @@ fn write(path: &Path, library: &[u8]) -> Result<PathBuf, Error> {
 }
 
 #[cfg(test)]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod tests {
     use super::*;
     use crate::elf::{stub, wanted};

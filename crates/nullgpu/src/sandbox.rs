@@ -178,7 +178,7 @@ fn stands_in(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::time::Duration;

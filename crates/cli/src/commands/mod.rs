@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod dryrun;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => return doctor::run(&args),
         Command::Export(args) => return export::run(&args),
         Command::Sql(args) => return sql::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Help(args) => return help::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

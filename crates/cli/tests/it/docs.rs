@@ -36,6 +36,8 @@ const FILES: [(&str, &str); 14] = [
     ("batch8.pickle", "batches/resnet18_b8.pickle.gz"),
     ("batch16.pickle", "batches/resnet18_b32.pickle.gz"),
     ("batch32.pickle", "batches/resnet18_b96.pickle.gz"),
+    ("lightning.pickle", "recordings/linear_forward.pickle.gz"),
+    ("transformers.pickle", "recordings/linear_forward.pickle.gz"),
     ("train.log", "messages/slurm_label.log"),
     ("job/rank0.pickle", "ranks/leak.rank0.pickle.gz"),
     ("job/rank1.pickle", "ranks/leak.rank1.pickle.gz"),
@@ -58,7 +60,9 @@ fn pages() -> Vec<PathBuf> {
         let entries = fs::read_dir(root().join(directory)).unwrap().map(|entry| entry.unwrap().path());
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect::<Vec<_>>()
     };
-    let mut pages = [vec![root().join("README.md")], markdown("docs"), markdown("docs/findings")].concat();
+    let mut pages =
+        [vec![root().join("README.md")], markdown("docs"), markdown("docs/findings"), markdown("docs/integrations")]
+            .concat();
     pages.sort();
     pages
 }

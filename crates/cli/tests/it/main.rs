@@ -22,6 +22,7 @@ mod ranks;
 #[cfg(unix)]
 mod recording;
 mod report;
+mod repository;
 mod run;
 mod segments;
 mod simulate;

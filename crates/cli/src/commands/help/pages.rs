@@ -2,8 +2,8 @@
 
 macro_rules! pages {
     ($($id:literal)*) => {
-        &[$(($id, include_str!(concat!("../../../../../docs/findings/", $id, ".md"))),)*
-            ("findings", include_str!("../../../../../docs/findings/README.md"))]
+        &[$(($id, include_str!(concat!("../../../embedded/findings/", $id, ".md"))),)*
+            ("findings", include_str!("../../../embedded/findings/README.md"))]
     };
 }
 
