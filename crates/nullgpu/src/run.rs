@@ -98,6 +98,7 @@ pub enum Ranks {
 /// The note that a process left, written by `highwater_dryrun/notes.py`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Process {
     /// Its number.
     pub pid: u32,

@@ -222,16 +222,14 @@ fn imbalance(view: &RanksView) -> Option<Section> {
             ]);
         }
     };
-    let largest = |bytes: fn(&RankView) -> u64| (0..view.ranks.len()).max_by_key(|&row| bytes(&view.ranks[row]));
-    let totals: [(&str, Option<f64>, fn(&RankView) -> u64); 2] = [
-        ("allocated", imbalance.allocated, |rank| rank.peak_allocated_bytes),
-        ("reserved", imbalance.reserved, |rank| rank.peak_reserved_bytes),
-    ];
-    for (name, ratio, bytes) in totals {
-        if let (Some(ratio), Some(at)) = (ratio, largest(bytes)) {
+    let mut total = |name: &str, ratio: Option<f64>, bytes: fn(&RankView) -> u64| {
+        let largest = (0..view.ranks.len()).max_by_key(|&row| bytes(&view.ranks[row]));
+        if let (Some(ratio), Some(at)) = (ratio, largest) {
             row(name, ratio, at, bytes(&view.ranks[at]));
         }
-    }
+    };
+    total("allocated", imbalance.allocated, |rank| rank.peak_allocated_bytes);
+    total("reserved", imbalance.reserved, |rank| rank.peak_reserved_bytes);
     let most = view.ranks.iter().map(|rank| rank.peak_allocated_bytes).max().unwrap_or(0);
     for category in imbalance.by_category.iter().filter(|category| category.largest_bytes > most / LEAST_PART) {
         row(category.name, category.largest_over_mean, category.largest_row, category.largest_bytes);
