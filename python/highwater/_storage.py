@@ -55,7 +55,7 @@ class Place:
         return Place(path, self.filesystem, self.protocol)
 
     def recordings(self) -> list[Place]:
-        """The recordings that it names: a file, those that a pattern matches, or of a folder what has the name of one."""
+        """The recordings that it names: a file, those that a pattern matches, or those in a folder, by their names."""
         if not self.is_remote:
             return [self.at(path) for path in _local_recordings(Path(self.path))]
         if any(letter in self.path for letter in "*?["):
@@ -155,6 +155,6 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 
 def reason(error: Exception) -> str:
-    """An error in one line, without what a terminal would obey."""
+    """An error in one line, without control characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return "".join(letter if letter.isprintable() else "?" for letter in text)

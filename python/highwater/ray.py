@@ -48,7 +48,7 @@ class Setup:
     Attributes
     ----------
     options : dict
-        What it was run with.
+        The parameters of the run.
     document : dict or None
         The document of ``highwater dryrun --format json``; None if there is none.
     reason : str or None
@@ -69,7 +69,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class _Work:
-    """What is the same for every file; goes to the workers."""
+    """Options that all files share; sent to the workers."""
 
     out: Place | None
     run: str | None
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _found(source: Source, filesystem: object) -> tuple[list[Place], list[dict[str, str]]]:
-    """The recordings, and what cannot be looked up."""
+    """The recordings, and the places that cannot be looked up."""
     named = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     places: dict[str, Place] = {}
     unread = []

@@ -63,7 +63,7 @@ def test_duckdb_has_the_totals_of_the_reports(tables: Path) -> None:
                 assert named[f"at_peak_{category}_bytes"] == size, (file, category)
             by = view["at_peak"]["by"]
             of_lifetimes = f"SELECT coalesce(sum(at_peak_bytes), 0) FROM lifetimes WHERE {where}"
-            assert highwater.sql(of_lifetimes, tables).fetchone() == (view["at_peak"][by],), file
+            assert highwater.sql(of_lifetimes, tables).fetchall()[0] == (view["at_peak"][by],), file
             by_site: dict[str, int] = {}
             for site in view["at_peak"]["call_sites"]:
                 words = site["place"].split(", from ")[0]
@@ -72,10 +72,10 @@ def test_duckdb_has_the_totals_of_the_reports(tables: Path) -> None:
             assert dict(highwater.sql(of_sites, tables).fetchall()) == by_site, file
             last = f"SELECT reserved_bytes, allocated_bytes FROM entries WHERE {where} ORDER BY entry DESC LIMIT 1"
             if view["entries"] and not report["source"].get("profile"):
-                reserved, allocated = highwater.sql(last, tables).fetchone()
+                reserved, allocated = highwater.sql(last, tables).fetchall()[0]
                 assert (reserved, allocated) == (view["end"]["reserved_bytes"], view["end"]["allocated_bytes"]), file
             counts = f"SELECT count(*) FROM entries WHERE {where}"
-            assert highwater.sql(counts, tables).fetchone() == (view["entries"],)
+            assert highwater.sql(counts, tables).fetchall()[0] == (view["entries"],)
             assert named["out_of_memory_events"] == len(view["oom"]) and named["findings"] == len(view["findings"])
 
 
@@ -100,13 +100,13 @@ EXPECTED |= {"recurring_findings", "reserved_but_unused"}
 def test_each_query_finds_something(tables: Path) -> None:
     assert {query.stem for query in QUERIES} == EXPECTED
     for query in QUERIES:
-        assert highwater.sql(query.read_text(), tables).fetchone() is not None, query
+        assert highwater.sql(query.read_text(), tables).fetchall(), query
 
 
 def test_answers_are_those_of_the_report(tables: Path) -> None:
     def first(name: str) -> tuple[Any, ...]:
         [query] = [query for query in QUERIES if query.stem == name]
-        return tuple(highwater.sql(query.read_text(), tables).fetchone())
+        return tuple(highwater.sql(query.read_text(), tables).fetchall()[0])
 
     failure = highwater.load(recording("oom_gpt2_8gib")).report()["devices"][0]["oom"][0]
     assert first("first_failure")[4:7] == (failure["entry"], failure["time_us"], failure["requested_bytes"])
@@ -119,7 +119,7 @@ def test_answers_are_those_of_the_report(tables: Path) -> None:
 def test_polars_and_pandas_read_them(tables: Path) -> None:
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
-    [expected] = highwater.sql("SELECT sum(requested_bytes) FROM lifetimes", tables).fetchone()
+    [expected] = highwater.sql("SELECT sum(requested_bytes) FROM lifetimes", tables).fetchall()[0]
     by_polars = polars.read_parquet(tables / "lifetimes" / "**" / "*.parquet", hive_partitioning=True)
     assert by_polars["requested_bytes"].sum() == expected
     assert set(by_polars["run"].unique()) >= {"linear_forward", "multi_stream"}
@@ -171,8 +171,8 @@ def test_a_folder_without_tables_says_so(tmp_path: Path) -> None:
         highwater.sql("SELECT 1", tmp_path)
 
 
-def test_an_error_of_sql_names_its_place(tables: Path) -> None:
-    with pytest.raises(duckdb.Error, match=r"LINE 1"):
+def test_an_error_of_sql_names_the_wrong_word(tables: Path) -> None:
+    with pytest.raises(duckdb.Error, match="nothing"):
         highwater.sql("SELECT nothing FROM devices", tables)
 
 

@@ -100,10 +100,11 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_table<W: Write + Send>(recording: &Recording<'_>, table: &Table, out: W) -> io::Result<W> {
-    let mut groups = Groups::new(table, out).map_err(io_error)?;
+pub fn write_table<W: Write + Send>(recording: &Recording<'_>, table: &Table, mut out: W) -> io::Result<W> {
+    let mut groups = Groups::new(table, &mut out).map_err(io_error)?;
     recording.send(table, &mut |row| groups.row(row).map_err(io_error))?;
-    groups.finish().map_err(io_error)
+    groups.finish().map_err(io_error)?;
+    Ok(out)
 }
 
 /// What a writer of Parquet says, as the error of the file that it wrote to, if it was one.
@@ -179,11 +180,11 @@ impl<W: Write + Send> Groups<W> {
     }
 
     /// Ends the file: an empty table is one, too, so that a query of it has its columns.
-    fn finish(mut self) -> Result<W, ParquetError> {
+    fn finish(mut self) -> Result<(), ParquetError> {
         if self.rows > 0 {
             self.end_group()?;
         }
-        self.writer.into_inner()
+        self.writer.finish().map(drop)
     }
 }
 

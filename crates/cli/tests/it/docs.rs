@@ -25,7 +25,7 @@ const ELISION: &str = "…";
 const RECORDED: &str = "Recorded on ";
 
 /// Files that examples name, and the ones of `testdata` that stand for them.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 16] = [
     ("run.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("last-release.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("oom.pickle", "recordings/oom_gpt2_8gib.pickle.gz"),

@@ -238,8 +238,8 @@ fn the_moment_can_be_chosen() {
 #[test]
 fn a_whole_snapshot_cannot_be_cut_to_a_device() {
     insta::assert_snapshot!(failure("export linear_forward.pickle.gz --to pickle --device 0"), @r"
-        error: `--device` does not go with `--to json` and `--to pickle`
-        hint: they contain the whole snapshot
+        error: `--device` does not go with `--to pickle`
+        hint: it contains the whole snapshot
     ");
 }
 

@@ -57,6 +57,8 @@ const COMMANDS: &[&str] = &[
     "explain oom_gpt2_8gib.pickle.gz",
     "explain qwen_train_b2.pickle.gz --capacity 24GiB",
     "live linear_forward.pickle.gz",
+    "ranks ../findings/two_devices.pickle.gz",
+    "ranks ../batches/resnet18_b8.pickle.gz ../batches/resnet18_b32.pickle.gz",
     "report annotated.pickle.gz",
     "report cuda_graph_pools.pickle.gz",
     "report leak_grows.pickle.gz --timings",
@@ -75,7 +77,7 @@ const COMMANDS: &[&str] = &[
 #[test]
 fn every_document_is_what_its_schema_says() {
     let of_commands = COMMANDS.iter().map(|line| json_of_any_status(&format!("{line} --format json")));
-    let mut documents: Vec<Value> = of_commands.chain([viewer(), totals(), dryrun()]).collect();
+    let mut documents: Vec<Value> = of_commands.chain([viewer(), totals(), manifest(), dryrun()]).collect();
     #[cfg(target_os = "linux")]
     documents.extend([top(), doctor(), log()]);
     let mut made: Vec<String> = Vec::new();
@@ -103,6 +105,11 @@ fn viewer() -> Value {
 /// What `python/tests/test_recording.py` holds the recorder to.
 fn totals() -> Value {
     highwater_testkit::json(&testdata("recorder/run.totals.json"))
+}
+
+/// What `python/tests/test_job.py` holds the recorder to.
+fn manifest() -> Value {
+    highwater_testkit::json(&testdata("recorder/rank9.manifest.json"))
 }
 
 /// A dry run that ran out of memory in a sandbox, put together from a process's note and a recording: to make one takes PyTorch.

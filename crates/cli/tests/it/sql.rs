@@ -88,13 +88,13 @@ fn tables_are_joined_by_equal_names() {
 
 #[test]
 fn rows_are_printed_in_every_format() {
-    let query = "select device, free_share, is_truncated, 'a|b' as text, null as nothing from devices";
+    let query = "select device, free_share, is_truncated, 'a|b' as text, null as absent from devices";
     let print = |format: &str| {
         let output = command().args(["sql", "linear_forward.pickle.gz", query, "--format", format]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     insta::assert_snapshot!(print("csv"), @r"
-    device,free_share,is_truncated,text,nothing
+    device,free_share,is_truncated,text,absent
     0,0.2711559326287199,0,a|b,
     ");
     assert!(print("text").lines().next().unwrap().starts_with("device"));

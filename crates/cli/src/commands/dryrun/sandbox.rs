@@ -125,7 +125,7 @@ mod tests {
     fn nothing_is_claimed_that_was_not_looked_at_or_enforced() {
         let text = text(&Writes::default());
         assert!(
-            text.starts_with("The script wrote no files in its sandbox. Outside, nothing has changed: 0 files and"),
+            text.starts_with("In its sandbox, the script wrote no files. Outside, nothing has changed: 0 files and"),
             "{text}"
         );
         assert!(text.contains("Not enforced by the kernel (") && text.contains("may have written elsewhere"), "{text}");
