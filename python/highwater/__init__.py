@@ -16,10 +16,10 @@ if sys.version_info < (3, 10):
 
 try:
     from highwater._highwater import __version__
-except ImportError as error:
+except ImportError as _error:
     from highwater._errors import unloadable
 
-    raise unloadable(error) from None
+    raise unloadable(_error) from None
 
 from highwater import cycles
 from highwater._answer import watchable
