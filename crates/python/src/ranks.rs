@@ -21,14 +21,18 @@ pub(crate) fn is_recording_name(name: &str) -> bool {
     is_recording(name)
 }
 
-/// The digests of files and directories on this machine, as JSON, and what cannot be read: the file and why.
+/// Digests as JSON, and of each file that cannot be read the name and the reason.
+type Read = (Vec<String>, Vec<(String, String)>);
+
+/// The digests of files and directories on this machine.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "arguments from Python are owned")]
 pub(crate) fn digests_of_paths(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     jobs: Option<usize>,
     allow_any_size: bool,
-) -> Result<(Vec<String>, Vec<(String, String)>), Failure> {
+) -> Result<Read, Failure> {
     py.detach(|| {
         let mut found = expand(&paths)?;
         found.check_one_job()?;
@@ -43,6 +47,7 @@ pub(crate) fn digests_of_paths(
 
 /// The document of `highwater ranks`, and its text, of digests as JSON.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "arguments from Python are owned")]
 pub(crate) fn compare_digests(
     py: Python<'_>,
     digests: Vec<String>,
