@@ -61,10 +61,9 @@ class Setup:
 
     @property
     def peak_reserved_bytes(self) -> int | None:
-        """The highest reserved bytes of its devices, where the run had any."""
-        reports = [process.get("report") or {} for process in (self.document or {}).get("processes", [])]
-        devices = [device for report in reports for device in report.get("devices", [])]
-        return max((int(device["peak"]["reserved_bytes"]) for device in devices), default=None)
+        """The reserved peak that the answer shows, where the run allocated anything."""
+        peak = (self.document or {}).get("peak")
+        return None if peak is None else int(peak["reserved_bytes"])
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,8 @@ def test_a_file_that_ends_every_worker_is_listed(cluster: Any, tmp_path: Path, m
     monkeypatch.setattr(highwater.ray, "_analyze_one", killed_always)
     answer = highwater.ray.analyze(job(tmp_path / "job"), memory="500MiB", attempts=2)
     assert "its worker was lost 2 times" in answer["unread"][0]["reason"]
-    assert len(answer["unread"]) == 3 and len(answer["ranks"]) >= 3
+    files = [unread for unread in answer["unread"] if unread["reason"] != "it has no file"]
+    assert len(files) == 3 and len(answer["ranks"]) >= 3
 
 
 with_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
