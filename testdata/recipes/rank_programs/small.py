@@ -80,7 +80,6 @@ elif mode == "vocab":
 elif mode == "ema":
     m = Net().to(dev); ema = copy.deepcopy(m) if odd else None; mm = ddp(m); loop(mm, adamw(mm))
 elif mode == "load":
-    torch.save({k: v.cpu() for k, v in Net(n=16).state_dict().items()}, "/tmp/rk/ckpt.pt") if False else None
     m = Net(n=8)
     if odd:
         full = {k: v.to(dev) for k, v in m.state_dict().items()}

@@ -317,7 +317,7 @@ fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "the model's own tensors fill the GPU",
     );
     let steps = match event.bytes("allocated").zip(event.bytes("free")) {
-        // Its own are most of what is in use.
+        // Its own memory is most of the memory in use.
         Some((allocated, free)) if allocated > free => vec![smaller, end_others(None, found), share],
         _ => vec![end_others(None, found), smaller, share],
     };

@@ -25,7 +25,7 @@ pub(super) fn section(diff: &DeviceDiffView<'_>, is_asked: bool) -> Option<Secti
     Some(section)
 }
 
-/// A few batches and their peaks, so that there is nothing to multiply.
+/// A few batches with their peaks: the reader need not multiply.
 fn peaks(fit: &BatchView) -> Table {
     let mut table = Table::new([("batch", Align::Left), ("peak", Align::Right), ("recorded", Align::Left)]).indented(2);
     for peak in &fit.peaks {

@@ -47,7 +47,7 @@ fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watc
     // The script's output ends here, and nothing else would say why the answer is not there yet.
     let _ = writeln!(std::io::stderr(), "highwater: {why}");
     let folder = Folder::new().ok()?;
-    // With other values it may search for what it never finds.
+    // With other values the script may search without an end.
     let timeout = watch.timeout.unwrap_or(Duration::MAX).min(outcome.duration * TIMES + MORE);
     let again = Run {
         watch: Watch { timeout: Some(timeout), ..watch },

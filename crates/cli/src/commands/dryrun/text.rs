@@ -210,7 +210,7 @@ fn bytes(peaks: &Peaks) -> [u64; 4] {
 
 /// Whether any process has other peaks if streams finish late.
 fn timing_changes_peaks(view: &DryrunView<'_>) -> bool {
-    // Both runs list ranks in their order, and other processes by what they reserved.
+    // Both runs list ranks in order, and other processes by their reserved memory.
     let mut pairs =
         view.processes.iter().zip(view.late.iter().flatten()).filter(|(process, late)| process.rank == late.rank);
     pairs.any(|(process, late)| {

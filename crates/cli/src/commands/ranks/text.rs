@@ -202,7 +202,7 @@ fn signed(because: &BecauseView) -> String {
     format!("{sign}{}", size(because.delta_bytes.unsigned_abs()))
 }
 
-/// The largest over the mean, of what is not even.
+/// The largest over the mean, for each measure that is not even.
 fn imbalance(view: &RanksView) -> Option<Section> {
     /// Less is not worth a line.
     const NOTICED: f64 = 1.05;
