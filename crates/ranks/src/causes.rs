@@ -563,20 +563,7 @@ fn elsewhere(row: &Row<'_>, other: &Row<'_>) -> Vec<BecauseView> {
         because.r#where = Some(format!("device {}", stray.device));
         found.push(because);
     }
-    let outside = |row: &Row<'_>| row.device.outside_bytes;
-    let available = |device: &DeviceDigest| {
-        device
-            .failures
-            .iter()
-            .filter_map(|failure| Some(failure.free_bytes?.saturating_add(failure.reserved_bytes)))
-            .min()
-    };
-    let less_there = match (outside(row), outside(other)) {
-        (Some(own), Some(there)) => own.checked_sub(there),
-        // What others have reserved, this one could not have.
-        _ => available(row.device).and_then(|available| other.device.peak_reserved_bytes.checked_sub(available)),
-    };
-    if let Some(bytes) = less_there.filter(|&bytes| bytes > 256 << 20) {
+    if let Some(bytes) = more_outside(row, other) {
         let sentence = format!(
             "{} of its GPU are used by something else, beside the others: another process or another CUDA context on the \
              same card",
@@ -587,6 +574,32 @@ fn elsewhere(row: &Row<'_>, other: &Row<'_>) -> Vec<BecauseView> {
         found.push(because);
     }
     found
+}
+
+/// Below this, what others have on a card varies by itself: contexts differ with the libraries that are loaded.
+const NOTICED_OUTSIDE_BYTES: u64 = 256 << 20;
+
+/// What else is on a rank's card, as its recorder measured it at the dump.
+pub(crate) fn outside_bytes(row: &Row<'_>) -> Option<u64> {
+    let devices = &row.digest.manifest.as_ref()?.devices;
+    devices.iter().find(|device| device.device == row.device.device)?.outside_bytes
+}
+
+/// How much more of its card something else uses than of the other's card, where that is much.
+pub(crate) fn more_outside(row: &Row<'_>, other: &Row<'_>) -> Option<u64> {
+    let available = |device: &DeviceDigest| {
+        device
+            .failures
+            .iter()
+            .filter_map(|failure| Some(failure.free_bytes?.saturating_add(failure.reserved_bytes)))
+            .min()
+    };
+    let more = match (outside_bytes(row), outside_bytes(other)) {
+        (Some(own), Some(there)) => own.checked_sub(there),
+        // What others have reserved, this one could not have.
+        _ => available(row.device).and_then(|available| other.device.peak_reserved_bytes.checked_sub(available)),
+    };
+    more.filter(|&bytes| bytes > NOTICED_OUTSIDE_BYTES)
 }
 
 /// What is left when every cause has its part.

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use highwater_analysis::category::Category;
 use highwater_documents::CategoriesView;
@@ -11,9 +12,10 @@ use highwater_documents::ranks::{
 };
 use highwater_units::{counted, duration_us};
 
-use crate::causes::{Job, at_the_end, causes};
+use crate::causes::{Job, at_the_end, causes, more_outside, outside_bytes};
 use crate::clocks::clocks;
 use crate::digest::{DeviceDigest, Digest};
+use crate::manifest;
 use crate::numbering::{self, Row, time_of};
 use crate::parts::{Parts, parts};
 use crate::verdict::verdict;
@@ -47,7 +49,8 @@ pub fn compare(mut digests: Vec<Digest>, unread: Vec<UnreadView>) -> RanksView {
     all_unread.extend(numbered.unread.iter().cloned());
     all_unread.extend(cut(&digests));
     let world_size = world_size(&digests);
-    all_unread.extend(missing(rows, world_size));
+    let without_a_file = missing(rows, &all_unread, world_size);
+    all_unread.extend(without_a_file);
     all_unread.sort_by_cached_key(|unread| crate::files::natural(&unread.file));
     let parts = parts(rows);
     let judged = judge(rows, &parts);
@@ -113,9 +116,15 @@ fn world_size(digests: &[Digest]) -> Option<u32> {
     digests.iter().filter_map(|digest| digest.manifest.as_ref()?.world_size).max()
 }
 
-/// Ranks that have no file: of those that the job is known to have, or of a row of numbers with a gap.
-fn missing(rows: &[Row<'_>], world_size: Option<u32>) -> Option<UnreadView> {
-    let present: BTreeSet<u32> = rows.iter().filter_map(|row| row.rank).collect();
+/// Ranks that have no file: of those that the job is known to have, or of a row of numbers with a gap. A rank whose file is listed as
+/// unread has one.
+fn missing(rows: &[Row<'_>], unread: &[UnreadView], world_size: Option<u32>) -> Option<UnreadView> {
+    let unread = unread.iter().filter(|unread| !manifest::is_one(Path::new(&unread.file)));
+    let present: BTreeSet<u32> = rows
+        .iter()
+        .filter_map(|row| row.rank)
+        .chain(unread.filter_map(|unread| numbering::in_name(&unread.file)))
+        .collect();
     let is_one_file = rows.iter().all(|row| row.digest.file == rows[0].digest.file);
     let (&last, false) = (present.last()?, is_one_file && world_size.is_none()) else { return None };
     let count = world_size.unwrap_or(0).max(last.saturating_add(1));
@@ -176,8 +185,9 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
                 is_much && ends(own.end_allocated_bytes, other.end_allocated_bytes)
             };
             let is_beside = !rows[row].beside.is_empty();
+            let shares_its_card = more_outside(&rows[row], &rows[middle]).is_some();
             let fails_alone = own.failed > 0 && other.failed == 0;
-            if !differs && !leaks && !is_reserving && !keeps && !is_beside && !fails_alone {
+            if !differs && !leaks && !is_reserving && !keeps && !is_beside && !shares_its_card && !fails_alone {
                 continue;
             }
             let mut because = causes(&rows[row], &rows[middle], &job);
@@ -238,6 +248,7 @@ fn middle(rows: &[Row<'_>], of: &[usize]) -> Option<usize> {
             device.failed > 0,
             !device.growing.is_empty(),
             !rows[row].beside.is_empty(),
+            outside_bytes(&rows[row]),
             device.peak_bytes.abs_diff(bytes),
             row,
         )

@@ -96,8 +96,6 @@ pub struct DeviceDigest {
     pub failures: Vec<Failure>,
     /// How many failed.
     pub failed: usize,
-    /// Memory on the device that is not this process's, where something tells.
-    pub outside_bytes: Option<u64>,
     /// The passes of the training loop.
     pub iterations: Iterations,
     /// Call sites that leave memory behind in each iteration.
@@ -114,8 +112,6 @@ pub struct DeviceDigest {
     pub optimizer_state: Held,
     /// What the iteration with the highest peak requests.
     pub work: Work,
-    /// Kinds of findings, for those that have one.
-    pub findings: Vec<String>,
 }
 
 /// A moment of a recording.
@@ -317,7 +313,6 @@ fn device_digest(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Device
         retries: highwater_findings::retries(device),
         failures: device.oom.iter().take(MOST_GROWING).map(|failure| failed(analysis, device, failure)).collect(),
         failed: device.oom.len(),
-        outside_bytes: None,
         iterations: Iterations {
             by: device.iterations.by().into_owned(),
             complete: rows.iter().filter(|iteration| iteration.is_complete).count(),
@@ -331,7 +326,6 @@ fn device_digest(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> Device
         parameters: held(device, Category::Parameter, end),
         optimizer_state: held(device, Category::OptimizerState, end),
         work: work(analysis, device),
-        findings: Vec::new(),
     }
 }
 

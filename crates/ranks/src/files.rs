@@ -199,8 +199,8 @@ pub fn is_recording(name: &str) -> bool {
     ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_other_json && !bare.ends_with(manifest::ENDING)
 }
 
-/// A name with its numbers in order: `rank2` before `rank10`.
-pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
+/// A key that sorts names by text, and by number where both have one: `rank2` before `rank10`.
+pub fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = vec![(String::new(), 0_u64)];
     let mut is_number = false;
     for letter in name.chars() {
@@ -276,9 +276,10 @@ mod tests {
 
     #[test]
     fn names_are_in_order_of_their_numbers() {
-        let mut names = ["rank10.pickle", "rank2b.pickle", "rank2.pickle", "a.pickle"];
+        let mut names = ["rank10.pickle", "rank2b.pickle", "rank2.pickle.gz", "rank2.pickle", "rank1.pickle", "a.pickle"];
         names.sort_by_key(|name| natural(name));
-        assert_eq!(names, ["a.pickle", "rank2.pickle", "rank2b.pickle", "rank10.pickle"]);
+        let sorted = ["a.pickle", "rank1.pickle", "rank2.pickle", "rank2.pickle.gz", "rank2b.pickle", "rank10.pickle"];
+        assert_eq!(names, sorted);
     }
 
     #[test]

@@ -38,5 +38,5 @@ pub use compare::{compare, spans};
 pub use digest::{
     DeviceDigest, Digest, Failure, Growing, Held, Iterations, Moment, Site, SiteBytes, Sizes, Work, digest,
 };
-pub use files::{Found, expand, is_recording, read_all};
+pub use files::{Found, expand, is_recording, natural, read_all};
 pub use manifest::Manifest;

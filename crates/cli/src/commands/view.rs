@@ -1,6 +1,5 @@
 //! `highwater view FILE…`: the viewer, in the browser.
 
-use std::cmp::Ordering;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -164,47 +163,6 @@ fn snapshots_in(directory: &Path) -> Result<Vec<PathBuf>, Problem> {
              or .zst",
         ));
     }
-    found.sort_by(|(a, _), (b, _)| natural(a, b));
+    found.sort_by_cached_key(|(name, _)| highwater_ranks::natural(name));
     Ok(found.into_iter().map(|(_, path)| path).collect())
-}
-
-/// By text, and by number where both have one: `rank2` before `rank10`.
-fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    loop {
-        let (text_a, rest_a) = split(a, |c| !c.is_ascii_digit());
-        let (text_b, rest_b) = split(b, |c| !c.is_ascii_digit());
-        let by_text = text_a.cmp(text_b);
-        if by_text != Ordering::Equal {
-            return by_text;
-        }
-        let (digits_a, next_a) = split(rest_a, |c| c.is_ascii_digit());
-        let (digits_b, next_b) = split(rest_b, |c| c.is_ascii_digit());
-        let value = |digits: &str| (digits.trim_start_matches('0').len(), digits.trim_start_matches('0').to_owned());
-        let by_number = value(digits_a).cmp(&value(digits_b)).then(digits_a.len().cmp(&digits_b.len()));
-        if by_number != Ordering::Equal || (next_a.is_empty() && next_b.is_empty()) {
-            return by_number;
-        }
-        (a, b) = (next_a, next_b);
-    }
-}
-
-fn split(text: &str, is_in: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at(text.find(|c| !is_in(c)).unwrap_or(text.len()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_come_in_the_order_of_their_numbers() {
-        let mut names =
-            ["rank10.pickle", "rank2.pickle", "rank1.pickle", "rank02.pickle", "a.pickle", "rank2.pickle.gz"];
-        names.sort_by(|a, b| natural(a, b));
-        assert_eq!(
-            names,
-            ["a.pickle", "rank1.pickle", "rank2.pickle", "rank2.pickle.gz", "rank02.pickle", "rank10.pickle"]
-        );
-    }
 }

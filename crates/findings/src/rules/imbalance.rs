@@ -67,7 +67,7 @@ pub(super) fn imbalance(evidence: &Evidence<'_>) -> Option<Finding> {
         lines.join("; "),
         percent_of(saving, evidence.peak.bytes)
     );
-    Some(Finding::new("device-imbalance", Severity::Warning, title, detail).saves_about(saving).change(
+    Some(Finding::new("imbalance", Severity::Warning, title, detail).saves_about(saving).change(
         "distribute the work by size rather than by count: samples of similar length, graphs by their edges, equal \
          batches; or limit the size of one sample",
     ))

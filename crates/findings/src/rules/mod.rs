@@ -146,7 +146,7 @@ impl Rule {
 const RULES: &[Rule] = &[
     rule("oom", out_of_memory::out_of_memory).not_of_traces(),
     rule("allocation-retries", allocation_retries::retries).not_of_traces(),
-    rule("device-imbalance", imbalance::imbalance),
+    rule("imbalance", imbalance::imbalance),
     rule("growth", growing::growing),
     rule("collected-results", collected::collected_results),
     rule("garbage-collector", garbage::garbage),

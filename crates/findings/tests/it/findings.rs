@@ -138,14 +138,14 @@ fn a_large_tensor_in_parts_costs_what_was_measured() {
 
 #[test]
 fn an_uneven_device_costs_what_was_measured() {
-    assert_found("two_devices", "device-imbalance", 15);
-    assert_found("two_devices_late", "device-imbalance", 15);
+    assert_found("two_devices", "imbalance", 15);
+    assert_found("two_devices_late", "imbalance", 15);
     // One device of several that holds as much as the others.
     for name in ["findings/two_devices", "recordings/annotated"] {
         let snapshot = open(name);
         let analysis = analyse(&snapshot);
         let first = highwater_findings::findings(&analysis, &analysis.devices[0]);
-        assert!(first.iter().all(|finding| finding.id != "device-imbalance"), "{name}: {first:#?}");
+        assert!(first.iter().all(|finding| finding.id != "imbalance"), "{name}: {first:#?}");
     }
 }
 
@@ -212,7 +212,7 @@ fn nothing_but_attention_is_taken_for_it() {
             let snapshot = Snapshot::open(&file).expect("the recording reads");
             files += 1;
             for finding in findings_of(&analyse(&snapshot)) {
-                let is_new = ["attention-matrices", "one-hot", "autocast-cache", "device-imbalance"];
+                let is_new = ["attention-matrices", "one-hot", "autocast-cache", "imbalance"];
                 let is_paired = is_new.iter().zip(["attention", "one_hot", "autocast_cache", "two_devices"]);
                 if is_paired.into_iter().any(|(&id, program)| finding.id == id && !name.starts_with(program)) {
                     named.push(format!("{name}: {}", finding.id));

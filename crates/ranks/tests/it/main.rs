@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use highwater_documents::ranks::{RankView, RanksView};
-use highwater_ranks::{Digest, compare, digest};
+use highwater_documents::manifest::ManifestDevice;
+use highwater_ranks::{Digest, Failure, Manifest, compare, digest};
 use highwater_snapshot::Snapshot;
 use highwater_testkit::testdata;
 
@@ -128,10 +129,49 @@ fn what_does_not_fit_is_listed_and_the_rest_is_compared() {
             ("job/rank3.pickle", "it is of another run"),
             ("job/rank4.pickle", "it is incomplete, and compared as far as it goes"),
             ("job/rank5.pickle", "it has no entries and no segments"),
-            ("ranks 2, 3", "they have no file"),
+            ("rank 2", "it has no file"),
         ]
     );
     assert_eq!(view.ranks.iter().filter_map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1, 4]);
+}
+
+#[test]
+fn another_context_on_a_card_is_told_by_what_the_recorder_measured() {
+    let usual = read("ranks/fsdp2_qwen05b_rank0", "");
+    let measured = |rank: u32| {
+        let device = ManifestDevice {
+            device: usual.devices[0].device,
+            outside_bytes: Some(if rank == 0 { 3 << 30 } else { 1 << 30 }),
+            ..ManifestDevice::default()
+        };
+        let manifest = Manifest { rank: Some(rank), devices: vec![device], ..Manifest::default() };
+        Digest { file: format!("job/rank{rank}.pickle"), manifest: Some(manifest), ..usual.clone() }
+    };
+    let view = compare((0..4).map(measured).collect(), Vec::new());
+    assert_eq!(outliers(&view), [Some(0)]);
+    let because = &rank(&view, 0).because[0];
+    assert_eq!((because.kind, because.delta_bytes), ("other-context", 2 << 30), "{because:?}");
+}
+
+#[test]
+fn another_context_on_a_card_is_told_by_what_a_failure_could_not_have() {
+    let usual = read("ranks/fsdp2_qwen05b_rank0", "");
+    let of = |rank: u32| Digest { file: format!("job/rank{rank}.pickle"), ..usual.clone() };
+    let mut failed = of(0);
+    let device = &mut failed.devices[0];
+    let held = device.peak_reserved_bytes / 2;
+    device.failures = vec![Failure {
+        entry: 10,
+        time_us: None,
+        iteration: None,
+        requested_bytes: 1 << 30,
+        free_bytes: Some(1 << 20),
+        reserved_bytes: held,
+        place: "train.py:1 step".to_owned(),
+    }];
+    device.failed = 1;
+    let view = compare(vec![failed, of(1), of(2), of(3)], Vec::new());
+    assert!(rank(&view, 0).because.iter().any(|because| because.kind == "other-context"), "{:?}", rank(&view, 0).because);
 }
 
 #[test]
