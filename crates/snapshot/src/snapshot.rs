@@ -109,8 +109,14 @@ pub struct Cut {
 }
 
 impl Snapshot {
-    /// The key of the root under which our recorder writes its manifest: the one of [`extras`](Self::extras) that is no surprise.
+    /// The key of the root under which our recorder writes its manifest.
     pub const MANIFEST: &str = "highwater";
+
+    /// The key of the root under which `torch.profiler` writes the rank and the number of ranks.
+    pub const DISTRIBUTED: &str = "distributedInfo";
+
+    /// Keys of [`extras`](Self::extras) that are no surprise.
+    pub(crate) const EXPECTED_EXTRAS: [&str; 2] = [Self::MANIFEST, Self::DISTRIBUTED];
 
     /// A snapshot with nothing in it.
     pub fn empty() -> Self {

@@ -133,13 +133,18 @@ fn read_pickle(source: impl Read) -> Result<Snapshot, Error> {
 
 fn read_json(source: impl Read) -> Result<Snapshot, Error> {
     let mut store = Store::new();
-    let json::Outcome { root, error, bytes, found, base_time_ns } = json::read(source, &mut store);
+    let json::Outcome { root, error, bytes, found, base_time_ns, distributed } = json::read(source, &mut store);
     let error = match error {
         Some(error) if !error.kind().leaves_a_part() => return Err(error),
         other => other,
     };
     if let Some(made) = found.into_snapshot(base_time_ns, error.as_ref(), bytes) {
-        return made.map_err(|kind| error.unwrap_or(Error::new(kind)));
+        let mut snapshot = made.map_err(|kind| error.unwrap_or(Error::new(kind)))?;
+        if let Some(distributed) = distributed {
+            let text = store.render(distributed, bytes).map_err(Error::new)?;
+            snapshot.extras.push((Snapshot::DISTRIBUTED.to_owned(), store.strings.get(text).to_owned()));
+        }
+        return Ok(snapshot);
     }
     finish(store, root, error, Encoding::Json, bytes)
 }

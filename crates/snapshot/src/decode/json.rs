@@ -14,6 +14,7 @@ use crate::pickle::input::damage;
 use crate::pickle::value::Value;
 use crate::profiler::{Events, Found, Item};
 use crate::room;
+use crate::snapshot::Snapshot;
 use crate::warnings::NO_OFFSET;
 
 /// The key of a Chrome trace's events.
@@ -37,6 +38,8 @@ pub(crate) struct Outcome {
     pub(crate) found: Found,
     /// What the times of a Chrome trace count from.
     pub(crate) base_time_ns: Option<i64>,
+    /// What a Chrome trace says of its rank.
+    pub(crate) distributed: Option<Value>,
 }
 
 /// Reads a JSON text into the store.
@@ -46,6 +49,7 @@ pub(crate) fn read(source: impl Read, store: &mut Store) -> Outcome {
     let mut broken = None;
     let mut found = Found::default();
     let mut base_time_ns = None;
+    let mut distributed = None;
     let mut text = serde_json::Deserializer::from_reader(std::io::BufReader::with_capacity(256 << 10, &mut counted));
     let root = Node {
         store,
@@ -53,6 +57,7 @@ pub(crate) fn read(source: impl Read, store: &mut Store) -> Outcome {
         failure: &mut failure,
         found: &mut found,
         base_time_ns: &mut base_time_ns,
+        distributed: &mut distributed,
         depth: 0,
         is_list_item: false,
     };
@@ -74,7 +79,7 @@ pub(crate) fn read(source: impl Read, store: &mut Store) -> Outcome {
             (broken, Some(Error::new(kind)))
         }
     };
-    Outcome { root, error, bytes, found, base_time_ns }
+    Outcome { root, error, bytes, found, base_time_ns, distributed }
 }
 
 struct Counted<R> {
@@ -98,6 +103,7 @@ struct Node<'a> {
     failure: &'a mut Option<ErrorKind>,
     found: &'a mut Found,
     base_time_ns: &'a mut Option<i64>,
+    distributed: &'a mut Option<Value>,
     depth: usize,
     /// Whether it is an item of a list that is the root.
     is_list_item: bool,
@@ -111,6 +117,7 @@ impl Node<'_> {
             failure: self.failure,
             found: self.found,
             base_time_ns: self.base_time_ns,
+            distributed: self.distributed,
             depth: self.depth + 1,
             is_list_item: false,
         }
@@ -129,8 +136,11 @@ impl Node<'_> {
         if name == EVENTS {
             return pairs.next_value_seed(Events(self.found.chrome())).map(|()| Value::NONE);
         }
-        let is_base_time = name == BASE_TIME;
+        let (is_base_time, is_distributed) = (name == BASE_TIME, name == Snapshot::DISTRIBUTED);
         let value = pairs.next_value_seed(self.inner())?;
+        if is_distributed {
+            *self.distributed = Some(value);
+        }
         if is_base_time {
             *self.base_time_ns = self.store.integer_of(value).and_then(|time| i64::try_from(time).ok());
         }
