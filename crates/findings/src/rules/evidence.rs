@@ -1,7 +1,7 @@
 //! What findings rest on: a device of a recording, its passes, and what the peak would be with other lifetimes.
 
-use std::cell::OnceCell;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::Site;
@@ -21,18 +21,18 @@ const WORTH_PERCENT: u64 = 1;
 /// Places that a finding names.
 const NAMED: usize = 3;
 
-/// A device of an analysis, and what several findings ask of it.
+/// A device of an analysis, and what several findings ask of it: made once, for the rules of all threads.
 pub(super) struct Evidence<'a> {
     pub(super) analysis: &'a Analysis<'a>,
     pub(super) device: &'a DeviceAnalysis<'a>,
     pub(super) peak: Peak,
-    history: OnceCell<History>,
-    by_category: OnceCell<[Vec<u32>; Category::ALL.len()]>,
+    history: OnceLock<History>,
+    by_category: OnceLock<[Vec<u32>; Category::ALL.len()]>,
 }
 
 impl<'a> Evidence<'a> {
     pub(super) fn new(analysis: &'a Analysis<'a>, device: &'a DeviceAnalysis<'a>) -> Self {
-        Self { analysis, device, peak: device.peak(), history: OnceCell::new(), by_category: OnceCell::new() }
+        Self { analysis, device, peak: device.peak(), history: OnceLock::new(), by_category: OnceLock::new() }
     }
 
     /// Every lifetime, with its row.

@@ -37,6 +37,7 @@ use highwater_snapshot::{Profile, ProfileForm};
 
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
+use highwater_whatif::parallel;
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -116,7 +117,7 @@ struct Rule {
     find: fn(&Evidence<'_>) -> Option<Finding>,
     /// It holds of a profiler's trace, too.
     is_of_traces: bool,
-    /// It takes as long as all others together, and has a thread of its own.
+    /// It takes as long as all others together, and begins first.
     is_slow: bool,
 }
 
@@ -205,7 +206,7 @@ pub fn findings_but(
     findings_beside(analysis, device, is_left_out, || ()).0
 }
 
-/// As [`findings_but`], with something else that is done while the slow rules run.
+/// As [`findings_but`], with something else that is done meanwhile.
 pub fn findings_beside<T>(
     analysis: &Analysis<'_>,
     device: &DeviceAnalysis<'_>,
@@ -213,25 +214,21 @@ pub fn findings_beside<T>(
     meanwhile: impl FnOnce() -> T,
 ) -> (Vec<Finding>, T) {
     let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| rule.holds_of(p));
-    let rules: Vec<&Rule> = RULES.iter().filter(is_wanted).collect();
-    let (mut findings, done) = std::thread::scope(|scope| {
-        // Where no thread can be had, a slow rule is one among the others.
-        let aside = |rule: &Rule| {
-            let find = rule.find;
-            let thread = rule.is_slow.then(std::thread::Builder::new)?;
-            thread.spawn_scoped(scope, move || find(&Evidence::new(analysis, device))).ok()
-        };
-        let begun: Vec<_> = rules.iter().map(|rule| aside(rule)).collect();
+    let mut rules: Vec<(usize, &Rule)> = RULES.iter().filter(is_wanted).enumerate().collect();
+    rules.sort_by_key(|(_, rule)| !rule.is_slow);
+    let evidence = Evidence::new(analysis, device);
+    let find_all = || parallel::map(&rules, |&(place, rule)| (place, (rule.find)(&evidence)));
+    let (mut found, done) = std::thread::scope(|scope| {
+        // Where no thread can be had, one comes after the other.
+        let begun = std::thread::Builder::new().spawn_scoped(scope, find_all).ok();
         let done = meanwhile();
-        let evidence = Evidence::new(analysis, device);
-        let find = |(rule, begun): (&&Rule, &Option<_>)| if begun.is_some() { None } else { (rule.find)(&evidence) };
-        let found: Vec<Option<Finding>> = std::iter::zip(&rules, &begun).map(find).collect();
-        let join = |begun: std::thread::ScopedJoinHandle<'_, Option<Finding>>| {
+        let join = |begun: std::thread::ScopedJoinHandle<'_, _>| {
             begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        let findings = std::iter::zip(begun, found).filter_map(|(begun, found)| begun.map_or(found, join));
-        (findings.collect::<Vec<Finding>>(), done)
+        (begun.map_or_else(find_all, join), done)
     });
+    found.sort_by_key(|&(place, _)| place);
+    let mut findings: Vec<Finding> = found.into_iter().filter_map(|(_, finding)| finding).collect();
     // The one says what the other asks for.
     for (said, by) in SAID_BY {
         if findings.iter().any(|finding| by.contains(&finding.id)) {
