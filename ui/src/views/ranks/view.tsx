@@ -1,16 +1,17 @@
 /** All recordings as small pictures on one byte scale. */
 
-import {batch, useSignal, useSignalEffect} from '@preact/signals';
+import {batch, useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import type {Curves} from '../../data/curves';
 import type {Ranks} from '../../data/generated/ranks';
 import {type Alignment, highestOf} from '../../model/alignment';
-import {highestOfRow, meanOf} from '../../model/heat';
+import {type HeatDevice, highestOfRow, meanOf, measuresOf} from '../../model/heat';
 import {shortNames} from '../../model/short-names';
 import {binary, counted, percent} from '../../model/units';
 import {dataSource, files, forgetPlace, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {HeatMap, keyOf, useHeats, useMeasures} from './heat-map';
+import {useArrivals} from './arrivals';
+import {HeatMap, keyOf} from './heat-map';
 import {stretch} from './linked';
 import {FORMS, median, ORDERS, ordered, outlierOf, type Rank} from './overview';
 import {placeOfEntry, Tile} from './tile';
@@ -18,11 +19,9 @@ import {placeOfEntry, Tile} from './tile';
 /** So few have room for larger pictures. */
 const FEW = 8;
 
-/** Files whose peaks are asked for at the same time. */
-const AT_ONCE = 4;
-
 export function RanksView({device}: {device: Opened}) {
-  const heads = useHeads();
+  const ready = files.value.filter(({state}) => state === 'ready').map(({id}) => id);
+  const heads = useArrivals<Curves>(ready, (file, signal) => dataSource().curves(file, 0, signal));
   const order = store.viewOption('ranks.order', ORDERS);
   const names = shortNames(files.value.map(({name}) => name));
   const key = names.join(' ');
@@ -35,12 +34,17 @@ export function RanksView({device}: {device: Opened}) {
   }, [heads, key]);
   const form = store.viewOption('ranks.form', FORMS);
   const isHeat = form === 'heat map';
-  const heats = useHeats(ranks, isHeat);
-  const measures = useMeasures(heats);
+  const rows = useArrivals(isHeat ? ready : [], (file, signal) => dataSource().heat(file, signal));
+  const heats = useMemo(() => {
+    const all = new Map<string, HeatDevice>();
+    for (const [file, {devices}] of rows) for (const device of devices) all.set(keyOf(file, device.device), device);
+    return all;
+  }, [rows]);
+  const measures = useMemo(() => measuresOf([...heats.values()]), [heats]);
   const measure = store.viewOption('ranks.measure', measures.length > 0 ? measures : ['reserved']);
   const shown = useMemo(() => {
     if (!isHeat || heats.size === 0) return ordered(ranks, order);
-    const heat = (rank: Rank) => heats.get(keyOf(rank));
+    const heat = (rank: Rank) => heats.get(keyOf(rank.file, rank.curve.device));
     const [peak, mean] = [highestOfRow, meanOf].map(of => (rank: Rank) => of(heat(rank), measure));
     return ordered(ranks, order, peak, mean);
   }, [ranks, order, isHeat, heats, measure]);
@@ -132,7 +136,7 @@ export function RanksView({device}: {device: Opened}) {
         {!isHeat &&
           shown.map(rank => (
             <Tile
-              key={`${rank.file} ${rank.curve.device}`}
+              key={keyOf(rank.file, rank.curve.device)}
               rank={rank}
               alignment={alignment}
               x={stretch.value ?? x}
@@ -190,24 +194,4 @@ function Verdict({outlier, ranks}: {outlier: ReturnType<typeof outlierOf>; ranks
       )}
     </>
   );
-}
-
-/** The peaks of every file, as they are read. */
-function useHeads(): ReadonlyMap<number, Curves> {
-  const heads = useSignal<ReadonlyMap<number, Curves>>(new Map());
-  useSignalEffect(() => {
-    const ready = files.value.filter(({id, state}) => state === 'ready' && !heads.peek().has(id)).map(({id}) => id);
-    const abort = new AbortController();
-    const next = async () => {
-      for (let id = ready.shift(); id !== undefined; id = ready.shift()) {
-        const read = await dataSource().curves(id, 0, abort.signal);
-        if (abort.signal.aborted) return;
-        heads.value = new Map(heads.peek()).set(id, read);
-      }
-    };
-    // What cannot be read says so in its own tab.
-    for (let i = 0; i < AT_ONCE; i++) next().catch(() => {});
-    return () => abort.abort();
-  });
-  return heads.value;
 }

@@ -132,6 +132,9 @@ export function handingOver<R extends StackedRequest>(request: R): Transferred<R
   return new Transferred(request, request.spare ? [request.spare.buffer] : []);
 }
 
+/** Least time between two cards, in milliseconds: while the pointer sweeps, nobody reads them, and each leaves 100 KiB of garbage. */
+const REST_MS = 80;
+
 /** Asks about what the pointer is over, one question at a time. */
 class Asker<D> {
   private readonly chart: StackedChart;
@@ -179,8 +182,9 @@ class Asker<D> {
       // Another file was opened under the pointer: the next move asks again.
       this.place = undefined;
     }
-    this.isAsking = false;
     this.show();
+    await new Promise(go => setTimeout(go, REST_MS));
+    this.isAsking = false;
     void this.ask();
   }
 }
