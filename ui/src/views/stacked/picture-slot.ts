@@ -5,6 +5,7 @@
  * things move, where the last picture took longer than a frame.
  */
 
+import {leaveGarbage} from '../../model/garbage';
 import {free} from '../../model/spare';
 
 /** What a picture was asked for, as text: equal texts are the same picture. */
@@ -69,6 +70,7 @@ export class PictureSlot<R, P extends Pictured> {
         this.newest = picture;
         this.newestKey = wanted.key;
         this.isCoarse = isCoarse;
+        leaveGarbage();
         this.onPicture(picture);
       },
       error => {

@@ -8,6 +8,7 @@ import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
 import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
+import {leaveGarbage} from '../../model/garbage';
 import {count} from '../../model/units';
 import {axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
@@ -182,6 +183,7 @@ class Asker<D> {
       // Another file was opened under the pointer: the next move asks again.
       this.place = undefined;
     }
+    leaveGarbage();
     this.show();
     await new Promise(go => setTimeout(go, REST_MS));
     this.isAsking = false;
