@@ -13,12 +13,10 @@ const TILE_PARTS: usize = 300;
 /// Some kilobytes about a file.
 #[derive(Debug)]
 pub(crate) struct Outline {
-    /// JSON: the curves in no parts.
+    /// JSON, as are the next two.
     peaks: Bytes,
-    /// JSON: the curves in [`TILE_PARTS`].
     tile: Bytes,
-    /// JSON: the row of each device in a heat map of many ranks.
-    pub(crate) heat: Bytes,
+    heat: Bytes,
     /// The file in a comparison of ranks.
     pub(crate) digest: Digest,
 }
@@ -33,13 +31,34 @@ impl Outline {
         }
     }
 
-    /// Whether it has the curves in so many parts.
-    pub(crate) fn has_curves(parts: usize) -> bool {
-        [0, TILE_PARTS].contains(&parts)
+    /// A part of it, as JSON.
+    pub(crate) fn part(&self, part: Part) -> &Bytes {
+        match part {
+            Part::Peaks => &self.peaks,
+            Part::Tile => &self.tile,
+            Part::Heat => &self.heat,
+        }
     }
+}
 
-    /// The curves in some of the parts that it has, as JSON.
-    pub(crate) fn curves(&self, parts: usize) -> Bytes {
-        if parts == 0 { self.peaks.clone() } else { self.tile.clone() }
+/// What a view of all files draws of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The curves in no parts.
+    Peaks,
+    /// The curves in the parts of a small picture.
+    Tile,
+    /// The row of each device in a heat map.
+    Heat,
+}
+
+impl Part {
+    /// The part with the curves in so many parts, if there is one.
+    pub(crate) fn of_curves(parts: usize) -> Option<Self> {
+        match parts {
+            0 => Some(Self::Peaks),
+            TILE_PARTS => Some(Self::Tile),
+            _ => None,
+        }
     }
 }

@@ -20,7 +20,8 @@ use crate::comparing::Wanted;
 use crate::download;
 use crate::guard::guard;
 use crate::html::PageOptions;
-use crate::outline::Outline;
+use crate::outline::Part;
+use crate::reader::json;
 use crate::refusal::Refusal;
 use crate::server::Served;
 use crate::simulator::WhatIf;
@@ -42,6 +43,9 @@ const MAX_STRETCHES: usize = 256;
 
 /// Longest stretch, in bytes: more is a section's own request.
 const MAX_STRETCH_BYTES: usize = 1 << 16;
+
+/// Files in one request: `TOGETHER` in `ui/src/views/ranks/arrivals.ts`.
+const MAX_OUTLINES: usize = 128;
 
 /// Longest place in the address of a page: a search and some choices.
 const MAX_PLACE_BYTES: usize = 4096;
@@ -65,7 +69,7 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/api/files/{id}/simulate", get(simulate))
         .route("/{token}/api/files/{id}/simulate/progress", get(simulate_progress))
         .route("/{token}/api/files/{id}/curves", get(curves))
-        .route("/{token}/api/files/{id}/heat", get(heat))
+        .route("/{token}/api/outlines", get(outlines))
         .route("/{token}/api/ranks", get(ranks))
         .route("/{token}/api/files/{id}/diff", get(diff))
         .route("/{token}/api/files/{id}/diff/stacks", get(diff_stacks))
@@ -256,16 +260,46 @@ async fn curves(
             _ => return Err(unknown(&key, "`parts`")),
         }
     }
-    if Outline::has_curves(parts) {
-        return Ok(answer(JSON, file.outline().await?.curves(parts)));
+    if let Some(part) = Part::of_curves(parts) {
+        return Ok(answer(JSON, file.outline().await?.part(part).clone()));
     }
     served.shelf.shown(&file).await?.curves(&file.name, parts).await.map(|curves| answer(JSON, curves))
 }
 
-/// The file as a row of the heat map of ranks.
-async fn heat(State(served): State<Arc<Served>>, Path((_, id)): Path<(String, String)>) -> Answer {
-    let file = served.shelf.get(&id)?;
-    file.outline().await.map(|outline| answer(JSON, outline.heat.clone()))
+/// The same part of many files, by their numbers: a request for each of a thousand would take the page longer than they do. A file of which
+/// nothing can be shown is left out.
+async fn outlines(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) -> Answer {
+    let (mut wanted, mut files) = (None, Vec::new());
+    for (key, value) in pairs(query.as_deref()) {
+        match key.as_str() {
+            "of" => {
+                let known = [("peaks", Part::Peaks), ("heat", Part::Heat)];
+                let known = known.into_iter().find(|(name, _)| *name == value).map(|(_, part)| part);
+                wanted = Some(known.ok_or_else(|| {
+                    Refusal::malformed(format!("`of={value}` is not a part of an outline")).hint("use `of=peaks` or `of=heat`")
+                })?);
+            }
+            "files" => {
+                for id in value.split(',') {
+                    files.push((id.to_owned(), served.shelf.get(id)?));
+                }
+            }
+            _ => return Err(unknown(&key, "`of` and `files`")),
+        }
+    }
+    let part = wanted.ok_or_else(|| Refusal::malformed("there is no part to show").hint("add `of=peaks` or `of=heat`"))?;
+    if files.len() > MAX_OUTLINES {
+        return Err(Refusal::malformed(format!("the request names {} files", files.len()))
+            .hint(format!("name at most {MAX_OUTLINES} at a time")));
+    }
+    let mut all = serde_json::Map::new();
+    for (id, file) in files {
+        if let Ok(outline) = file.outline().await {
+            let part = serde_json::from_slice(outline.part(part)).unwrap_or_default();
+            all.insert(id, part);
+        }
+    }
+    Ok(answer(JSON, json(&all)))
 }
 
 /// The document of `highwater ranks` of all files.

@@ -178,6 +178,44 @@ fn stretches_of_sections_come_one_after_the_other() {
     assert_eq!(ask(&["of=0/start:0-1"; 257].join("&")).status, 400);
 }
 
+#[test]
+fn more_files_than_stay_open_have_outlines_and_are_read_again() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let paths: Vec<_> = (0..12).map(|rank| folder.path().join(format!("rank{rank}.pickle.gz"))).collect();
+    for path in &paths {
+        std::fs::copy(recording_path("linear_forward"), path).expect("it is copied");
+    }
+    let served = Served::new(&paths);
+    let ids: Vec<String> = (0..12).map(|id| id.to_string()).collect();
+    let peaks = served.get(&format!("api/outlines?of=peaks&files={}", ids.join(","))).json();
+    for id in &ids {
+        assert_eq!(peaks[id], served.get(&format!("api/files/{id}/curves?parts=0")).json());
+        assert!(peaks[id]["devices"][0]["peak"]["bytes"].as_u64() > Some(0));
+    }
+    let heats = served.get("api/outlines?of=heat&files=11").json();
+    assert_eq!(heats["11"]["devices"][0]["bytes"]["reserved"].as_array().map(Vec::len), Some(240));
+
+    // All of them in turn, so that the first is closed, and then the first again.
+    let manifest = |id: &str| served.get(&format!("api/files/{id}/manifest"));
+    let first = manifest("0").body;
+    for id in &ids {
+        assert_eq!(manifest(id).status, 200, "{id}");
+    }
+    assert_eq!(manifest("0").body, first);
+
+    // One that is no longer what its outline says is refused.
+    let refused = (0..12).find_map(|id| {
+        std::fs::write(&paths[id], "changed").expect("it is written");
+        Some(manifest(&id.to_string())).filter(|answer| answer.status != 200)
+    });
+    assert!(refused.expect("not all are open").json()["error"].as_str().is_some_and(|error| error.contains("has changed on disk")));
+
+    for (query, status) in [("of=peaks&files=12", 404), ("of=all&files=0", 400), ("files=0", 400), ("of=peaks", 200)] {
+        assert_eq!(served.get(&format!("api/outlines?{query}")).status, status, "{query}");
+    }
+    assert_eq!(served.get(&format!("api/outlines?of=peaks&files={}", ["0"; 129].join(","))).status, 400);
+}
+
 /// Within a deadline that the test does not know: the connection ends, whatever was sent of the head.
 #[test]
 fn a_head_that_does_not_end_ends_its_connection() {

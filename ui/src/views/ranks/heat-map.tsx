@@ -17,8 +17,8 @@ const LOWEST = 2;
 const HIGHEST = 22;
 /** The height that rows share where there are not too many. */
 const SHARED = 560;
-/** Room for names, where rows have it. */
-const NAMES_CSS = 92;
+/** Room for names, where rows have it: a part of the width, and no more than they need. */
+const NAMES_MAX = '32%';
 /** Rows of this height have room for a name. */
 const NAMED = 12;
 
@@ -67,6 +67,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
   const rowCss = Math.min(HIGHEST, Math.max(LOWEST, SHARED / Math.max(1, ranks.length)));
   const heightCss = Math.max(1, Math.round(rowCss * ranks.length));
   const hasNames = rowCss >= NAMED;
+  const names = `min(${Math.max(0, ...ranks.map(({name}) => name.length)) + 2}ch, ${NAMES_MAX})`;
   const drawing = useRef<Promise<void>>(Promise.resolve());
   const newest = useRef(0);
 
@@ -167,7 +168,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           </button>
         )}
       </p>
-      <div class="heat-plot" style={hasNames ? {gridTemplateColumns: `${NAMES_CSS}px 1fr`} : undefined}>
+      <div class="heat-plot" style={hasNames ? {gridTemplateColumns: `${names} 1fr`} : undefined}>
         {hasNames && (
           <div class="heat-names" style={{gridAutoRows: `${rowCss}px`}}>
             {ranks.map(rank => (
@@ -199,16 +200,18 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           {at && <i class="heat-row" style={{top: `${at.row * rowCss}px`, height: `${Math.max(rowCss, 3)}px`}} />}
         </div>
       </div>
-      <p class="heat-axis faint" style={hasNames ? {paddingLeft: `${NAMES_CSS}px`} : undefined}>
+      <p class="heat-axis faint" style={hasNames ? {paddingLeft: names} : undefined}>
         {ticks(x).map(place => (
           <span key={place}>{placeText(place, alignment)}</span>
         ))}
       </p>
       <p class="heat-legend faint">
         <span>{alignment} from left to right; colour:</span>
-        <span>0</span>
-        <span class="heat-scale" style={{background: `linear-gradient(90deg, ${stops().join(', ')})`}} />
-        <span>{binary(highBytes)}</span>
+        <span class="heat-scale">
+          0
+          <i style={{background: `linear-gradient(90deg, ${stops().join(', ')})`}} />
+          {binary(highBytes)}
+        </span>
       </p>
     </div>
   );

@@ -4,6 +4,7 @@ import {batch, useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import type {Curves} from '../../data/curves';
 import type {Ranks} from '../../data/generated/ranks';
+import {Prose} from '../../kit/prose';
 import {type Alignment, highestOf} from '../../model/alignment';
 import {type HeatDevice, highestOfRow, meanOf, measuresOf} from '../../model/heat';
 import {shortNames} from '../../model/short-names';
@@ -21,7 +22,7 @@ const FEW = 8;
 
 export function RanksView({device}: {device: Opened}) {
   const ready = files.value.filter(({state}) => state === 'ready').map(({id}) => id);
-  const heads = useArrivals<Curves>(ready, (file, signal) => dataSource().curves(file, 0, signal));
+  const heads = useArrivals<Curves>(ready, (files, signal) => dataSource().peaks(files, signal));
   const order = store.viewOption('ranks.order', ORDERS);
   const names = shortNames(files.value.map(({name}) => name));
   const key = names.join(' ');
@@ -34,7 +35,7 @@ export function RanksView({device}: {device: Opened}) {
   }, [heads, key]);
   const form = store.viewOption('ranks.form', FORMS);
   const isHeat = form === 'heat map';
-  const rows = useArrivals(isHeat ? ready : [], (file, signal) => dataSource().heat(file, signal));
+  const rows = useArrivals(isHeat ? ready : [], (files, signal) => dataSource().heats(files, signal));
   const heats = useMemo(() => {
     const all = new Map<string, HeatDevice>();
     for (const [file, {devices}] of rows) for (const device of devices) all.set(keyOf(file, device.device), device);
@@ -73,7 +74,7 @@ export function RanksView({device}: {device: Opened}) {
     <section class="view ranks" aria-label="Ranks">
       <div class="card toolbar-card">
         <span role="status">
-          {said ? said.verdict : <Verdict outlier={outlier} ranks={ranks} />}
+          {said ? <Prose text={said.verdict} /> : <Verdict outlier={outlier} ranks={ranks} />}
           {waiting > 0 && <span class="faint"> {counted(waiting, 'file is', 'files are')} still being read …</span>}
         </span>
         <span class="spring" />
