@@ -138,7 +138,7 @@ describe('many recordings', () => {
     await page.waitForFunction(() => document.querySelectorAll('.rank').length === 64);
     await page.waitForSelector('.rank canvas[data-drawn]');
     await page.waitForFunction(() =>
-      /^Rank 37 peaks at .* more than the rank in the middle/.test(
+      /^Rank 37 peaks at .* more than the median rank/.test(
         document.querySelector('.ranks [role=status]')?.textContent ?? '',
       ),
     );
