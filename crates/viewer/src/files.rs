@@ -173,8 +173,11 @@ impl Shelf {
             let now = opened.metadata().ok().map(|metadata| Stamp::of(&metadata));
             let mut stamp = lock(&stamp);
             if stamp.is_some() && *stamp != now {
-                return Err(Refusal::new(StatusCode::CONFLICT, format!("`{name}` has changed on disk since it was read"))
-                    .hint("stop `highwater view` and start it again"));
+                return Err(Refusal::new(
+                    StatusCode::CONFLICT,
+                    format!("`{name}` has changed on disk since it was read"),
+                )
+                .hint("stop `highwater view` and start it again"));
             }
             *stamp = now;
             Ok(Source::File(opened))

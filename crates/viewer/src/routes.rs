@@ -149,10 +149,7 @@ async fn manifest(State(served): State<Arc<Served>>, Path((_, id)): Path<(String
     Ok(answer(JSON, shown.manifest.clone()))
 }
 
-async fn section(
-    State(served): State<Arc<Served>>,
-    Path((_, id, name)): Path<(String, String, String)>,
-) -> Answer {
+async fn section(State(served): State<Arc<Served>>, Path((_, id, name)): Path<(String, String, String)>) -> Answer {
     let (file, shown) = served.shelf.open(&id).await?;
     match name.as_str() {
         "report" => shown.report(&file.name).await.map(|report| answer(JSON, report)),
@@ -207,7 +204,7 @@ fn wanted_stretches(query: Option<&str>) -> Result<Vec<Stretch>, Refusal> {
     }
     if wanted.len() > MAX_STRETCHES {
         return Err(Refusal::malformed(format!("the request has {} stretches", wanted.len()))
-            .hint(format!("ask for at most {MAX_STRETCHES} at a time")));
+            .hint(format!("request at most {MAX_STRETCHES} at a time")));
     }
     Ok(wanted)
 }
@@ -276,7 +273,8 @@ async fn outlines(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) 
                 let known = [("peaks", Part::Peaks), ("heat", Part::Heat)];
                 let known = known.into_iter().find(|(name, _)| *name == value).map(|(_, part)| part);
                 wanted = Some(known.ok_or_else(|| {
-                    Refusal::malformed(format!("`of={value}` is not a part of an outline")).hint("use `of=peaks` or `of=heat`")
+                    Refusal::malformed(format!("`of={value}` is not a part of an outline"))
+                        .hint("use `of=peaks` or `of=heat`")
                 })?);
             }
             "files" => {
@@ -287,7 +285,8 @@ async fn outlines(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) 
             _ => return Err(unknown(&key, "`of` and `files`")),
         }
     }
-    let part = wanted.ok_or_else(|| Refusal::malformed("there is no part to show").hint("add `of=peaks` or `of=heat`"))?;
+    let part =
+        wanted.ok_or_else(|| Refusal::malformed("there is no part to show").hint("add `of=peaks` or `of=heat`"))?;
     if files.len() > MAX_OUTLINES {
         return Err(Refusal::malformed(format!("the request names {} files", files.len()))
             .hint(format!("name at most {MAX_OUTLINES} at a time")));

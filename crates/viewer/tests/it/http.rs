@@ -166,11 +166,15 @@ fn stretches_of_sections_come_one_after_the_other() {
     assert_eq!(whole.body, start);
     assert_eq!(ask("").body, b"");
 
-    for beyond in [format!("of=0/start:0-{}", start.len() + 1), format!("of=0/start:{0}-{1}", usize::MAX - 1, usize::MAX)] {
+    for beyond in
+        [format!("of=0/start:0-{}", start.len() + 1), format!("of=0/start:{0}-{1}", usize::MAX - 1, usize::MAX)]
+    {
         assert_eq!(ask(&beyond).status, 400, "{beyond}");
     }
     assert_eq!(ask("of=0/nothing:0-1").status, 404);
-    for malformed in ["of=0/start:3-1", "of=0/start:-5", "of=0/start:5-", "of=0/start", "of=0-1", "of=:a-b", "of", "rows=0-1"] {
+    for malformed in
+        ["of=0/start:3-1", "of=0/start:-5", "of=0/start:5-", "of=0/start", "of=0-1", "of=:a-b", "of", "rows=0-1"]
+    {
         assert_eq!(ask(malformed).status, 400, "{malformed}");
     }
     // No answer is larger than a few sections.
@@ -208,7 +212,11 @@ fn more_files_than_stay_open_have_outlines_and_are_read_again() {
         std::fs::write(&paths[id], "changed").expect("it is written");
         Some(manifest(&id.to_string())).filter(|answer| answer.status != 200)
     });
-    assert!(refused.expect("not all are open").json()["error"].as_str().is_some_and(|error| error.contains("has changed on disk")));
+    assert!(
+        refused.expect("not all are open").json()["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("has changed on disk"))
+    );
 
     for (query, status) in [("of=peaks&files=12", 404), ("of=all&files=0", 400), ("files=0", 400), ("of=peaks", 200)] {
         assert_eq!(served.get(&format!("api/outlines?{query}")).status, status, "{query}");

@@ -38,8 +38,8 @@ function stops(): string[] {
   return Array.from({length: count}, (_, step) => hexOf(sizeColour(step, count)));
 }
 
-/** The key of a device of a file. */
-export function keyOf(file: number, device: number): string {
+/** The key of a device of a file: of its number, or of its name. */
+export function keyOf(file: number | string, device: number): string {
   return `${file} ${device}`;
 }
 

@@ -55,6 +55,16 @@ export function RanksView({device}: {device: Opened}) {
   const ends = curves.flatMap(curve => [0, curve.entries].map(entry => placeOfEntry(curve, alignment, entry)));
   const x = {from: Math.min(0, ...ends), to: Math.max(1, ...ends)};
   const outlier = outlierOf(ranks);
+  const odd = useMemo(
+    () => said && new Set(said.ranks.filter(one => one.is_outlier).map(one => keyOf(one.file, one.device))),
+    [said],
+  );
+  const isOdd = ({file, curve}: Rank) => {
+    const name = files.value.find(({id}) => id === file)?.name ?? '';
+    return odd
+      ? odd.has(keyOf(name, curve.device))
+      : file === outlier?.rank.file && curve.device === outlier.rank.curve.device;
+  };
   const medianBytes = median(curves.map(({peak}) => peak.bytes));
   const waiting = files.value.filter(({id, state}) => state !== 'failed' && !heads.has(id)).length;
   const open = (rank: Rank, entry: number | null) => {
@@ -77,7 +87,6 @@ export function RanksView({device}: {device: Opened}) {
           {said ? <Prose text={said.verdict} /> : <Verdict outlier={outlier} ranks={ranks} />}
           {waiting > 0 && <span class="faint"> {counted(waiting, 'file is', 'files are')} still being read …</span>}
         </span>
-        <span class="spring" />
         <label>
           as{' '}
           <select
@@ -144,7 +153,7 @@ export function RanksView({device}: {device: Opened}) {
               whole={x}
               highBytes={highestOf(curves) * 1.06}
               medianBytes={medianBytes}
-              isOutlier={rank === outlier?.rank}
+              isOutlier={isOdd(rank)}
               isOpen={rank.file === store.file.value && rank.curve.device === device.device.device}
               showsDevice={(heads.get(rank.file)?.devices.length ?? 0) > 1}
               open={open}
