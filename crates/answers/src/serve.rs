@@ -90,7 +90,7 @@ fn beside(answer: &Answer, log: String, text: &[u8]) -> Result<ServeAgainstView,
     term("the GPU's memory", of_rank(|rank| rank.total_bytes), number(printed.total_bytes), true);
     term("weights", of_rank(|rank| rank.weights_bytes), number(printed.weights_bytes), true);
     term("activation peak", of_rank(|rank| rank.activation_peak_bytes), number(printed.activation_peak_bytes), true);
-    term("not PyTorch's", of_rank(|rank| rank.non_torch_bytes), number(printed.non_torch_bytes), true);
+    term("outside PyTorch", of_rank(|rank| rank.non_torch_bytes), number(printed.non_torch_bytes), true);
     term("CUDA graphs", of_rank(|rank| rank.graph_bytes), number(printed.graph_estimate_bytes), true);
     term("cache", as_signed(answer.kv_cache_bytes), printed.kv_cache_bytes.map(as_signed), true);
     term("tokens", as_number(answer.tokens), number(printed.kv_tokens), false);

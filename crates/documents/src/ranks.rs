@@ -76,7 +76,7 @@ pub struct RankView {
     pub recorded: Option<String>,
     /// Whether it differs from the others of its part in the job.
     pub is_outlier: bool,
-    /// Its difference from the rank in the middle, taken apart, largest first.
+    /// Its difference from the median rank, taken apart, largest first.
     pub because: Vec<BecauseView>,
 }
 
@@ -88,7 +88,7 @@ pub struct BecauseView {
     pub kind: &'static str,
     /// The call site or device that shows it best.
     pub r#where: Option<String>,
-    /// Bytes more than the rank in the middle; negative if fewer.
+    /// Bytes more than the median rank; negative if fewer.
     pub delta_bytes: i64,
     /// It in words.
     pub sentence: String,
@@ -104,7 +104,7 @@ pub struct SiteDeltaView {
     pub place: String,
     /// Bytes at this rank's peak.
     pub bytes: u64,
-    /// Bytes at the peak of the rank in the middle.
+    /// Bytes at the peak of the median rank.
     pub other_bytes: u64,
 }
 

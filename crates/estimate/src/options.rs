@@ -193,7 +193,7 @@ options! {
     "quantise" quantise: Option<Quantisation> = None, field(Group::Lora, "frozen weights").or("as they are").only("train"),
         needs "lora-rank";
     /// The card, which decides kernels and workspaces
-    "gpu" gpu: &'static Card = Card::named(DEFAULT_CARD).unwrap_or(&CARDS[0]), field(Group::Cards, "card");
+    "gpu" gpu: &'static Card = Card::named(DEFAULT_CARD).unwrap_or(&CARDS[0]), field(Group::Cards, "GPU");
     /// The release of PyTorch whose rules hold
     "torch" torch: TorchRelease = TorchRelease::first(), field(Group::Cards, "torch");
     /// Stage of `ZeRO` over the ranks of `--world-size`

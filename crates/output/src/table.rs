@@ -182,9 +182,12 @@ impl Table {
             }
             self.write_lines(out, &row.cells, &layout)?;
             for line in &row.below {
-                let room = width.map_or(usize::MAX, |width| width.saturating_sub(self.indent));
-                for part in broken(line, room) {
-                    writeln!(out, "{:indent$}{part}", "", indent = self.indent)?;
+                // Its own blanks stand before every part of it.
+                let text = line.trim_start();
+                let indent = self.indent + line.len() - text.len();
+                let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent));
+                for part in broken(text, room) {
+                    writeln!(out, "{:indent$}{part}", "")?;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Why a rank holds more or less than the rank in the middle: its peak, beside the other's, taken apart.
+//! Why a rank holds more or less than the median rank: its peak, beside the other's, taken apart.
 //!
 //! The causes that explain most specifically come first. Each claims the call sites that it explains, so that no byte is told twice.
 

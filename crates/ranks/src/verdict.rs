@@ -93,7 +93,7 @@ fn outlier(view: &RanksView, rank: &RankView, is_one_process: bool) -> String {
     let name = name(rank, is_one_process);
     let middle = middle(view, rank);
     let (own, other) = (rank.peak_allocated_bytes, middle);
-    let of = if view.ranks.len() == 2 { "the other" } else { "the rank in the middle" };
+    let of = if view.ranks.len() == 2 { "the other" } else { "the median rank" };
     let by = own.abs_diff(other);
     let peaks = if by.saturating_mul(100) < other {
         format!("{name} peaks at {}, as {of}", size(own))

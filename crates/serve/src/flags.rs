@@ -198,7 +198,7 @@ flags! {
     };
     "tensor-parallel-size" ["tp" "tp-size"] VS, None, "N", "Tensor-parallel ranks", count!(tensor);
     "pipeline-parallel-size" ["pp" "pp-size"] VS, None, "N", "Pipeline stages", count!(pipeline);
-    "data-parallel-size" ["dp" "dp-size"] VS, None, "N", "Data-parallel replicas, each with GPUs of its own", count!(data);
+    "data-parallel-size" ["dp" "dp-size"] VS, None, "N", "Data-parallel replicas, each on its own GPUs", count!(data);
     "enable-expert-parallel" [] V, None, "", "Divide experts as wholes", switch!(expert_parallel, true);
     "decode-context-parallel-size" ["dcp"] V, Some(Version::new(0, 10, 2)), "N", "Ranks that divide the tokens of a cache", count!(decode_context);
     "enforce-eager" [] V, None, "", "No CUDA graphs", switch!(eager, true);

@@ -9,14 +9,14 @@ const SAME: &[(&str, [&str; 3])] = &[
     ("sequences", ["max-num-seqs", "max-running-requests", "parallel"]),
     ("length", ["max-model-len", "context-length", "ctx-size"]),
     ("share of memory", ["gpu-memory-utilization", "mem-fraction-static", ""]),
-    ("tokens in a batch", ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"]),
+    ("tokens per batch", ["max-num-batched-tokens", "chunked-prefill-size", "ubatch-size"]),
     ("cache type", ["kv-cache-dtype", "kv-cache-dtype", "cache-type-k"]),
     ("type of values", ["", "", "cache-type-v"]),
     ("tensor-parallel GPUs", ["tensor-parallel-size", "tensor-parallel-size", ""]),
     ("pipeline stages", ["pipeline-parallel-size", "pipeline-parallel-size", ""]),
-    ("quantisation at load", ["quantization", "quantization", ""]),
+    ("quantisation on load", ["quantization", "quantization", ""]),
     ("layers on the GPU", ["", "", "n-gpu-layers"]),
-    ("tokens of a block", ["block-size", "page-size", ""]),
+    ("tokens per block", ["block-size", "page-size", ""]),
     ("no CUDA graphs", ["enforce-eager", "disable-cuda-graph", ""]),
 ];
 

@@ -1,30 +1,52 @@
 //! The files that are shown: those that were named, and those that were dropped on the page.
+//!
+//! A job can have a thousand ranks. A few files are open at a time; of the others only the outline stays, and they are read again when
+//! somebody looks at them.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use axum::http::StatusCode;
 use highwater_problem::Problem;
-use highwater_snapshot::{Error as SnapshotError, open_file};
+use highwater_snapshot::open_file;
 use tokio::sync::watch;
 
-use crate::reader::{Gate, Progress, Shown, Treatment, start};
+use crate::outline::Outline;
+use crate::reader::{Gate, Purpose, Reading, Shown, Treatment, start};
 use crate::refusal::Refusal;
 
 /// More files than a page has room for.
 const MAX_FILES: usize = 256;
 
-/// One file.
+/// So many files that can be read again are open at a time.
+const MAX_OPEN: usize = 8;
+
+/// One file. At least one of its two readings is there.
 #[derive(Debug)]
 pub(crate) struct Shelved {
     pub(crate) name: String,
-    /// Where it lies; `None` if it was dropped on the page or came through a pipe.
+    /// Where it lies; `None` if it was dropped on the page or came through a pipe, so that it cannot be read again.
     path: Option<PathBuf>,
-    /// What it was like when it was opened.
+    /// What it was like when it was first opened.
     stamp: Arc<Mutex<Option<Stamp>>>,
-    progress: watch::Receiver<Progress>,
+    /// Everything, while it is open.
+    shown: Mutex<Option<Reading<Shown>>>,
+    outline: Mutex<Option<Reading<Outline>>>,
+}
+
+/// How far a file is.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// It is being read.
+    Reading,
+    /// It can be shown.
+    Ready,
+    /// Nothing of it can be shown.
+    Failed(Refusal),
 }
 
 /// What tells that a file was written anew.
@@ -57,6 +79,8 @@ pub(crate) struct FileView {
 #[derive(Debug)]
 pub(crate) struct Shelf {
     files: RwLock<Vec<Arc<Shelved>>>,
+    /// Those that are open and can be read again; the one that was used last is the last.
+    open: Mutex<VecDeque<Arc<Shelved>>>,
     gate: Arc<Gate>,
     treatment: Treatment,
 }
@@ -80,30 +104,33 @@ impl Shelf {
     /// An empty one. As many files are read at once as there are cores.
     pub(crate) fn new(treatment: Treatment) -> Self {
         let places = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { files: RwLock::default(), gate: Arc::new(Gate::new(places)), treatment }
+        Self { files: RwLock::default(), open: Mutex::default(), gate: Arc::new(Gate::new(places)), treatment }
     }
 
-    /// Begins to read a file; `-` is standard input.
+    /// Begins to read a file; `-` is standard input. The first ones stay open.
     pub(crate) fn add_path(&self, path: &Path) {
-        let stamp = Arc::new(Mutex::new(None));
         if path == Path::new("-") {
-            let open = || Ok(Source::Pipe(io::stdin()));
-            let progress = start("standard input".to_owned(), self.treatment, None, open);
-            self.push(Shelved { name: "standard input".to_owned(), path: None, stamp, progress });
+            let name = "standard input".to_owned();
+            self.push(self.read_once(name, || Ok(Source::Pipe(io::stdin()))));
             return;
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let open = {
-            let (stamp, path) = (Arc::clone(&stamp), path.to_owned());
-            move || -> Result<Source, SnapshotError> {
-                let file = open_file(&path)?;
-                let opened = file.metadata().ok().map(|metadata| Stamp::of(&metadata));
-                *stamp.lock().unwrap_or_else(PoisonError::into_inner) = opened;
-                Ok(Source::File(file))
-            }
-        };
-        let progress = start(name.clone(), self.treatment, Some(Arc::clone(&self.gate)), open);
-        self.push(Shelved { name, path: Some(path.to_owned()), stamp, progress });
+        let file = Arc::new(Shelved {
+            name,
+            path: Some(path.to_owned()),
+            stamp: Arc::default(),
+            shown: Mutex::default(),
+            outline: Mutex::default(),
+        });
+        let mut open = lock(&self.open);
+        if open.len() < MAX_OPEN {
+            open.push_back(Arc::clone(&file));
+            *lock(&file.shown) = Some(self.read(&file, path, Some(&self.gate), Purpose::Show));
+        } else {
+            *lock(&file.outline) = Some(self.read(&file, path, Some(&self.gate), Purpose::Outline));
+        }
+        drop(open);
+        self.push(file);
     }
 
     /// Begins to read what is dropped on the page, while it comes in.
@@ -112,22 +139,97 @@ impl Shelf {
     /// If there are too many files.
     pub(crate) fn add_dropped(&self, name: String, body: impl Read + Send + 'static) -> Result<usize, Refusal> {
         if self.files().len() >= MAX_FILES {
-            let status = axum::http::StatusCode::CONFLICT;
-            return Err(Refusal::new(status, format!("{MAX_FILES} files are open, which is the limit"))
+            return Err(Refusal::new(StatusCode::CONFLICT, format!("{MAX_FILES} files are open, which is the limit"))
                 .hint("stop `highwater view` and start it with only the files that you need"));
         }
-        // It has no place among the others: who sends it may be slow.
-        let progress = start(name.clone(), self.treatment, None, move || Ok(body));
-        Ok(self.push(Shelved { name, path: None, stamp: Arc::default(), progress }))
+        // It does not wait for the others: who sends it may be slow.
+        Ok(self.push(self.read_once(name, move || Ok(body))))
+    }
+
+    /// Begins to read what cannot be read again.
+    fn read_once<R: Read>(
+        &self,
+        name: String,
+        open: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
+    ) -> Arc<Shelved> {
+        let (made, shown) = watch::channel(None);
+        start(name.clone(), self.treatment, None, Purpose::Show(made), open);
+        let shown = Mutex::new(Some(shown));
+        Arc::new(Shelved { name, path: None, stamp: Arc::default(), shown, outline: Mutex::default() })
+    }
+
+    /// Begins to read a file of a directory, which must be as it was when it was first read.
+    fn read<T>(
+        &self,
+        file: &Shelved,
+        path: &Path,
+        gate: Option<&Arc<Gate>>,
+        purpose: impl FnOnce(watch::Sender<Option<Result<Arc<T>, Refusal>>>) -> Purpose,
+    ) -> Reading<T> {
+        let (made, reading) = watch::channel(None);
+        let (name, path, stamp) = (file.name.clone(), path.to_owned(), Arc::clone(&file.stamp));
+        start(file.name.clone(), self.treatment, gate.cloned(), purpose(made), move || {
+            let opened = open_file(&path).map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))?;
+            let now = opened.metadata().ok().map(|metadata| Stamp::of(&metadata));
+            let mut stamp = lock(&stamp);
+            if stamp.is_some() && *stamp != now {
+                return Err(Refusal::new(
+                    StatusCode::CONFLICT,
+                    format!("`{name}` has changed on disk since it was read"),
+                )
+                .hint("stop `highwater view` and start it again"));
+            }
+            *stamp = now;
+            Ok(Source::File(opened))
+        });
+        reading
+    }
+
+    /// What is served of a file, which is opened if it is not; the one that was used longest ago is closed for it.
+    ///
+    /// # Errors
+    /// If nothing of it can be shown.
+    pub(crate) async fn shown(&self, file: &Arc<Shelved>) -> Result<Arc<Shown>, Refusal> {
+        let reading = match &file.path {
+            None => lock(&file.shown).clone(),
+            Some(path) => {
+                self.make_room_for(file);
+                let mut shown = lock(&file.shown);
+                // Who looks at a file does not wait for the outlines of others.
+                Some(shown.get_or_insert_with(|| self.read(file, path, None, Purpose::Show)).clone())
+            }
+        };
+        done(reading, &file.name).await
+    }
+
+    /// The file of a number, and what is served of it.
+    ///
+    /// # Errors
+    /// If there is no such file, or nothing of it can be shown.
+    pub(crate) async fn open(&self, id: &str) -> Result<(Arc<Shelved>, Arc<Shown>), Refusal> {
+        let file = self.get(id)?;
+        let shown = self.shown(&file).await?;
+        Ok((file, shown))
+    }
+
+    fn make_room_for(&self, file: &Arc<Shelved>) {
+        let mut open = lock(&self.open);
+        open.retain(|one| !Arc::ptr_eq(one, file));
+        open.push_back(Arc::clone(file));
+        if open.len() > MAX_OPEN
+            && let Some(oldest) = open.pop_front()
+        {
+            tokio::spawn(async move { oldest.close().await });
+        }
     }
 
     fn files(&self) -> std::sync::RwLockReadGuard<'_, Vec<Arc<Shelved>>> {
         self.files.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, file: Shelved) -> usize {
+    fn push(&self, file: Arc<Shelved>) -> usize {
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-        files.push(Arc::new(file));
+        files.push(file);
         files.len() - 1
     }
 
@@ -148,7 +250,7 @@ impl Shelf {
 
     /// How far each is.
     pub(crate) fn states(&self) -> Vec<Progress> {
-        self.files().iter().map(|file| file.progress.borrow().clone()).collect()
+        self.files().iter().map(|file| file.progress()).collect()
     }
 
     /// What there is.
@@ -158,29 +260,77 @@ impl Shelf {
 }
 
 impl Shelved {
-    /// What is served of it, when it has been read.
+    /// Waits until it has been read for the first time.
     ///
     /// # Errors
     /// If nothing of it can be shown.
-    pub(crate) async fn shown(&self) -> Result<Arc<Shown>, Refusal> {
-        let mut progress = self.progress.clone();
-        let state = progress.wait_for(|progress| !matches!(progress, Progress::Reading)).await;
-        match &*state.map_err(|_| Refusal::gone(&self.name))? {
-            Progress::Ready(shown) => Ok(Arc::clone(shown)),
-            Progress::Failed(refusal) => Err(refusal.clone()),
-            Progress::Reading => Err(Refusal::gone(&self.name)),
+    pub(crate) async fn read(&self) -> Result<(), Refusal> {
+        let outline = lock(&self.outline).clone();
+        match outline {
+            Some(outline) => done(Some(outline), &self.name).await.map(drop),
+            None => self.open_one().await.map(drop),
         }
     }
 
+    /// The outline; a file that is open makes it when it is first asked for.
+    ///
+    /// # Errors
+    /// If nothing of it can be shown.
+    pub(crate) async fn outline(&self) -> Result<Arc<Outline>, Refusal> {
+        let known = lock(&self.outline).clone();
+        if known.is_some() {
+            return done(known, &self.name).await;
+        }
+        let made = self.open_one().await?.outline(&self.name).await?;
+        let (_, reading) = watch::channel(Some(Ok(Arc::clone(&made))));
+        *lock(&self.outline) = Some(reading);
+        Ok(made)
+    }
+
+    async fn open_one(&self) -> Result<Arc<Shown>, Refusal> {
+        let shown = lock(&self.shown).clone();
+        done(shown, &self.name).await
+    }
+
+    /// Lets everything but the outline go.
+    async fn close(&self) {
+        if self.outline().await.is_ok() {
+            *lock(&self.shown) = None;
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        fn of<T>(reading: Option<&Reading<T>>) -> Option<Progress> {
+            Some(match &*reading?.borrow() {
+                None => Progress::Reading,
+                Some(Ok(_)) => Progress::Ready,
+                Some(Err(refusal)) => Progress::Failed(refusal.clone()),
+            })
+        }
+        // A file that was read once stays ready, though it may be gone when it is opened again.
+        of(lock(&self.outline).as_ref()).or_else(|| of(lock(&self.shown).as_ref())).unwrap_or(Progress::Reading)
+    }
+
     fn view(&self, id: usize) -> FileView {
-        let stamp = *self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let (state, problem) = match &*self.progress.borrow() {
+        let stamp = *lock(&self.stamp);
+        let (state, problem) = match self.progress() {
             Progress::Reading => ("reading", None),
-            Progress::Ready(_) => ("ready", None),
-            Progress::Failed(refusal) => ("failed", Some(refusal.problem.clone())),
+            Progress::Ready => ("ready", None),
+            Progress::Failed(refusal) => ("failed", Some(refusal.problem)),
         };
         let now = self.path.as_ref().map(|path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata)));
         let changed_on_disk = stamp.is_some() && now.is_some_and(|now| now != stamp);
         FileView { id, name: self.name.clone(), bytes: stamp.map(|stamp| stamp.bytes), state, changed_on_disk, problem }
     }
+}
+
+/// What a reading ends with.
+async fn done<T>(reading: Option<Reading<T>>, name: &str) -> Result<Arc<T>, Refusal> {
+    let mut reading = reading.ok_or_else(|| Refusal::gone(name))?;
+    let made = reading.wait_for(Option::is_some).await.map_err(|_| Refusal::gone(name))?;
+    made.clone().unwrap_or_else(|| Err(Refusal::gone(name)))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

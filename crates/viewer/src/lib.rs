@@ -19,6 +19,7 @@ mod error;
 mod files;
 mod guard;
 mod html;
+mod outline;
 mod reader;
 mod refusal;
 mod routes;

@@ -15,14 +15,14 @@ use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
 use highwater_documents::columns::{self, Columns, Encoding, columns};
 use highwater_documents::{explain, report};
-use highwater_ranks::{Digest, digest};
-use highwater_snapshot::{Error as SnapshotError, Snapshot, Unpacking};
+use highwater_snapshot::{Snapshot, Unpacking};
 use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel};
 use tokio::sync::{oneshot, watch};
 
 use crate::comparing::{Other, Wanted, compared};
 use crate::download::Outgoing;
 use crate::html::{PageOptions, write_page};
+use crate::outline::Outline;
 use crate::refusal::Refusal;
 use crate::simulator::{Simulator, WhatIf};
 use crate::waiting::{Told, Waiting};
@@ -44,15 +44,28 @@ impl Recording {
     }
 }
 
-/// How far a file is.
-#[derive(Clone, Debug)]
-pub(crate) enum Progress {
-    /// It is being read.
-    Reading,
-    /// It can be shown.
-    Ready(Arc<Shown>),
-    /// Nothing of it can be shown.
-    Failed(Refusal),
+/// A file as it is being read: nothing yet, then what was made of it.
+pub(crate) type Reading<T> = watch::Receiver<Option<Result<Arc<T>, Refusal>>>;
+
+/// Where a reader leaves what it made.
+type Made<T> = watch::Sender<Option<Result<Arc<T>, Refusal>>>;
+
+/// What a file is read for.
+#[derive(Clone)]
+pub(crate) enum Purpose {
+    /// It stays open and answers questions until nobody has its [`Shown`].
+    Show(Made<Shown>),
+    /// It is closed again.
+    Outline(Made<Outline>),
+}
+
+impl Purpose {
+    fn fail(self, refusal: Refusal) {
+        match self {
+            Self::Show(made) => drop(made.send_replace(Some(Err(refusal)))),
+            Self::Outline(made) => drop(made.send_replace(Some(Err(refusal)))),
+        }
+    }
 }
 
 /// What is served of a file.
@@ -76,8 +89,7 @@ enum Ask {
     Explain(Answer),
     /// In so many parts.
     Curves(usize, Answer),
-    Heat(Answer),
-    Digest(oneshot::Sender<Result<Box<Digest>, Refusal>>),
+    Outline(oneshot::Sender<Result<Arc<Outline>, Refusal>>),
     Compare(Other, Wanted, Answer),
     Simulate(WhatIf, Arc<Waiting>, Answer),
     Page(PageOptions, Outgoing),
@@ -101,14 +113,9 @@ impl Shown {
         self.ask(name, |answer| Ask::Curves(parts, answer)).await
     }
 
-    /// The row of each device in a picture of many ranks, as JSON.
-    pub(crate) async fn heat(&self, name: &str) -> Result<Bytes, Refusal> {
-        self.ask(name, Ask::Heat).await
-    }
-
-    /// What the comparison of ranks needs of the file.
-    pub(crate) async fn digest(&self, name: &str) -> Result<Box<Digest>, Refusal> {
-        self.ask(name, Ask::Digest).await
+    /// The part of it that stays when it is closed.
+    pub(crate) async fn outline(&self, name: &str) -> Result<Arc<Outline>, Refusal> {
+        self.ask(name, Ask::Outline).await
     }
 
     /// What changed from this file, which is called `names[0]`, to another, as JSON.
@@ -187,18 +194,20 @@ pub(crate) fn start<R: Read>(
     name: String,
     treatment: Treatment,
     gate: Option<Arc<Gate>>,
-    open: impl FnOnce() -> Result<R, SnapshotError> + Send + 'static,
-) -> watch::Receiver<Progress> {
-    let (progress, shown) = watch::channel(Progress::Reading);
+    purpose: Purpose,
+    open: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
+) {
     let thread = thread::Builder::new().name(format!("read {name}"));
     let spawned = thread.spawn({
-        let progress = progress.clone();
+        let purpose = purpose.clone();
         move || {
             let permit = gate.as_ref().map(Gate::enter);
-            let read = open().and_then(|bytes| Snapshot::read_with(bytes, treatment.unpacking));
-            let read = read.map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))));
-            match read.and_then(|snapshot| chosen(snapshot, &name, treatment)) {
-                Ok((snapshot, classes)) => {
+            let read = open().and_then(|bytes| {
+                let read = Snapshot::read_with(bytes, treatment.unpacking);
+                read.map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))
+            });
+            match (read.and_then(|snapshot| chosen(snapshot, &name, treatment)), purpose) {
+                (Ok((snapshot, classes)), Purpose::Show(made)) => {
                     let recording = Recording::new(snapshot, |snapshot| analysed(snapshot, classes, treatment));
                     let recording = Arc::new(recording);
                     let analysis = recording.analysis();
@@ -206,21 +215,22 @@ pub(crate) fn start<R: Read>(
                     let (questions, asked) = channel();
                     let shown = shown_of(&recording, columns, questions);
                     drop(permit);
-                    progress.send_replace(Progress::Ready(Arc::new(shown)));
-                    drop(progress);
+                    made.send_replace(Some(Ok(Arc::new(shown))));
+                    drop(made);
                     answer_all(analysis, &name, &asked);
                 }
-                Err(problem) => {
-                    progress.send_replace(Progress::Failed(problem));
+                (Ok((snapshot, classes)), Purpose::Outline(made)) => {
+                    let outline = Outline::of(&name, &analysed(&snapshot, classes, treatment));
+                    made.send_replace(Some(Ok(Arc::new(outline))));
                 }
+                (Err(refusal), purpose) => purpose.fail(refusal),
             }
         }
     });
     if let Err(error) = spawned {
         let problem = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "cannot start a thread to read with");
-        progress.send_replace(Progress::Failed(problem.because(error)));
+        purpose.fail(problem.because(error));
     }
-    shown
 }
 
 /// The snapshot as it shall be shown, and what its frames said before.
@@ -305,14 +315,9 @@ fn answer_all(analysis: &Analysis<'_>, name: &str, asked: &Receiver<Ask>) {
                         let _ = answer.send(Ok(json(&columns::curves(analysis, parts))));
                     }
                 }
-                Ask::Heat(answer) => {
+                Ask::Outline(answer) => {
                     if !answer.is_closed() {
-                        let _ = answer.send(Ok(json(&columns::heat(analysis))));
-                    }
-                }
-                Ask::Digest(answer) => {
-                    if !answer.is_closed() {
-                        let _ = answer.send(Ok(Box::new(digest(name, analysis))));
+                        let _ = answer.send(Ok(Arc::new(Outline::of(name, analysis))));
                     }
                 }
                 Ask::Compare(other, wanted, answer) => {

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::header::{
-    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RANGE,
-};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -22,6 +20,8 @@ use crate::comparing::Wanted;
 use crate::download;
 use crate::guard::guard;
 use crate::html::PageOptions;
+use crate::outline::Part;
+use crate::reader::json;
 use crate::refusal::Refusal;
 use crate::server::Served;
 use crate::simulator::WhatIf;
@@ -37,6 +37,15 @@ const MAX_CHOICES: usize = 32;
 
 /// Parts of a curve: twice the pixels of a wide screen.
 const MAX_PARTS: usize = 8192;
+
+/// Stretches of sections in one request: `STRETCHES_MAX` in `ui/src/worker/stretches.ts`.
+const MAX_STRETCHES: usize = 256;
+
+/// Longest stretch, in bytes: more is a section's own request.
+const MAX_STRETCH_BYTES: usize = 1 << 16;
+
+/// Files in one request: `TOGETHER` in `ui/src/views/ranks/arrivals.ts`.
+const MAX_OUTLINES: usize = 128;
 
 /// Longest place in the address of a page: a search and some choices.
 const MAX_PLACE_BYTES: usize = 4096;
@@ -56,10 +65,11 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
         .route("/{token}/api/files", get(list).post(drop_file))
         .route("/{token}/api/files/{id}/manifest", get(manifest))
         .route("/{token}/api/files/{id}/sections/{*name}", get(section))
+        .route("/{token}/api/files/{id}/stretches", get(stretches))
         .route("/{token}/api/files/{id}/simulate", get(simulate))
         .route("/{token}/api/files/{id}/simulate/progress", get(simulate_progress))
         .route("/{token}/api/files/{id}/curves", get(curves))
-        .route("/{token}/api/files/{id}/heat", get(heat))
+        .route("/{token}/api/outlines", get(outlines))
         .route("/{token}/api/ranks", get(ranks))
         .route("/{token}/api/files/{id}/diff", get(diff))
         .route("/{token}/api/files/{id}/diff/stacks", get(diff_stacks))
@@ -135,64 +145,86 @@ fn short_name(name: &str) -> String {
 }
 
 async fn manifest(State(served): State<Arc<Served>>, Path((_, id)): Path<(String, String)>) -> Answer {
-    let shown = served.shelf.get(&id)?.shown().await?;
+    let shown = served.shelf.open(&id).await?.1;
     Ok(answer(JSON, shown.manifest.clone()))
 }
 
-async fn section(
-    State(served): State<Arc<Served>>,
-    Path((_, id, name)): Path<(String, String, String)>,
-    headers: HeaderMap,
-) -> Answer {
-    let file = served.shelf.get(&id)?;
-    let shown = file.shown().await?;
+async fn section(State(served): State<Arc<Served>>, Path((_, id, name)): Path<(String, String, String)>) -> Answer {
+    let (file, shown) = served.shelf.open(&id).await?;
     match name.as_str() {
         "report" => shown.report(&file.name).await.map(|report| answer(JSON, report)),
         "explain" => shown.explain(&file.name).await.map(|explained| answer(JSON, explained)),
         "frames" => Ok(answer(JSON, shown.frames.clone())),
         name => {
-            let section = shown.sections.get(name).cloned();
-            let missing = || Refusal::not_found(format!("there is no section `{name}`"));
-            part(&section.ok_or_else(missing)?, headers.get(RANGE))
+            let section = shown.sections.get(name).cloned().ok_or_else(|| no_section(name))?;
+            Ok(answer(NUMBERS, section))
         }
     }
 }
 
-/// All of a section, or the bytes that are asked for: the page wants single numbers of columns that it does not hold.
-fn part(section: &Bytes, range: Option<&HeaderValue>) -> Answer {
-    let Some(range) = range else { return Ok(answer(NUMBERS, section.clone())) };
-    let range = range
-        .to_str()
-        .ok()
-        .and_then(byte_range)
-        .ok_or_else(|| Refusal::malformed("the range is not valid").hint("use a range such as `bytes=0-65535`"))?;
-    // As RFC 9110 has it: a range that begins in it ends with it, and one that begins beyond is none.
-    let range = range.start..range.end.min(section.len());
-    let part = section.get(range.clone()).filter(|part| !part.is_empty()).ok_or_else(|| {
-        Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range does not begin within the section")
-            .hint(format!("it has {} bytes", section.len()))
-    })?;
-    let range = format!("bytes {}-{}/{}", range.start, range.end - 1, section.len());
-    Ok((StatusCode::PARTIAL_CONTENT, [(CONTENT_RANGE, range)], answer(NUMBERS, section.slice_ref(part)))
-        .into_response())
+fn no_section(name: &str) -> Refusal {
+    Refusal::not_found(format!("there is no section `{name}`"))
+}
+
+/// Some bytes of some sections, one after the other: a page that shows one moment needs single numbers of columns that it does not hold.
+async fn stretches(
+    State(served): State<Arc<Served>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let wanted = wanted_stretches(query.as_deref())?;
+    let (_, shown) = served.shelf.open(&id).await?;
+    let mut bytes = Vec::new();
+    for Stretch { name, bytes: range } in &wanted {
+        let section = shown.sections.get(name).ok_or_else(|| no_section(name))?;
+        bytes.extend_from_slice(section.get(range.clone()).ok_or_else(|| {
+            Refusal::malformed(format!("`{name}` ends before byte {}", range.end))
+                .hint(format!("it has {} bytes", section.len()))
+        })?);
+    }
+    Ok(answer(NUMBERS, bytes))
+}
+
+/// Bytes of a section.
+struct Stretch {
+    name: String,
+    bytes: Range<usize>,
+}
+
+fn wanted_stretches(query: Option<&str>) -> Result<Vec<Stretch>, Refusal> {
+    let mut wanted = Vec::new();
+    for (key, value) in pairs(query) {
+        match key.as_str() {
+            "of" => wanted.push(stretch(&value).ok_or_else(|| {
+                Refusal::malformed(format!("`of={value}` is not a stretch of a section"))
+                    .hint(format!("use `of=0/offset:0-2048`, of at most {MAX_STRETCH_BYTES} bytes"))
+            })?),
+            _ => return Err(unknown(&key, "`of`")),
+        }
+    }
+    if wanted.len() > MAX_STRETCHES {
+        return Err(Refusal::malformed(format!("the request has {} stretches", wanted.len()))
+            .hint(format!("request at most {MAX_STRETCHES} at a time")));
+    }
+    Ok(wanted)
+}
+
+/// `NAME:FROM-TO`, without the byte at `TO`.
+fn stretch(text: &str) -> Option<Stretch> {
+    let (name, range) = text.rsplit_once(':')?;
+    let (from, to) = range.split_once('-')?;
+    let bytes: Range<usize> = from.parse().ok()?..to.parse().ok()?;
+    (bytes.start < bytes.end && bytes.end - bytes.start <= MAX_STRETCH_BYTES)
+        .then(|| Stretch { name: name.to_owned(), bytes })
 }
 
 /// The parts of a request that are read here, without a server: what `crates/fuzz-targets` holds to. Returns the status that each
 /// would be refused with.
 #[doc(hidden)]
-pub fn read_request(query: &str, range: &str) -> [Option<u16>; 2] {
-    let section = Bytes::from_static(&[0; 256]);
-    let range = HeaderValue::from_str(range).map(|range| part(&section, Some(&range)));
+pub fn read_request(query: &str, stretches: &str) -> [Option<u16>; 2] {
     let status = |problem: Refusal| problem.into_response().status().as_u16();
     assert!(short_name(query).chars().count() <= MAX_NAME_CHARS);
-    [question(Some(query)).err().map(status), range.ok().and_then(|answer| answer.err().map(status))]
-}
-
-/// `bytes=FIRST-LAST`, both given.
-fn byte_range(text: &str) -> Option<Range<usize>> {
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then(|| first..last.saturating_add(1))
+    [question(Some(query)).err().map(status), wanted_stretches(Some(stretches)).err().map(status)]
 }
 
 async fn simulate(
@@ -200,9 +232,8 @@ async fn simulate(
     Path((_, id)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Answer {
-    let file = served.shelf.get(&id)?;
     let question = question(query.as_deref())?;
-    let shown = file.shown().await?;
+    let (file, shown) = served.shelf.open(&id).await?;
     shown.simulate(&file.name, question).await.map(|answered| answer(JSON, answered))
 }
 
@@ -226,25 +257,56 @@ async fn curves(
             _ => return Err(unknown(&key, "`parts`")),
         }
     }
-    file.shown().await?.curves(&file.name, parts).await.map(|curves| answer(JSON, curves))
+    if let Some(part) = Part::of_curves(parts) {
+        return Ok(answer(JSON, file.outline().await?.part(part).clone()));
+    }
+    served.shelf.shown(&file).await?.curves(&file.name, parts).await.map(|curves| answer(JSON, curves))
 }
 
-/// The file as a row of the heat map of ranks.
-async fn heat(State(served): State<Arc<Served>>, Path((_, id)): Path<(String, String)>) -> Answer {
-    let file = served.shelf.get(&id)?;
-    file.shown().await?.heat(&file.name).await.map(|heat| answer(JSON, heat))
+/// The same part of many files, by their numbers: a request for each of a thousand would take the page longer than they do. A file of which
+/// nothing can be shown is left out.
+async fn outlines(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) -> Answer {
+    let (mut wanted, mut files) = (None, Vec::new());
+    for (key, value) in pairs(query.as_deref()) {
+        match key.as_str() {
+            "of" => {
+                let known = [("peaks", Part::Peaks), ("heat", Part::Heat)];
+                let known = known.into_iter().find(|(name, _)| *name == value).map(|(_, part)| part);
+                wanted = Some(known.ok_or_else(|| {
+                    Refusal::malformed(format!("`of={value}` is not a part of an outline"))
+                        .hint("use `of=peaks` or `of=heat`")
+                })?);
+            }
+            "files" => {
+                for id in value.split(',') {
+                    files.push((id.to_owned(), served.shelf.get(id)?));
+                }
+            }
+            _ => return Err(unknown(&key, "`of` and `files`")),
+        }
+    }
+    let part =
+        wanted.ok_or_else(|| Refusal::malformed("there is no part to show").hint("add `of=peaks` or `of=heat`"))?;
+    if files.len() > MAX_OUTLINES {
+        return Err(Refusal::malformed(format!("the request names {} files", files.len()))
+            .hint(format!("name at most {MAX_OUTLINES} at a time")));
+    }
+    let mut all = serde_json::Map::new();
+    for (id, file) in files {
+        if let Ok(outline) = file.outline().await {
+            let part = serde_json::from_slice(outline.part(part)).unwrap_or_default();
+            all.insert(id, part);
+        }
+    }
+    Ok(answer(JSON, json(&all)))
 }
 
 /// The document of `highwater ranks` of all files.
 async fn ranks(State(served): State<Arc<Served>>) -> Answer {
     let (mut digests, mut unread) = (Vec::new(), Vec::new());
     for file in served.shelf.all() {
-        let digest = match file.shown().await {
-            Ok(shown) => shown.digest(&file.name).await,
-            Err(refusal) => Err(refusal),
-        };
-        match digest {
-            Ok(digest) => digests.push(*digest),
+        match file.outline().await {
+            Ok(outline) => digests.push(outline.digest.clone()),
             Err(refusal) => {
                 unread.push(UnreadView { file: file.name.clone(), reason: refusal.problem.what().to_owned() });
             }
@@ -289,8 +351,7 @@ async fn compare(served: &Served, id: &str, query: Option<&str>, wanted: Wanted)
         }
     }
     let with = with.ok_or_else(|| Refusal::malformed("there is no file to compare with").hint("add `with=1`"))?;
-    let (file, other) = (served.shelf.get(id)?, served.shelf.get(&with)?);
-    let (shown, there) = (file.shown().await?, other.shown().await?);
+    let ((file, shown), (other, there)) = (served.shelf.open(id).await?, served.shelf.open(&with).await?);
     let names = [file.name.clone(), other.name.clone()];
     shown.compare(&there, names, devices, wanted).await.map(|compared| answer(JSON, compared))
 }
@@ -302,7 +363,7 @@ async fn simulate_progress(
     RawQuery(query): RawQuery,
 ) -> Answer {
     let question = question(query.as_deref())?;
-    let told = served.shelf.get(&id)?.shown().await?.progress(&question);
+    let told = served.shelf.open(&id).await?.1.progress(&question);
     let failed = |error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "there is no telling").because(error);
     serde_json::to_vec(&told).map(|told| answer(JSON, told)).map_err(|error: serde_json::Error| failed(error))
 }
@@ -313,9 +374,8 @@ async fn single_page(
     Path((_, id)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Answer {
-    let file = served.shelf.get(&id)?;
     let place = place(query.as_deref())?;
-    let shown = file.shown().await?;
+    let (file, shown) = served.shelf.open(&id).await?;
     let (out, body) = download::pipe();
     shown.page(&file.name, PageOptions { place, ..PageOptions::default() }, out)?;
     let disposition = HeaderValue::try_from(format!("attachment; filename=\"{}.html\"", plain_name(&file.name)));

@@ -11,8 +11,8 @@ use highwater_problem::Problem;
 use highwater_snapshot::Unpacking;
 
 use crate::error::Error;
-use crate::files::Shelf;
-use crate::reader::{Progress, Treatment};
+use crate::files::{Progress, Shelf};
+use crate::reader::Treatment;
 use crate::routes::router;
 use crate::token::Token;
 
@@ -89,7 +89,7 @@ impl Viewer {
         let begun = Instant::now();
         loop {
             let states = self.served.shelf.states();
-            if states.is_empty() || states.iter().any(|state| matches!(state, Progress::Ready(_))) {
+            if states.is_empty() || states.iter().any(|state| matches!(state, Progress::Ready)) {
                 return None;
             }
             let failures = states.iter().map(|state| match state {
@@ -121,7 +121,7 @@ impl Viewer {
                 for file in self.served.shelf.all() {
                     let failed = Arc::clone(&failed);
                     tokio::spawn(async move {
-                        if let Err(refusal) = file.shown().await {
+                        if let Err(refusal) = file.read().await {
                             failed(&refusal.problem);
                         }
                     });

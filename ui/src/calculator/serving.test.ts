@@ -27,7 +27,7 @@ describe('the budget', () => {
     expect(parts.map(({label, bytes}) => [label, bytes])).toEqual([
       ['weights', 500],
       ['activations', 100],
-      ["not PyTorch's", 20],
+      ['outside PyTorch', 20],
       ['cache', 280],
       ['not used', 100],
     ]);

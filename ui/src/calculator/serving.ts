@@ -36,7 +36,7 @@ export function budgetParts(rank: Rank): Part[] {
   const parts: [string, string, string, number][] = [
     ['parameter', 'weights', 'as the engine loads them', rank.weights_bytes],
     ['activation', 'activations', rank.activation_by, rank.activation_peak_bytes],
-    ['context', "not PyTorch's", 'kernels and communication', rank.non_torch_bytes],
+    ['context', 'outside PyTorch', 'kernels and communication', rank.non_torch_bytes],
     ['workspace', 'CUDA graphs', 'the part that counts against the budget', rank.graph_bytes],
     ['cache', 'cache', 'keys, values and states of requests', cache],
     ['unused', 'not used', 'beyond the share that the engine may use', rank.total_bytes - used],

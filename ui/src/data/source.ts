@@ -76,8 +76,10 @@ export interface Source {
   add(file: File): Promise<number>;
   /** Each device of a file, in so many parts. */
   curves(file: number, parts: number, signal?: AbortSignal): Promise<Curves>;
-  /** Each device of a file in few parts of its time, by measure. */
-  heat(file: number, signal?: AbortSignal): Promise<{devices: HeatDevice[]}>;
+  /** The curves of many files without parts, by file; one that cannot be read has none. */
+  peaks(files: readonly number[], signal?: AbortSignal): Promise<Record<number, Curves>>;
+  /** Each device of many files in few parts of its time, by measure. */
+  heats(files: readonly number[], signal?: AbortSignal): Promise<Record<number, {devices: HeatDevice[]}>>;
   /** The document of `highwater ranks` of all files. */
   ranks(signal?: AbortSignal): Promise<Ranks>;
   /** The document of `highwater diff`, from one file to another, of a device of each. */
@@ -137,8 +139,12 @@ class ServedSource implements Source {
     return this.get(`api/files/${file}/curves?parts=${parts}`, {signal: signal ?? null});
   }
 
-  heat(file: number, signal?: AbortSignal): Promise<{devices: HeatDevice[]}> {
-    return this.get(`api/files/${file}/heat`, {signal: signal ?? null});
+  peaks(files: readonly number[], signal?: AbortSignal): Promise<Record<number, Curves>> {
+    return this.get(`api/outlines?of=peaks&files=${files}`, {signal: signal ?? null});
+  }
+
+  heats(files: readonly number[], signal?: AbortSignal): Promise<Record<number, {devices: HeatDevice[]}>> {
+    return this.get(`api/outlines?of=heat&files=${files}`, {signal: signal ?? null});
   }
 
   ranks(signal?: AbortSignal): Promise<Ranks> {
@@ -224,7 +230,11 @@ class PageSource implements Source {
     return Promise.reject(alone());
   }
 
-  heat(): Promise<{devices: HeatDevice[]}> {
+  peaks(): Promise<Record<number, Curves>> {
+    return Promise.reject(alone());
+  }
+
+  heats(): Promise<Record<number, {devices: HeatDevice[]}>> {
     return Promise.reject(alone());
   }
 

@@ -1,7 +1,7 @@
 /** Asks for the newest only: a slider asks faster than anybody answers. */
 
 /** Least time between two answers that are read, in milliseconds: nobody reads faster, and each leaves garbage in two threads. */
-export const READING_MS = 250;
+export const READING_MS = 300;
 
 /**
  * Gives what asks: while one question is being answered, of those that come only the last one waits. `settle` gets each answer;

@@ -26,3 +26,15 @@ export class Spare {
     return buffer;
   }
 }
+
+/** Frees the memory of numbers that nothing reads any more, at once; older browsers do so when they collect garbage. */
+export function free(numbers: Uint32Array | undefined): void {
+  (numbers?.buffer as {transfer?: (bytes: number) => ArrayBuffer} | undefined)?.transfer?.(0);
+}
+
+/** Takes a canvas off the page, and its pixels out of memory. */
+export function dismiss(canvas: HTMLCanvasElement): void {
+  canvas.width = 0;
+  canvas.height = 0;
+  canvas.remove();
+}

@@ -131,14 +131,22 @@ export function startSession(): () => void {
     // It says at once what is wrong with a query, in signals that it is not to follow.
     if (opened.value) untracked(() => void runSearch(query));
   });
-  void refreshFiles();
-  const watch = source.isServed ? setInterval(() => void refreshFiles(), 5000) : undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const watch = async () => {
+    await refreshFiles();
+    if (source.isServed)
+      timer = setTimeout(watch, files.value.some(({state}) => state === 'reading') ? SOON_MS : LATER_MS);
+  };
+  void watch();
   return () => {
     stopOpening();
     stopSearching();
-    clearInterval(watch);
+    clearTimeout(timer);
   };
 }
+
+/** When to ask again what files there are: while some are being read, and then. */
+const [SOON_MS, LATER_MS] = [1000, 5000];
 
 /** Asks what files there are: others may be read by now, or have changed on disk. */
 export async function refreshFiles(): Promise<void> {

@@ -8,20 +8,34 @@ const BYTES = 4 * ROWS;
 /** What a column of the made-up device holds. */
 const valueAt = (row: number) => row * 3;
 
-/** Ranges that were asked for; `whole` is all of a column. */
+/** Stretches that were asked for; `whole` is all of a column. */
 let asked: string[] = [];
+/** Requests for them. */
+let requests = 0;
 
 beforeEach(() => {
   asked = [];
+  requests = 0;
   const column = Uint32Array.from({length: ROWS}, (_, row) => valueAt(row));
-  vi.stubGlobal('fetch', async (url: string, init?: RequestInit) => {
-    const range = new Headers(init?.headers).get('range');
-    if (url.endsWith('/frames'))
+  vi.stubGlobal('fetch', async (address: string) => {
+    const {pathname, searchParams} = new URL(address);
+    if (pathname === '/sections/frames')
       return new Response('{"strings": [], "name": [], "file": [], "line": [], "owner": [], "labels": []}');
-    asked.push(range ?? 'whole');
-    if (range === null) return new Response(column.buffer.slice(0));
-    const [first, last] = range.slice('bytes='.length).split('-').map(Number);
-    return new Response(column.buffer.slice(first, Math.min(last + 1, BYTES)), {status: 206});
+    requests++;
+    if (pathname === '/sections/0/requested') {
+      asked.push('whole');
+      return new Response(column.buffer.slice(0));
+    }
+    expect(pathname).toBe('/stretches');
+    const stretches = searchParams.getAll('of');
+    asked.push(...stretches);
+    const parts = stretches.map(stretch => {
+      const [, name, from, to] = /^(.*):(\d+)-(\d+)$/.exec(stretch)!;
+      expect(name).toBe('0/requested');
+      expect(Number(to)).toBeLessThanOrEqual(BYTES);
+      return column.buffer.slice(Number(from), Number(to));
+    });
+    return new Response(new Blob(parts));
   });
 });
 afterEach(() => vi.unstubAllGlobals());
@@ -49,7 +63,10 @@ async function session(): Promise<Session> {
   } as unknown as DeviceManifest;
   const stacks = ['node_parent', 'node_frame', 'stack_node', 'stack_site'].map(name => [name, constant(0, 0)]);
   const manifest = {devices: [device], sections: Object.fromEntries(stacks)} as unknown as Manifest;
-  const addresses = {'0/requested': {url: 'http://local/requested'}, frames: {url: 'http://local/frames'}};
+  const addresses = {
+    '0/requested': {url: 'http://local/sections/0/requested'},
+    frames: {url: 'http://local/sections/frames'},
+  };
   return Session.open({manifest, device: 0, addresses});
 }
 
@@ -60,6 +77,7 @@ describe('numbers of a large column', () => {
     expect(Array.from(await opened.cells('requested', rows))).toEqual(rows.map(valueAt));
     expect(asked).toHaveLength(4);
     expect(asked).not.toContain('whole');
+    expect(requests).toBe(1);
     expect(await opened.cell('requested', 513)).toBe(valueAt(513));
     expect(asked).toHaveLength(4);
     expect(Array.from(await opened.cells('requested', []))).toEqual([]);

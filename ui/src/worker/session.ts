@@ -2,13 +2,14 @@
 
 import {type ColumnSection, type DeviceManifest, hasPayload, type JsonSection, type Manifest} from '../data/manifest';
 import {bytesOf, type Column, decodeColumn} from '../data/section';
-import {Problem, reach, type SectionAddress, sectionBytes} from '../data/source';
+import {Problem, type SectionAddress, sectionBytes} from '../data/source';
 import {type Axis, type AxisKind, entryAxis, timeAxis} from '../model/axis';
 import type {Lifetimes} from '../model/lifetimes';
 import type {Pending} from '../model/pending';
 import {makePieces, type Pieces} from '../model/pieces';
 import {type FrameTable, Stacks} from '../model/stacks';
 import {TimelineIndex} from '../model/timeline-index';
+import {Stretches} from './stretches';
 
 /** What it takes to open a device. */
 export interface OpenRequest {
@@ -31,6 +32,7 @@ export class Session {
   /** Parts of columns, by name and number. */
   private readonly pages = new Map<string, Promise<Column>>();
   private readonly made = new Map<string, Promise<unknown>>();
+  private stretches: Stretches | undefined;
 
   private constructor(request: OpenRequest, device: DeviceManifest) {
     this.request = request;
@@ -111,7 +113,18 @@ export class Session {
       this.pages.set(key, known);
       return known;
     }
-    return remember(this.pages, key, () => loadRows(section, address, page * PAGE_ROWS));
+    return remember(this.pages, key, () =>
+      this.rows(`${this.device.device}/${name}`, section, address, page * PAGE_ROWS),
+    );
+  }
+
+  /** The rows of a part of a column that is served raw. */
+  private async rows(name: string, section: ColumnSection, {url}: {url: string}, from: number): Promise<Column> {
+    this.stretches ??= new Stretches(url, name);
+    const length = Math.min(PAGE_ROWS, section.length - from);
+    const width = bytesOf(section) / section.length;
+    const bytes = await this.stretches.fetch({name, from: from * width, to: (from + length) * width});
+    return decodeColumn({type: section.type, length}, bytes);
   }
 
   /** Whether the device has a column. */
@@ -203,16 +216,6 @@ async function loadSection(
   if (!address) throw new Problem({error: `the page does not know where section \`${name}\` is`});
   const payload = await sectionBytes(address);
   return decodeColumn(section, payload, section.encoding === 'length' ? await starts?.() : undefined);
-}
-
-/** The rows of a part of a column that is served raw. */
-async function loadRows(section: ColumnSection, address: {url: string}, from: number): Promise<Column> {
-  const length = Math.min(PAGE_ROWS, section.length - from);
-  const width = bytesOf(section) / section.length;
-  const range = `bytes=${from * width}-${(from + length) * width - 1}`;
-  const response = await reach(address.url, {headers: {range}});
-  if (response.status !== 206) throw new Problem({error: 'the program sends no part of a column'});
-  return decodeColumn({type: section.type, length}, new Uint8Array(await response.arrayBuffer()));
 }
 
 /** The promise under a name, made if it is new; one that fails is forgotten, so that it can be tried again. */

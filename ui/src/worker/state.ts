@@ -17,7 +17,6 @@ import {
   type StateSegment,
 } from '../model/state-layout';
 import {colouring, type Emphasis, emphasised} from './grouping';
-import {bitmapOf, pixelsOf} from './pictures';
 import {type SegmentGroups, segmentGroups} from './segments';
 import type {Session} from './session';
 import {type Canvas, fill, hatch, outline, runIn} from './state-canvas';
@@ -37,16 +36,18 @@ export interface StateRequest {
   readonly highlightsSearch: boolean;
   readonly emphasis: Emphasis;
   readonly pinned: number | null;
-  /** Of a picture that is done with. */
+  /** Memory of a picture that is done with. */
   readonly spare?: Uint32Array;
 }
 
-/** The picture. */
+/** The picture. Its columns of numbers are in one memory, which the picture after the next has: others would be garbage. */
 export interface StatePicture {
   readonly entry: number;
-  readonly bitmap: ImageBitmap;
+  readonly width: number;
+  readonly height: number;
+  readonly pixels: Uint32Array<ArrayBuffer>;
   /** For each pixel of the visible strips' widths: 0 unmapped, 1 free, or the row of the block plus 2. */
-  readonly ids: Uint32Array;
+  readonly ids: Uint32Array<ArrayBuffer>;
   /** The visible strips, `STRIP_NUMBERS` each: an object a strip, of which there can be a thousand, would be garbage in every frame. */
   readonly strips: Uint32Array;
   readonly headings: (Heading & {label: string; mappedBytes: number; usedBytes: number; segments: number})[];
@@ -114,11 +115,13 @@ export async function state(
   const layout = layoutOf(session, await inOrder(session), mapped, {extent, groups, scale, measures: request.measures});
   const {strips} = layout;
   const first = SPARE.first.u32(extent.length);
-  const {from, to, places, pixelCount} = visibleStrips(layout, request, first);
-  const {spare} = request;
-  const ids = spare && spare.length >= pixelCount ? spare.fill(0) : new Uint32Array(pixelCount);
-
-  const pixels = pixelsOf(width * height);
+  const {from, to, pixelCount} = visibleStrips(layout, request, first);
+  const placed = (to - from) * STRIP_NUMBERS;
+  const memory = memoryOf(width * height + placed + pixelCount, request.spare);
+  const pixels = memory.subarray(0, width * height);
+  const places = memory.subarray(width * height, width * height + placed);
+  const ids = memory.subarray(width * height + placed).fill(0);
+  putPlaces(layout, from, places);
   const background = pixelOf(BACKGROUND[shade]);
   pixels.fill(background);
   const {key, lut} = emphasised(colours, request.emphasis, background);
@@ -199,9 +202,16 @@ export async function state(
   SPARE.mapped.give(mapped);
   SPARE.used.give(used);
   SPARE.first.give(first);
-  const bitmap = await bitmapOf(pixels, width, height);
-  const value = {entry, bitmap, ids, strips: places, headings, layoutHeight: layout.height, totals};
-  return new Transferred(value, [bitmap, ids.buffer, places.buffer]);
+  const value = {entry, width, height, pixels, ids, strips: places, headings, layoutHeight: layout.height, totals};
+  return new Transferred(value, [memory.buffer]);
+}
+
+/** So many numbers, in memory that is done with where there is enough of it. */
+function memoryOf(length: number, spare: Uint32Array | undefined): Uint32Array<ArrayBuffer> {
+  const bytes = length * Uint32Array.BYTES_PER_ELEMENT;
+  const known = spare?.buffer as ArrayBuffer | undefined;
+  const buffer = known && known.byteLength >= bytes ? known : new ArrayBuffer(bytes);
+  return new Uint32Array(buffer, 0, length);
 }
 
 type Numbers = ArrayLike<number>;
@@ -211,8 +221,6 @@ interface VisibleStrips {
   /** The first one, and the one behind the last. */
   readonly from: number;
   readonly to: number;
-  /** Their numbers, `STRIP_NUMBERS` each. */
-  readonly places: Uint32Array<ArrayBuffer>;
   /** The sum of their widths. */
   readonly pixelCount: number;
 }
@@ -226,14 +234,23 @@ function visibleStrips({strips}: StateLayout, request: StateRequest, first: Uint
   while (to < strips.length && strips[to].y < top + height) to++;
   first.fill(to);
   for (let i = to - 1; i >= from; i--) first[strips[i].segment] = i;
-  const places = new Uint32Array((to - from) * STRIP_NUMBERS);
   let pixelCount = 0;
-  for (let i = from; i < to; i++) {
-    const {segment, x, y, width} = strips[i];
-    places.set([segment, x, y, width, pixelCount], (i - from) * STRIP_NUMBERS);
+  for (let i = from; i < to; i++) pixelCount += strips[i].width;
+  return {from, to, pixelCount};
+}
+
+/** Writes the numbers of visible strips, `STRIP_NUMBERS` each, from the strip `from` on. */
+function putPlaces({strips}: StateLayout, from: number, places: Uint32Array): void {
+  let pixelCount = 0;
+  for (let at = 0; at < places.length; at += STRIP_NUMBERS) {
+    const {segment, x, y, width} = strips[from + at / STRIP_NUMBERS];
+    places[at] = segment;
+    places[at + 1] = x;
+    places[at + 2] = y;
+    places[at + 3] = width;
+    places[at + 4] = pixelCount;
     pixelCount += width;
   }
-  return {from, to, places, pixelCount};
 }
 
 /** Lends memory for numbers while something is computed. */

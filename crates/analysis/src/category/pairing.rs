@@ -1,4 +1,4 @@
-//! Sizes that pair up: a gradient has its parameter's size, and so has what the optimizer keeps for it.
+//! Pairs blocks by size: a gradient, and the optimizer's state for a parameter, have the parameter's size.
 
 mod caches;
 mod copies;
@@ -22,8 +22,7 @@ use super::rows;
 use super::unfinished::Unfinished;
 use crate::lifetime::{Lifetime, Lifetimes};
 
-/// The sizes of the workspaces that cuBLAS and cuBLASLt get: Hopper's and later, earlier GPUs', cuBLASLt's,
-/// those of AMD's.
+/// Sizes of the workspaces of cuBLAS on Hopper and later, of cuBLAS on earlier GPUs, of cuBLASLt, and of AMD's libraries.
 ///
 /// # Source
 /// PyTorch v2.11, `aten/src/ATen/cuda/CublasHandlePool.cpp`, `parseChosenWorkspaceSize` and
@@ -33,10 +32,10 @@ const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20]
 /// Bytes of the widest number.
 const NUMBER: u64 = 8;
 
-/// Smaller blocks may be anything.
+/// Least size of a block whose size says something about it.
 const LARGE: u64 = 1 << 20;
 
-/// Of what passes leave, smaller blocks may be anything.
+/// The same, for the blocks that a pass leaves behind.
 const MIN_LEFT: u64 = 4096;
 
 /// Large blocks that no gradient pairs with, from which on they are a frozen model. The smallest has several matrices in each layer,
@@ -49,7 +48,7 @@ const ADAM: usize = 2;
 /// Blocks that an optimizer keeps for a parameter, at most.
 const MAX_STATES: usize = 4;
 
-/// What sizes tell.
+/// Conclusions from sizes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairing {
     sizes: FxHashSet<u64>,
@@ -76,13 +75,13 @@ pub(crate) struct Pairing {
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
     pub(crate) kept_by_calls: FxHashSet<usize>,
-    /// What the program feeds to modules, and frees.
+    /// Input that the program passes to modules, and frees.
     fed: Fed,
-    /// Without a backward pass: modules keep most of what they make.
+    /// Without a backward pass: modules keep most of the blocks that they allocate.
     pub(crate) keeps_graph: bool,
     /// Blocks of the optimizer's steps that ran out of memory.
     unfinished: Unfinished,
-    /// The sizes of what backward passes leave: of sparse gradients, no parameter has them.
+    /// Sizes of the blocks that backward passes leave behind. A sparse gradient's size is no parameter's.
     left_by_passes: FxHashSet<u64>,
     /// The most bytes that outlive one backward pass.
     gradient_bytes: u64,
@@ -90,22 +89,22 @@ pub(crate) struct Pairing {
     bucket_bytes: u64,
 }
 
-/// What there is of one size.
+/// Blocks of one size.
 #[derive(Clone, Debug, Default)]
 struct OfSize {
     /// Made as modules were built, and there when backward first begins.
     built: usize,
-    /// The most at once of what outlives the backward pass that makes it.
+    /// Most blocks at once that outlive the backward pass that allocated them.
     gradients: usize,
-    /// When each of these comes and goes.
+    /// First and last entry of each of these.
     spans: Vec<(u32, u32)>,
     /// Kept by the optimizer.
     states: usize,
-    /// The most that the optimizer has made in one step and freed in it.
+    /// Most blocks that the optimizer allocated and freed within one step.
     stepped: usize,
-    /// The same of the last step, and where that begins.
+    /// The same for the last step, and the entry that begins it.
     last_step: (u32, usize),
-    /// Whether backward makes any.
+    /// Whether a backward pass allocates any.
     is_made_in_pass: bool,
 }
 
@@ -130,7 +129,7 @@ impl OfSize {
     }
 }
 
-/// Everything that pairing looks at.
+/// Input of the pairing.
 struct Known<'a, T> {
     lifetimes: &'a Lifetimes,
     course: &'a Course,
@@ -153,7 +152,7 @@ struct Known<'a, T> {
     is_bare: bool,
 }
 
-/// What is known of a device's memory at the dump, and of the optimizer.
+/// A device's memory at the dump, and its optimizers.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory<'a> {
     pub(crate) blocks: &'a [Block],
@@ -172,12 +171,12 @@ pub(crate) enum Keeps {
     Told { least: usize, most: usize },
     /// There are several optimizers, each with parameters of its own.
     Several,
-    /// The name tells nothing.
+    /// The names decide nothing.
     Untold,
 }
 
 impl Keeps {
-    /// Of Adam's kind, where the least is what there is by default.
+    /// One of Adam's family, whose default settings keep the least.
     fn of_adam(self) -> usize {
         match self {
             Self::Told { least, .. } => least,
@@ -187,7 +186,7 @@ impl Keeps {
 }
 
 impl<T> Known<'_, T> {
-    /// Takes down what a pass has made, unless an earlier one made the same.
+    /// Adds the blocks of a pass, unless an earlier pass allocated the same.
     fn add_order(&mut self, sizes: Vec<u64>) {
         /// Programs have few losses.
         const MAX: usize = 8;
@@ -198,7 +197,7 @@ impl<T> Known<'_, T> {
 
     /// Whether large blocks that no gradient pairs with are those of layers: as many, or a multiple, of each of several sizes.
     fn layers_of(&self, there: &FxHashMap<u64, usize>, is_unpaired: impl Fn(u64) -> bool) -> bool {
-        /// Sizes that show it, and layers: fewer may be chance.
+        /// Least number of sizes, and of layers: fewer may be chance.
         const MIN: usize = 2;
         // A copy in full precision is twice as large.
         let is_copy = |size: u64| size.is_multiple_of(2) && there.contains_key(&(size / 2)) && !is_unpaired(size / 2);
@@ -210,7 +209,7 @@ impl<T> Known<'_, T> {
         sizes >= MIN && common >= MIN_FROZEN as u64
     }
 
-    /// Whether what runs forward leaves blocks of a size for good: then earlier ones may have been left by it, too.
+    /// Whether forward passes leave blocks of a size behind for good: then they may have left the earlier ones, too.
     fn is_left(&self, size_bytes: u64) -> bool {
         self.left.contains(&size_bytes)
     }

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Evidence, Finding, Severity};
 
-/// Sites that are named.
+/// Most call sites that the finding names.
 const NAMED: usize = 3;
 
 /// One finding for all growing sites.
@@ -47,15 +47,15 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     })
 }
 
-/// Without a history a leak shows as multiplicity: of a graph that is kept for each iteration, every line has made as many blocks,
-/// or a multiple. What a layer makes is there for each layer, too, so the count is that of a line outside of modules.
+/// Finds a leak in a state without a history, by its counts. Where a graph is kept for each iteration, every line has as many live blocks
+/// as there were iterations, or a multiple of that. A line in a layer also has a block for each layer, so a line outside of modules counts.
 fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
-    /// Fewer may be the last two iterations.
+    /// Fewer blocks may belong to the last two iterations.
     const MIN_COUNT: usize = 3;
-    /// Lines of modules that show a graph; or one, with such a part of what is alive.
+    /// Lines of modules that prove a graph; one is enough if it has this part of the live bytes.
     const MIN_PLACES: usize = 3;
     const LEAST_PART: u64 = 20;
-    /// Bytes of the widest number: a loss.
+    /// Bytes of a loss in the widest type.
     const NUMBER: u64 = 8;
     let device = evidence.device;
     if device.has_history() {
@@ -107,7 +107,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// What the growing sites leave behind for good, gone at the end of each iteration.
+/// The blocks that growing sites leave behind for good, as if freed at the end of their iteration.
 fn let_go(evidence: &Evidence<'_>) -> Vec<Change> {
     let growing: FxHashSet<Site> = evidence.device.growth.iter().map(|growth| growth.site).collect();
     let iterations = &evidence.device.iterations.rows;
@@ -124,7 +124,7 @@ fn let_go(evidence: &Evidence<'_>) -> Vec<Change> {
     changes.collect()
 }
 
-/// A site, with what stays there.
+/// A call site, and the blocks that stay there.
 fn at(evidence: &Evidence<'_>, growth: &Growth) -> String {
     let at = place(evidence.analysis, growth.site);
     let bytes = size(growth.bytes_per_iteration());

@@ -189,7 +189,7 @@ fn core(event: &Event) -> (Diagnosis, Vec<Step>) {
             "the need is about their product",
         )
         .with("pl.BlockSpec, block sizes of Splash or Flash attention"),
-        Step::new("raise-limit", "let the compiler use more of it", "the default is a part of what the core has")
+        Step::new("raise-limit", "raise the compiler's memory limit", "the default is a part of what the core has")
             .with("LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536"),
     ];
     (because(Cause::KernelSharedMemory, text), steps)

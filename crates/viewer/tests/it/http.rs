@@ -155,28 +155,73 @@ fn sections_are_those_of_the_analysis() {
 }
 
 #[test]
-fn one_stretch_of_a_section_can_be_had() {
+fn stretches_of_sections_come_one_after_the_other() {
     let served = Served::new(&[recording_path("linear_forward")]);
-    let section = "api/files/0/sections/0/start";
-    let whole = served.get(section).body;
-    let path = format!("/{}/{section}", served.token);
-    let ask = |range: &str| served.request("GET", &path, &format!("{}Range: {range}\r\n", served.host()), b"");
+    let [start, offset] = ["start", "offset"].map(|name| served.get(&format!("api/files/0/sections/0/{name}")).body);
+    let ask = |query: &str| served.get(&format!("api/files/0/stretches?{query}"));
 
-    let part = ask("bytes=1-3");
-    assert_eq!((part.status, &part.body[..]), (206, &whole[1..4]));
-    assert_eq!(part.header("content-range"), Some(&format!("bytes 1-3/{}", whole.len())[..]));
+    let both = ask("of=0/start:1-4&of=0/offset:0-2");
+    assert_eq!((both.status, &both.body[..]), (200, &[&start[1..4], &offset[..2]].concat()[..]));
+    let whole = ask(&format!("of=0/start:0-{}", start.len()));
+    assert_eq!(whole.body, start);
+    assert_eq!(ask("").body, b"");
 
-    for beyond in [format!("bytes=2-{}", whole.len()), format!("bytes=2-{}", usize::MAX)] {
-        let part = ask(&beyond);
-        assert_eq!((part.status, &part.body[..]), (206, &whole[2..]), "{beyond}");
-        assert_eq!(part.header("content-range"), Some(&format!("bytes 2-{}/{}", whole.len() - 1, whole.len())[..]));
+    for beyond in
+        [format!("of=0/start:0-{}", start.len() + 1), format!("of=0/start:{0}-{1}", usize::MAX - 1, usize::MAX)]
+    {
+        assert_eq!(ask(&beyond).status, 400, "{beyond}");
     }
-    for outside in [format!("bytes={0}-{0}", whole.len()), format!("bytes={0}-{0}", usize::MAX)] {
-        assert_eq!(ask(&outside).status, 416, "{outside}");
-    }
-    for malformed in ["bytes=3-1", "bytes=-5", "bytes=5-", "bytes=0-1,3-4", "rows=0-1", "bytes=a-b", ""] {
+    assert_eq!(ask("of=0/nothing:0-1").status, 404);
+    for malformed in
+        ["of=0/start:3-1", "of=0/start:-5", "of=0/start:5-", "of=0/start", "of=0-1", "of=:a-b", "of", "rows=0-1"]
+    {
         assert_eq!(ask(malformed).status, 400, "{malformed}");
     }
+    // No answer is larger than a few sections.
+    assert_eq!(ask("of=0/start:0-65537").status, 400);
+    assert_eq!(ask(&["of=0/start:0-1"; 257].join("&")).status, 400);
+}
+
+#[test]
+fn more_files_than_stay_open_have_outlines_and_are_read_again() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let paths: Vec<_> = (0..12).map(|rank| folder.path().join(format!("rank{rank}.pickle.gz"))).collect();
+    for path in &paths {
+        std::fs::copy(recording_path("linear_forward"), path).expect("it is copied");
+    }
+    let served = Served::new(&paths);
+    let ids: Vec<String> = (0..12).map(|id| id.to_string()).collect();
+    let peaks = served.get(&format!("api/outlines?of=peaks&files={}", ids.join(","))).json();
+    for id in &ids {
+        assert_eq!(peaks[id], served.get(&format!("api/files/{id}/curves?parts=0")).json());
+        assert!(peaks[id]["devices"][0]["peak"]["bytes"].as_u64() > Some(0));
+    }
+    let heats = served.get("api/outlines?of=heat&files=11").json();
+    assert_eq!(heats["11"]["devices"][0]["bytes"]["reserved"].as_array().map(Vec::len), Some(240));
+
+    // All of them in turn, so that the first is closed, and then the first again.
+    let manifest = |id: &str| served.get(&format!("api/files/{id}/manifest"));
+    let first = manifest("0").body;
+    for id in &ids {
+        assert_eq!(manifest(id).status, 200, "{id}");
+    }
+    assert_eq!(manifest("0").body, first);
+
+    // One that is no longer what its outline says is refused.
+    let refused = (0..12).find_map(|id| {
+        std::fs::write(&paths[id], "changed").expect("it is written");
+        Some(manifest(&id.to_string())).filter(|answer| answer.status != 200)
+    });
+    assert!(
+        refused.expect("not all are open").json()["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("has changed on disk"))
+    );
+
+    for (query, status) in [("of=peaks&files=12", 404), ("of=all&files=0", 400), ("files=0", 400), ("of=peaks", 200)] {
+        assert_eq!(served.get(&format!("api/outlines?{query}")).status, status, "{query}");
+    }
+    assert_eq!(served.get(&format!("api/outlines?of=peaks&files={}", ["0"; 129].join(","))).status, 400);
 }
 
 /// Within a deadline that the test does not know: the connection ends, whatever was sent of the head.

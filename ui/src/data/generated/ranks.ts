@@ -179,7 +179,7 @@ export interface StageImbalance {
  */
 export interface Rank {
   /**
-   * Its difference from the rank in the middle, taken apart, largest first.
+   * Its difference from the median rank, taken apart, largest first.
    */
   because: Because[];
   /**
@@ -264,7 +264,7 @@ export interface Because {
    */
   call_sites: SiteDelta[];
   /**
-   * Bytes more than the rank in the middle; negative if fewer.
+   * Bytes more than the median rank; negative if fewer.
    */
   delta_bytes: number;
   /**
@@ -289,7 +289,7 @@ export interface SiteDelta {
    */
   bytes: number;
   /**
-   * Bytes at the peak of the rank in the middle.
+   * Bytes at the peak of the median rank.
    */
   other_bytes: number;
   /**

@@ -1,26 +1,24 @@
 /** Ranks × time: a row a rank, its colour how much there is. */
 
-import {useSignal, useSignalEffect} from '@preact/signals';
+import {useSignal} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
 import {hexOf, sizeColour} from '../../draw/palette';
 import {type Alignment, iterationAt} from '../../model/alignment';
 import type {AxisRange} from '../../model/axis';
-import {type HeatDevice, highestOfRow, measuresOf, partOfRow, rowAt, rowsOf} from '../../model/heat';
+import {type HeatDevice, highestOfRow, partOfRow, rowAt, rowsOf} from '../../model/heat';
 import {binary} from '../../model/units';
-import {dataSource, engine} from '../../state/session';
+import {engine} from '../../state/session';
 import * as store from '../../state/store';
 import {onWheel, pointed, stretch} from './linked';
 import type {Rank} from './overview';
 
-/** Files that are asked at the same time. */
-const AT_ONCE = 6;
 /** Rows are no lower than this, and no higher; in CSS pixels. */
 const LOWEST = 2;
 const HIGHEST = 22;
 /** The height that rows share where there are not too many. */
 const SHARED = 560;
-/** Room for names, where rows have it. */
-const NAMES_CSS = 92;
+/** Room for names, where rows have it: a part of the width, and no more than they need. */
+const NAMES_MAX = '32%';
 /** Rows of this height have room for a name. */
 const NAMED = 12;
 
@@ -40,9 +38,9 @@ function stops(): string[] {
   return Array.from({length: count}, (_, step) => hexOf(sizeColour(step, count)));
 }
 
-/** The key of a device of a file. */
-export function keyOf({file, curve}: Rank): string {
-  return `${file} ${curve.device}`;
+/** The key of a device of a file: of its number, or of its name. */
+export function keyOf(file: number | string, device: number): string {
+  return `${file} ${device}`;
 }
 
 /** Where the parts of a rank begin on the axis, and where the last ends. */
@@ -57,7 +55,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
   const chosen = useSignal<{row: number; part: number} | null>(null);
   const shade = store.shade.value;
   const x = stretch.value ?? whole;
-  const devices = ranks.map(rank => heats.get(keyOf(rank)));
+  const devices = ranks.map(rank => heats.get(keyOf(rank.file, rank.curve.device)));
   const rows = useMemo(
     () => rowsOf(devices, measure, row => positionsOf(ranks[row], devices[row]!, alignment)),
     [ranks, heats, measure, alignment],
@@ -69,6 +67,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
   const rowCss = Math.min(HIGHEST, Math.max(LOWEST, SHARED / Math.max(1, ranks.length)));
   const heightCss = Math.max(1, Math.round(rowCss * ranks.length));
   const hasNames = rowCss >= NAMED;
+  const names = `min(${Math.max(0, ...ranks.map(({name}) => name.length)) + 2}ch, ${NAMES_MAX})`;
   const drawing = useRef<Promise<void>>(Promise.resolve());
   const newest = useRef(0);
 
@@ -169,11 +168,11 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           </button>
         )}
       </p>
-      <div class="heat-plot" style={hasNames ? {gridTemplateColumns: `${NAMES_CSS}px 1fr`} : undefined}>
+      <div class="heat-plot" style={hasNames ? {gridTemplateColumns: `${names} 1fr`} : undefined}>
         {hasNames && (
           <div class="heat-names" style={{gridAutoRows: `${rowCss}px`}}>
             {ranks.map(rank => (
-              <span key={keyOf(rank)} title={rank.name}>
+              <span key={keyOf(rank.file, rank.curve.device)} title={rank.name}>
                 {rank.name}
               </span>
             ))}
@@ -201,16 +200,18 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           {at && <i class="heat-row" style={{top: `${at.row * rowCss}px`, height: `${Math.max(rowCss, 3)}px`}} />}
         </div>
       </div>
-      <p class="heat-axis faint" style={hasNames ? {paddingLeft: `${NAMES_CSS}px`} : undefined}>
+      <p class="heat-axis faint" style={hasNames ? {paddingLeft: names} : undefined}>
         {ticks(x).map(place => (
           <span key={place}>{placeText(place, alignment)}</span>
         ))}
       </p>
       <p class="heat-legend faint">
         <span>{alignment} from left to right; colour:</span>
-        <span>0</span>
-        <span class="heat-scale" style={{background: `linear-gradient(90deg, ${stops().join(', ')})`}} />
-        <span>{binary(highBytes)}</span>
+        <span class="heat-scale">
+          0
+          <i style={{background: `linear-gradient(90deg, ${stops().join(', ')})`}} />
+          {binary(highBytes)}
+        </span>
       </p>
     </div>
   );
@@ -225,45 +226,4 @@ function ticks({from, to}: AxisRange): number[] {
 /** A place as a person counts: iterations in tenths. */
 function placeText(place: number, alignment: Alignment): string {
   return alignment === 'iteration' ? place.toFixed(1) : Math.round(place).toLocaleString('en');
-}
-
-/** The devices of files as rows of the heat map, as they come. */
-export function useHeats(ranks: readonly Rank[], isWanted: boolean): ReadonlyMap<string, HeatDevice> {
-  const heats = useSignal<ReadonlyMap<string, HeatDevice>>(new Map());
-  const wanted = useSignal<readonly number[]>([]);
-  const files = [...new Set(ranks.map(({file}) => file))];
-  if (isWanted && files.join() !== wanted.peek().join()) wanted.value = files;
-  useSignalEffect(() => {
-    const left = wanted.value.filter(file => ![...heats.peek().keys()].some(key => key.startsWith(`${file} `)));
-    const abort = new AbortController();
-    let fresh = new Map<string, HeatDevice>();
-    const show = () => {
-      if (fresh.size === 0) return;
-      heats.value = new Map([...heats.peek(), ...fresh]);
-      fresh = new Map();
-    };
-    // One picture for many that came, not one for each.
-    const timer = setInterval(show, 150);
-    const next = async () => {
-      for (let file = left.shift(); file !== undefined; file = left.shift()) {
-        const {devices} = await dataSource().heat(file, abort.signal);
-        for (const device of devices) fresh.set(`${file} ${device.device}`, device);
-      }
-    };
-    const all = Array.from({length: AT_ONCE}, () => next().catch(() => {}));
-    void Promise.all(all).then(() => {
-      clearInterval(timer);
-      if (!abort.signal.aborted) show();
-    });
-    return () => {
-      clearInterval(timer);
-      abort.abort();
-    };
-  });
-  return heats.value;
-}
-
-/** What can be shown. */
-export function useMeasures(heats: ReadonlyMap<string, HeatDevice>): string[] {
-  return useMemo(() => measuresOf([...heats.values()]), [heats]);
 }

@@ -54,7 +54,10 @@ export function ordered(
 ): Rank[] {
   const byName = (a: Rank, b: Rank) =>
     a.name.localeCompare(b.name, 'en', {numeric: true}) || a.curve.device - b.curve.device || a.file - b.file;
-  const by = (value: (rank: Rank) => number) => (a: Rank, b: Rank) => value(b) - value(a) || byName(a, b);
+  const by = (value: (rank: Rank) => number) => {
+    const values = new Map(ranks.map(rank => [rank, value(rank)]));
+    return (a: Rank, b: Rank) => values.get(b)! - values.get(a)! || byName(a, b);
+  };
   return [...ranks].sort({peak: by(peak), mean: by(mean), name: byName}[order]);
 }
 

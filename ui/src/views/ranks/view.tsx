@@ -1,16 +1,18 @@
 /** All recordings as small pictures on one byte scale. */
 
-import {batch, useSignal, useSignalEffect} from '@preact/signals';
+import {batch, useSignal} from '@preact/signals';
 import {useEffect, useMemo} from 'preact/hooks';
 import type {Curves} from '../../data/curves';
 import type {Ranks} from '../../data/generated/ranks';
+import {Prose} from '../../kit/prose';
 import {type Alignment, highestOf} from '../../model/alignment';
-import {highestOfRow, meanOf} from '../../model/heat';
+import {type HeatDevice, highestOfRow, meanOf, measuresOf} from '../../model/heat';
 import {shortNames} from '../../model/short-names';
 import {binary, counted, percent} from '../../model/units';
 import {dataSource, files, forgetPlace, type Opened} from '../../state/session';
 import * as store from '../../state/store';
-import {HeatMap, keyOf, useHeats, useMeasures} from './heat-map';
+import {useArrivals} from './arrivals';
+import {HeatMap, keyOf} from './heat-map';
 import {stretch} from './linked';
 import {FORMS, median, ORDERS, ordered, outlierOf, type Rank} from './overview';
 import {placeOfEntry, Tile} from './tile';
@@ -18,11 +20,9 @@ import {placeOfEntry, Tile} from './tile';
 /** So few have room for larger pictures. */
 const FEW = 8;
 
-/** Files whose peaks are asked for at the same time. */
-const AT_ONCE = 4;
-
 export function RanksView({device}: {device: Opened}) {
-  const heads = useHeads();
+  const ready = files.value.filter(({state}) => state === 'ready').map(({id}) => id);
+  const heads = useArrivals<Curves>(ready, (files, signal) => dataSource().peaks(files, signal));
   const order = store.viewOption('ranks.order', ORDERS);
   const names = shortNames(files.value.map(({name}) => name));
   const key = names.join(' ');
@@ -35,12 +35,17 @@ export function RanksView({device}: {device: Opened}) {
   }, [heads, key]);
   const form = store.viewOption('ranks.form', FORMS);
   const isHeat = form === 'heat map';
-  const heats = useHeats(ranks, isHeat);
-  const measures = useMeasures(heats);
+  const rows = useArrivals(isHeat ? ready : [], (files, signal) => dataSource().heats(files, signal));
+  const heats = useMemo(() => {
+    const all = new Map<string, HeatDevice>();
+    for (const [file, {devices}] of rows) for (const device of devices) all.set(keyOf(file, device.device), device);
+    return all;
+  }, [rows]);
+  const measures = useMemo(() => measuresOf([...heats.values()]), [heats]);
   const measure = store.viewOption('ranks.measure', measures.length > 0 ? measures : ['reserved']);
   const shown = useMemo(() => {
     if (!isHeat || heats.size === 0) return ordered(ranks, order);
-    const heat = (rank: Rank) => heats.get(keyOf(rank));
+    const heat = (rank: Rank) => heats.get(keyOf(rank.file, rank.curve.device));
     const [peak, mean] = [highestOfRow, meanOf].map(of => (rank: Rank) => of(heat(rank), measure));
     return ordered(ranks, order, peak, mean);
   }, [ranks, order, isHeat, heats, measure]);
@@ -50,6 +55,16 @@ export function RanksView({device}: {device: Opened}) {
   const ends = curves.flatMap(curve => [0, curve.entries].map(entry => placeOfEntry(curve, alignment, entry)));
   const x = {from: Math.min(0, ...ends), to: Math.max(1, ...ends)};
   const outlier = outlierOf(ranks);
+  const odd = useMemo(
+    () => said && new Set(said.ranks.filter(one => one.is_outlier).map(one => keyOf(one.file, one.device))),
+    [said],
+  );
+  const isOdd = ({file, curve}: Rank) => {
+    const name = files.value.find(({id}) => id === file)?.name ?? '';
+    return odd
+      ? odd.has(keyOf(name, curve.device))
+      : file === outlier?.rank.file && curve.device === outlier.rank.curve.device;
+  };
   const medianBytes = median(curves.map(({peak}) => peak.bytes));
   const waiting = files.value.filter(({id, state}) => state !== 'failed' && !heads.has(id)).length;
   const open = (rank: Rank, entry: number | null) => {
@@ -69,10 +84,9 @@ export function RanksView({device}: {device: Opened}) {
     <section class="view ranks" aria-label="Ranks">
       <div class="card toolbar-card">
         <span role="status">
-          {said ? said.verdict : <Verdict outlier={outlier} ranks={ranks} />}
+          {said ? <Prose text={said.verdict} /> : <Verdict outlier={outlier} ranks={ranks} />}
           {waiting > 0 && <span class="faint"> {counted(waiting, 'file is', 'files are')} still being read …</span>}
         </span>
-        <span class="spring" />
         <label>
           as{' '}
           <select
@@ -132,14 +146,14 @@ export function RanksView({device}: {device: Opened}) {
         {!isHeat &&
           shown.map(rank => (
             <Tile
-              key={`${rank.file} ${rank.curve.device}`}
+              key={keyOf(rank.file, rank.curve.device)}
               rank={rank}
               alignment={alignment}
               x={stretch.value ?? x}
               whole={x}
               highBytes={highestOf(curves) * 1.06}
               medianBytes={medianBytes}
-              isOutlier={rank === outlier?.rank}
+              isOutlier={isOdd(rank)}
               isOpen={rank.file === store.file.value && rank.curve.device === device.device.device}
               showsDevice={(heads.get(rank.file)?.devices.length ?? 0) > 1}
               open={open}
@@ -190,24 +204,4 @@ function Verdict({outlier, ranks}: {outlier: ReturnType<typeof outlierOf>; ranks
       )}
     </>
   );
-}
-
-/** The peaks of every file, as they are read. */
-function useHeads(): ReadonlyMap<number, Curves> {
-  const heads = useSignal<ReadonlyMap<number, Curves>>(new Map());
-  useSignalEffect(() => {
-    const ready = files.value.filter(({id, state}) => state === 'ready' && !heads.peek().has(id)).map(({id}) => id);
-    const abort = new AbortController();
-    const next = async () => {
-      for (let id = ready.shift(); id !== undefined; id = ready.shift()) {
-        const read = await dataSource().curves(id, 0, abort.signal);
-        if (abort.signal.aborted) return;
-        heads.value = new Map(heads.peek()).set(id, read);
-      }
-    };
-    // What cannot be read says so in its own tab.
-    for (let i = 0; i < AT_ONCE; i++) next().catch(() => {});
-    return () => abort.abort();
-  });
-  return heads.value;
 }

@@ -17,6 +17,7 @@ import {
 import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
 import {type Axis, within} from '../../model/axis';
 import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
+import {dismiss, free} from '../../model/spare';
 import {highestShown, type Opened, opened, pictured, problem} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedPicture, StackedRequest} from '../../worker/pictures';
@@ -114,8 +115,10 @@ export class StackedChart {
     cancelAnimationFrame(this.frame);
     this.slot.clear();
     this.overview?.bitmap.close();
-    this.canvas.remove();
-    this.over.remove();
+    free(this.overview?.ids);
+    this.overview = undefined;
+    dismiss(this.canvas);
+    dismiss(this.over);
   }
 
   /** What the pointer is over; `undefined` for nothing. */

@@ -5,13 +5,16 @@
  * things move, where the last picture took longer than a frame.
  */
 
+import {leaveGarbage} from '../../model/garbage';
+import {free} from '../../model/spare';
+
 /** What a picture was asked for, as text: equal texts are the same picture. */
 type Key = string;
 
 /** A picture that can be let go. */
 interface Pictured {
-  readonly bitmap: ImageBitmap;
-  /** Memory that the next picture can have. */
+  readonly bitmap?: ImageBitmap;
+  /** In memory that a later picture can have. */
   readonly ids?: Uint32Array;
 }
 
@@ -62,11 +65,12 @@ export class PictureSlot<R, P extends Pictured> {
       picture => {
         this.isBusy = false;
         this.lastMs = (performance.now() - began) * (isCoarse ? 2 : 1);
-        this.newest?.bitmap.close();
+        this.newest?.bitmap?.close();
         this.spare = this.newest?.ids;
         this.newest = picture;
         this.newestKey = wanted.key;
         this.isCoarse = isCoarse;
+        leaveGarbage();
         this.onPicture(picture);
       },
       error => {
@@ -76,10 +80,12 @@ export class PictureSlot<R, P extends Pictured> {
     );
   }
 
-  /** Lets the picture go: it belongs to another file. */
+  /** Lets the picture go: it belongs to another file. Its megabytes are free at once, not when garbage is collected next. */
   clear(): void {
-    this.newest?.bitmap.close();
+    this.newest?.bitmap?.close();
+    for (const numbers of [this.newest?.ids, this.spare]) free(numbers);
     this.newest = undefined;
+    this.spare = undefined;
     this.newestKey = '';
   }
 }

@@ -8,6 +8,7 @@ import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
 import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
+import {leaveGarbage} from '../../model/garbage';
 import {count} from '../../model/units';
 import {axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
@@ -132,6 +133,9 @@ export function handingOver<R extends StackedRequest>(request: R): Transferred<R
   return new Transferred(request, request.spare ? [request.spare.buffer] : []);
 }
 
+/** Least time between two cards, in milliseconds: while the pointer sweeps, nobody reads them, and each leaves 100 KiB of garbage. */
+const REST_MS = 80;
+
 /** Asks about what the pointer is over, one question at a time. */
 class Asker<D> {
   private readonly chart: StackedChart;
@@ -179,8 +183,10 @@ class Asker<D> {
       // Another file was opened under the pointer: the next move asks again.
       this.place = undefined;
     }
-    this.isAsking = false;
+    leaveGarbage();
     this.show();
+    await new Promise(go => setTimeout(go, REST_MS));
+    this.isAsking = false;
     void this.ask();
   }
 }

@@ -1,6 +1,6 @@
 /** The entries around the cursor: only those that are visible exist. */
 
-import {useSignal, useSignalEffect} from '@preact/signals';
+import {useComputed, useSignal, useSignalEffect} from '@preact/signals';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
 import type {PanelWidth} from '../../kit/splitter';
 import {latest} from '../../model/latest';
@@ -11,8 +11,11 @@ import type {EntryLine} from '../../worker/entries';
 
 const LINE_CSS = 20;
 
-/** Least time between two contents of the list: the layout of each leaves half a megabyte of garbage, and nobody reads it while dragging. */
-const REST_MS = 500;
+/**
+ * The list follows once its place has rested for so long, in milliseconds: the layout of forty lines leaves a megabyte of garbage, and
+ * nobody reads them while dragging.
+ */
+const REST_MS = 100;
 
 export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) {
   const host = useRef<HTMLDivElement>(null);
@@ -20,6 +23,8 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
   /** The uppermost entry. */
   const top = useSignal(0);
   const lines = useSignal<EntryLine[]>([]);
+  // A signal of its own: while the cursor is elsewhere, nothing of the list changes.
+  const chosen = useComputed(() => lines.value.findIndex(({entry}) => entry === shownEntry.value));
   const last = Math.max(0, device.device.entries - visible.value);
 
   useEffect(() => {
@@ -59,11 +64,13 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
     const settle = (answer: EntryLine[] | null) => {
       if (answer && opened.peek() === device) lines.value = answer;
     };
-    return latest(ask, settle, REST_MS);
+    return latest(ask, settle);
   }, [device]);
   useSignalEffect(() => {
     const [from, to] = [top.value, top.value + visible.value];
-    if (opened.value === device) show({from, to});
+    if (opened.value !== device) return;
+    const timer = setTimeout(() => show({from, to}), lines.peek().length > 0 ? REST_MS : 0);
+    return () => clearTimeout(timer);
   });
 
   return (
@@ -72,7 +79,7 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
         {
           // By their place, not their entry: scrubbing shows other entries in every frame, and each line that is made anew is garbage.
           lines.value.map((line, place) => (
-            <Line key={place} line={line} isChosen={line.entry === shownEntry.value} />
+            <Line key={place} line={line} isChosen={place === chosen.value} />
           ))
         }
       </div>

@@ -4,6 +4,7 @@ import {effect} from '@preact/signals';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FONT} from '../../draw/overlay';
+import {dismiss} from '../../model/spare';
 import {STRIP_NUMBERS} from '../../model/state-layout';
 import {binary} from '../../model/units';
 import {emphasis} from '../../state/legend';
@@ -20,6 +21,12 @@ const GAP_CSS = 2;
 const WIDTH_MIN_CSS = 3;
 const MARGIN_CSS = 8;
 
+/**
+ * Least time between two pictures, in milliseconds: what a picture leaves in two threads is collected seconds later, and while the cursor
+ * is dragged more of them show nothing more.
+ */
+const PACE_MS = 30;
+
 /** What lies at a pixel. */
 export type StateHit = {kind: 'block'; row: number} | {kind: 'free' | 'unmapped'; segment: number};
 
@@ -33,6 +40,7 @@ export class StateMap {
   private readonly slot: PictureSlot<StateRequest, StatePicture>;
   private readonly stops: (() => void)[] = [];
   private frame = 0;
+  private askedAt = Number.NEGATIVE_INFINITY;
   private zoom = 1;
   /** CSS pixels of the layout above the canvas. */
   private top = 0;
@@ -71,7 +79,7 @@ export class StateMap {
     for (const stop of this.stops) stop();
     cancelAnimationFrame(this.frame);
     this.slot.clear();
-    this.canvas.remove();
+    dismiss(this.canvas);
   }
 
   /** What lies at a place of the host, in CSS pixels from its upper left corner. */
@@ -168,7 +176,11 @@ export class StateMap {
       key: JSON.stringify([request, searchGeneration.value]),
       request: (_: number, spare?: Uint32Array) => (spare ? {...request, spare} : request),
     };
-    this.slot.ask(wanted, false);
+    const now = performance.now();
+    if (this.slot.isExact(wanted) || now - this.askedAt >= PACE_MS) {
+      if (!this.slot.isExact(wanted)) this.askedAt = now;
+      this.slot.ask(wanted, false);
+    } else this.schedule();
     const picture = this.slot.newest;
     if (!picture) return;
     const pen = this.canvas.getContext('2d', {alpha: false})!;
@@ -176,7 +188,7 @@ export class StateMap {
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.fillStyle = style.getPropertyValue('--plot').trim();
     pen.fillRect(0, 0, this.canvas.width, this.canvas.height);
-    pen.drawImage(picture.bitmap, Math.round(MARGIN_CSS * this.ratio), 0);
+    pen.putImageData(imageOf(picture), Math.round(MARGIN_CSS * this.ratio), 0);
     pen.scale(this.ratio, this.ratio);
     pen.font = FONT;
     pen.textBaseline = 'bottom';
@@ -190,4 +202,8 @@ export class StateMap {
     this.host.dataset.entry = String(picture.entry);
     pictured.value = this.device;
   }
+}
+
+function imageOf({pixels, width, height}: StatePicture): ImageData {
+  return new ImageData(new Uint8ClampedArray(pixels.buffer, pixels.byteOffset, pixels.byteLength), width, height);
 }

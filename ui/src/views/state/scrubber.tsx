@@ -34,7 +34,12 @@ export function Scrubber({device}: {device: Opened}) {
   useSignalEffect(() => {
     if (opened.value !== device) return;
     void store.shade.value;
-    if (canvas.current && curve.value && width.value > 0) draw(canvas.current, curve.value, device, shownEntry.value);
+    if (canvas.current && curve.value && width.value > 0) draw(canvas.current, curve.value, device);
+  });
+
+  useSignalEffect(() => {
+    canvas.current?.setAttribute('aria-valuenow', `${shownEntry.value}`);
+    canvas.current?.setAttribute('aria-valuetext', `entry ${count(shownEntry.value)}`);
   });
 
   const scrub = (event: PointerEvent) => {
@@ -44,37 +49,45 @@ export function Scrubber({device}: {device: Opened}) {
     store.cursor.value = Math.min(Math.floor(part * device.entries), device.entries - 1);
   };
   return (
-    <canvas
-      ref={canvas}
-      class="scrubber"
-      role="slider"
-      tabIndex={0}
-      aria-label="Entry"
-      aria-valuemin={0}
-      aria-valuemax={device.entries - 1}
-      aria-valuenow={shownEntry.value}
-      aria-valuetext={`entry ${count(shownEntry.value)}`}
-      onPointerDown={event => {
-        event.currentTarget.setPointerCapture(event.pointerId);
-        scrub(event);
-      }}
-      onPointerMove={event => {
-        if (event.buttons & 1) scrub(event);
-      }}
-    />
+    <div class="scrubber">
+      <canvas
+        ref={canvas}
+        role="slider"
+        tabIndex={0}
+        aria-label="Entry"
+        aria-valuemin={0}
+        aria-valuemax={device.entries - 1}
+        onPointerDown={event => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          scrub(event);
+        }}
+        onPointerMove={event => {
+          if (event.buttons & 1) scrub(event);
+        }}
+      />
+      <Cursor device={device} width={width.value} />
+    </div>
   );
 }
 
-function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened, entry: number): void {
+/** By itself, for it changes with every move. */
+function Cursor({device, width}: {device: Opened; width: number}) {
+  return <i style={{transform: `translateX(${xOf(shownEntry.value + 0.5, device, width).toFixed(1)}px)`}} />;
+}
+
+/** Where an entry lies in a strip, in CSS pixels. */
+function xOf(entry: number, device: Opened, width: number): number {
+  return (entry / device.entries) * width;
+}
+
+/** The curve alone: the cursor over it moves without another picture. */
+function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened): void {
   const ratio = globalThis.devicePixelRatio || 1;
   const width = canvas.clientWidth;
   const [pixels, lines] = [Math.round(width * ratio), Math.round(HEIGHT_CSS * ratio)];
-  // Setting a size, even the same one, makes new memory for the pixels; this runs for every entry that is scrubbed over.
-  if (canvas.width !== pixels) canvas.width = pixels;
-  if (canvas.height !== lines) canvas.height = lines;
+  canvas.width = pixels;
+  canvas.height = lines;
   const pen = canvas.getContext('2d')!;
-  pen.setTransform(1, 0, 0, 1, 0, 0);
-  pen.clearRect(0, 0, pixels, lines);
   const style = getComputedStyle(canvas);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   pen.scale(ratio, ratio);
@@ -96,12 +109,9 @@ function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened, entry: nu
   };
   area(curve.reservedBytes, colour('reserved'), 0.25);
   area(curve.highBytes, colour('faint'), 0.8);
-  const xOf = (at: number) => (at / device.entries) * width;
   for (const mark of device.device.marks) {
     if (mark.kind !== 'oom') continue;
     pen.fillStyle = colour('danger');
-    pen.fillRect(xOf(mark.entry) - 1, 0, 2, HEIGHT_CSS);
+    pen.fillRect(xOf(mark.entry, device, width) - 1, 0, 2, HEIGHT_CSS);
   }
-  pen.fillStyle = colour('accent');
-  pen.fillRect(Math.round(xOf(entry + 0.5)) - 1, 0, 2, HEIGHT_CSS);
 }

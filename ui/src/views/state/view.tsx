@@ -1,6 +1,6 @@
 /** The allocator's state: segments and their blocks after one entry, with the entries beside it. */
 
-import {useSignal} from '@preact/signals';
+import {type ReadonlySignal, useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {AllocationLines} from '../../kit/allocation';
 import {openAllocationMenu} from '../../kit/allocation-menu';
@@ -13,7 +13,7 @@ import {engine, type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {RowDetails} from '../../worker/details';
 import type {SegmentDetails} from '../../worker/segments';
-import type {StateTotals} from '../../worker/state';
+import type {StatePicture} from '../../worker/state';
 import {SegmentLines} from '../segments/segment-lines';
 import {EntryList} from './entry-list';
 import {type StateHit, StateMap} from './map';
@@ -38,7 +38,7 @@ async function describe(hit: StateHit): Promise<Said | null> {
 export function StateView({device}: {device: Opened}) {
   const host = useRef<HTMLDivElement>(null);
   const map = useRef<StateMap | null>(null);
-  const totals = useSignal<StateTotals | null>(null);
+  const picture = useSignal<StatePicture | null>(null);
   const hover = useSignal<Hover | null>(null);
   const list = usePanelWidth('entries', 400, 180);
 
@@ -46,8 +46,8 @@ export function StateView({device}: {device: Opened}) {
     if (!host.current) return;
     const made = new StateMap(host.current, device);
     map.current = made;
-    made.onPicture = picture => {
-      totals.value = picture.totals;
+    made.onPicture = made => {
+      picture.value = made;
     };
     const ends = [
       addCommands(() => commands(device, made)),
@@ -104,8 +104,7 @@ export function StateView({device}: {device: Opened}) {
   return (
     <section class="view state" aria-label="Allocator state">
       <div class="toolbar">
-        <b>after entry {count(shownEntry.value)}</b>
-        {totals.value && <Totals device={device} totals={totals.value} />}
+        <Totals device={device} picture={picture} />
         <span class="spring" />
         <SaveMenu />
       </div>
@@ -137,10 +136,14 @@ export function StateView({device}: {device: Opened}) {
   );
 }
 
-function Totals({device, totals}: {device: Opened; totals: StateTotals}) {
-  const error = device.device.marks.find(({kind, entry}) => kind === 'oom' && entry === shownEntry.value);
+/** By itself, for it changes with every picture. */
+function Totals({device, picture}: {device: Opened; picture: ReadonlySignal<StatePicture | null>}) {
+  if (!picture.value) return <b>after entry {count(shownEntry.value)}</b>;
+  const {entry, totals} = picture.value;
+  const error = device.device.marks.find(mark => mark.kind === 'oom' && mark.entry === entry);
   return (
     <>
+      <b>after entry {count(entry)}</b>
       <span title={`${count(totals.activeBytes)} bytes`}>
         {binary(totals.activeBytes)} active in {counted(totals.blocks, 'block')}
         {totals.pendingBytes > 0 && `, of which ${binary(totals.pendingBytes)} awaits its free`}

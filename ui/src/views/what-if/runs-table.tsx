@@ -69,7 +69,7 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
         {line && <LineSwatch line={line} />} <Breakable text={confWords(run.conf)} />
       </td>
       <td class="number">{run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}</td>
-      <td>
+      <td class="outcome">
         {run.outcome === 'fits' ? (
           <span class="good">✓ {endsAtError ? 'gets past the error' : 'fits'}</span>
         ) : (

@@ -111,7 +111,7 @@ fn budget(answer: &Answer) -> Section {
         table.row([Cell::from("budget"), size(rank.budget_bytes).into(), total.into()]);
         table.row([Cell::from("weights"), size(rank.weights_bytes).into(), "as loaded".into()]);
         table.row(["activation peak".to_owned(), size(rank.activation_peak_bytes), rank.activation_by.clone()]);
-        table.row(["not PyTorch's", &size(rank.non_torch_bytes), "context, kernels, NCCL"]);
+        table.row(["outside PyTorch", &size(rank.non_torch_bytes), "context, kernels, NCCL"]);
         if rank.graph_bytes > 0 {
             table.row(["CUDA graphs", &size(rank.graph_bytes), ""]);
         }

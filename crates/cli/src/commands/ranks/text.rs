@@ -185,7 +185,7 @@ fn causes(view: &RanksView) -> Option<Section> {
         Some((name(view, rank), because))
     });
     if let Some((name, because)) = sites {
-        let mut table = Table::new([(&*name, Align::Right), ("in the middle", Align::Right), ("where", Align::Left)])
+        let mut table = Table::new([(&*name, Align::Right), ("median rank", Align::Right), ("where", Align::Left)])
             .indented(4)
             .wrapped();
         for site in &because.call_sites {

@@ -207,18 +207,13 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
 /// What stood in the way of a request, in a sentence.
 fn in_the_way(pinning: &PinningView<'_>) -> String {
     let blocks = counted(pinning.count, "block", "blocks");
-    let way = if pinning.in_place {
-        "where they lie"
-    } else {
-        "because whole segments would have been released to \
-     the driver"
-    };
+    let way = if pinning.in_place { "" } else { ": whole segments would have been released to the driver" };
     let fewest = if pinning.is_smallest { "" } else { " (fewer may be enough)" };
     let most = pinning.call_sites.first().map_or_else(String::new, |site| {
-        let from = if pinning.call_sites.len() == 1 { "from" } else { "mostly from" };
-        format!(", {from} {}", frames::place_of(&site.at))
+        let by = if pinning.call_sites.len() == 1 { "allocated" } else { "mostly allocated" };
+        format!(" {by} at {}", frames::place_of(&site.at))
     });
-    format!("freeing {blocks} of {}{fewest} would have been enough, {way}{most}", size(pinning.bytes))
+    format!("freeing {blocks} of {}{most}{fewest} would have been enough{way}", size(pinning.bytes))
 }
 
 fn run_capacity(run: &RunView<'_>) -> String {
