@@ -27,6 +27,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         || found.events.iter().any(|event| event.origin.starts_with("Ollama"));
     log.engine = Some(if is_ollama { "ollama" } else { "llama.cpp" });
     let (mut diagnosis, steps) = match event.id {
+        _ if has_recovered(found) => recovered(),
         "ollama-system" => system_memory(event),
         "ollama-layout" => layout(event, &log),
         "llama-pinned" => pinned(),
@@ -36,6 +37,25 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
     };
     diagnosis.notes.extend(shares(&log));
     (diagnosis, steps)
+}
+
+/// Whether llama.cpp tried again, and nothing failed after that.
+fn has_recovered(found: &Found) -> bool {
+    let Some(retry) = found.events.iter().find(|event| event.id == "llama-retry") else { return false };
+    let of_llama = |event: &&Event| event.id.starts_with("llama-") && event.id != retry.id;
+    found.events.iter().filter(of_llama).all(|event| event.line < retry.line && event.count <= retry.count)
+}
+
+fn recovered() -> (Diagnosis, Vec<Step>) {
+    let text = "the compute buffers for pipeline parallelism did not fit, and llama.cpp went on without it: they are several times as large \
+                with it, and the text has no failure after that";
+    let step = Step::new(
+        "smaller-batch",
+        "for pipeline parallelism, compute fewer tokens of a prompt at once; or build without it",
+        "it keeps a copy of the buffers for each batch in flight",
+    )
+    .with("--ubatch-size 256, or cmake -DGGML_SCHED_MAX_COPIES=1");
+    (because(Cause::Unknown, text), vec![step])
 }
 
 fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {

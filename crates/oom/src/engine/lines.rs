@@ -132,13 +132,15 @@ pub(crate) const LINES: &[Row] = &[
 ];
 
 /// Bytes that a line with an engine's settings holds.
-pub(crate) const SETTINGS: [&str; 10] = [
+pub(crate) const SETTINGS: [&str; 12] = [
     "LLM engine (v",
     "default args",
     "server_args=",
     "args: Namespace",
     "vllm serve",
+    "vllm.entrypoints",
     "gpu-memory-utilization",
+    "gpu_memory_utilization=",
     "mem-fraction-static",
     "sglang.launch_server",
     "llama-server ",

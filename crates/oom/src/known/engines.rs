@@ -178,20 +178,28 @@ pub(super) const ROWS: &[Row] = &[
     ),
     words("trtllm-cache", "TensorRT-LLM", "Impossible to fit in any sequence in kvCache"),
     row(
-        "trtllm-request",
-        "TensorRT",
-        "Requested amount of GPU memory",
-        "Requested amount of GPU memory ({raw:n} bytes) could not be allocated",
-    ),
-    words("trtllm-request", "TensorRT", "Cuda Runtime (out of memory)"),
-    words("trtllm-request", "TensorRT", "Error Code 2: OutOfMemory"),
-    row(
         "tgi-total",
         "TGI 2.4 or newer",
         "Not enough memory to handle",
         "Not enough memory to handle `max_total_tokens={tokens:n}`",
     ),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in", "CUDA runtime error in {*}out of memory"),
+    // TensorRT itself.
+    row(
+        "tensorrt",
+        "TensorRT",
+        "Requested amount of GPU memory",
+        "Requested amount of GPU memory ({raw:n} bytes) could not be allocated",
+    ),
+    words("tensorrt", "TensorRT", "Cuda Runtime (out of memory)"),
+    words("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
+    words("tensorrt-node", "TensorRT", "Could not find any implementation for node"),
+    row(
+        "tensorrt-tactic",
+        "TensorRT",
+        "due to insufficient memory",
+        "kipping tactic {tactic:n} due to insufficient memory on requested size of {raw:n} detected",
+    ),
     // Engines with few words.
     words("lmdeploy", "LMDeploy (TurboMind)", "CUDA runtime error: out of memory"),
     row(
@@ -212,6 +220,7 @@ pub(super) const ROWS: &[Row] = &[
         "insufficient system resources. Under the current settings, this model requires approximately {needed:b} of memory",
     ),
     words("lmstudio", "LM Studio", "due to insufficient system resources"),
+    words("lmstudio", "LM Studio", "Not enough resources to load the model with the current settings"),
     // llama.cpp and Ollama.
     row("llama-fit", "llama.cpp 2026", "failed to fit params to free", "failed to fit params to free device memory"),
     row(
@@ -226,6 +235,7 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-allocate", "llama.cpp", "failed to allocate", "failed to allocate {buffer:w} buffer of size {raw:n}"),
     words("llama-graph", "llama.cpp", "ggml_gallocr_reserve_n"),
     row("llama-compute", "llama.cpp", "compute buffers", "failed to allocate compute buffers"),
+    words("llama-retry", "llama.cpp", "compute buffer allocation failed, retrying without pipeline parallelism"),
     row("llama-buffer", "llama.cpp and Ollama", "CUDA error: out of memory", "CUDA error: out of memory{*}ggml"),
     row(
         "llama-buffer",
@@ -242,6 +252,7 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-kv", "llama.cpp", "buffer for kv cache", "failed to allocate buffer for kv cache"),
     row("llama-compute", "llama.cpp", "compute pp buffers", "failed to allocate compute pp buffers"),
     words("llama-vulkan-limit", "llama.cpp", "Requested buffer size exceeds device buffer size limit"),
+    words("llama-vulkan-limit", "llama.cpp up to 2025", "Requested buffer size exceeds device memory allocation limit"),
     row(
         "llama-vulkan",
         "llama.cpp",
@@ -256,7 +267,7 @@ pub(super) const ROWS: &[Row] = &[
         "model requires more system memory ({needed:b}) than is available ({available:b})",
     ),
     row("llama-allocate", "llama.cpp", "failed to allocate", "failed to allocate buffer, size = {size:b}"),
-    row("llama-allocate", "llama.cpp", "unable to allocate", "unable to allocate {buffer:w} buffer"),
+    words("llama-allocate", "llama.cpp", "error loading model: unable to allocate"),
     words("llama-compute", "llama.cpp", "failed to allocate compute tg buffers"),
     row(
         "llama-compute",

@@ -28,6 +28,13 @@ pub(super) const ROWS: &[Row] = &[
     row("shm", "torch", "unable to allocate shared memory", "unable to allocate shared memory(shm) for file"),
     row("shm", "torch", "from file </torch_", "unable to mmap {raw:n} bytes from file </torch_"),
     row("pinned", "torch", "Pin memory thread exited", "Pin memory thread exited unexpectedly"),
+    row(
+        "pinned",
+        "TensorFlow",
+        "pinned host memory of size",
+        "ould not allocate pinned host memory of size: {raw:n}",
+    ),
+    row("pinned", "TensorFlow", "bytes on host: ", "failed to alloc {raw:n} bytes on host:"),
     row("pinned", "torch", "cudaHostAlloc", "cudaHostAlloc{*}out of memory"),
     row(
         "host-allocator",
@@ -129,6 +136,7 @@ pub(super) const ROWS: &[Row] = &[
     words("sigkill", "a container", "exited with code 137"),
     words("sigkill", "a container", "returned non-zero exit status 137"),
     words("sigkill", "a container", "exit status 137"),
+    words("sigkill", "a container", "status code 137"),
     words("shm", "torch", "Unexpected bus error encountered in worker"),
     row(
         "pinned",
@@ -151,6 +159,7 @@ pub(super) const ROWS: &[Row] = &[
     words("page-file", "Windows", "paging file is too small"),
     words("host-allocator", "Linux", "[Errno 12] Cannot allocate memory"),
     words("host-allocator", "C++", "instance of 'std::bad_alloc'"),
+    words("host-allocator", "Gaudi (Synapse)", "Out of HOST memory (OOM)"),
     words("oom-kill", "Ray", "Ray killed this worker"),
     words("sigkill", "DeepSpeed", "exits with return code = -9"),
     words("sigkill", "Ollama", "process has terminated: signal: killed"),
