@@ -136,6 +136,12 @@ def asynchronous(n, unset):
     )
 
 
+def mps_without_limit():
+    text = "MPS backend out of memory (MPS allocated: 15.72 GiB, other allocations: 2.41 MiB). Tried to allocate 5.81 GiB on private pool."
+    allocated, others, tried = map(printed, ("15.72 GiB", "2.41 MiB", "5.81 GiB"))
+    return text, expect(allocated_bytes=allocated, other_allocations_bytes=others, tried_bytes=tried)
+
+
 def mps(unit):
     # What MPS calls GB are GiB: it writes 1024.00 MB for one of them.
     binary = {**UNITS, "KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -264,6 +270,8 @@ def other_devices():
     for unit in ("GB", "GiB"):
         text, found = mps(unit)
         case(f"mps_{unit.lower()}", traceback(text, "RuntimeError"), once(found))
+    text, found = mps_without_limit()
+    case("mps_without_limit", f"RuntimeError: {text}\n", once(found))
 
 
 def cut():
@@ -616,6 +624,7 @@ def answers_of_2026():
     told("tensorflow_cudnn", "outside-pytorch", "memory-growth", "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED")
     told("tensorflow_algorithms", "outside-pytorch", "memory-growth", "2023-05-25 19:41:34.660542: E tensorflow/compiler/xla/stream_executor/cuda/cuda_blas.cc:193] Failure to initialize cublas may be due to OOM (cublas needs some free memory when you initialize it, and your deep-learning framework may have preallocated more than its fair share), or may be because this binary was not built with support for the GPU in your machine.\n2023-05-25 19:41:34.660782: W tensorflow/core/framework/op_kernel.cc:1828] OP_REQUIRES failed at conv_ops_fused_impl.h:625 : NOT_FOUND: No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN: CUDNN_STATUS_ALLOC_FAILED\nin tensorflow/compiler/xla/stream_executor/cuda/cuda_dnn.cc(5333): 'status'\n")
     told("tensorflow_of_shape", "other-process", "end-process", "2018-07-03 16:01:06.492813: I tensorflow/core/common_runtime/bfc_allocator.cc:680] Stats: \nLimit:                     8716288\nInUse:                     8017152\nMaxInUse:                  8458496\nNumAllocs:                      46\nMaxAllocSize:              2718720\n\n2018-07-03 16:01:06.492882: W tensorflow/core/framework/op_kernel.cc:1295] OP_REQUIRES failed at constant_op.cc:75 : Resource exhausted: OOM when allocating tensor of shape [1,399,532,3] and type float")
+    told("tensorflow_1", "too-big", "shrink", "W tensorflow/core/common_runtime/bfc_allocator.cc:275] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.34GiB.  Current allocation summary follows.", size=2512555868)
     told("bfc_totals", "unknown", "shrink", "Stats: \nLimit:                      4928097484\nInUse:                      4248542720\nMaxInUse:                   4248542720", limit_raw=4928097484, used_raw=4248542720)
     told("tensorflow_pinned", "host-memory", "less-pinned-memory", "E tensorflow/stream_executor/cuda/cuda_driver.cc:893] failed to alloc 374391296 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory\nW ./tensorflow/core/common_runtime/gpu/gpu_host_allocator.h:44] could not allocate pinned host memory of size: 374391296", raw=374391296)
     told("rocm_absurd", "never-fits", "split-request", "E tensorflow/compiler/xla/stream_executor/rocm/rocm_driver.cc:606] failed to allocate 127.99TiB (140729850295296 bytes) from device: HIP_ERROR_OutOfMemory", raw=140729850295296)

@@ -279,7 +279,7 @@ pub(super) fn chunked_prefill(log: &EngineLog) -> Step {
 }
 
 /// What the engine printed of its memory, as a sentence; `None` if it is nothing.
-pub(super) fn shares(log: &EngineLog) -> Option<String> {
+pub fn shares(log: &EngineLog) -> Option<String> {
     let printed = log.printed();
     let mut parts = Vec::new();
     let mut part = |name: &str, bytes: Option<u64>| parts.extend(bytes.map(|bytes| format!("{name} {}", size(bytes))));

@@ -196,8 +196,12 @@ fn core(event: &Event) -> (Diagnosis, Vec<Step>) {
             "the need is about their product",
         )
         .with("pl.BlockSpec, block sizes of Splash or Flash attention"),
-        Step::new("raise-limit", "raise the compiler's limit on a kernel's on-chip memory", "by default it is a part of the core's memory")
-            .with("LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536"),
+        Step::new(
+            "raise-limit",
+            "raise the compiler's limit on a kernel's on-chip memory",
+            "by default it is a part of the core's memory",
+        )
+        .with("LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536"),
     ];
     (because(Cause::KernelSharedMemory, text), steps)
 }
@@ -269,8 +273,9 @@ fn memory_growth() -> Step {
 fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
     let text = "TensorFlow could not set up cuBLAS or cuDNN: nearly always the GPU is full, of TensorFlow's own pool, which leaves libraries \
                 too little, or of another process";
-    let look = Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
-        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let look =
+        Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
+            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
     (because(Cause::OutsidePyTorch, text), vec![memory_growth(), look])
 }
 

@@ -11,6 +11,7 @@ mod shape;
 mod summary;
 mod tensorrt;
 
+pub use flags::shares as printed;
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
 use highwater_units::{counted, size};
 
@@ -80,7 +81,8 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         && !reads_new_variable((major, minor))
     {
         diagnosis.notes.push(format!(
-            "torch {major}.{minor} may ignore `{NEW_VARIABLE}`; before 2.10 set `{VARIABLE}`, then check that the setting is in force"
+            "the CUDA allocator of torch {major}.{minor} does not read `{NEW_VARIABLE}`{}: before 2.10 set `{VARIABLE}`",
+            if (major, minor) == (2, 9) { ", although its warning advises that name" } else { "" }
         ));
     }
     if let Some(engine) = situation.engine {
@@ -117,7 +119,8 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
 fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let has_pool = log.ranks.iter().any(|rank| rank.kv_cache_bytes.is_some() || rank.kv_tokens.is_some());
     let exceeds_share = || {
-        let default = (log.engine == Some("vllm")).then_some(flags::VLLM_SHARE);
+        // Where its settings are in the log, and no share is among them.
+        let default = (log.engine == Some("vllm") && log.model.is_some()).then_some(flags::VLLM_SHARE);
         let share = log.utilization.or(log.mem_fraction_static).or(default)?;
         let of = flags::times(situation.capacity_bytes?, share.millionths, 1_000_000);
         Some(situation.held_bytes? > of.saturating_add(of / 20))
@@ -198,7 +201,9 @@ fn weight(event: &Event) -> u8 {
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
-        "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
+        "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
+            1
+        }
         _ => 2,
     }
 }

@@ -45,8 +45,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             "workspaces and activations are sized for the largest shape",
         )
         .with("trtexec --maxShapes=..."),
-        Step::new("free-gpu", "build while nothing else uses the GPU", "frameworks in the same process keep their caches")
-            .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
+        Step::new(
+            "free-gpu",
+            "build while nothing else uses the GPU",
+            "frameworks in the same process keep their caches",
+        )
+        .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
     ];
     Some((because(cause, text), steps))
 }
