@@ -65,4 +65,8 @@ TEXTS = [
     "CUDA driver version is insufficient for CUDA runtime version",
     "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.",
     "Segmentation fault (core dumped)",
+    "ggml_cuda_host_malloc: failed to allocate 2.34 MiB of pinned memory: no CUDA-capable device is detected",
+    "max_total_tokens=131072 is larger than the profiled value 90211. Use the profiled value instead.",
+    "AttributeError: 'NoneType' object has no attribute 'cpu'",
+    "Internal Error (0000000e:Internal Error) Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)",
 ]

@@ -30,7 +30,8 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         _ if has_recovered(found) => recovered(),
         "ollama-system" => system_memory(event),
         "ollama-layout" => layout(event, &log),
-        "llama-pinned" => pinned(),
+        "ollama-exited" => exited(&log),
+        "llama-pinned" => pinned(event),
         "llama-fit" => fit(&log),
         "llama-vulkan-limit" => vulkan_limit(&log),
         _ => buffer(event, &log, found),
@@ -92,16 +93,35 @@ fn fit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), vec![fit, fewer_layers(log), shorter(log)])
 }
 
-fn pinned() -> (Diagnosis, Vec<Step>) {
-    let text = "Vulkan could not pin memory of the host for weights that stay there: llama.cpp then goes on with ordinary memory, and copies \
-                to the GPU are slower";
+/// A warning: llama.cpp goes on with ordinary memory.
+fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (by, settings) = if event.origin.contains("Vulkan") {
+        ("Vulkan", "GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM=1, --no-mmap")
+    } else {
+        ("the GPU's runtime", "GGML_CUDA_NO_PINNED=1, --no-mmap")
+    };
+    let text = format!(
+        "{by} could not pin memory of the host for what stays there: llama.cpp then goes on with ordinary memory, and copies to the GPU are \
+         slower"
+    );
     let step = Step::new(
         "without-mmap",
         "load without pinned memory, or put more layers on the GPU",
         "the limit is the driver's",
     )
-    .with("GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM=1, --no-mmap");
+    .with(settings);
     (because(Cause::HostMemory, text), vec![step])
+}
+
+/// Ollama's own guess, in releases that did not pass on the reason.
+fn exited(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "Ollama's runner exited without a reason in this text, and Ollama supposes that memory ran out: its log has the lines before";
+    let smaller = Step::new(
+        "smaller-model",
+        "use a smaller model or quantisation",
+        "the weights and the context's KV cache have to fit in the memory of the GPUs and the host",
+    );
+    (because(Cause::Unknown, text), vec![smaller, shorter(log)])
 }
 
 fn vulkan_limit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {

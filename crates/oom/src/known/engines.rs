@@ -87,6 +87,7 @@ pub(super) const ROWS: &[Row] = &[
         "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction:f}. Raise --mem-fraction-static above \
          {least:f}",
     ),
+    row("sglang-pool", "SGLang 0.4 or newer", "is larger than the profiled value -{missing_tokens:n}"),
     row(
         "sglang-state",
         "SGLang 0.5.20 or newer",
@@ -196,7 +197,12 @@ pub(super) const ROWS: &[Row] = &[
         .at("failed to allocate output buffer"),
     row("llama-kv", "llama.cpp", "failed to allocate buffer for rs cache"),
     row("llama-vulkan", "llama.cpp", "ggml_vulkan: Memory allocation of size {raw:n} failed"),
-    row("llama-pinned", "llama.cpp", "ggml_vulkan: Failed to allocate pinned memory"),
+    row("llama-pinned", "llama.cpp (Vulkan)", "ggml_vulkan: Failed to allocate pinned memory"),
+    row("llama-pinned", "llama.cpp (CUDA)", "failed to allocate {host:b} of pinned memory: out of memory")
+        .at("of pinned memory: out of"),
+    row("llama-pinned", "llama.cpp (HIP)", "failed to allocate {host:b} of pinned memory: hipErrorOutOfMemory")
+        .at("of pinned memory: hip"),
+    row("ollama-exited", "Ollama up to 0.1", "llama runner exited, you may not have enough available memory"),
     row("ollama-layout", "Ollama 0.11 or newer", "memory layout cannot be allocated with num_gpu = {layers:n}"),
     row("ollama-layout", "Ollama 0.11 or newer", "memory layout cannot be allocated"),
     row("ollama-layout", "Ollama", "unable to load full model on GPU"),

@@ -104,6 +104,7 @@ pub(super) const ROWS: &[Row] = &[
     row("sigkill", "a container", "returned non-zero exit status 137"),
     row("sigkill", "a container", "exit status 137"),
     row("sigkill", "a container", "status code 137"),
+    row("sigkill", "a container", "Error executing in Docker Container: 137"),
     row("shm", "torch", "Unexpected bus error encountered in worker"),
     row("pinned", "torch_npu", "Malloc pin memory failed, host out of memory, Rried to allocate size: {raw:n}"),
     row(

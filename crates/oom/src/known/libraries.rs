@@ -141,6 +141,8 @@ pub(super) const ROWS: &[Row] = &[
         "out of resource: {resource:w}, Required: {required:n}, Hardware limit: {limit:n}{!.Reducingblocksizesor`num_stages`mayhelp.for}",
     ),
     row("triton", "Triton", "out of resource: {resource:w}, Required: {required:n}, Hardware limitation: {limit:n}"),
+    row("triton", "Triton 1", "out of resource: shared memoryRequired: {required:n}Hardware limit: {limit:n}"),
+    row("triton", "Triton", "OutOfResources: out of resource: shared memory{!,Required}{!Required}"),
     row("onnxruntime", "ONNX Runtime", "Failed to allocate memory for requested buffer of size {raw:n}"),
     row("onnxruntime", "ONNX Runtime", "::AllocateRawInternal{*}Failed to alloc"),
     row(
@@ -200,6 +202,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "bitsandbytes", "Error out of memory at line {line:n} in file"),
     row("runtime", "a CUDA program", "out of memory in {*}.cu at line {line:n}"),
     row("runtime", "OpenCV", "Gpu API call) out of memory in function"),
+    row("runtime", "NVIDIA's kernel driver", "Out of memory [NV_ERR_NO_MEMORY]"),
     row("runtime", "WSL (the GPU's kernel driver)", "dxgkio_make_resident: Ioctl failed: -12"),
     row("runtime", "CUDA", "cudaErrorMemoryAllocation"),
     row("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY"),
@@ -217,4 +220,5 @@ pub(super) const ROWS: &[Row] = &[
     row("metal", "Metal", "Insufficient Memory (00000008:kIOGPUCommand"),
     row("metal", "MLX", "[METAL] Command buffer execution failed: Insufficient Memory"),
     row("metal", "Metal", "kIOGPUCommandBufferCallbackErrorOutOfMemory"),
+    row("metal", "Metal", "Insufficient Memory (IOAF code 8)"),
 ];
