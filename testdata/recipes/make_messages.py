@@ -14,6 +14,8 @@ import sys
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
+from innocent_texts import TEXTS
+
 UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 1000, "MB": 10**6, "GB": 10**9, "TiB": 2**40}
 MIB, GIB = 2**20, 2**30
 OLD_PAGE = "https://pytorch.org/docs/stable/notes/cuda.html#environment-variables"
@@ -132,6 +134,12 @@ def asynchronous(n, unset):
         tried_bytes=tried, capacity_bytes=total, free_bytes=free, allocated_bytes=allocated, device=n.device,
         limit_bytes=None if unset else limit,
     )
+
+
+def mps_without_limit():
+    text = "MPS backend out of memory (MPS allocated: 15.72 GiB, other allocations: 2.41 MiB). Tried to allocate 5.81 GiB on private pool."
+    allocated, others, tried = map(printed, ("15.72 GiB", "2.41 MiB", "5.81 GiB"))
+    return text, expect(allocated_bytes=allocated, other_allocations_bytes=others, tried_bytes=tried)
 
 
 def mps(unit):
@@ -262,6 +270,8 @@ def other_devices():
     for unit in ("GB", "GiB"):
         text, found = mps(unit)
         case(f"mps_{unit.lower()}", traceback(text, "RuntimeError"), once(found))
+    text, found = mps_without_limit()
+    case("mps_without_limit", f"RuntimeError: {text}\n", once(found))
 
 
 def cut():
@@ -598,7 +608,50 @@ def more_answers():
     told("trtllm_cache", "kv-cache", "raise-share", "AssertionError: Impossible to fit in any sequence in kvCache")
     told("onnxruntime_extend", "too-big", "arena", "onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException: Failed to find a free memory block despite calling Extend. rounded_bytes=268435456", raw=268435456)
     told("mps_cut", "limit", "raise-limit", "RuntimeError: MPS backend out of memory (MPS allocated: 5.25 GiB, other allocations: 3.50 GiB, max allowed: 9.00 GiB).", limit=9663676416)
-    told("tensorrt_level", "engine-share", "lower-share", "[TRT] [E] 2: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (Requested size was 2147483648 bytes.)")
+    told("tensorrt_level", "too-big", "smaller-workspace", "[TRT] [E] 2: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (Requested size was 2147483648 bytes.)")
+
+
+def answers_of_2026():
+    told("jax_absurd", "never-fits", "split-request", "2025-03-23 20:28:59.832181: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.25TiB (rounded to 1374521760000)requested by op ", raw=1374521760000)
+    told("tensorrt_tactic", "unknown", "smaller-workspace", "[W] UNSUPPORTED_STATESkipping tactic 0 due to insufficient memory on requested size of 11580055552 detected for tactic 0x0000000000000000.Try decreasing the workspace size with IBuilderConfig::setMemoryPoolLimit().", raw=11580055552)
+    told("tensorrt_build", "unknown", "smaller-workspace", "[E] 2: [virtualMemoryBuffer.cpp::resizePhysical::145] Error Code 2: OutOfMemory (no further information)\n[W] Requested amount of GPU memory (68719476736 bytes) could not be allocated. There may not be enough free memory for allocation to succeed.\n[W] Skipping tactic 3 due to insufficient memory on requested size of 68719476736 detected for tactic 0x0000000000000074.\n    Try decreasing the workspace size with IBuilderConfig::setMemoryPoolLimit().")
+    told("tensorrt_context", "too-big", "smaller-workspace", "WARNING - Requested amount of GPU memory (149635638784 bytes) could not be allocated. There may not be enough free memory for allocation to succeed.\nERROR - [executionContext.cpp::initializeExecutionContext::644] Error Code 2: OutOfMemory (Requested size was 149635638784 bytes.)", raw=149635638784)
+    told("vllm_float32", "too-big", "less-weights", "python -m vllm.entrypoints.openai.api_server --model q/Q-7B --max-model-len=512 --dtype=float --enforce-eager\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 518.00 MiB. GPU 0 has a total capacty of 21.67 GiB of which 4.06 MiB is free. Process 2417585 has 21.65 GiB memory in use. Of the allocated memory 21.32 GiB is allocated by PyTorch, and 1018.00 KiB is reserved by PyTorch but unallocated.")
+    told("sglang_capture_cut", "unknown", "lower-share", "python3 -m sglang.launch_server --model-path o/O-32B --enable-piecewise-cuda-graph\nCapturing num tokens (num_tokens=3968 avail_mem=0.05 GB):   2%| | 1/58\ntorch.OutOfMemoryError:")
+    told("tgi_panicked", "too-big", "smaller-prefill", "thread 'main' panicked at 'Unable to warmup model: Generation(\"Allocation on device 0 would exceed allowed memory. (out of memory)\\nCurrently allocated     : 16.08 GiB\\nRequested               : 4.83 GiB\\nDevice limit            : 22.20 GiB\\nFree (according to CUDA): 11.12 MiB\\nPyTorch limit (set by user-supplied memory fraction)\\n                        : 22.20 GiB\")', router/src/main.rs:216:18\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n2023-07-07T17:55:43.805488Z ERROR text_generation_launcher: Webserver Crashed\n")
+    told("llama_retried", "unknown", "smaller-batch", "1.06.520.077 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 51748.72 MiB on device 1: cudaMalloc failed: out of memory\n1.06.520.084 E ggml_gallocr_reserve_n_impl: failed to allocate CUDA1 buffer of size 54262464512\n1.06.520.086 E graph_reserve: failed to allocate compute buffers\n1.06.520.107 W sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism\n1.07.304.130 I srv    load_model: initializing, n_slots = 1, n_ctx_slot = 50176, kv_unified = 'false'\n")
+    told("tensorflow_cublas", "outside-pytorch", "memory-growth", "E c:\\tf\\stream_executor\\cuda\\cuda_blas.cc:372] failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED\nW c:\\tf\\stream_executor\\stream.cc:1390] attempting to perform BLAS operation using StreamExecutor without BLAS support")
+    told("tensorflow_cudnn", "outside-pytorch", "memory-growth", "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED")
+    told("tensorflow_algorithms", "outside-pytorch", "memory-growth", "2023-05-25 19:41:34.660542: E tensorflow/compiler/xla/stream_executor/cuda/cuda_blas.cc:193] Failure to initialize cublas may be due to OOM (cublas needs some free memory when you initialize it, and your deep-learning framework may have preallocated more than its fair share), or may be because this binary was not built with support for the GPU in your machine.\n2023-05-25 19:41:34.660782: W tensorflow/core/framework/op_kernel.cc:1828] OP_REQUIRES failed at conv_ops_fused_impl.h:625 : NOT_FOUND: No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN: CUDNN_STATUS_ALLOC_FAILED\nin tensorflow/compiler/xla/stream_executor/cuda/cuda_dnn.cc(5333): 'status'\n")
+    told("tensorflow_of_shape", "other-process", "end-process", "2018-07-03 16:01:06.492813: I tensorflow/core/common_runtime/bfc_allocator.cc:680] Stats: \nLimit:                     8716288\nInUse:                     8017152\nMaxInUse:                  8458496\nNumAllocs:                      46\nMaxAllocSize:              2718720\n\n2018-07-03 16:01:06.492882: W tensorflow/core/framework/op_kernel.cc:1295] OP_REQUIRES failed at constant_op.cc:75 : Resource exhausted: OOM when allocating tensor of shape [1,399,532,3] and type float")
+    told("tensorflow_1", "too-big", "shrink", "W tensorflow/core/common_runtime/bfc_allocator.cc:275] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.34GiB.  Current allocation summary follows.", size=2512555868)
+    told("bfc_totals", "unknown", "shrink", "Stats: \nLimit:                      4928097484\nInUse:                      4248542720\nMaxInUse:                   4248542720", limit_raw=4928097484, used_raw=4248542720)
+    told("tensorflow_pinned", "host-memory", "less-pinned-memory", "E tensorflow/stream_executor/cuda/cuda_driver.cc:893] failed to alloc 374391296 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory\nW ./tensorflow/core/common_runtime/gpu/gpu_host_allocator.h:44] could not allocate pinned host memory of size: 374391296", raw=374391296)
+    told("rocm_absurd", "never-fits", "split-request", "E tensorflow/compiler/xla/stream_executor/rocm/rocm_driver.cc:606] failed to allocate 127.99TiB (140729850295296 bytes) from device: HIP_ERROR_OutOfMemory", raw=140729850295296)
+    told("status_code_137", "host-memory", "look-at-kernel", "Training task exit with status code 137")
+    told("wsl_resident", "outside-pytorch", "end-process", "RuntimeError: CUDA driver error: device not ready\n[  834.120341] misc dxg: dxgk: dxgkio_make_resident: Ioctl failed: -12")
+    told("opencv", "outside-pytorch", "end-process", "opencv/modules/core/src/cuda_info.cpp:74: error: (-217:Gpu API call) out of memory in function 'setDevice'")
+    told("cuda_by_example", "outside-pytorch", "end-process", "Done with cycle, beginning update 312\nout of memory in ./Connections/Growth_d.cu at line 34", line=34)
+    told("hip_error", "outside-pytorch", "end-process", "error: 'hipErrorMemoryAllocation'(1002) at src/caffe/syncedmem.cpp:56")
+    told("cut_behind_processes", "too-big", "shrink", "OutOfMemoryError: CUDA out of memory. Tried to allocate 9.47 GiB. GPU 0 has a total capacity of 14.75 GiB of which 3.78 GiB is free. Process 2116 has 10.95 GiB memory in use. Of th")
+    told("gaudi_synapse", "too-big", "shrink", "synStatus=synOutOfDeviceMemory")
+    told("flashinfer", "limit", "raise-limit", "RuntimeError: Buffer overflow when allocating memory for batch_prefill_tmp_v with size 612368384 and alignment 16, but only 394264576 bytes available in AlignedAllocator. Increase the workspace buffer size.", raw=612368384, left_raw=394264576)
+    told("llama_vulkan_old_limit", "refused", "smaller-buffers", "llama_kv_cache_unified:    Vulkan0 KV buffer size =  6564.00 MiB\nllama_kv_cache_unified: size = 6564.00 MiB ( 70016 cells,  48 layers,  1/ 1 seqs), K (f16): 3282.00 MiB, V (f16): 3282.00 MiB\nggml_vulkan: Device memory allocation of size 4757131264 failed.\nggml_vulkan: Requested buffer size exceeds device memory allocation limit: ErrorOutOfDeviceMemory\nggml_gallocr_reserve_n: failed to allocate Vulkan0 buffer of size 4757131264\ngraph_reserve: failed to allocate compute buffers\nllama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers\nmain: error: unable to load model\n")
+    told("llama_unable", "too-big", "fewer-layers", "Failed to load model error loading model: unable to allocate Vulkan0 buffer")
+    told("lmstudio_resources", "limit", "shorter-context", "Not enough resources to load the model with the current settings")
+    told("julia", "too-big", "free-pool", "julia> f()\nERROR: Out of GPU memory trying to allocate 1.000 GiB", size=1073741824)
+    told("worker_bus_error_wrapped", "shared-memory", "more-shared-memory", "RuntimeError: DataLoader worker (pid 47) is killed by signal: Bus\nerror. It is possible that dataloader's workers are out of shared\nmemory. Please try to raise your shared memory limit.", pid=47)
+    told("beyond_any_gpu", "never-fits", "split-request", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1263.35 GiB.")
+    told("nvrm", "outside-pytorch", "end-process", "[ 5123.881] NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from _memdescAllocInternal(pMemDesc) @ mem_desc.c:1359")
+    told("sglang_profiled_below_zero", "kv-cache", "raise-share", "[2025-07-02 07:41:58 DP0 TP0] Load weight end. type=QForCausalLM, dtype=torch.bfloat16, avail mem=21.73 GB, mem usage=166.59 GB.\n[2025-07-02 07:41:59 DP0 TP0] max_total_tokens=131072 is larger than the profiled value -561981. Use the profiled value instead.\n", missing_tokens=561981)
+    told("metal_ioaf", "too-big", "shrink", "Fatal error: Error Domain=MTLCommandBufferErrorDomain Code=8 \"Insufficient Memory (IOAF code 8)\" UserInfo={NSLocalizedDescription=Insufficient Memory (IOAF code 8)}: file main.swift, line 261")
+    told("ollama_exited", "unknown", "smaller-model", "Error: llama runner exited, you may not have enough available memory to run this model")
+    told("llama_pinned_hip", "host-memory", "without-mmap", "ggml_cuda_host_malloc: failed to allocate 2.34 MiB of pinned memory: hipErrorOutOfMemory\nllama_new_context_with_model:        CPU  output buffer size =     2.34 MiB\n", host=2453668)
+    told("docker_137", "host-memory", "look-at-kernel", "command terminated with non-zero exit code: Error executing in Docker Container: 137")
+    told("triton_cut", "kernel-shared-memory", "smaller-blocks", "    raise OutOfResources(self.metadata.shared, max_shared, \"shared memory\")\ntriton.runtime.errors.OutOfResources: out of resource: shared memory,")
+    told("triton_1", "kernel-shared-memory", "smaller-blocks", "triton.code_gen.OutOfResources: out of resource: shared memoryRequired: 110592Hardware limit: 101376", required=110592, limit=101376)
+    told("vllm_offline", "too-big", "lower-share", "llm = LLM(\"nvidia/Llama-3.1-Minitron-4B-Width-Base\", enable_prefix_caching=True, block_size=3, gpu_memory_utilization=0.8, max_num_batched_tokens=11000,  max_model_len=11000, speculative_model=\"ibm-fms/llama3-8b-accelerator\", num_speculative_tokens=1, use_v2_block_manager=True)\nsampling_params = SamplingParams(temperature=0.5, top_p=0.2, max_tokens=1)\nmodel = models.VLLM(llm)\n```\n\n**Error trace**\n```python\nOutOfMemoryError: CUDA out of memory. Tried to allocate 1.86 GiB. GPU 0 has a total capacity of 21.99 GiB of which 337.38 MiB is free. Process 30125 has 21.64 GiB memory in use. Of the allocated memory 18.20 GiB is allocated by PyTorch, with 27.10 MiB allocated in private pools (e.g., CUDA Grap")
+    told("vllm_cache_tensors", "too-big", "lower-share", "(EngineCore pid=72838) ERROR 05-09 16:24:05 [core.py:1136]   File \"/home/z/vl/.venv/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py\", line 6537, in _allocate_kv_cache_tensors\n(EngineCore pid=72838) ERROR 05-09 16:24:05 [core.py:1136]     tensor = torch.zeros(\n(EngineCore pid=72838) ERROR 05-09 16:24:05 [core.py:1136]              ^^^^^^^^^^^^\n(EngineCore pid=72838) ERROR 05-09 16:24:05 [core.py:1136] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of 23.52 GiB of which 115.69 MiB is free. Including non-PyTorch memory, this process has 23.37 GiB memory in use. Of the allocated memory 22.69 GiB is allocated by PyTorch, and 209.68 MiB is reserved by PyTorch but unallocated.")
 
 
 def main():
@@ -616,10 +669,12 @@ def main():
     (out / "expected.json").write_text("{\n" + rows + "\n}\n")
     answers()
     more_answers()
+    answers_of_2026()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(wanted)}" for name, (_, wanted) in ANSWERS.items())
+    (out / "answers" / "innocent.log").write_text("\n\n".join(TEXTS) + "\n")
     (out / "answers" / "expected.json").write_text("{\n" + rows + "\n}\n")
 
 

@@ -20,8 +20,11 @@ pub const VARIABLE: &str = "PYTORCH_CUDA_ALLOC_CONF";
 /// Its newer name, for all devices: not every release reads it ([`reads_new_variable`]).
 pub const NEW_VARIABLE: &str = "PYTORCH_ALLOC_CONF";
 
-/// Whether a release, by its major and minor version, is sure to read [`NEW_VARIABLE`]: 2.9 documents it, and is reported to
-/// ignore it (pytorch#183387).
+/// Whether a release's CUDA allocator, by its major and minor version, reads [`NEW_VARIABLE`].
+///
+/// # Source
+/// `c10/cuda/CUDAAllocatorConfig.h` and `libc10` of the wheels: 2.8.0 knows only [`VARIABLE`]. 2.9.1 calls that name deprecated, and
+/// its CUDA allocator reads no other (pytorch#183387). From 2.10.0 on it reads [`VARIABLE`], and the new name where that is not set.
 ///
 /// ```
 /// use highwater_allocator::settings::reads_new_variable;

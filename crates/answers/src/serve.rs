@@ -4,7 +4,7 @@ use highwater_documents::serve::{GpuView, NeedView, ServeAgainstView, ServeTermV
 use highwater_driver::{CARDS, Card, CardOrSize};
 use highwater_oom::EngineLog;
 use highwater_problem::Problem;
-use highwater_serve::{Answer, Command, Loading, Model, Question, Release, ServeError, Settings};
+use highwater_serve::{Answer, Command, Flag, Loading, Model, Question, Release, ServeError, Settings};
 use serde_json::Value;
 
 /// Numbers of GPUs that are tried.
@@ -66,14 +66,51 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
         view.need = Some(needed(&question, &need)?);
     }
     if let Some((name, log)) = asked.against {
-        view.against = Some(beside(&view.answer, name, &log)?);
+        view.against = Some(beside(&view.answer, name, EngineLog::read(&log))?);
     }
     Ok(view)
 }
 
+/// The forecast for the start that an engine's log tells of, beside the numbers that it printed.
+///
+/// # Errors
+/// If the log does not name the engine, the model or the GPU's memory, or they are not known here.
+pub fn of_log(name: String, log: &EngineLog) -> Result<ServeView, Problem> {
+    let lacking = |what: &str| Problem::new(format!("the log does not name {what}"));
+    let engine = log.engine.ok_or_else(|| lacking("its engine"))?;
+    let release = Release::parse(
+        &log.version.as_ref().map_or_else(|| engine.to_owned(), |version| format!("{engine}@{version}")),
+    )?;
+    let model = log.model.as_deref().ok_or_else(|| lacking("its model"))?;
+    let (quantization, dtype) = (log.quantization.as_deref(), log.dtype.as_deref().filter(|dtype| *dtype != "auto"));
+    let model = served(model, Loading { dtype: dtype.and_then(|dtype| dtype.rsplit('.').next()), quantization })?;
+    let total = log.printed().total_bytes.ok_or_else(|| lacking("the GPU's memory"))?;
+    let mut settings = Settings {
+        total_bytes: Some(total),
+        memory_share: log.utilization.or(log.mem_fraction_static).map(highwater_oom::Decimal::value),
+        max_len: log.max_model_len,
+        sequences: log.max_num_seqs,
+        batched_tokens: log.max_num_batched_tokens,
+        tensor: log.tensor_parallel,
+        pipeline: log.pipeline_parallel,
+        cache_bytes: log.kv_cache_setting_bytes,
+        eager: log.is_eager == Some(true),
+        ..Settings::default()
+    };
+    if let (Some(kind), Some(flag)) =
+        (log.kv_dtype.as_deref().filter(|kind| *kind != "auto"), Flag::named("kv-cache-dtype"))
+    {
+        flag.set(&mut settings, kind)?;
+    }
+    let question = Question { release, model: &model, gpu: CardOrSize::Bytes(total), settings };
+    let mut view = ServeView::new(question.answer_with_changes()?);
+    view.against = Some(beside(&view.answer, name, Some(log.clone()))?);
+    Ok(view)
+}
+
 /// The numbers of a log beside those of a forecast, and the term that differs most.
-fn beside(answer: &Answer, log: String, text: &[u8]) -> Result<ServeAgainstView, Problem> {
-    let read = EngineLog::read(text).filter(|read| read.engine == Some(answer.engine.name()));
+fn beside(answer: &Answer, log: String, read: Option<EngineLog>) -> Result<ServeAgainstView, Problem> {
+    let read = read.filter(|read| read.engine == Some(answer.engine.name()));
     let printed = read.map(|read| read.printed()).ok_or_else(|| {
         Problem::new(format!("`{log}` has no line that {} prints about memory", answer.engine))
             .hint("give the engine's own log of the start, with its INFO lines")

@@ -51,7 +51,7 @@ pub(crate) fn read(
             Finding::new(
                 Severity::Problem,
                 "unreliable-variable",
-                format!("torch {version} may ignore `{NEW_VARIABLE}`: only torch 2.10 or newer is sure to read it"),
+                format!("the CUDA allocator of torch {version} does not read `{NEW_VARIABLE}`: torch 2.10 is the first that does"),
             )
             .change(format!("{VARIABLE}={}", printable(value))),
         );

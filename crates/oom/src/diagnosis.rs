@@ -8,6 +8,9 @@ pub use super::cause::Cause;
 use super::message::Kind;
 use super::situation::{Limit, Situation};
 
+/// No device has so much.
+const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
+
 /// Less than this is never the cause.
 const WORTH_A_WORD_BYTES: u64 = 64 << 20;
 
@@ -56,6 +59,10 @@ pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
 
 /// Unaccounted memory, beyond a context and the driver's own.
 pub(super) fn untold_beyond_context(situation: &Situation) -> u64 {
+    if situation.kind == Kind::Asynchronous {
+        // The driver's pool keeps freed memory, which its message does not count.
+        return 0;
+    }
     let kept = situation.capacity_bytes.unwrap_or(0) / 50 + context::AT_MOST_BYTES;
     situation.untold_bytes().unwrap_or(0).saturating_sub(kept)
 }
@@ -76,7 +83,7 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     if situation.is_contradictory() && !situation.is_limited() {
         return vec![Cause::Contradiction];
     }
-    if situation.capacity_bytes.is_some_and(|capacity| tried > capacity) {
+    if tried > situation.capacity_bytes.unwrap_or(LARGEST_DEVICE_BYTES) {
         return vec![Cause::NeverFits];
     }
     let Some(shortage) = situation.shortage_bytes() else {
@@ -91,7 +98,8 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     if shortage == 0 && !is_limited {
         return vec![Cause::Refused];
     }
-    if situation.held_bytes.is_none() && situation.others_total_bytes() < shortage && !is_limited {
+    let holds_unknown = situation.held_bytes.is_none() && situation.process_bytes.is_none();
+    if holds_unknown && situation.others_total_bytes() < shortage && !is_limited {
         // Half a message: who has what is not told.
         return Vec::new();
     }
@@ -190,6 +198,9 @@ fn text(situation: &Situation, cause: Cause) -> String {
              overflowed shape"
                 .to_owned()
         }
+        Cause::NeverFits if situation.capacity_bytes.is_none() => {
+            format!("the program requested {tried} at once, which no GPU has")
+        }
         Cause::NeverFits => format!(
             "the request can never fit: the program requested {tried} at once, and the whole GPU has {}",
             amount(situation.capacity_bytes)
@@ -278,6 +289,10 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 _ => format!("{free} left"),
             };
             let missing = amount(situation.least_shortage_bytes());
+            let already = match (situation.held_bytes, situation.process_bytes) {
+                (None, Some(process)) => format!("this process already had {}", size(process)),
+                _ => format!("{held} was already reserved"),
+            };
             let short = if situation.is_within_rounding() {
                 format!(
                     "the two amounts are equal within the rounding of the message, so it was at most {missing} short"
@@ -286,8 +301,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 format!("so it was at least {missing} short")
             };
             format!(
-                "the program needs more memory than there is: it requested {tried} with {left}; {held} was \
-                 already reserved{crumbs}, {short}"
+                "the program needs more memory than there is: it requested {tried} with {left}; {already}{crumbs}, {short}"
             )
         }
         Cause::Unknown

@@ -19,7 +19,7 @@ mod message;
 mod situation;
 mod steps;
 
-pub use answer::{Answer, Subject, answer};
+pub use answer::{Answer, Subject, answer, printed};
 pub use diagnosis::{Cause, Diagnosis, diagnosis};
 pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};

@@ -10,6 +10,9 @@ use super::message::{Kind, Message, Process};
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
 
+/// A process on a GPU has no less than this.
+const LEAST_CONTEXT_BYTES: u64 = 64 << 20;
+
 /// The memory limit of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -391,7 +394,14 @@ pub(super) fn last_digit_bytes(bytes: u64) -> u64 {
 
 /// The listed process that is likely this one: in a container PyTorch does not know its own id.
 fn own_process(listed: &[Process], message: &Message, held: Option<u64>) -> Option<Process> {
-    let held = held.or(message.allocated_bytes).filter(|_| message.process_bytes.is_none())?;
+    if message.process_bytes.is_some() {
+        return None;
+    }
+    let Some(held) = held.or(message.allocated_bytes) else {
+        // Cut: one process that has all memory in use leaves none for the context of another.
+        let used = message.capacity_bytes?.saturating_sub(message.free_bytes?);
+        return listed.first().copied().filter(|only| listed.len() == 1 && used < only.bytes + LEAST_CONTEXT_BYTES);
+    };
     let least = held - held / 200;
     let most = held.saturating_add(OWN_BESIDE_BYTES);
     let likely = listed.iter().filter(|process| process.bytes >= least && process.bytes <= most);

@@ -76,10 +76,23 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     {
         steps[..=at].rotate_right(1);
     }
+    if diagnosis.cause == Cause::Refused {
+        // Enough was free, so memory that others release changes nothing.
+        steps.sort_by_key(|step| step.id != "look-at-device");
+    }
     match shrink(situation, diagnosis) {
         _ if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
         Some(_) if situation.is_comfyui => steps.extend(of_comfyui()),
-        step => steps.extend(step),
+        Some(step) => {
+            // A side step that does not bring half of what is missing stands behind it.
+            let missing = situation.shortage_bytes().unwrap_or(0);
+            let brings_little = |side: &Step| {
+                side.is_enough == Some(false) && side.brings_bytes.is_some_and(|brings| brings < missing / 2)
+            };
+            let at = steps.iter().position(brings_little).filter(|_| diagnosis.cause == Cause::TooBig);
+            steps.insert(at.unwrap_or(steps.len()), step);
+        }
+        None => {}
     }
     steps
 }
@@ -395,6 +408,11 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         (Some(tried), Some(capacity)) => {
             format!("one tensor of {} cannot fit on a GPU with {}, whatever the settings", size(tried), size(capacity))
         }
+        (Some(tried), None) => format!(
+            "no GPU has {}: most often attention in full, whose memory grows with the square of the tokens (an old torch, or no fused \
+             kernel for this GPU), or a wrong shape",
+            size(tried)
+        ),
         _ => "no GPU has an exbibyte: print the shape before the line of the traceback".to_owned(),
     };
     Some(Step::new(

@@ -68,6 +68,9 @@ pub enum ServeError {
         /// The release that brought it.
         since: String,
     },
+    /// The engine does not serve this kind of model.
+    #[error("{0} does not serve `{1}`: {2}")]
+    Unserved(Engine, String, &'static str),
     /// Two flags contradict each other.
     #[error("`--{0}` and `--{1}` contradict each other")]
     Both(&'static str, &'static str),
@@ -90,6 +93,7 @@ impl Explained for ServeError {
             ServeError::NotOfEngine { .. } => "leave it out, or choose another engine with `--serve`".into(),
             ServeError::NotYet { .. } => "leave it out, or give a newer release".into(),
             ServeError::OtherQuantization(..) => "leave it out: engines read the method from the checkpoint".into(),
+            ServeError::Unserved(..) => "choose another engine with `--serve`, such as vllm or transformers".into(),
             ServeError::NotQuantized(_) => {
                 "give the quantised checkpoint's `config.json`; fp8 and bitsandbytes quantise at load".into()
             }

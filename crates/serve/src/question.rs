@@ -97,6 +97,10 @@ impl Question<'_> {
     /// If the engine does not have a flag, or flags contradict each other.
     pub fn answer(&self) -> Result<Answer, ServeError> {
         self.settings.check(&self.release)?;
+        if self.release.engine == Engine::LlamaCpp && self.model.kind == "whisper" {
+            let why = "it has no Whisper architecture, and whisper.cpp reads files of its own";
+            return Err(ServeError::Unserved(self.release.engine, self.model.name.clone(), why));
+        }
         let account = match self.release.engine {
             Engine::Vllm => vllm::account(self),
             Engine::Sglang => sglang::account(self),

@@ -124,6 +124,18 @@ fn what_does_not_start_is_named() {
 }
 
 #[test]
+fn a_kind_of_model_that_an_engine_does_not_have_is_refused() {
+    let model = Model::read("whisper", &named("whisper-base"), Loading::default()).unwrap();
+    let ask = |serve: &str| {
+        let gpu = CardOrSize::parse("rtx4090").unwrap();
+        Question { release: Release::parse(serve).unwrap(), model: &model, gpu, settings: Settings::default() }.answer()
+    };
+    let refused = ask("llama.cpp").unwrap_err().to_string();
+    assert!(refused.starts_with("llama.cpp does not serve `whisper`"), "{refused}");
+    assert!(ask("vllm").is_ok());
+}
+
+#[test]
 fn a_change_frees_what_the_answer_with_it_has_more() {
     let config = named("llama3.1-8b");
     let answer = ask(&config, "vllm@0.11.0", "h100", &[("max-model-len", "16000")]);

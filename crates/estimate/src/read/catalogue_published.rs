@@ -247,6 +247,19 @@ pub(super) const PUBLISHED: &[(&str, Config)] = &[
     // Mistral Small 3.1 and 3.2: the defaults of `Mistral3Config`, head and embeddings apart as published, 24.0 billion.
     ("mistral-small-3.2-24b", || mistral_small()),
     ("mistral-small-3.1-24b", || mistral_small()),
+    // Embedding and reranking models: the publishers' `config.json` as public repositories carry it beside the weights.
+    // sentence-transformers/all-MiniLM-L6-v2 (openeuler-mirror/eulerpublisher, `models/`), 22.7 million.
+    ("all-minilm-l6-v2", || encoder("bert", 384, 6, 12, 512)),
+    // BAAI/bge-small-en-v1.5 (silence-breaker/SFT-MoE, `models/`), 33.4 million.
+    ("bge-small-en-v1.5", || encoder("bert", 384, 12, 12, 512)),
+    // BAAI/bge-large-en-v1.5 (arshargithub/reference_doc_processing_rag, `models/`), 335.1 million.
+    ("bge-large-en-v1.5", || encoder("bert", 1024, 24, 16, 512)),
+    // BAAI/bge-m3 (vminh16/VI-Legal-RAG, `models/`), 567.8 million.
+    ("bge-m3", || encoder("xlm-roberta", 1024, 24, 16, 8194)),
+    // BAAI/bge-reranker-v2-m3 (ahmedghosaini/crag-meta, `models/`), the same with a score.
+    ("bge-reranker-v2-m3", || encoder("xlm-roberta", 1024, 24, 16, 8194)),
+    // intfloat/multilingual-e5-base (Gomez12/OpenTeddy, `models/`), 278.0 million.
+    ("multilingual-e5-base", || encoder("xlm-roberta", 768, 12, 12, 514)),
     // Qwen/Qwen3.5-9B: the defaults of `Qwen3_5Config`, 9.4 billion.
     ("qwen3.5-9b", || {
         json!({"model_type": "qwen3_5", "tie_word_embeddings": false, "dtype": "bfloat16",
@@ -335,4 +348,11 @@ mod tests {
             assert!(crate::read::named(name).is_some(), "{name}");
         }
     }
+}
+
+/// An encoder of texts, four times as wide in its layers' middle.
+fn encoder(kind: &str, hidden: u64, layers: u64, heads: u64, positions: u64) -> Value {
+    let (vocab, types) = if kind == "bert" { (30_522, 2) } else { (250_002, 1) };
+    json!({"model_type": kind, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden, "vocab_size": vocab, "max_position_embeddings": positions, "type_vocab_size": types})
 }

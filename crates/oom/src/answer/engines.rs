@@ -6,7 +6,7 @@ use super::flags::{
     after_start, chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, shares, smaller_cache_type,
     times, total, without_graphs,
 };
-use super::{because, llama};
+use super::{because, llama, tensorrt};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};
@@ -44,11 +44,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-state" => sglang_state(event, &log),
         "sglang-unbalanced" => unbalanced(),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
-        "trtllm-cache" => tensorrt_cache(&log),
-        _ => match (event.bytes("model_free"), event.bytes("model_total")) {
-            (Some(free), Some(total)) => tensorrt_model(&log, free, total),
-            _ => tensorrt(event),
-        },
+        _ => tensorrt::of_llm(event, &log),
     };
     diagnosis.notes.extend(shares(&log));
     diagnosis.notes.extend(sleeps(&log));
@@ -441,69 +437,4 @@ fn tgi(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         "the GPU cannot hold the warm-up's {tokens} prefill tokens beside the weights, so no KV cache could be allocated"
     );
     (because(Cause::KvCache, text), after_start(log, None, None))
-}
-
-/// Its KV cache has less than one block for a sequence.
-fn tensorrt_cache(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let text = "TensorRT-LLM's KV cache has too few blocks for a single sequence: hardly any memory was left for it beside the weights and \
-                buffers";
-    let steps = vec![
-        Step::new(
-            "raise-share",
-            "give the KV cache more of the memory that is free",
-            "its blocks come out of that share",
-        )
-        .with("kv_cache_config.free_gpu_memory_fraction: 0.9"),
-        Step::new(
-            "lower-model-len",
-            "allow shorter sequences, smaller batches and fewer beams",
-            "buffers are sized for the largest, and beams multiply the blocks of a sequence",
-        )
-        .with("max_seq_len, max_batch_size, max_num_tokens, max_beam_width"),
-        less_weights(log, &log.printed(), None),
-    ];
-    (because(Cause::KvCache, text), steps)
-}
-
-/// The weights do not fit.
-fn tensorrt_model(log: &EngineLog, free: u64, total: u64) -> (Diagnosis, Vec<Step>) {
-    let text = format!(
-        "the GPU had no memory for the model itself: {} of {} was free when TensorRT-LLM began to load it",
-        size(free),
-        size(total)
-    );
-    let steps = vec![
-        less_weights(log, &log.printed(), None),
-        Step::new("fewer-sequences", "allow fewer tokens at once", "buffers are sized for the largest batch")
-            .with("max_num_tokens, max_batch_size"),
-    ];
-    (because(Cause::TooBig, text), steps)
-}
-
-fn tensorrt(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let asked = event.requested().map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
-    let cache = event.bytes("kv_free").map_or_else(String::new, |free| {
-        format!(
-            "; it failed at the KV cache, for which {} was free: a share of that, and buffers beside it",
-            size(free)
-        )
-    });
-    let text = format!(
-        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together{cache}"
-    );
-    let steps = vec![
-        Step::new(
-            "lower-share",
-            "give the KV cache a smaller share of the free memory",
-            "it is a share of the memory that is free after the engine is loaded; activations need the rest",
-        )
-        .with("kv_cache_config.free_gpu_memory_fraction: 0.8"),
-        Step::new(
-            "fewer-sequences",
-            "build or run with a smaller batch and fewer tokens",
-            "buffers are sized for the largest batch",
-        )
-        .with("max_batch_size, max_num_tokens, max_seq_len"),
-    ];
-    (because(Cause::EngineShare, text), steps)
 }

@@ -15,6 +15,9 @@ const SEQUENCES_QUARTER: (u64, u64) = (3, 4);
 /// An engine's share is not raised beyond this: the context and graphs need the rest.
 const MOST_SHARE: u64 = 970_000;
 
+/// vLLM's share where none is set: 0.9, and 0.92 in the newest releases.
+pub(super) const VLLM_SHARE: Decimal = Decimal { millionths: 920_000 };
+
 /// All memory of the GPU, by the lines of an engine.
 pub(super) fn total(log: &EngineLog, printed: &Printed) -> Option<u64> {
     printed.total_bytes.or_else(|| {
@@ -246,7 +249,12 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
 /// What helps where the weights themselves do not fit: no share of the GPU, for that is the cache's.
 pub(super) fn while_loading(log: &EngineLog, missing: Option<u64>) -> Vec<Step> {
     let printed = log.printed();
-    vec![less_weights(log, &printed, missing), fewer_sequences(log, &printed, missing)]
+    let in_16_bits = log.dtype.as_deref().filter(|dtype| dtype.contains("float32") || *dtype == "float").map(|dtype| {
+        let title = "load the weights in 16 bits: that halves them";
+        Step::new("less-weights", title, format!("`dtype` is {dtype}, 4 bytes for each parameter")).with("--dtype half")
+    });
+    let rest = [less_weights(log, &printed, missing), fewer_sequences(log, &printed, missing)];
+    in_16_bits.into_iter().chain(rest).collect()
 }
 
 fn batched_tokens(log: &EngineLog) -> Step {
@@ -271,7 +279,7 @@ pub(super) fn chunked_prefill(log: &EngineLog) -> Step {
 }
 
 /// What the engine printed of its memory, as a sentence; `None` if it is nothing.
-pub(super) fn shares(log: &EngineLog) -> Option<String> {
+pub fn shares(log: &EngineLog) -> Option<String> {
     let printed = log.printed();
     let mut parts = Vec::new();
     let mut part = |name: &str, bytes: Option<u64>| parts.extend(bytes.map(|bytes| format!("{name} {}", size(bytes))));

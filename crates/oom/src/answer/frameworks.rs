@@ -11,7 +11,7 @@ use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 15] = [
+const IDS: [&str; 19] = [
     "cupy",
     "rmm",
     "rmm-pool",
@@ -19,6 +19,9 @@ const IDS: [&str; 15] = [
     "xla-tpu",
     "xla-core",
     "tensorflow",
+    "tensorflow-library",
+    "bfc-totals",
+    "flashinfer",
     "triton",
     "onnxruntime",
     "onnxruntime-limit",
@@ -26,6 +29,7 @@ const IDS: [&str; 15] = [
     "directml",
     "gaudi",
     "faiss",
+    "cuda-jl",
     "paddle",
 ];
 
@@ -42,12 +46,15 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "xla" => xla(event, found),
         "xla-tpu" => tpu(event),
         "xla-core" => core(event),
-        "tensorflow" => tensorflow(event),
+        "tensorflow" => tensorflow(event, found),
+        "tensorflow-library" => tensorflow_library(),
+        "bfc-totals" => totals(event),
+        "flashinfer" => flashinfer(event),
         "triton" => triton(event),
         "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
         "capture" => capture(),
         "paddle" => paddle(event, found),
-        "directml" | "gaudi" | "faiss" => others(event),
+        "directml" | "gaudi" | "faiss" | "cuda-jl" => others(event),
         _ => return None,
     })
 }
@@ -189,8 +196,12 @@ fn core(event: &Event) -> (Diagnosis, Vec<Step>) {
             "the need is about their product",
         )
         .with("pl.BlockSpec, block sizes of Splash or Flash attention"),
-        Step::new("raise-limit", "raise the compiler's memory limit", "the default is a part of what the core has")
-            .with("LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536"),
+        Step::new(
+            "raise-limit",
+            "raise the compiler's limit on a kernel's on-chip memory",
+            "by default it is a part of the core's memory",
+        )
+        .with("LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536"),
     ];
     (because(Cause::KernelSharedMemory, text), steps)
 }
@@ -217,7 +228,58 @@ fn tensor(event: &Event) -> Option<(String, Option<u64>)> {
     Some((shape.replace(',', " × "), bytes))
 }
 
-fn tensorflow(event: &Event) -> (Diagnosis, Vec<Step>) {
+/// Where the pool of a framework has less than this, somebody else has the GPU.
+fn tiny_pool(found: &Found) -> Option<u64> {
+    let totals = found.events.iter().find(|event| event.id == "bfc-totals")?;
+    totals.bytes("limit_raw").filter(|&limit| limit < SMALL_PROGRAM_BYTES)
+}
+
+/// The totals of an allocator, whose failure is not in the text.
+fn totals(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let amount = |name| event.bytes(name).map_or_else(|| "an unknown amount".to_owned(), size);
+    let text = format!(
+        "TensorFlow's or JAX's allocator printed its totals, {} in use of {}, as it does when a request fails; the request itself is not in \
+         the text",
+        amount("used_raw"),
+        amount("limit_raw")
+    );
+    let whole = Step::new("record", "give the lines behind it", "the error names the tensor and its size");
+    (because(Cause::Unknown, text), vec![shrink(), whole])
+}
+
+/// FlashInfer's workspace has a fixed size.
+fn flashinfer(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let left = event.bytes("left_raw").map_or_else(String::new, |left| format!(", with {} left in it", size(left)));
+    let text = format!(
+        "a kernel's plan needs more of FlashInfer's workspace{} than it has{left}: it has a fixed size, and the GPU's memory is not full",
+        asked(event)
+    );
+    let raise = Step::new("raise-limit", "give FlashInfer a larger workspace", "the engine allocates it at its start")
+        .with("VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vLLM), SGLANG_FLASHINFER_WORKSPACE_SIZE (SGLang), in bytes");
+    let fewer = Step::new("fewer-requests", "run fewer requests at once, or shorter ones", "the plan grows with them");
+    (because(Cause::Limit, text), vec![raise, fewer])
+}
+
+fn memory_growth() -> Step {
+    Step::new(
+        "memory-growth",
+        "let TensorFlow allocate as it goes: by default it reserves the whole GPU at its start",
+        "libraries, and other programs on the GPU, take their memory from the driver",
+    )
+    .with("TF_FORCE_GPU_ALLOW_GROWTH=true")
+}
+
+/// Libraries get what TensorFlow's pool leaves.
+fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
+    let text = "TensorFlow could not set up cuBLAS or cuDNN: nearly always the GPU is full, of TensorFlow's own pool, which leaves libraries \
+                too little, or of another process";
+    let look =
+        Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
+            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    (because(Cause::OutsidePyTorch, text), vec![memory_growth(), look])
+}
+
+fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let of = match tensor(event) {
         Some((shape, Some(bytes))) => format!(" of {} ({shape})", size(bytes)),
         Some((shape, None)) => format!(" ({shape})"),
@@ -227,6 +289,14 @@ fn tensorflow(event: &Event) -> (Diagnosis, Vec<Step>) {
         let text =
             format!("TensorFlow has no memory of the host for a tensor{of}: this is the CPU's memory, not the GPU's");
         return (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()]);
+    }
+    if let Some(limit) = tiny_pool(found) {
+        let text = format!(
+            "TensorFlow could not allocate a tensor{of}: its pool has only {} of the GPU, because something else had nearly all of it when \
+             TensorFlow started, such as an earlier run that is still alive",
+            size(limit)
+        );
+        return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
     }
     let text = format!(
         "TensorFlow could not allocate a tensor{of}: its allocator already has nearly all of the GPU, and the model's other tensors fill it"
@@ -240,12 +310,7 @@ fn tensorflow(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("tf.keras.mixed_precision.set_global_policy(\"mixed_float16\")"),
         Step::new("other-allocator", "use the driver's allocator, which fragments less", "it needs TensorFlow 2.8 or newer")
             .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
-        Step::new(
-            "memory-growth",
-            "let TensorFlow allocate as it goes where another program shares the GPU",
-            "by default it reserves the whole GPU at its start",
-        )
-        .with("TF_FORCE_GPU_ALLOW_GROWTH=true"),
+        memory_growth(),
     ];
     (because(Cause::TooBig, text), steps)
 }
@@ -334,6 +399,12 @@ fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
             "DirectML keeps freed memory to itself, and has no memory of the host to fall back to",
         )
         .with("torch_dtype=torch.float16, or --lowvram"),
+        "cuda-jl" => Step::new(
+            "free-pool",
+            "release arrays that are no longer used, and the pool's cached memory",
+            "Julia frees an array only when its garbage collector finds it",
+        )
+        .with("GC.gc(true); CUDA.reclaim(), or CUDA.unsafe_free!(array)"),
         "faiss" => Step::new(
             "smaller-workspace",
             "give Faiss less temporary memory, or store the vectors in 16 bits or quantised",

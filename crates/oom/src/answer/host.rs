@@ -12,7 +12,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     let has = |id: &str| found.events.iter().any(|event| event.id == id);
     Some(match event.id {
         "worker-killed" => match event.text("signal").unwrap_or_default() {
-            "Buserror" | "Buserror." => shared(event),
+            // A line may end behind the first word.
+            signal if signal.starts_with("Bus") => shared(event),
             _ if has("shm") => shared(event),
             signal if signal.starts_with("Terminated") => terminated(event),
             "Segmentationfault" | "Segmentationfault." | "Aborted." | "Aborted" => crashed(event),

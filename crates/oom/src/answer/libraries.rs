@@ -27,7 +27,14 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     };
     // A server's own flags; a trainer is told to leave a margin.
     if let Some(engine) = found.engine.as_ref().filter(|_| event.id != "triton") {
-        steps.extend(after_start(engine, None, None));
+        let of_engine = after_start(engine, None, None);
+        if event.id == "bare" {
+            // A server has no batch of its own to make smaller.
+            steps.retain(|step| step.id != "shrink");
+            steps.splice(..0, of_engine);
+        } else {
+            steps.extend(of_engine);
+        }
     }
     Some((diagnosis, steps))
 }

@@ -27,15 +27,36 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         || found.events.iter().any(|event| event.origin.starts_with("Ollama"));
     log.engine = Some(if is_ollama { "ollama" } else { "llama.cpp" });
     let (mut diagnosis, steps) = match event.id {
+        _ if has_recovered(found) => recovered(),
         "ollama-system" => system_memory(event),
         "ollama-layout" => layout(event, &log),
-        "llama-pinned" => pinned(),
+        "ollama-exited" => exited(&log),
+        "llama-pinned" => pinned(event),
         "llama-fit" => fit(&log),
         "llama-vulkan-limit" => vulkan_limit(&log),
         _ => buffer(event, &log, found),
     };
     diagnosis.notes.extend(shares(&log));
     (diagnosis, steps)
+}
+
+/// Whether llama.cpp tried again, and nothing failed after that.
+fn has_recovered(found: &Found) -> bool {
+    let Some(retry) = found.events.iter().find(|event| event.id == "llama-retry") else { return false };
+    let of_llama = |event: &&Event| event.id.starts_with("llama-") && event.id != retry.id;
+    found.events.iter().filter(of_llama).all(|event| event.line < retry.line && event.count <= retry.count)
+}
+
+fn recovered() -> (Diagnosis, Vec<Step>) {
+    let text = "the compute buffers for pipeline parallelism did not fit, and llama.cpp went on without it: they are several times as large \
+                with it, and the text has no failure after that";
+    let step = Step::new(
+        "smaller-batch",
+        "for pipeline parallelism, compute fewer tokens of a prompt at once; or build without it",
+        "it keeps a copy of the buffers for each batch in flight",
+    )
+    .with("--ubatch-size 256, or cmake -DGGML_SCHED_MAX_COPIES=1");
+    (because(Cause::Unknown, text), vec![step])
 }
 
 fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
@@ -72,16 +93,35 @@ fn fit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), vec![fit, fewer_layers(log), shorter(log)])
 }
 
-fn pinned() -> (Diagnosis, Vec<Step>) {
-    let text = "Vulkan could not pin memory of the host for weights that stay there: llama.cpp then goes on with ordinary memory, and copies \
-                to the GPU are slower";
+/// A warning: llama.cpp goes on with ordinary memory.
+fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (by, settings) = if event.origin.contains("Vulkan") {
+        ("Vulkan", "GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM=1, --no-mmap")
+    } else {
+        ("the GPU's runtime", "GGML_CUDA_NO_PINNED=1, --no-mmap")
+    };
+    let text = format!(
+        "{by} could not pin memory of the host for what stays there: llama.cpp then goes on with ordinary memory, and copies to the GPU are \
+         slower"
+    );
     let step = Step::new(
         "without-mmap",
         "load without pinned memory, or put more layers on the GPU",
         "the limit is the driver's",
     )
-    .with("GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM=1, --no-mmap");
+    .with(settings);
     (because(Cause::HostMemory, text), vec![step])
+}
+
+/// Ollama's own guess, in releases that did not pass on the reason.
+fn exited(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "Ollama's runner exited without a reason in this text, and Ollama supposes that memory ran out: its log has the lines before";
+    let smaller = Step::new(
+        "smaller-model",
+        "use a smaller model or quantisation",
+        "the weights and the context's KV cache have to fit in the memory of the GPUs and the host",
+    );
+    (because(Cause::Unknown, text), vec![smaller, shorter(log)])
 }
 
 fn vulkan_limit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {

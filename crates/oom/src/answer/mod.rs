@@ -9,7 +9,9 @@ mod llama;
 mod other_engines;
 mod shape;
 mod summary;
+mod tensorrt;
 
+pub use flags::shares as printed;
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
 use highwater_units::{counted, size};
 
@@ -79,7 +81,8 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         && !reads_new_variable((major, minor))
     {
         diagnosis.notes.push(format!(
-            "torch {major}.{minor} may ignore `{NEW_VARIABLE}`; before 2.10 set `{VARIABLE}`, then check that the setting is in force"
+            "the CUDA allocator of torch {major}.{minor} does not read `{NEW_VARIABLE}`{}: before 2.10 set `{VARIABLE}`",
+            if (major, minor) == (2, 9) { ", although its warning advises that name" } else { "" }
         ));
     }
     if let Some(engine) = situation.engine {
@@ -116,11 +119,18 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
 fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let has_pool = log.ranks.iter().any(|rank| rank.kv_cache_bytes.is_some() || rank.kv_tokens.is_some());
     let exceeds_share = || {
-        let share = log.utilization.or(log.mem_fraction_static)?;
+        // Where its settings are in the log, and no share is among them.
+        let default = (log.engine == Some("vllm") && log.model.is_some()).then_some(flags::VLLM_SHARE);
+        let share = log.utilization.or(log.mem_fraction_static).or(default)?;
         let of = flags::times(situation.capacity_bytes?, share.millionths, 1_000_000);
         Some(situation.held_bytes? > of.saturating_add(of / 20))
     };
-    found.events.iter().any(|event| event.id == "vllm-load") || !has_pool && exceeds_share() == Some(true)
+    let allocates_cache = || {
+        let innermost = found.groups.first().and_then(|group| group.asked.innermost.as_ref());
+        innermost.is_some_and(|frame| frame.function.contains("kv_cache"))
+    };
+    let is_full = || !has_pool && !allocates_cache() && exceeds_share() == Some(true);
+    found.events.iter().any(|event| event.id == "vllm-load") || is_full()
 }
 
 /// Not all logits at once.
@@ -187,24 +197,35 @@ fn weight(event: &Event) -> u8 {
         // It may be a warning, or its failure is told better by another.
         "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
-        "trtllm-create" | "trtllm-cache" => 3,
-        "runtime" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
+        // It says which of two limits a failed request met.
+        "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
+        // A warning, or totals beside an error.
+        "bfc-totals" => 0,
+        "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
+            1
+        }
         _ => 2,
     }
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    if let Some(bytes) = event.requested().filter(|&bytes| bytes >= ABSURD_BYTES) {
+    if let Some(bytes) = event.requested().filter(|&bytes| bytes >= absurd_bytes(event)) {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)
         .or_else(|| other_engines::explain(event))
+        .or_else(|| tensorrt::explain(event, found))
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
 }
 
-/// No machine has so much.
-const ABSURD_BYTES: u64 = 1 << 50;
+/// No device has so much, or no machine.
+fn absurd_bytes(event: &Event) -> u64 {
+    match event.id {
+        "host-allocator" | "pinned" | "shm" => 1 << 50,
+        _ => 1 << 40,
+    }
+}
 
 /// A request that no GPU or host could serve.
 fn absurd(event: &Event, bytes: u64) -> (Diagnosis, Vec<Step>) {

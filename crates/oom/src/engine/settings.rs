@@ -29,7 +29,12 @@ impl EngineLog {
         }
         if has(b"sglang") || has(b"server_args=") || has(b"mem-fraction-static") {
             self.engine.get_or_insert("sglang");
-        } else if has(b"vllm") || has(b"LLM engine (v") || has(b"gpu-memory-utilization") || has(b"non-default args") {
+        } else if has(b"vllm")
+            || has(b"LLM engine (v")
+            || has(b"gpu-memory-utilization")
+            || has(b"non-default args")
+            || has(b"gpu_memory_utilization=")
+        {
             self.engine.get_or_insert("vllm");
         }
     }

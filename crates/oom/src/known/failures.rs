@@ -21,9 +21,7 @@ mod tests {
             let pattern = row.pattern.strip_prefix("{^}").unwrap_or(row.pattern);
             let words = pattern.split('{').next().unwrap_or_default();
             assert!(words.len() >= if is_whole { 5 } else { 7 }, "{}", row.pattern);
-            let anchored = row.pattern.replace(' ', "").contains(&row.anchor.replace(' ', ""));
-            // These words stand before the pattern.
-            assert!(anchored || row.anchor == "To serve at least one", "{}: {}", row.pattern, row.anchor);
+            assert!(row.anchor().len() >= 5, "{}: {}", row.pattern, row.anchor());
         }
     }
 

@@ -11,6 +11,9 @@ pub(crate) use pattern::Values;
 pub use pattern::{Decimal, Value};
 pub(crate) use pattern::{find, text_of};
 
+/// The longest anchor: a line that is broken behind it is still looked at.
+const ANCHOR_BYTES: usize = 24;
+
 /// A known text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
@@ -18,18 +21,40 @@ pub(crate) struct Row {
     pub(crate) id: &'static str,
     /// Who prints it, and in which releases as far as they were read.
     pub(crate) origin: &'static str,
-    /// Bytes that a line must hold to be compared: a part of the words, as printed.
-    pub(crate) anchor: &'static str,
     /// The words with their holes.
     pub(crate) pattern: &'static str,
+    /// Bytes to look for where the first words are too common.
+    at: Option<&'static str>,
 }
 
 /// A row of a table.
-pub(crate) const fn row(id: &'static str, origin: &'static str, anchor: &'static str, pattern: &'static str) -> Row {
-    Row { id, origin, anchor, pattern }
+pub(crate) const fn row(id: &'static str, origin: &'static str, pattern: &'static str) -> Row {
+    Row { id, origin, pattern, at: None }
 }
 
-/// A row whose words are all that it says.
-pub(crate) const fn words(id: &'static str, origin: &'static str, words: &'static str) -> Row {
-    row(id, origin, words, words)
+impl Row {
+    /// The same, looked for by these bytes, which stand in the first line of the text.
+    pub(crate) const fn at(self, anchor: &'static str) -> Self {
+        Self { at: Some(anchor), ..self }
+    }
+
+    /// Bytes that a line must hold to be compared: the first words, as printed.
+    pub(crate) fn anchor(&self) -> &'static str {
+        if let Some(anchor) = self.at {
+            return anchor;
+        }
+        let words = self
+            .pattern
+            .strip_prefix("{<")
+            .and_then(|rest| rest.split_once('}'))
+            .map_or(self.pattern, |(_, rest)| rest);
+        let words = words.strip_prefix("{^}").unwrap_or(words);
+        let words = words.split('{').next().unwrap_or_default().trim();
+        if words.len() <= ANCHOR_BYTES {
+            return words;
+        }
+        let end = (0..=ANCHOR_BYTES).rev().find(|&end| words.is_char_boundary(end)).unwrap_or(0);
+        let whole = words[..end].rfind(' ').filter(|&end| end >= ANCHOR_BYTES / 2);
+        &words[..whole.unwrap_or(end)]
+    }
 }

@@ -34,7 +34,7 @@ pub struct Surroundings {
     pub has_memory_pools: bool,
     /// The release of PyTorch that it names.
     pub torch: Option<(u16, u16)>,
-    /// It sets `PYTORCH_ALLOC_CONF`, which releases before 2.10 may ignore.
+    /// It sets `PYTORCH_ALLOC_CONF`, which the CUDA allocator of releases before 2.10 does not read.
     pub names_new_variable: bool,
     /// It turns JAX's preallocation off.
     pub is_without_preallocation: bool,

@@ -35,8 +35,8 @@ struct Anchors {
 }
 
 static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
-    let lines = LINES.iter().enumerate().map(|(at, row)| (row.anchor, Of::Line(at)));
-    let failures = FAILURES.iter().enumerate().map(|(at, row)| (row.anchor, Of::Failure(at)));
+    let lines = LINES.iter().enumerate().map(|(at, row)| (row.anchor(), Of::Line(at)));
+    let failures = FAILURES.iter().enumerate().map(|(at, row)| (row.anchor(), Of::Failure(at)));
     let settings = SETTINGS.iter().map(|words| (*words, Of::Settings));
     let around = super::context::around().map(|words| (words, Of::Around(words)));
     let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).unzip();

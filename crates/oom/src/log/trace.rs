@@ -62,7 +62,7 @@ pub enum Side {
 }
 
 /// What stands in the names of processes, loggers and files of engines, without blanks.
-const ENGINES: [(&[u8], &str); 13] = [
+const ENGINES: [(&[u8], &str); 14] = [
     (b"VllmWorker", "vllm"),
     (b"EngineCore", "vllm"),
     (b"RayWorkerWrapper", "vllm"),
@@ -76,6 +76,7 @@ const ENGINES: [(&[u8], &str); 13] = [
     (b"text_generation_launcher", "tgi"),
     (b"text_generation_client", "tgi"),
     (b"text_generation.errors", "tgi"),
+    (b"Unabletowarmupmodel", "tgi"),
 ];
 /// What stands in files and lines of trainers.
 const TRAINERS: [&str; 14] = [

@@ -212,6 +212,20 @@ pub(super) const CLAUSES: &[Clause] = &[
         ],
     )
     .last(),
+    begins(
+        "MPS, without a limit",
+        since((1, 13)),
+        "MPS backend",
+        &[
+            Words("out of memory (MPS allocated:"),
+            BinaryBytes(Allocated),
+            Words(", other allocations:"),
+            BinaryBytes(Others),
+            Words("). Tried to allocate"),
+            BinaryBytes(Tried),
+        ],
+    )
+    .last(),
     begins("driver", EVER, "CUDA error:", &[Words("out of memory")]).last().says(Says::DriverError),
     begins("driver, HIP", EVER, "HIP error:", &[Words("out of memory")]).last().says(Says::DriverError),
     begins("driver API", since((2, 1)), "CUDA driver error:", &[Words("out of memory")]).last().says(Says::DriverError),

@@ -284,7 +284,7 @@ impl Reader {
                 self.message.backend = Some("CUDA");
             }
             Says::DriverError => self.message.backend = Some(if clause.name == "driver, HIP" { "HIP" } else { "CUDA" }),
-            _ if clause.name == "MPS" => self.message.backend = Some("MPS"),
+            _ if clause.name.starts_with("MPS") => self.message.backend = Some("MPS"),
             _ => self.message.backend = backend(before),
         }
     }

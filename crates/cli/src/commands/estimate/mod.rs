@@ -37,7 +37,12 @@ pub(crate) fn text(out: &mut impl Ink, view: &EstimateView) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub(crate) fn served_text(out: &mut impl Ink, view: &highwater_documents::serve::ServeView) -> io::Result<()> {
-    serve_text::document(view).write_text(out, crate::table::terminal_width())
+    served(view).write_text(out, crate::table::terminal_width())
+}
+
+/// The same, before it has a form.
+pub(crate) fn served(view: &highwater_documents::serve::ServeView) -> crate::document::Document {
+    serve_text::document(view)
 }
 
 /// Reads, estimates, prints.

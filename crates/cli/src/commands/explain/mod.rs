@@ -119,7 +119,10 @@ fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::
     };
     match input::open(file, args.size)? {
         Input::Log(log) if of_message.is_none() && memory.is_none() => {
-            let found = found_in_log(log, &crate::input::name(file))?;
+            let found = read_log(log, &crate::input::name(file))?;
+            if found.is_empty() {
+                return without_a_failure(args, &found, &crate::input::name(file), name);
+            }
             print(args, &ExplainView::of_log(&found), &name)
         }
         Input::Log(_) => {
@@ -161,7 +164,7 @@ fn found_in_message(text: &str) -> Result<Found, Problem> {
     if found.is_empty() { Err(nothing(&found, "the text of `--message`")) } else { Ok(found) }
 }
 
-fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found> {
+fn read_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found> {
     let mut reader = LogReader::new();
     let mut buffer = vec![0; 256 << 10];
     loop {
@@ -172,8 +175,20 @@ fn found_in_log(mut log: impl std::io::Read, name: &str) -> anyhow::Result<Found
             Err(error) => return Err(crate::error::unpacked(name, error).into()),
         }
     }
-    let found = reader.finish();
-    if found.is_empty() { Err(nothing(&found, name).into()) } else { Ok(found) }
+    Ok(reader.finish())
+}
+
+/// A log without a failure: of an engine that started, what it printed beside the forecast.
+fn without_a_failure(args: &Args, found: &Found, name: &str, short: String) -> anyhow::Result<()> {
+    let Some(engine) = found.engine.as_ref().filter(|engine| !engine.ranks.is_empty()) else {
+        return Err(nothing(found, name).into());
+    };
+    match highwater_answers::serve::of_log(short, engine) {
+        Ok(view) => output::print(args.format, &view, |_| super::estimate::served(&view)),
+        Err(problem) => {
+            Err(nothing(found, name).because(format!("no forecast stands beside its numbers: {problem}")).into())
+        }
+    }
 }
 
 /// That there is no message, with what was looked for.
@@ -200,7 +215,12 @@ fn nothing(found: &Found, name: &str) -> Problem {
             counted(found.summaries.len(), "table", "tables")
         ),
         (None, Some(engine)) => format!(
-            "it has lines that {engine} prints while it starts, but none that says that memory ran out or that it refuses to start"
+            "it has lines that {engine} prints while it starts, but none that says that memory ran out or that it refuses to start{}",
+            found
+                .engine
+                .as_ref()
+                .and_then(highwater_oom::printed)
+                .map_or_else(String::new, |printed| format!("; {printed}"))
         ),
         (None, None) => format!(
             "searched {lines} for `CUDA out of memory. Tried to allocate …`, in the words of torch 1.0 to {}, also \

@@ -1,0 +1,130 @@
+//! `TensorRT`'s builder and runtime, and TensorRT-LLM.
+
+use highwater_units::size;
+
+use super::because;
+use super::flags::less_weights;
+use super::libraries::asked;
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
+use crate::log::{Event, Found};
+use crate::steps::Step;
+
+/// The answer to a failure of `TensorRT` alone.
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    if !event.id.starts_with("tensorrt") {
+        return None;
+    }
+    let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    // The error line behind a tactic that is only skipped says the same as one that ends the build.
+    let (cause, text) = if has("tensorrt-tactic") && !has("tensorrt-node") {
+        let text = format!(
+            "TensorRT's builder had no memory for a tactic's workspace{} and skipped it: the build goes on with others, and the engine may \
+             only be slower",
+            asked(event)
+        );
+        (Cause::Unknown, text)
+    } else {
+        let text = format!(
+            "TensorRT could not allocate memory{} on the GPU: while it builds, it tries tactics with their workspaces beside the network; \
+             while it runs, each context has its own activations",
+            asked(event)
+        );
+        (Cause::TooBig, text)
+    };
+    let steps = vec![
+        Step::new(
+            "smaller-workspace",
+            "limit the builder's workspace to memory that is free",
+            "tactics beyond the limit are not tried",
+        )
+        .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, 4 << 30), or trtexec --memPoolSize=workspace:4096"),
+        Step::new(
+            "shrink",
+            "build for smaller shapes: a smaller largest batch, resolution or length in the optimization profile",
+            "workspaces and activations are sized for the largest shape",
+        )
+        .with("trtexec --maxShapes=..."),
+        Step::new(
+            "free-gpu",
+            "build while nothing else uses the GPU",
+            "frameworks in the same process keep their caches",
+        )
+        .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
+    ];
+    Some((because(cause, text), steps))
+}
+
+/// The answer to a failure of TensorRT-LLM.
+pub(super) fn of_llm(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    match (event.id, event.bytes("model_free"), event.bytes("model_total")) {
+        ("trtllm-cache", ..) => cache(log),
+        (_, Some(free), Some(total)) => model(log, free, total),
+        _ => executor(event),
+    }
+}
+
+/// Its KV cache has less than one block for a sequence.
+fn cache(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "TensorRT-LLM's KV cache has too few blocks for a single sequence: hardly any memory was left for it beside the weights and \
+                buffers";
+    let steps = vec![
+        Step::new(
+            "raise-share",
+            "give the KV cache more of the memory that is free",
+            "its blocks come out of that share",
+        )
+        .with("kv_cache_config.free_gpu_memory_fraction: 0.9"),
+        Step::new(
+            "lower-model-len",
+            "allow shorter sequences, smaller batches and fewer beams",
+            "buffers are sized for the largest, and beams multiply the blocks of a sequence",
+        )
+        .with("max_seq_len, max_batch_size, max_num_tokens, max_beam_width"),
+        less_weights(log, &log.printed(), None),
+    ];
+    (because(Cause::KvCache, text), steps)
+}
+
+/// The weights do not fit.
+fn model(log: &EngineLog, free: u64, total: u64) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "the GPU had no memory for the model itself: {} of {} was free when TensorRT-LLM began to load it",
+        size(free),
+        size(total)
+    );
+    let steps = vec![
+        less_weights(log, &log.printed(), None),
+        Step::new("fewer-sequences", "allow fewer tokens at once", "buffers are sized for the largest batch")
+            .with("max_num_tokens, max_batch_size"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let asked = event.requested().map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
+    let cache = event.bytes("kv_free").map_or_else(String::new, |free| {
+        format!(
+            "; it failed at the KV cache, for which {} was free: a share of that, and buffers beside it",
+            size(free)
+        )
+    });
+    let text = format!(
+        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together{cache}"
+    );
+    let steps = vec![
+        Step::new(
+            "lower-share",
+            "give the KV cache a smaller share of the free memory",
+            "it is a share of the memory that is free after the engine is loaded; activations need the rest",
+        )
+        .with("kv_cache_config.free_gpu_memory_fraction: 0.8"),
+        Step::new(
+            "fewer-sequences",
+            "build or run with a smaller batch and fewer tokens",
+            "buffers are sized for the largest batch",
+        )
+        .with("max_batch_size, max_num_tokens, max_seq_len"),
+    ];
+    (because(Cause::EngineShare, text), steps)
+}
