@@ -35,8 +35,8 @@ pub struct DryrunView<'a> {
     /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing, or was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<Vec<AgainView<'a>>>,
-    /// The processes of a run in which few elements of unknown masks are set and experts are chosen unevenly; absent if the sizes of
-    /// nothing were assumed, or if assumptions were given.
+    /// The processes of a run in which few elements of unknown masks are set, experts are chosen unevenly and scaled gradients always
+    /// overflow; absent if the sizes of nothing were assumed, or if assumptions were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub few: Option<Vec<AgainView<'a>>>,
     /// Functions of CUDA's libraries that query a size which is unknown here, and got none.

@@ -31,11 +31,11 @@ def output(layer):
 
 def samples(layers, folder):
     """The key of a tree, what a pass is, and its scratch memory in bytes. The last of a key: 1 for the largest of all engines."""
-    measured = {}
-    for name in glob.glob(f"{folder}/conv*.gz"):
+    measured = folder if isinstance(folder, dict) else {}
+    for name in glob.glob(f"{folder}/conv*.gz") if not measured else ():
         for number, *sizes in json.load(gzip.open(name)):
             measured[number] = sizes
-    for layer in json.load(open(layers)):
+    for layer in layers if isinstance(layers, list) else json.load(open(layers)):
         sizes = measured.get(layer[0])
         if not sizes or isinstance(sizes[0], str):
             continue
@@ -49,7 +49,9 @@ def samples(layers, folder):
         if len(stride) == 1:
             stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
         # What PyTorch asks for itself: the result, and in the first the gradient that the others get.
-        for which, asked in enumerate(([own[1], own[1]], [own[0]], [own[2]])):
+        # Of layers for inference only that was measured.
+        every = ([own[1], own[1]], [own[0]], [own[2]]) if len(sizes) > 1 else ([own[1]],)
+        for which, asked in enumerate(every):
             found = collections.Counter(sizes[which])
             found.subtract(asked)
             scratch = list(found.elements())
@@ -57,7 +59,8 @@ def samples(layers, folder):
             shapes = (x, y, w) if not transposed else (y, x, w)
             base = (element, kind, shapes, stride, padding, dilation, layer[9], held)
             # In a benchmark the largest is asked for first, then what was chosen.
-            yield (kind, int(element == 2), tf32, last, bench), base, max(scratch, default=0)
+            # Halves always use the tensor cores.
+            yield (kind, int(element == 2), int(tf32 or element == 2), last, bench), base, max(scratch, default=0)
 
 
 def tensors(base, fill):

@@ -23,7 +23,16 @@ pub(super) struct Sequences {
     /// Steps of all sequences together.
     pub(super) steps: usize,
     pub(super) width: usize,
+    /// How many sequences there are.
+    pub(super) batch: usize,
+    /// Steps of the longest.
+    pub(super) longest: usize,
+    /// They lie one behind the other, without padding.
+    pub(super) packed: bool,
 }
+
+/// `cudnnRNNDataLayout_t`
+const PACKED: i32 = 1;
 
 /// By the address of the descriptor.
 static TENSORS: Mutex<BTreeMap<usize, Tensor>> = Mutex::new(BTreeMap::new());
@@ -104,12 +113,13 @@ answers! {
     }
 
     fn cudnnSetRNNDataDescriptor(
-        descriptor: usize, _kind: i32, _layout: i32, _steps_max: i32, batch: i32, width: i32, lengths: In, _padding: usize,
+        descriptor: usize, _kind: i32, layout: i32, longest: i32, batch: i32, width: i32, lengths: In, _padding: usize,
     ) -> Status {
-        let batch = usize::try_from(batch).unwrap_or(0);
+        let [batch, width, longest] = [batch, width, longest].map(|count| usize::try_from(count).unwrap_or(0));
         let steps = (0..batch).filter_map(|index| lengths.read_at::<i32>(index * 4));
         let steps = steps.map(|steps| usize::try_from(steps).unwrap_or(0)).sum();
-        lock(&SEQUENCES).insert(descriptor, Sequences { steps, width: usize::try_from(width).unwrap_or(0) });
+        let packed = layout == PACKED;
+        lock(&SEQUENCES).insert(descriptor, Sequences { steps, width, batch, longest, packed });
         SUCCESS
     }
 }
@@ -138,8 +148,8 @@ mod tests {
     #[test]
     fn the_steps_of_all_sequences_count() {
         let lengths = [5_i32, 3, 1];
-        assert_eq!(cudnnSetRNNDataDescriptor(0x20, 0, 0, 5, 3, 64, input(&lengths), 0), SUCCESS);
-        let Sequences { steps, width } = sequences(0x20);
-        assert_eq!((steps, width), (9, 64));
+        assert_eq!(cudnnSetRNNDataDescriptor(0x20, 0, 1, 5, 3, 64, input(&lengths), 0), SUCCESS);
+        let Sequences { steps, width, batch, longest, packed } = sequences(0x20);
+        assert_eq!((steps, width, batch, longest, packed), (9, 64, 3, 5, true));
     }
 }

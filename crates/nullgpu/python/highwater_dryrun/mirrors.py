@@ -8,8 +8,8 @@ import torch
 
 WHOLE_MAX = 1 << 20
 """The most elements of a tensor of whole numbers or truth values whose contents are kept: routes of experts, masks, positions."""
-FRACTION_MAX = 1 << 12
-"""The same for fractions, of which few decide what is allocated."""
+FRACTION_MAX = 1 << 17
+"""The same for fractions, of which few decide what is allocated: masks of padding are added as fractions, and turned back into masks."""
 _PURGE = 4096
 """After so many new storages those that are gone are looked for."""
 

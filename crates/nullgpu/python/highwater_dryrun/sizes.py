@@ -14,6 +14,11 @@ import torch
 from highwater_dryrun import core
 
 
+_PREFERENCE = 0.03
+"""How far experts' mean scores lie apart where routing is uneven, of scores between 0 and 1: each is chosen a quarter more or less often, as
+by a router that has learned little, and none never."""
+
+
 class Assumptions:
     """What is taken for granted of values that are not known."""
 
@@ -49,7 +54,7 @@ class Assumptions:
             return torch.arange(shape.numel()).remainder(experts).reshape(shape)
         # Each time the same, whatever the program draws.
         drawing = torch.Generator().manual_seed(shape.numel())
-        liked = torch.randn(experts, generator=drawing, device="cpu") * 0.3
+        liked = torch.randn(experts, generator=drawing, device="cpu") * _PREFERENCE
         scores = torch.rand(*shape[:-1], experts, generator=drawing, device="cpu") + liked
         return scores.topk(shape[-1], dim=-1).indices
 

@@ -195,7 +195,8 @@ class Values(TorchFunctionMode):
     def _unscaled(self, found: torch.Tensor, before: "int | None") -> None:
         """Notes whether a scaler of gradients has found one that is not finite."""
         how = "each step is left out" if self._assume.overflows else "no gradient overflows"
-        self._reads.note("unscale", may_matter=True, assumed=how)
+        # The first steps of a real run overflow until the scale fits, and the optimizer has no state until one does not.
+        self._reads.note("unscale", may_matter=True, assumed=how, differs=True)
         self.mirrors.put(found, torch.full(found.shape, float(self._assume.overflows)), before=before)
 
     def _read(self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, out: Any) -> Any:

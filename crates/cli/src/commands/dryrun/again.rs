@@ -1,6 +1,6 @@
 //! The other end of a peak that depends on what cannot be known: a further run of the script, in which streams finish as late as they can,
-//! or in which few elements of masks are set and experts are chosen unevenly. It is silent, and its writes stay in a sandbox: the
-//! script has already run.
+//! or in which few elements of masks are set, experts are chosen unevenly and scaled gradients overflow. It is silent, and its writes
+//! stay in a sandbox: the script has already run.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,8 +13,9 @@ use super::folder::Folder;
 /// Such a run may take so many times as long as the first, and a little more.
 const TIMES: u32 = 4;
 const MORE: Duration = Duration::from_secs(60);
-/// Assumptions that leave most out: a hundredth of each mask, but one element at least.
-const FEW: [(&str, &str); 2] = [("nonzero", "0.01"), ("routing", "uneven")];
+/// Assumptions that leave most out: a hundredth of each mask, but one element at least, and each step of an optimizer whose gradients
+/// are scaled, as the first ones of a real run are, so that it keeps nothing.
+const FEW: [(&str, &str); 3] = [("nonzero", "0.01"), ("routing", "uneven"), ("overflow", "always")];
 
 /// Runs the script with streams that finish late, if the first run says that timing decides which memory is free. `None` if it does
 /// not, or if there cannot be such a run: of a script that was cut short, or without a sandbox.
@@ -32,7 +33,8 @@ pub(super) fn few(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> O
     if !outcome.processes.iter().any(|process| process.could_differ) {
         return None;
     }
-    let why = "sizes depend on values that only a GPU can compute: running once more, silently and in a sandbox, with few elements; \
+    let why = "sizes depend on values that only a GPU can compute: running once more, silently and in a sandbox, with the smallest \
+               that are likely; \
                `--assume nonzero=full` skips this";
     let assume = FEW.map(|(what, how)| (what.to_owned(), how.to_owned())).into();
     run(first, outcome, cache, why, Watch { assume, ..first.watch.clone() })

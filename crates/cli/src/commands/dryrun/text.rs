@@ -174,8 +174,12 @@ fn write_timing(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io
 /// Where the peak depends on how much of masks is set, and on how evenly experts are chosen.
 fn write_few(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     let Some(few) = &view.few else { return Ok(()) };
-    let why = "Sizes depend on values that only a GPU can compute (\"Assumed\", below). With a hundredth of each mask and an uneven choice of \
-               experts";
+    let overflows = main.assumed.iter().any(|read| read.what == "unscale");
+    let scaled = if overflows { ", and gradients that overflow in each step," } else { "" };
+    let why = format!(
+        "Sizes depend on values that only a GPU can compute (\"Assumed\", below). With a hundredth of each mask and an uneven choice of \
+         experts{scaled}"
+    );
     if let Some(failed) = few.iter().find(|process| !matches!(process.how, Ending::Exit | Ending::Steps)) {
         let error = if failed.error.is_empty() { String::new() } else { format!(" ({})", printable(failed.error)) };
         return paragraph(
