@@ -61,7 +61,8 @@ def begin() -> bool:
                     _own = OwnMemory()
                 _start()
             except Exception as error:
-                notice(f"{error}; the recording has PyTorch's memory only")
+                hint = getattr(error, "hint", None)
+                notice(f"{error}; the recording has PyTorch's memory only" + (f". {hint}" if hint else ""))
                 return False
         _users += 1
         return True

@@ -27,7 +27,7 @@ impl SizeArgs {
 /// The options that every command with a snapshot has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// The snapshot: pickle, JSON or HTML page, gzip'd or not; `-` reads standard input
+    /// The snapshot: pickle, JSON, HTML page, or what Nsight Systems exports to SQLite, gzip'd or not; `-` reads standard input
     pub(crate) file: PathBuf,
     /// Strip the directories from all paths in the snapshot
     #[arg(long)]
@@ -89,6 +89,9 @@ impl InputArgs {
 /// # Errors
 /// If nothing of one can be read.
 pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Problem> {
+    if highwater_nsight::is_sqlite(file) {
+        return highwater_nsight::read(file);
+    }
     let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));
     read.map_err(|error| unreadable(file, &error))
 }

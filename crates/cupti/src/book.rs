@@ -174,9 +174,10 @@ impl Book {
     }
 
     fn library(&mut self, file: String) -> u32 {
-        let libraries = &mut self.about.libraries;
+        let Format { libraries, names, .. } = &mut self.about;
         *self.libraries.entry(file).or_insert_with_key(|file| {
             libraries.push(file.clone());
+            names.push(highwater_outside::name(file));
             u32::try_from(libraries.len() - 1).unwrap_or(NO_STACK)
         })
     }

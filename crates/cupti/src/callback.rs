@@ -29,8 +29,8 @@ pub(crate) fn thread() -> u32 {
     THREAD.with(|known| {
         if known.get() == 0 {
             // SAFETY: it has no arguments.
-            let number = unsafe { libc::gettid() };
-            known.set(number.cast_unsigned());
+            let number = unsafe { libc::syscall(libc::SYS_gettid) };
+            known.set(u32::try_from(number).unwrap_or(u32::MAX));
         }
         known.get()
     })
@@ -59,6 +59,22 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
         }
         _ => {}
     }));
+}
+
+/// Notes what a pool has now.
+fn look_at_pool(recorder: &Recorder, pool: u64, like: &Event) {
+    if let Some((reserved, used)) = recorder.cupti.pool(pool) {
+        let event = Event { kind: Kind::Pool, address: pool, bytes: reserved.cast_signed(), extra: used, ..*like };
+        recorder.book().pool(event);
+    }
+}
+
+/// Looks at all pools again: they give memory back when streams have done what was asked.
+pub(crate) fn look_at_pools(recorder: &Recorder) {
+    let pools = recorder.book().pools();
+    for pool in pools {
+        look_at_pool(recorder, pool.address, &Event { time_ns: now_ns(), thread: thread(), ..pool });
+    }
 }
 
 /// A call of the driver.
@@ -95,6 +111,9 @@ impl Made<'_> {
         let now = now_ns();
         if let Some(device) = self.device().filter(|_| others == 0) {
             let is_due = matches!(self.what, What::Changes(_)) || self.recorder.book().is_look_due(device, now);
+            if is_due {
+                look_at_pools(self.recorder);
+            }
             if is_due && let Some((device, used, _)) = self.recorder.cupti.used() {
                 self.recorder.book().look(device, used, now, thread());
             }
@@ -136,7 +155,7 @@ impl Made<'_> {
                 let made = self.allocated(Event { address: self.written(0), bytes, extra: self.argument(stream), ..event });
                 let default = || self.recorder.cupti.default_pool(event.device);
                 if let Some(pool) = pool.map(|place| self.argument(place)).or_else(default) {
-                    self.pool(pool, &made);
+                    look_at_pool(self.recorder, pool, &made);
                 }
             }
             What::Creates => {
@@ -160,7 +179,7 @@ impl Made<'_> {
             What::Frees { .. } | What::Waits => {}
         }
         if matches!(self.what, What::Waits | What::Frees { kind: Kind::StreamOrderedFree, .. }) {
-            self.pools();
+            look_at_pools(self.recorder);
         }
     }
 
@@ -210,22 +229,6 @@ impl Made<'_> {
         let bytes = self.recorder.book().change(device, used, now);
         if bytes != 0 {
             self.allocated(book::measured(kind, device, bytes, now, thread()));
-        }
-    }
-
-    /// Notes what a pool has now.
-    fn pool(&self, pool: u64, like: &Event) {
-        if let Some((reserved, used)) = self.recorder.cupti.pool(pool) {
-            let event = Event { kind: Kind::Pool, address: pool, bytes: reserved.cast_signed(), extra: used, ..*like };
-            self.recorder.book().pool(event);
-        }
-    }
-
-    /// Looks at all pools again: they give memory back when streams have done what was asked.
-    fn pools(&self) {
-        let pools = self.recorder.book().pools();
-        for pool in pools {
-            self.pool(pool.address, &Event { time_ns: now_ns(), thread: thread(), ..pool });
         }
     }
 

@@ -72,7 +72,7 @@ const fn allocates(kind: Kind) -> What {
 }
 
 /// All of them.
-pub(crate) const CALLS: [Call; 61] = [
+pub(crate) const CALLS: [Call; 62] = [
     // cuMemAlloc_v2, cuMemAllocPitch_v2, cuMemAllocManaged, cuMemFree_v2
     call(243, allocates(Kind::Device)),
     call(244, What::AllocatesPitch),
@@ -95,10 +95,11 @@ pub(crate) const CALLS: [Call; 61] = [
     call(612, What::AllocatesOrdered { pool: Some(2), stream: 3 }),
     call(600, frees(Kind::StreamOrderedFree)),
     call(601, frees(Kind::StreamOrderedFree)),
-    // cuMemPoolDestroy, cuMemPoolTrimTo; cuCtxSynchronize, cuStreamSynchronize, cuEventSynchronize
+    // cuMemPoolDestroy, cuMemPoolTrimTo; cuCtxSynchronize, cuCtxSynchronize_v2, cuStreamSynchronize, cuEventSynchronize
     call(608, frees(Kind::PoolDestroy)),
     call(602, What::Waits),
     call(17, What::Waits),
+    call(800, What::Waits),
     call(126, What::Waits),
     call(440, What::Waits),
     call(121, What::Waits),

@@ -190,7 +190,7 @@ impl Reader {
         }
         if holds_gil && !of_main {
             // SAFETY: this thread holds the GIL, and the state is its own.
-            return Some(PythonStack { of_main, frames: unsafe { self.api.frames(state as *mut c_void) } });
+            return Some(PythonStack::new(of_main, unsafe { self.api.frames(state as *mut c_void) }));
         }
         // A hundredth of the program's time, and half a second to begin with.
         let waited = *self.desk.waited.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +200,7 @@ impl Reader {
         let begun = Instant::now();
         let frames = self.ask(state, begun + PATIENCE);
         *self.desk.waited.lock().unwrap_or_else(PoisonError::into_inner) += begun.elapsed();
-        Some(PythonStack { of_main, frames: frames? })
+        Some(PythonStack::new(of_main, frames?))
     }
 
     fn ask(&self, state: usize, until: Instant) -> Option<Vec<Line>> {

@@ -101,6 +101,7 @@ pub fn pause(why: &str) {
 /// Notes a moment, and what NVML says the process uses of each device.
 pub fn mark(name: &str, nvml: &[(i32, u64)]) {
     let Some(recorder) = current() else { return };
+    callback::look_at_pools(&recorder);
     let used = recorder.cupti.used();
     let time_ns = now_ns();
     let mut book = recorder.book();

@@ -3,8 +3,7 @@
 use crate::event::{HOST, Kind};
 
 /// What memory of the card is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// The segments of PyTorch's caching allocator.
     Pytorch,
@@ -29,6 +28,22 @@ pub enum Role {
 }
 
 impl Role {
+    /// Its name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pytorch => "pytorch",
+            Self::Library => "library",
+            Self::Code => "code",
+            Self::Kernels => "kernels",
+            Self::Graphs => "graphs",
+            Self::Streams => "streams",
+            Self::Context => "context",
+            Self::Managed => "managed",
+            Self::Pinned => "pinned",
+            Self::Unexplained => "unexplained",
+        }
+    }
+
     /// Whether its bytes count towards what the process uses of the card.
     pub const fn counts(self) -> bool {
         !matches!(self, Self::Managed | Self::Pinned | Self::Unexplained)
@@ -45,8 +60,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner of what an event makes, called from a library with this path.
-    pub(crate) fn of(kind: Kind, device: i32, path: Option<&str>) -> Self {
+    /// The owner of what an event makes, called from a library with this path and name.
+    pub(crate) fn of(kind: Kind, device: i32, path: Option<&str>, name: Option<String>) -> Self {
         let role = match kind {
             Kind::Context => Role::Context,
             Kind::Module => Role::Code,
@@ -62,7 +77,7 @@ impl Owner {
         };
         let library = match role {
             Role::Library | Role::Code | Role::Managed | Role::Pinned => {
-                path.map_or_else(|| "unknown library".to_owned(), name)
+                name.unwrap_or_else(|| "unknown library".to_owned())
             }
             _ => String::new(),
         };
@@ -143,7 +158,7 @@ const BY_DIRECTORY: [(&str, &str); 9] = [
 ];
 
 /// The name of the library in a file.
-fn name(path: &str) -> String {
+pub fn name(path: &str) -> String {
     let file = file_name(path);
     let by_file = BY_FILE.iter().find(|(prefix, _)| file.starts_with(prefix));
     let by_directory = || BY_DIRECTORY.iter().find(|(part, _)| path.contains(part));
@@ -174,8 +189,8 @@ mod tests {
 
     #[test]
     fn pytorch_is_its_allocator_and_nothing_else() {
-        let of = |path| Owner::of(Kind::Device, 0, Some(path)).role;
+        let of = |path| Owner::of(Kind::Device, 0, Some(path), None).role;
         assert_eq!([of("/t/libc10_cuda.so"), of("/t/libtorch_cuda.so")], [Role::Pytorch, Role::Library]);
-        assert_eq!(Owner::of(Kind::Create, HOST, Some("/t/libnccl.so.2")).role, Role::Pinned);
+        assert_eq!(Owner::of(Kind::Create, HOST, Some("/t/libnccl.so.2"), None).role, Role::Pinned);
     }
 }

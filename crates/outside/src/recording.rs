@@ -6,10 +6,7 @@ use highwater_problem::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Kind, NO_STACK};
-use crate::owner::is_between;
-
-/// The key of a snapshot's root under which the recorder writes it.
-pub const KEY: &str = "highwater_driver";
+use crate::owner::{is_between, name};
 
 const FORMAT: &str = "highwater-driver";
 const VERSION: u32 = 1;
@@ -47,6 +44,8 @@ pub struct Format {
     pub capacities: Vec<(i32, u64)>,
     /// Paths of libraries.
     pub libraries: Vec<String>,
+    /// The names that people know them by.
+    pub names: Vec<String>,
     /// Native stacks, innermost frame first.
     pub stacks: Vec<Vec<Site>>,
     /// Python stacks.
@@ -67,8 +66,29 @@ pub struct Site(pub u32, pub String);
 pub struct PythonStack {
     /// Whether it is the main thread's at that time, because the calling thread had none of its own.
     pub of_main: bool,
+    /// Which frame is the program's own: the first that is not of an installed package.
+    pub own: usize,
     /// Its frames, innermost first.
     pub frames: Vec<Line>,
+}
+
+impl PythonStack {
+    /// A stack with these frames, innermost first.
+    pub fn new(of_main: bool, frames: Vec<Line>) -> Self {
+        let own = frames.iter().position(|Line(file, ..)| !is_installed(file)).unwrap_or(0);
+        Self { of_main, own, frames }
+    }
+
+    /// The line of the program's own that is running.
+    pub fn line(&self) -> Option<&Line> {
+        self.frames.get(self.own).or_else(|| self.frames.first())
+    }
+}
+
+/// Whether a file belongs to Python or to a package of others.
+fn is_installed(file: &str) -> bool {
+    let file = file.replace('\\', "/");
+    file.starts_with('<') || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
 }
 
 /// A Python frame: file, line and function.
@@ -207,11 +227,22 @@ impl Recording {
         Ok(Self { about: file.about.into_owned(), events })
     }
 
-    /// The path of the library that asked for an event's memory.
+    /// The path of the library that requested an event's memory.
     pub fn library(&self, event: &Event) -> Option<&str> {
+        self.library_row(event).map(|row| self.about.libraries[row].as_str())
+    }
+
+    /// The name of that library.
+    pub(crate) fn library_name(&self, event: &Event) -> Option<String> {
+        let row = self.library_row(event)?;
+        let known = self.about.names.get(row).filter(|name| !name.is_empty());
+        Some(known.cloned().unwrap_or_else(|| name(&self.about.libraries[row])))
+    }
+
+    fn library_row(&self, event: &Event) -> Option<usize> {
         let stack = self.about.stacks.get(event.stack as usize)?;
-        let paths = stack.iter().filter_map(|Site(library, _)| self.about.libraries.get(*library as usize));
-        paths.map(String::as_str).find(|path| !is_between(path))
+        let rows = stack.iter().map(|site| site.0 as usize);
+        rows.into_iter().find(|&row| self.about.libraries.get(row).is_some_and(|path| !is_between(path)))
     }
 
     /// The Python stack of an event.

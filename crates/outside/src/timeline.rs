@@ -28,7 +28,7 @@ struct Peak {
 
 /// The memory of a device at a moment.
 #[derive(Clone, Debug)]
-pub struct Moment<'r> {
+pub struct Moment {
     /// Events until then.
     pub events: usize,
     /// When the last of them was, in nanoseconds since the Unix epoch.
@@ -36,18 +36,18 @@ pub struct Moment<'r> {
     /// What the process uses of the card, by all owners that count.
     pub bytes: i64,
     /// Owners, the largest first; those that do not count come last.
-    pub owners: Vec<OwnerTotal<'r>>,
+    pub owners: Vec<OwnerTotal>,
 }
 
 /// The memory of one owner.
 #[derive(Clone, Debug)]
-pub struct OwnerTotal<'r> {
+pub struct OwnerTotal {
     /// Whose.
     pub owner: Owner,
     /// Bytes of the card.
     pub bytes: i64,
     /// Its live allocations; of measured changes, one for each.
-    pub live: Vec<&'r Event>,
+    pub live: Vec<Event>,
 }
 
 impl<'r> Timeline<'r> {
@@ -58,7 +58,7 @@ impl<'r> Timeline<'r> {
         let mut known: FxHashMap<(Kind, bool, u32), u32> = FxHashMap::default();
         let by_event = recording.events.iter().map(|event| {
             *known.entry((event.kind, event.device == HOST, event.stack)).or_insert_with(|| {
-                let owner = Owner::of(event.kind, event.device, recording.library(event));
+                let owner = Owner::of(event.kind, event.device, recording.library(event), recording.library_name(event));
                 *rows.entry(owner).or_insert_with_key(|owner| {
                     owners.push(owner.clone());
                     u32::try_from(owners.len() - 1).expect("fewer owners than stacks")
@@ -105,12 +105,12 @@ impl<'r> Timeline<'r> {
     }
 
     /// The moment of the highest use of a device.
-    pub fn peak(&self, device: i32) -> Moment<'r> {
+    pub fn peak(&self, device: i32) -> Moment {
         self.after(device, self.devices.get(&device).map_or(0, |peak| peak.events))
     }
 
     /// The moment at the end.
-    pub fn end(&self, device: i32) -> Moment<'r> {
+    pub fn end(&self, device: i32) -> Moment {
         self.after(device, self.recording.events.len())
     }
 
@@ -121,14 +121,14 @@ impl<'r> Timeline<'r> {
     }
 
     /// The moment after some events; host memory counts to every device.
-    pub fn after(&self, device: i32, events: usize) -> Moment<'r> {
+    pub fn after(&self, device: i32, events: usize) -> Moment {
         let events = events.min(self.recording.events.len());
         let mut state = State::default();
         let mut sums = vec![0_i64; self.owners.len()];
-        let mut measured: Vec<Vec<&'r Event>> = vec![Vec::new(); self.owners.len()];
+        let mut live: Vec<Vec<Event>> = vec![Vec::new(); self.owners.len()];
         for (event, &owner) in self.recording.events[..events].iter().zip(&self.by_event) {
             if event.kind.is_measured() && event.device == device && event.bytes != 0 {
-                measured[owner as usize].push(event);
+                live[owner as usize].push(*event);
             }
             state.apply(event, owner, |change| {
                 if change.device == device || change.device == HOST {
@@ -137,18 +137,13 @@ impl<'r> Timeline<'r> {
                 }
             });
         }
-        let indexes: FxHashMap<(Kind, u64, u64), &'r Event> = self.recording.events[..events]
-            .iter()
-            .map(|event| ((event.kind, event.address, event.time_ns), event))
-            .collect();
         for (event, owner) in state.live().filter(|(event, _)| event.kind != Kind::StreamOrdered) {
-            let original = indexes.get(&(event.kind, event.address, event.time_ns)).copied();
-            if let Some(original) = original.filter(|_| event.device == device || event.device == HOST) {
-                measured[owner as usize].push(original);
+            if event.device == device || event.device == HOST {
+                live[owner as usize].push(*event);
             }
         }
-        let totals = self.owners.iter().zip(sums).zip(measured).filter(|((_, bytes), live)| *bytes != 0 || !live.is_empty());
-        let mut owners: Vec<OwnerTotal<'r>> =
+        let totals = self.owners.iter().zip(sums).zip(live).filter(|((_, bytes), live)| *bytes != 0 || !live.is_empty());
+        let mut owners: Vec<OwnerTotal> =
             totals.map(|((owner, bytes), live)| OwnerTotal { owner: owner.clone(), bytes, live }).collect();
         owners.sort_by(|a, b| {
             (!a.owner.role.counts(), -a.bytes.saturating_abs(), &a.owner).cmp(&(
@@ -164,6 +159,26 @@ impl<'r> Timeline<'r> {
             bytes: counted.fold(0_i64, |sum, total| sum.saturating_add(total.bytes)),
             owners,
         }
+    }
+
+    /// The sums of a device after as many events as each of some numbers says; they ascend.
+    pub fn sums(&self, device: i32, after: &[usize]) -> Vec<i64> {
+        let mut state = State::default();
+        let (mut sum, mut at) = (0_i64, 0);
+        let mut sums = Vec::with_capacity(after.len());
+        for &events in after {
+            for (event, &owner) in self.recording.events.iter().zip(&self.by_event).take(events).skip(at) {
+                state.apply(event, owner, |change| {
+                    let counts = !change.is_managed && self.owners[change.owner as usize].role.counts();
+                    if change.device == device && counts {
+                        sum = sum.saturating_add(change.bytes);
+                    }
+                });
+            }
+            at = at.max(events);
+            sums.push(sum);
+        }
+        sums
     }
 
     /// Sums of a device over time by owner, without those that do not count: after each event that changed one.

@@ -86,6 +86,8 @@ pub enum Encoding {
     },
     /// JSON with the same keys.
     Json,
+    /// A database of another program.
+    Sqlite,
 }
 
 impl fmt::Display for Encoding {
@@ -93,6 +95,7 @@ impl fmt::Display for Encoding {
         match self {
             Self::Pickle { protocol } => write!(f, "pickle protocol {protocol}"),
             Self::Json => f.write_str("JSON"),
+            Self::Sqlite => f.write_str("SQLite"),
         }
     }
 }
@@ -111,6 +114,14 @@ pub struct Cut {
 impl Snapshot {
     /// The key of the root under which our recorder writes its manifest: the one of [`extras`](Self::extras) that is no surprise.
     pub const MANIFEST: &str = "highwater";
+
+    /// The key of the root under which our recorder writes what the driver did.
+    pub const DRIVER: &str = "highwater_driver";
+
+    /// The text of a key of the root that only our recorder writes.
+    pub fn extra(&self, key: &str) -> Option<&str> {
+        self.extras.iter().find(|(known, _)| known == key).map(|(_, text)| text.as_str())
+    }
 
     /// A snapshot with nothing in it.
     pub fn empty() -> Self {

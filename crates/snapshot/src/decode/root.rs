@@ -132,7 +132,7 @@ impl Store {
         }
         let mut room = usize::try_from(MAX_TEXT_BYTES).expect("some megabytes");
         for (key, value) in others {
-            if key.as_text().is_none_or(|id| self.strings.get(id) != Snapshot::MANIFEST) {
+            if key.as_text().is_none_or(|id| ![Snapshot::MANIFEST, Snapshot::DRIVER].contains(&self.strings.get(id))) {
                 self.unknown_key("the snapshot", key, NO_OFFSET);
             }
             if parts.extras.len() < MAX_EXTRAS {
