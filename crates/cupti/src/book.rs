@@ -103,9 +103,9 @@ impl Book {
 
     /// Whether the free memory is to be looked at before a call is noted.
     pub(crate) fn is_look_due(&self, device: i32, now_ns: u64) -> bool {
-        self.meters
-            .get(&device)
-            .is_none_or(|meter| !meter.is_begun || meter.modules > 0 || now_ns.saturating_sub(meter.looked_ns) > LOOK_NS)
+        self.meters.get(&device).is_none_or(|meter| {
+            !meter.is_begun || meter.modules > 0 || now_ns.saturating_sub(meter.looked_ns) > LOOK_NS
+        })
     }
 
     /// A module was loaded.

@@ -152,7 +152,8 @@ impl Made<'_> {
             What::AllocatesOrdered { pool, stream } => {
                 let event = self.event(Kind::StreamOrdered);
                 let bytes = self.argument(1).cast_signed();
-                let made = self.allocated(Event { address: self.written(0), bytes, extra: self.argument(stream), ..event });
+                let made =
+                    self.allocated(Event { address: self.written(0), bytes, extra: self.argument(stream), ..event });
                 let default = || self.recorder.cupti.default_pool(event.device);
                 if let Some(pool) = pool.map(|place| self.argument(place)).or_else(default) {
                     look_at_pool(self.recorder, pool, &made);

@@ -18,30 +18,17 @@ pub(crate) struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// Makes memory: where its address or handle is written to, and its bytes.
-    Allocates {
-        kind: Kind,
-        address_to: usize,
-        bytes: usize,
-    },
+    Allocates { kind: Kind, address_to: usize, bytes: usize },
     /// `cuMemAllocPitch`: the bytes are a pitch, which it writes, times a height.
     AllocatesPitch,
     /// Stream-ordered: the pool, if it is an argument, and the stream.
-    AllocatesOrdered {
-        pool: Option<usize>,
-        stream: usize,
-    },
+    AllocatesOrdered { pool: Option<usize>, stream: usize },
     /// `cuMemCreate`: where the memory is to lie is in a structure.
     Creates,
     /// An array: its description, and whether it has a depth.
-    AllocatesArray {
-        has_depth: bool,
-    },
+    AllocatesArray { has_depth: bool },
     /// Gives memory back: its address or handle, and its bytes if it says so.
-    Frees {
-        kind: Kind,
-        address: usize,
-        bytes: Option<usize>,
-    },
+    Frees { kind: Kind, address: usize, bytes: Option<usize> },
     /// `cuMemMap`.
     Maps,
     /// `cuMemRetainAllocationHandle`.

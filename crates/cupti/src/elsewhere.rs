@@ -19,7 +19,7 @@ pub fn is_on() -> bool {
 }
 
 /// Does nothing.
-pub fn mark(_: &str, _: &[(i32, u64)]) {}
+pub fn mark(_: &str, _: Vec<(i32, u64)>) {}
 
 /// Does nothing.
 pub fn pause(_: &str) {}

@@ -67,7 +67,8 @@ pub(crate) struct Cupti {
 pub(crate) struct Subscription(usize);
 
 /// Names by which the loader may have CUPTI already, or find it.
-const NAMES: [&CStr; 5] = [c"libcupti.so.13", c"libcupti.so.12", c"libcupti.so.11.8", c"libcupti.so.11.7", c"libcupti.so"];
+const NAMES: [&CStr; 5] =
+    [c"libcupti.so.13", c"libcupti.so.12", c"libcupti.so.11.8", c"libcupti.so.11.7", c"libcupti.so"];
 
 impl Cupti {
     /// Loads CUPTI: what the process has already, else what lies in the directories, else what the system has. Gives its file, too.
@@ -79,13 +80,16 @@ impl Cupti {
         let library = loaded.or_else(|| NAMES.iter().find_map(|name| open(name, 0))).ok_or_else(|| {
             Problem::new("the driver cannot be recorded: CUPTI is not here")
                 .because("no `libcupti.so` is loaded, in PyTorch's packages, or where the system looks")
-                .hint("install the wheel of your CUDA, such as `pip install nvidia-cuda-cupti-cu12`, or the CUDA toolkit")
+                .hint(
+                    "install the wheel of your CUDA, such as `pip install nvidia-cuda-cupti-cu12`, or the CUDA toolkit",
+                )
         })?;
         let driver = open(c"libcuda.so.1", 0).ok_or_else(|| {
             Problem::new("the driver cannot be recorded: there is none").because("`libcuda.so.1` cannot be loaded")
         })?;
         let missing = |name: &str| {
-            Problem::new("the driver cannot be recorded").because(format!("`{name}` is missing: CUPTI or the driver is too old"))
+            Problem::new("the driver cannot be recorded")
+                .because(format!("`{name}` is missing: CUPTI or the driver is too old"))
         };
         macro_rules! function {
             ($library:expr, $name:literal) => {{
@@ -116,7 +120,11 @@ impl Cupti {
     }
 
     /// Has calls and loaded modules reported.
-    pub(crate) fn subscribe(&self, callback: Callback, calls: impl Iterator<Item = u32>) -> Result<Subscription, Problem> {
+    pub(crate) fn subscribe(
+        &self,
+        callback: Callback,
+        calls: impl Iterator<Item = u32>,
+    ) -> Result<Subscription, Problem> {
         let mut handle = null_mut();
         // SAFETY: the handle is written; the callback lives as long as the process.
         let code = unsafe { (self.subscribe)(&raw mut handle, callback, null_mut()) };
@@ -142,9 +150,14 @@ impl Cupti {
         }
         let mut text = std::ptr::null();
         // SAFETY: the text is written where there is one, and is never freed.
-        let named = self.result_string.is_some_and(|function| unsafe { function(code, &raw mut text) } == 0) && !text.is_null();
-        // SAFETY: a text of CUPTI's own.
-        let name = if named { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() } else { "unknown".to_owned() };
+        let named =
+            self.result_string.is_some_and(|function| unsafe { function(code, &raw mut text) } == 0) && !text.is_null();
+        let name = if named {
+            // SAFETY: a text of CUPTI's own.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        } else {
+            "unknown".to_owned()
+        };
         problem.because(format!("CUPTI refused with error {code} ({name})"))
     }
 

@@ -175,7 +175,8 @@ impl Reader {
             changed: Condvar::new(),
             waited: Mutex::default(),
         }));
-        let helper = std::thread::Builder::new().name("highwater-lines".to_owned()).spawn(move || serve(&api, desk)).ok()?;
+        let helper =
+            std::thread::Builder::new().name("highwater-lines".to_owned()).spawn(move || serve(&api, desk)).ok()?;
         Some(Self { api, main, desk, helper: Mutex::new(Some(helper)), begun: Instant::now() })
     }
 

@@ -99,7 +99,7 @@ pub fn pause(why: &str) {
 }
 
 /// Notes a moment, and what NVML says the process uses of each device.
-pub fn mark(name: &str, nvml: &[(i32, u64)]) {
+pub fn mark(name: &str, nvml: Vec<(i32, u64)>) {
     let Some(recorder) = current() else { return };
     callback::look_at_pools(&recorder);
     let used = recorder.cupti.used();
@@ -112,7 +112,7 @@ pub fn mark(name: &str, nvml: &[(i32, u64)]) {
         }
     }
     book.about.marks.push(Mark { name: name.to_owned(), time_ns });
-    let samples = nvml.iter().map(|&(device, bytes)| NvmlSample { time_ns, device, bytes });
+    let samples = nvml.into_iter().map(|(device, bytes)| NvmlSample { time_ns, device, bytes });
     book.about.nvml.extend(samples);
 }
 

@@ -107,6 +107,9 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let name = program.file_name().unwrap().to_str().unwrap();
         assert!(frames[0].0.ends_with(name), "{frames:?}");
-        assert!(frames.iter().any(|(file, _)| file.contains("libc.so")), "a thread begins in the C library: {frames:?}");
+        assert!(
+            frames.iter().any(|(file, _)| file.contains("libc.so")),
+            "a thread begins in the C library: {frames:?}"
+        );
     }
 }

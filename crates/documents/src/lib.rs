@@ -89,8 +89,8 @@ pub use registry::{ALL, CHANGES, Change, Kind};
 pub use report::{
     AtPeakView, BlockSizesView, CallSiteView, CardMomentView, CardUseView, CategoriesView, ComparedView, DeviceView,
     DriverGapView, DriverLineView, DriverSiteView, DriverView, EnvelopeView, FindingView, FragmentationView,
-    GrowthView, HostView, IterationView, OomView, OwnerView, PeakView, PhaseView, RecordedView, ReportView, SettingView,
-    SourceView, TimingsView, TorchView, WarningView, report, report_but, warnings,
+    GrowthView, HostView, IterationView, OomView, OwnerView, PeakView, PhaseView, RecordedView, ReportView,
+    SettingView, SourceView, TimingsView, TorchView, WarningView, report, report_but, warnings,
 };
 #[cfg(feature = "recording")]
 pub use simulate::{

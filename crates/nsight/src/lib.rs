@@ -12,6 +12,7 @@
 //! - A table is read once, from its start to its end, and only rows that an allocation refers to are kept: memory grows with the
 //!   allocations, not with the file.
 
+mod align;
 mod names;
 mod rows;
 
@@ -37,6 +38,8 @@ const TEXTS: &str = "StringIds";
 
 /// Allocations at most: a file with more is of something else, or made to hurt.
 const MAX_ALLOCATIONS: usize = 20_000_000;
+/// Bits of an address: those above tell processes apart.
+pub(crate) const ADDRESS_BITS: u32 = 57;
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 96;
 /// Texts longer than this are cut: a function's name with its templates may be long.
@@ -48,7 +51,9 @@ pub fn is_sqlite(path: &Path) -> bool {
     let mut start = [0; 16];
     // A pipe would lose what is read of it.
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
-    is_file && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && &start == b"SQLite format 3\0"
+    is_file
+        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
+        && &start == b"SQLite format 3\0"
 }
 
 /// Reads a file as a snapshot with no segments of PyTorch's, whose recording of the driver has its allocations.
@@ -56,6 +61,42 @@ pub fn is_sqlite(path: &Path) -> bool {
 /// # Errors
 /// If it is not what Nsight Systems exports, or has no allocations.
 pub fn read(path: &Path) -> Result<Snapshot, Problem> {
+    let (recording, warned) = recording_of(path)?;
+    let mut snapshot = Snapshot::empty();
+    snapshot.encoding = Encoding::Sqlite;
+    snapshot.profile = Some(Profile { form: ProfileForm::Nsight, preexisting: Vec::new(), knows_start: true });
+    snapshot.bytes = path.metadata().map_or(0, |metadata| metadata.len());
+    put(&mut snapshot, &recording, warned);
+    Ok(snapshot)
+}
+
+/// Adds a file's recording to a snapshot of the same run, whose clock it gets by the segments that both know.
+///
+/// # Errors
+/// Those of [`read`], or if they have no segment in common.
+pub fn read_beside(path: &Path, snapshot: &mut Snapshot) -> Result<(), Problem> {
+    let (mut recording, warned) = recording_of(path)?;
+    align::align(&mut recording, snapshot).ok_or_else(|| {
+        Problem::new(format!("`{}` and the snapshot are of different runs", path.display()))
+            .because("no segment of PyTorch's has its address and size in both")
+            .hint("give the snapshot that the profiled process wrote")
+    })?;
+    snapshot.extras.retain(|(key, _)| key != Snapshot::DRIVER);
+    put(snapshot, &recording, warned);
+    Ok(())
+}
+
+/// Warnings of a file: their ids and texts.
+type Warned = Vec<(&'static str, String)>;
+
+fn put(snapshot: &mut Snapshot, recording: &Recording, warned: Warned) {
+    for (id, message) in warned {
+        snapshot.warnings.add(id, message, Place::default());
+    }
+    snapshot.extras.push((Snapshot::DRIVER.to_owned(), recording.to_json()));
+}
+
+fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
     let shown = path.display();
     let database = Database::open_untrusted(path, Limits::default())?;
     if let Some((there, whole)) = cut(path) {
@@ -73,17 +114,10 @@ pub fn read(path: &Path) -> Result<Snapshot, Problem> {
             "its table `{ALLOCATIONS}` has no column `{missing}`: it is of a release of Nsight Systems that highwater does not know"
         )));
     }
-    let mut snapshot = Snapshot::empty();
-    let mut reader = Reader { database: &database, about: Format::default(), rows: FxHashMap::default(), warned: Vec::new() };
+    let mut reader =
+        Reader { database: &database, about: Format::default(), rows: FxHashMap::default(), warned: Vec::new() };
     let recording = reader.recording(&allocations)?;
-    for (id, message) in std::mem::take(&mut reader.warned) {
-        snapshot.warnings.add(id, message, Place::default());
-    }
-    snapshot.encoding = Encoding::Sqlite;
-    snapshot.profile = Some(Profile { form: ProfileForm::Nsight, preexisting: Vec::new(), knows_start: true });
-    snapshot.bytes = path.metadata().map_or(0, |metadata| metadata.len());
-    snapshot.extras.push((Snapshot::DRIVER.to_owned(), recording.to_json()));
-    Ok(snapshot)
+    Ok((recording, reader.warned))
 }
 
 /// The bytes that are there and that should be, of a file that lacks some: SQLite itself reads them as zeros.
@@ -131,7 +165,7 @@ struct Reader<'d> {
     about: Format,
     /// Rows of the recording's stacks, by the file's stack and process.
     rows: FxHashMap<(u32, usize), u32>,
-    warned: Vec<(&'static str, String)>,
+    warned: Warned,
 }
 
 impl Reader<'_> {
@@ -154,7 +188,7 @@ impl Reader<'_> {
                 thread: found.map_or(0, |found| found.thread),
                 stack: self.stack_of(stack, &stacks, &processes, process),
                 // Processes have the same addresses: the highest bits, which no address has, tell them apart.
-                address: row.event.address ^ ((process as u64) << 57),
+                address: row.event.address ^ ((process as u64) << ADDRESS_BITS),
                 ..row.event
             });
         }
@@ -165,7 +199,8 @@ impl Reader<'_> {
         if stacks.by_call.values().all(|found| found.stack == NO_STACK) {
             self.warned.push((
                 "no-backtraces",
-                "the file has no backtraces of CUDA calls, so no library is known: profile with `--cudabacktrace=all`".to_owned(),
+                "the file has no backtraces of CUDA calls, so no library is known: profile with `--cudabacktrace=all`"
+                    .to_owned(),
             ));
         }
         Ok(Recording { about: std::mem::take(&mut self.about), events })
@@ -203,7 +238,11 @@ impl Reader<'_> {
             let event = Event {
                 kind,
                 time_ns: number(0).cast_unsigned(),
-                device: if matches!(kind, Kind::Host | Kind::HostFree) { HOST } else { i32::try_from(number(6)).unwrap_or(0) },
+                device: if matches!(kind, Kind::Host | Kind::HostFree) {
+                    HOST
+                } else {
+                    i32::try_from(number(6)).unwrap_or(0)
+                },
                 thread: 0,
                 stack: NO_STACK,
                 python: NO_STACK,
@@ -225,10 +264,16 @@ impl Reader<'_> {
             }
         })?;
         if odd > 0 {
-            self.warned.push(("unknown-memory-kind", format!("{odd} allocations are of a kind that highwater does not know; left out")));
+            self.warned.push((
+                "unknown-memory-kind",
+                format!("{odd} allocations are of a kind that highwater does not know; left out"),
+            ));
         }
         if is_full {
-            self.warned.push(("too-many-allocations", format!("the file has more than {MAX_ALLOCATIONS} allocations; the later ones are left out")));
+            self.warned.push((
+                "too-many-allocations",
+                format!("the file has more than {MAX_ALLOCATIONS} allocations; the later ones are left out"),
+            ));
         }
         Ok(rows)
     }

@@ -28,14 +28,18 @@ impl Names {
         }
         // SQLite cuts it, so that a huge text is never whole in memory here.
         let sql = format!("SELECT id, substr(value, 1, {max_bytes}) FROM \"{table}\"");
-        database.ask::<Problem>(&sql, |_| Ok(()), |row| {
-            if let [Value::Integer(id), Value::Text(text)] = row
-                && wanted.contains(id)
-            {
-                names.0.insert(*id, String::from_utf8_lossy(text).into_owned());
-            }
-            Ok(())
-        })?;
+        database.ask::<Problem>(
+            &sql,
+            |_| Ok(()),
+            |row| {
+                if let [Value::Integer(id), Value::Text(text)] = row
+                    && wanted.contains(id)
+                {
+                    names.0.insert(*id, String::from_utf8_lossy(text).into_owned());
+                }
+                Ok(())
+            },
+        )?;
         Ok(names)
     }
 

@@ -24,10 +24,14 @@ impl Columns {
 pub(crate) fn columns_of(database: &Database, table: &str) -> Result<Columns, Problem> {
     let mut is_table = false;
     let sql = format!("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '{table}'");
-    database.ask::<Problem>(&sql, |_| Ok(()), |_| {
-        is_table = true;
-        Ok(())
-    })?;
+    database.ask::<Problem>(
+        &sql,
+        |_| Ok(()),
+        |_| {
+            is_table = true;
+            Ok(())
+        },
+    )?;
     let mut columns = Columns::default();
     if is_table {
         let all = format!("SELECT * FROM \"{table}\" LIMIT 0");
@@ -66,11 +70,17 @@ impl<'d> Table<'d> {
             .collect();
         let sql = format!("SELECT {} FROM \"{}\"", asked.join(", "), self.name);
         let mut numbers = Vec::with_capacity(names.len());
-        self.database.ask(&sql, |_| Ok(()), |row| {
-            numbers.clear();
-            numbers.extend(row.iter().map(|value| if let Value::Integer(number) = value { Some(*number) } else { None }));
-            each(&numbers);
-            Ok(())
-        })
+        self.database.ask(
+            &sql,
+            |_| Ok(()),
+            |row| {
+                numbers.clear();
+                numbers.extend(
+                    row.iter().map(|value| if let Value::Integer(number) = value { Some(*number) } else { None }),
+                );
+                each(&numbers);
+                Ok(())
+            },
+        )
     }
 }

@@ -111,9 +111,6 @@ impl Kind {
 
     /// Whether its bytes are a change of the card's free memory that was measured.
     pub const fn is_measured(self) -> bool {
-        matches!(
-            self,
-            Self::Context | Self::Module | Self::Launch | Self::Stream | Self::Graph | Self::Unexplained
-        )
+        matches!(self, Self::Context | Self::Module | Self::Launch | Self::Stream | Self::Graph | Self::Unexplained)
     }
 }

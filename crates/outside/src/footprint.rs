@@ -40,12 +40,12 @@ impl Footprint {
             gone(owner, whole);
         }
         for page in edges.into_iter().flatten() {
-            let Some((touching, whose)) = self.shared.get_mut(&page) else { continue };
+            let Some((touching, first)) = self.shared.get_mut(&page) else { continue };
             *touching -= 1;
             if *touching == 0 {
-                let whose = *whose;
+                let first = *first;
                 self.shared.remove(&page);
-                gone(whose, PAGE);
+                gone(first, PAGE);
             }
         }
     }

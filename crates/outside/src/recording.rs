@@ -88,7 +88,8 @@ impl PythonStack {
 /// Whether a file belongs to Python or to a package of others.
 fn is_installed(file: &str) -> bool {
     let file = file.replace('\\', "/");
-    file.starts_with('<') || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
+    file.starts_with('<')
+        || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
 }
 
 /// A Python frame: file, line and function.
@@ -202,7 +203,8 @@ impl Recording {
         }
         let kinds: Vec<Option<Kind>> = file.kinds.iter().map(|name| Kind::named(name)).collect();
         let columns = &file.events;
-        let mut runs = [&columns.device, &columns.thread, &columns.stack, &columns.python, &columns.extra].map(|of| Runs::new(of));
+        let mut runs =
+            [&columns.device, &columns.thread, &columns.stack, &columns.python, &columns.extra].map(|of| Runs::new(of));
         let (mut time_ns, mut address) = (0_u64, 0_u64);
         let mut events = Vec::with_capacity(columns.kind.len());
         let singles = columns.kind.iter().zip(&columns.time_ns).zip(&columns.address).zip(&columns.bytes);
@@ -253,8 +255,7 @@ impl Recording {
     /// The function of the library that asked: the last one on its way out of that library, which is the one that was called.
     pub fn function(&self, event: &Event) -> Option<&str> {
         let stack = self.about.stacks.get(event.stack as usize)?;
-        let is_plumbing =
-            |site: &&Site| self.about.libraries.get(site.0 as usize).is_none_or(|path| is_between(path));
+        let is_plumbing = |site: &&Site| self.about.libraries.get(site.0 as usize).is_none_or(|path| is_between(path));
         let mut frames = stack.iter().skip_while(is_plumbing);
         let first = frames.next()?;
         let of_it = frames.take_while(|site| site.0 == first.0);
@@ -317,7 +318,8 @@ mod tests {
     use super::*;
 
     fn any_event() -> impl Strategy<Value = Event> {
-        let places = (-1..4_i32, 0..3_u32, prop_oneof![Just(NO_STACK), 0..3_u32], prop_oneof![Just(NO_STACK), 0..3_u32]);
+        let places =
+            (-1..4_i32, 0..3_u32, prop_oneof![Just(NO_STACK), 0..3_u32], prop_oneof![Just(NO_STACK), 0..3_u32]);
         (0..Kind::ALL.len(), any::<u64>(), any::<u64>(), any::<i64>(), any::<u64>(), places).prop_map(
             |(kind, time_ns, address, bytes, extra, (device, thread, stack, python))| Event {
                 kind: Kind::ALL[kind],
@@ -349,7 +351,9 @@ mod tests {
         let read = Recording::from_json(text).unwrap();
         let shown: Vec<_> = read.events.iter().map(|event| (event.kind, event.device, event.extra)).collect();
         assert_eq!(shown, [(Kind::Device, -1, 2), (Kind::Device, -1, u64::MAX)]);
-        for (text, expected) in [("{", "EOF"), (r#"{"format":"x","version":1,"kinds":[],"events":{}}"#, "missing field")] {
+        for (text, expected) in
+            [("{", "EOF"), (r#"{"format":"x","version":1,"kinds":[],"events":{}}"#, "missing field")]
+        {
             let error = format!("{:?}", Recording::from_json(text).unwrap_err());
             assert!(error.contains(expected), "{error}");
         }
@@ -366,12 +370,23 @@ mod tests {
             Site(2, "cublasCreate_v2".to_owned()),
             Site(3, "_ZN2at4_ops2mm4callERKNS_6TensorES4_".to_owned()),
         ];
-        let libraries = ["/l/libcuda.so.1", "/l/libcudart.so.13", "/l/libcublas.so.13", "/l/libtorch_cpu.so"].map(str::to_owned);
+        let libraries =
+            ["/l/libcuda.so.1", "/l/libcudart.so.13", "/l/libcublas.so.13", "/l/libtorch_cpu.so"].map(str::to_owned);
         let recording = Recording {
             about: Format { libraries: libraries.to_vec(), stacks: vec![stack], ..Format::default() },
             events: Vec::new(),
         };
-        let event = Event { kind: Kind::Device, time_ns: 0, device: 0, thread: 0, stack: 0, python: 0, address: 0, bytes: 0, extra: 0 };
+        let event = Event {
+            kind: Kind::Device,
+            time_ns: 0,
+            device: 0,
+            thread: 0,
+            stack: 0,
+            python: 0,
+            address: 0,
+            bytes: 0,
+            extra: 0,
+        };
         assert_eq!(recording.library(&event), Some("/l/libcublas.so.13"));
         assert_eq!(recording.function(&event), Some("cublasCreate_v2"));
         assert_eq!(recording.operator(&event).as_deref(), Some("aten::mm"));

@@ -130,7 +130,8 @@ impl State {
             }
             _ => {
                 change(event.device, owner, event.bytes);
-                let sum = self.measured.entry((event.device, event.kind, owner)).or_insert(Event { bytes: 0, ..*event });
+                let sum =
+                    self.measured.entry((event.device, event.kind, owner)).or_insert(Event { bytes: 0, ..*event });
                 sum.bytes = sum.bytes.saturating_add(event.bytes);
                 sum.time_ns = event.time_ns;
             }
@@ -168,14 +169,7 @@ impl State {
     }
 
     /// An allocation that takes just what it says.
-    fn take(
-        &mut self,
-        space: Space,
-        event: &Event,
-        device: i32,
-        owner: u32,
-        change: &mut impl FnMut(i32, u32, i64),
-    ) {
+    fn take(&mut self, space: Space, event: &Event, device: i32, owner: u32, change: &mut impl FnMut(i32, u32, i64)) {
         self.remove(space, event.address, change);
         change(device, owner, event.bytes);
         self.live.insert((space, event.address), Live { event: Event { device, ..*event }, owner, holds: 1 });
@@ -238,7 +232,8 @@ mod tests {
     #[test]
     fn created_memory_stays_until_it_is_released_and_unmapped() {
         let mut state = State::default();
-        let created = [event(Kind::Create, 7, 4 * MIB, 0), event(Kind::Map, 1 << 40, 4 * MIB, 7), event(Kind::Release, 7, 0, 0)];
+        let created =
+            [event(Kind::Create, 7, 4 * MIB, 0), event(Kind::Map, 1 << 40, 4 * MIB, 7), event(Kind::Release, 7, 0, 0)];
         assert_eq!(follow(&mut state, &created), [4 * MIB, 0]);
         let again = follow(&mut State::default(), &state.events());
         assert_eq!(again, [4 * MIB, 0], "the state can be told again");
@@ -279,7 +274,11 @@ mod tests {
     #[test]
     fn a_pool_is_what_it_has_reserved() {
         let mut state = State::default();
-        let grown = [event(Kind::Pool, 5, 64 * MIB, 10), event(Kind::StreamOrdered, 1 << 30, 10, 0), event(Kind::Pool, 5, 32 * MIB, 0)];
+        let grown = [
+            event(Kind::Pool, 5, 64 * MIB, 10),
+            event(Kind::StreamOrdered, 1 << 30, 10, 0),
+            event(Kind::Pool, 5, 32 * MIB, 0),
+        ];
         assert_eq!(follow(&mut state, &grown), [32 * MIB, 0]);
         assert_eq!(follow(&mut state, &[event(Kind::PoolDestroy, 5, 0, 0)]), [-32 * MIB, 0]);
     }
@@ -291,6 +290,10 @@ mod tests {
             assert_eq!(follow(&mut state, &[event(*kind, 1, i64::MIN, 3)]), [0, 0], "{kind:?}");
         }
         assert_eq!(follow(&mut state, &[event(Kind::Device, 1 << 40, 100, 0)]), [2 * MIB, 0]);
-        assert_eq!(follow(&mut state, &[event(Kind::Device, 1 << 40, 100, 0)]), [0, 0], "freed by a call that was not seen");
+        assert_eq!(
+            follow(&mut state, &[event(Kind::Device, 1 << 40, 100, 0)]),
+            [0, 0],
+            "freed by a call that was not seen"
+        );
     }
 }

@@ -58,7 +58,8 @@ impl<'r> Timeline<'r> {
         let mut known: FxHashMap<(Kind, bool, u32), u32> = FxHashMap::default();
         let by_event = recording.events.iter().map(|event| {
             *known.entry((event.kind, event.device == HOST, event.stack)).or_insert_with(|| {
-                let owner = Owner::of(event.kind, event.device, recording.library(event), recording.library_name(event));
+                let owner =
+                    Owner::of(event.kind, event.device, recording.library(event), recording.library_name(event));
                 *rows.entry(owner).or_insert_with_key(|owner| {
                     owners.push(owner.clone());
                     u32::try_from(owners.len() - 1).expect("fewer owners than stacks")
@@ -142,7 +143,8 @@ impl<'r> Timeline<'r> {
                 live[owner as usize].push(*event);
             }
         }
-        let totals = self.owners.iter().zip(sums).zip(live).filter(|((_, bytes), live)| *bytes != 0 || !live.is_empty());
+        let totals =
+            self.owners.iter().zip(sums).zip(live).filter(|((_, bytes), live)| *bytes != 0 || !live.is_empty());
         let mut owners: Vec<OwnerTotal> =
             totals.map(|((owner, bytes), live)| OwnerTotal { owner: owner.clone(), bytes, live }).collect();
         owners.sort_by(|a, b| {

@@ -22,7 +22,7 @@ pub(crate) fn driver_start(
 /// Notes a moment, and what NVML says the process uses of each device.
 #[pyfunction]
 pub(crate) fn driver_mark(py: Python<'_>, name: &str, nvml: Vec<(i32, u64)>) {
-    py.detach(|| highwater_cupti::mark(name, &nvml));
+    py.detach(|| highwater_cupti::mark(name, nvml));
 }
 
 /// Lets go of CUPTI, for another profiler.

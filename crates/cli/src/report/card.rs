@@ -15,7 +15,10 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
     let mut sections: Vec<Section> = driver.cards.iter().map(card).collect();
     if let Some(last) = sections.last_mut() {
         let kept = if driver.kept < driver.calls {
-            format!("; of the first {} only the memory that they left live is in the file", count(driver.calls - driver.kept))
+            format!(
+                "; of the first {} only the memory that they left live is in the file",
+                count(driver.calls - driver.kept)
+            )
         } else {
             String::new()
         };

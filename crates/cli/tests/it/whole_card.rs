@@ -63,8 +63,13 @@ fn planted_allocations_have_their_library_and_line() {
         assert!(!expected.is_empty(), "{name}");
         for ((library, line), (bytes, allocations)) in expected {
             let sites = owner(&card, "library", &library).unwrap()["sites"].as_array().unwrap();
-            let site = sites.iter().find(|site| site["line"]["line"] == line).unwrap_or_else(|| panic!("{name}:{line}"));
-            assert_eq!((site["bytes"].as_u64(), site["allocations"].as_u64()), (Some(bytes), Some(allocations)), "{name}:{line}");
+            let site =
+                sites.iter().find(|site| site["line"]["line"] == line).unwrap_or_else(|| panic!("{name}:{line}"));
+            assert_eq!(
+                (site["bytes"].as_u64(), site["allocations"].as_u64()),
+                (Some(bytes), Some(allocations)),
+                "{name}:{line}"
+            );
         }
     }
 }
@@ -119,7 +124,11 @@ fn a_damaged_recording_of_the_driver_leaves_the_rest() {
     let whole = gunzip(&testdata("whole_card/pool.pickle.gz"));
     let mark = b"\"format\":\"highwater-driver\"";
     let at = whole.windows(mark.len()).position(|window| window == mark).unwrap();
-    for (from, to) in [(&b"highwater-driver"[..], &b"highwater-drover"[..]), (b"\"version\":1", b"\"version\":9"), (b"\"kinds\"", b"\"kings\"")] {
+    for (from, to) in [
+        (&b"highwater-driver"[..], &b"highwater-drover"[..]),
+        (b"\"version\":1", b"\"version\":9"),
+        (b"\"kinds\"", b"\"kings\""),
+    ] {
         let mut broken = whole.clone();
         let there = at + broken[at..].windows(from.len()).position(|window| window == from).unwrap();
         broken[there..there + from.len()].copy_from_slice(to);
@@ -159,4 +168,27 @@ fn files_of_nsight_systems_read_like_this() {
         assert!(owner(card, "library", library).is_some(), "{release}");
         assert_eq!(report["source"]["profile"], "nsight_systems");
     }
+}
+
+#[test]
+fn exports_carry_the_card() {
+    let trace: Value = serde_json::from_str(&stdout(&format!("export {} --to chrome-trace", path("nccl")))).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let last = |name: &str| {
+        events.iter().rev().find(|event| event["name"] == name).map(|event| event["args"]["bytes"].clone())
+    };
+    assert_eq!(last("card: NCCL"), Some((776 * MIB).into()));
+    assert_eq!(last("card: PyTorch's segments"), last("reserved_bytes"));
+    let times: Vec<i64> = events.iter().filter_map(|event| event["ts"].as_i64()).collect();
+    assert!(times.iter().all(|&time| time >= 0), "one clock, from the context on");
+
+    let profile: Value = serde_json::from_str(&stdout("export ../nsight/2022.sqlite --to chrome-trace")).unwrap();
+    let events = profile["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "card: cuBLAS"), "{profile}");
+}
+
+#[test]
+fn a_profile_beside_another_run_is_refused() {
+    let said = failure(&format!("report ../nsight/2022.sqlite --with {}", path("nccl")));
+    assert!(said.contains("are of different runs"), "{said}");
 }

@@ -193,7 +193,13 @@ fn sites(recording: &Recording, total: &OwnerTotal) -> Vec<DriverSiteView> {
     }
     let mut sites: Vec<_> = sums
         .into_iter()
-        .map(|((line, function, operator), (bytes, allocations))| DriverSiteView { bytes, allocations, function, operator, line })
+        .map(|((line, function, operator), (bytes, allocations))| DriverSiteView {
+            bytes,
+            allocations,
+            function,
+            operator,
+            line,
+        })
         .collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
     sites

@@ -73,11 +73,8 @@ pub(super) fn communicators(evidence: &Evidence<'_>) -> Option<Finding> {
     if made.len() < 2 {
         return None;
     }
-    let title = format!(
-        "NCCL holds {} in the communicators of {}",
-        size(bytes(nccl)),
-        counted(made.len(), "place", "places")
-    );
+    let title =
+        format!("NCCL holds {} in the communicators of {}", size(bytes(nccl)), counted(made.len(), "place", "places"));
     let detail = format!(
         "each process group makes a communicator at its first use, with buffers of its own for every channel and peer, outside \
          PyTorch's allocator: {}",
@@ -118,11 +115,12 @@ pub(super) fn workspaces(evidence: &Evidence<'_>) -> Option<Finding> {
 pub(super) fn idle_context(evidence: &Evidence<'_>) -> Option<Finding> {
     let (timeline, _) = at_peak(evidence)?;
     let own = ordinal(evidence)?;
-    let has = |moment: &Moment, role| {
-        moment.owners.iter().find(|total| total.owner.role == role).map_or(0, bytes)
-    };
+    let has = |moment: &Moment, role| moment.owners.iter().find(|total| total.owner.role == role).map_or(0, bytes);
     // Said once, at the device with the most of PyTorch's.
-    let (busiest, _) = timeline.devices().map(|device| (device, has(&timeline.peak(device), Role::Pytorch))).max_by_key(|&(_, bytes)| bytes)?;
+    let (busiest, _) = timeline
+        .devices()
+        .map(|device| (device, has(&timeline.peak(device), Role::Pytorch)))
+        .max_by_key(|&(_, bytes)| bytes)?;
     if busiest != own {
         return None;
     }
@@ -141,11 +139,9 @@ pub(super) fn idle_context(evidence: &Evidence<'_>) -> Option<Finding> {
     let title = format!("{} on cards that the process does not use: {named}", size(all));
     let detail = "the process made a context there, and no tensor: a call without a device, such as `torch.cuda.empty_cache()`, \
                   `torch.load` without `map_location` or `.cuda()`, goes to device 0";
-    Some(
-        Finding::new("idle-context", Severity::Warning, title, detail)
-            .saves_about(all)
-            .change("call `torch.cuda.set_device(local_rank)` before anything else, or set `CUDA_VISIBLE_DEVICES` for each rank"),
-    )
+    Some(Finding::new("idle-context", Severity::Warning, title, detail).saves_about(all).change(
+        "call `torch.cuda.set_device(local_rank)` before anything else, or set `CUDA_VISIBLE_DEVICES` for each rank",
+    ))
 }
 
 /// Another library with an allocator of its own.
@@ -170,7 +166,9 @@ pub(super) fn second_allocator(evidence: &Evidence<'_>) -> Option<Finding> {
         }
         "JAX" => "limit JAX: `XLA_PYTHON_CLIENT_MEM_FRACTION=0.2`, or `XLA_PYTHON_CLIENT_PREALLOCATE=false`",
         "RMM" => "have PyTorch allocate from RMM: `torch.cuda.memory.change_current_allocator(rmm_torch_allocator)`",
-        _ => "share one allocator where the library can, and limit PyTorch's with `torch.cuda.set_per_process_memory_fraction`",
+        _ => {
+            "share one allocator where the library can, and limit PyTorch's with `torch.cuda.set_per_process_memory_fraction`"
+        }
     };
     Some(Finding::new("second-allocator", Severity::Warning, title, detail).change(change))
 }

@@ -1,6 +1,6 @@
 //! Three shapes of the tables. They are made by hand, from "SQLite Export Schema Reference".
 
-use highwater_nsight::read;
+use highwater_nsight::{read, read_beside};
 use highwater_outside::{Recording, Role, Timeline};
 use highwater_snapshot::Snapshot;
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 const MIB: i64 = 1 << 20;
 /// Process 4242 and its thread 4243, packed as the file has them.
 const PROCESS: i64 = 4242 << 24;
-const THREAD: i64 = PROCESS | 4243;
+const THREAD: i64 = PROCESS + 4243;
 
 /// A file with these statements.
 pub(crate) fn file(sql: &str) -> NamedTempFile {
@@ -114,4 +114,37 @@ fn processes_and_devices_are_told_apart() {
     let managed = Timeline::new(&recording).end(1);
     assert_eq!((managed.owners[0].owner.role, managed.bytes), (Role::Managed, 0));
     assert!(snapshot.warnings.iter().any(|warning| warning.id == "unknown-memory-kind"));
+}
+
+#[test]
+fn a_snapshot_of_the_run_gives_its_clock_and_says_what_is_pytorchs() {
+    let mut snapshot = highwater_testkit::recording("linear_forward");
+    let segments: Vec<_> = snapshot.segments.iter().map(|segment| (segment.address, segment.total_bytes)).collect();
+    let row = |start: i64, address: u64, bytes: u64| {
+        format!("({start}, {PROCESS}, 0, 1, {address}, {bytes}, 2, 0, NULL, {start})")
+    };
+    let rows: Vec<_> = std::iter::once(row(5, 2 << 20, 64 << 20))
+        .chain(segments.iter().map(|&(address, bytes)| row(10, address, bytes)))
+        .collect();
+    let rows = format!("{OLD} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES {}", rows.join(", "));
+    let profile = file(&format!("{rows};"));
+    read_beside(profile.path(), &mut snapshot).unwrap();
+    let recording = recording(&snapshot);
+    let reserved: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
+    let peak = Timeline::new(&recording).peak(0);
+    let pytorch = peak.owners.iter().find(|total| total.owner.role == Role::Pytorch).unwrap();
+    assert_eq!(pytorch.bytes.unsigned_abs(), reserved);
+    let entry_us = snapshot.traces[0].ids().find_map(|id| snapshot.traces[0].time_us(id)).unwrap();
+    let segment_ns = recording.events[1].time_ns;
+    assert!(
+        segment_ns / 1000 >= entry_us.unsigned_abs(),
+        "the profiler counts from its start: {segment_ns} {entry_us}"
+    );
+
+    let problem = read_beside(
+        file(&format!("{OLD} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (5, 1, 0, 1, 7, 7, 2, 0, NULL, 1);"))
+            .path(),
+        &mut snapshot,
+    );
+    assert!(problem.unwrap_err().what().contains("different runs"));
 }
