@@ -25,6 +25,18 @@ class _Process(ctypes.Structure):
     ]
 
 
+class _Memory(ctypes.Structure):
+    """``nvmlMemory_v2_t`` of ``nvml.h``."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        ("total", ctypes.c_ulonglong),
+        ("reserved", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    ]
+
+
 class OwnMemory:
     """NVML, loaded; raises ``OSError`` if it cannot be."""
 
@@ -38,6 +50,29 @@ class OwnMemory:
         handle = ctypes.c_void_p()
         if self._library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != 0:
             return None
+        return self._bytes(handle)
+
+    def bytes_at(self, index: int) -> int | None:
+        """The same of the GPU of that number."""
+        handle = self._at(index)
+        return None if handle is None else self._bytes(handle)
+
+    def used_on(self, index: int) -> int | None:
+        """The memory of the GPU of that number which anybody uses, without what the driver keeps for itself."""
+        handle = self._at(index)
+        if handle is None:
+            return None
+        memory = _Memory()
+        memory.version = ctypes.sizeof(_Memory) | 2 << 24
+        if self._library.nvmlDeviceGetMemoryInfo_v2(handle, ctypes.byref(memory)) != 0:
+            return None
+        return int(memory.used)
+
+    def _at(self, index: int) -> ctypes.c_void_p | None:
+        handle = ctypes.c_void_p()
+        return handle if self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0 else None
+
+    def _bytes(self, handle: ctypes.c_void_p) -> int | None:
         count = ctypes.c_uint(MAX_PROCESSES)
         processes = (_Process * MAX_PROCESSES)()
         if self._library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), processes) != 0:

@@ -24,8 +24,9 @@ class ProcessRecorder(Recorder):
         *,
         max_entries: int,
         stacks: Literal["python", "all"] | None,
+        driver: bool | None = None,
     ) -> None:
-        super().__init__(target, max_entries=max_entries, stacks=stacks)
+        super().__init__(target, max_entries=max_entries, stacks=stacks, driver=driver)
         self._is_directory = target.endswith(("/", os.sep)) or os.path.isdir(target)
         self._meeting: Meeting | None = None
         self._started_us: int | None = None

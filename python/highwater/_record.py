@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from highwater import _answer, _names, _oom, _torch
+from highwater import _answer, _driver, _names, _oom, _torch
 from highwater._notice import notice
 from highwater._write import write_atomically, write_snapshot
 
@@ -49,6 +49,7 @@ class Recorder:
         stacks: Literal["python", "all"] | None = "python",
         frees: bool = False,
         on_oom: bool = True,
+        driver: bool | None = None,
     ) -> None:
         if max_entries < 1:
             raise ValueError(f"`max_entries` is {max_entries}, expected 1 or more")
@@ -60,6 +61,8 @@ class Recorder:
         self.stacks = stacks
         self.frees = frees
         self.on_oom = on_oom
+        self.driver = driver
+        self._has_driver = False
         self._pid: int | None = None
         self._begun = False
         self._owns_history = False
@@ -81,6 +84,8 @@ class Recorder:
             _active.append(self)
         try:
             _torch.check_cuda()
+            # Before CUDA: the context is its first memory.
+            self._has_driver = _driver.is_wanted(self.driver) and _driver.begin()
             _torch.when_initialized(self._begin)
         except _torch.Unavailable as why:
             notice(f"{why}: nothing is recorded")
@@ -137,7 +142,17 @@ class Recorder:
             if self not in _active:
                 return None
             _active.remove(self)
-        if not self._begun or self._is_foreign():
+        if self._is_foreign():
+            return None
+        try:
+            return self._stop_history(error)
+        finally:
+            if self._has_driver:
+                self._has_driver = False
+                _driver.end()
+
+    def _stop_history(self, error: BaseException | None) -> Path | None:
+        if not self._begun:
             return None
         _oom.forget(self._failed)
         _answer.end()
@@ -221,6 +236,8 @@ class Recorder:
     def _add_to(self, snapshot: Any) -> None:
         """Adds what PyTorch does not know of."""
         _put_names(snapshot)
+        if self._has_driver:
+            _driver.put_into(snapshot)
 
     def _write_bare(self, path: Path) -> Path | None:
         """The memory allocated now, for a host without memory for the history."""
@@ -275,7 +292,12 @@ class Recorder:
 
     def _again(self) -> Recorder:
         return Recorder(
-            self.path, max_entries=self.max_entries, stacks=self.stacks, frees=self.frees, on_oom=self.on_oom
+            self.path,
+            max_entries=self.max_entries,
+            stacks=self.stacks,
+            frees=self.frees,
+            on_oom=self.on_oom,
+            driver=self.driver,
         )
 
     def __repr__(self) -> str:
@@ -290,6 +312,7 @@ def record(
     stacks: Literal["python", "all"] | None = "python",
     frees: bool = False,
     on_oom: bool = True,
+    driver: bool | None = None,
 ) -> Recorder:
     """Records the allocations of a block, of a function, or between ``start()`` and ``stop()``.
 
@@ -307,8 +330,11 @@ def record(
     ``on_oom``
         also write ``run.oom.pickle`` at the moment when memory runs out, and explain the error under its traceback. If that
         error ends the block, its file becomes ``run.pickle``.
+    ``driver``
+        also record the driver's own allocations, of every library of the process, by CUPTI. Start before CUDA is used. ``None``
+        reads ``HIGHWATER_DRIVER``.
     """
-    return Recorder(path, max_entries=max_entries, stacks=stacks, frees=frees, on_oom=on_oom)
+    return Recorder(path, max_entries=max_entries, stacks=stacks, frees=frees, on_oom=on_oom, driver=driver)
 
 
 def step() -> None:
@@ -318,6 +344,7 @@ def step() -> None:
         return
     for recorder in recorders:
         recorder.mark("step")
+    _driver.mark("step")
     with phase(STEP):
         pass
 

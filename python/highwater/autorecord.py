@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "python -m hi
         parser.error("a script is needed, or a module with `-m`")
     if script[0] != "-m" and not os.path.exists(script[0]):
         parser.error(f"there is no script `{script[0]}`")
-    start(given.record, max_entries=given.max_entries, stacks=None if given.stacks == "none" else given.stacks)
+    stacks = None if given.stacks == "none" else given.stacks
+    start(given.record, max_entries=given.max_entries, stacks=stacks, driver=given.driver or None)
     _hide_own_frames()
     if script[0] == "-m":
         sys.argv = script[1:]
@@ -77,10 +78,19 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default="python",
         help="which frames are recorded [default: %(default)s]",
     )
+    parser.add_argument(
+        "--driver", action="store_true", help="also record the driver's allocations, of every library of the process"
+    )
     return parser
 
 
-def start(target: str, *, max_entries: int | None = None, stacks: Literal["python", "all"] | None = "python") -> None:
+def start(
+    target: str,
+    *,
+    max_entries: int | None = None,
+    stacks: Literal["python", "all"] | None = "python",
+    driver: bool | None = None,
+) -> None:
     """Records from now to the end of the process."""
     global _recorder
     if _recorder is not None:
@@ -89,7 +99,7 @@ def start(target: str, *, max_entries: int | None = None, stacks: Literal["pytho
     from highwater._record import MAX_ENTRIES
 
     entries = MAX_ENTRIES if max_entries is None else max_entries
-    _recorder = ProcessRecorder(target, max_entries=entries, stacks=stacks)
+    _recorder = ProcessRecorder(target, max_entries=entries, stacks=stacks, driver=driver)
     _recorder.start()
     _at_exit()
 

@@ -43,7 +43,8 @@ pub mod stats;
 pub mod timeline;
 pub mod torch_version;
 
-use highwater_snapshot::{Snapshot, Warnings};
+use highwater_outside::Recording;
+use highwater_snapshot::{Place, Snapshot, Warnings};
 
 pub use device::DeviceAnalysis;
 
@@ -56,6 +57,8 @@ pub struct Analysis<'a> {
     pub devices: Vec<DeviceAnalysis<'a>>,
     /// The call sites of its stacks.
     pub sites: callsite::Sites,
+    /// What the driver did, where that was recorded.
+    pub driver: Option<Recording>,
     /// What does not fit together in the file; the reader's own warnings are the snapshot's.
     pub warnings: Warnings,
 }
@@ -113,5 +116,8 @@ pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> 
         .into_iter()
         .map(|device| DeviceAnalysis::new(snapshot, device, &settings, stacks, &mut warnings))
         .collect();
-    Analysis { snapshot, devices, sites, warnings }
+    let driver = snapshot.extra(Snapshot::DRIVER).map(Recording::from_json).and_then(|read| {
+        read.map_err(|problem| warnings.add("bad-driver-recording", problem.to_string(), Place::default())).ok()
+    });
+    Analysis { snapshot, devices, sites, driver, warnings }
 }

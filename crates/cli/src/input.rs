@@ -27,8 +27,11 @@ impl SizeArgs {
 /// The options that every command with a snapshot has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// The snapshot: pickle, JSON or HTML page, gzip'd or not; `-` reads standard input
+    /// The snapshot: pickle, JSON, HTML page, or what Nsight Systems exports to SQLite, gzip'd or not; `-` reads standard input
     pub(crate) file: PathBuf,
+    /// A snapshot of the run that a file of Nsight Systems is of: both are shown on one clock
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub(crate) with: Option<PathBuf>,
     /// Strip the directories from all paths in the snapshot
     #[arg(long)]
     pub(crate) redact: bool,
@@ -53,7 +56,14 @@ impl InputArgs {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
-        let mut snapshot = read_snapshot(&self.file, self.size)?;
+        let mut snapshot = match &self.with {
+            Some(with) => {
+                let mut snapshot = read_snapshot(with, self.size)?;
+                highwater_nsight::read_beside(&self.file, &mut snapshot)?;
+                snapshot
+            }
+            None => read_snapshot(&self.file, self.size)?,
+        };
         snapshot.check_device(&self.name(), self.device)?;
         let seen = look(&snapshot);
         if self.redact {
@@ -89,6 +99,9 @@ impl InputArgs {
 /// # Errors
 /// If nothing of one can be read.
 pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Problem> {
+    if highwater_nsight::is_sqlite(file) {
+        return highwater_nsight::read(file);
+    }
     let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));
     read.map_err(|error| unreadable(file, &error))
 }

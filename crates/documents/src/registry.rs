@@ -139,6 +139,7 @@ const fn change(release: &'static str, format: &'static str, version: u32, what:
 
 /// Every change of a format, the newest release first.
 pub const CHANGES: &[Change] = &[
+    change(NEXT, "highwater-report", 1, "`driver`: the whole card, where the driver was recorded."),
     change(NEXT, "highwater-ranks", 1, "New."),
     change(NEXT, "highwater-manifest", 1, "New."),
     change(NEXT, "highwater-serve", 1, "New."),

@@ -4,6 +4,7 @@ use highwater_analysis::Analysis;
 use highwater_analysis::callsite::Site;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::place::place_in;
+use highwater_outside::{Recording, Timeline};
 use highwater_units::{count, counted, percent, size};
 
 use crate::explain::why;
@@ -16,7 +17,7 @@ pub const NOTHING_RECORDED: &str = "Nothing was recorded: the snapshot has neith
 /// One sentence says it; what follows says what the recording may lack, what holds the most, and that there is more.
 pub fn verdict(analysis: &Analysis<'_>) -> String {
     let Some(device) = analysis.leading() else {
-        return NOTHING_RECORDED.to_owned();
+        return analysis.driver.as_ref().and_then(cards).unwrap_or_else(|| NOTHING_RECORDED.to_owned());
     };
     let held_at = device.oom.first().map_or(device.peak().entry, |oom| Some(oom.entry));
     let held = largest_site(analysis, device, held_at);
@@ -35,6 +36,18 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
         }
         None => format!("{}{held}{others}", peak(analysis, device)),
     }
+}
+
+/// The answer where only the driver was recorded: the highest use of a card, and the largest part of it.
+fn cards(recording: &Recording) -> Option<String> {
+    let timeline = Timeline::new(recording);
+    let peaks = timeline.devices().map(|device| (device, timeline.peak(device)));
+    let (device, peak) = peaks.max_by_key(|(_, peak)| peak.bytes)?;
+    let bytes = u64::try_from(peak.bytes).ok()?;
+    let largest = peak.owners.first().filter(|total| total.owner.role.counts() && total.bytes > 0)?;
+    let title = largest.owner.title();
+    let part = size(largest.bytes.unsigned_abs());
+    Some(format!("The driver gave at most {} of device {device}. Largest: {part} to {title}.", size(bytes)))
 }
 
 /// The answer for a device in one line: what failed, how much was asked for and why it was not there, or how high it peaked.

@@ -11,6 +11,7 @@
 mod column;
 mod cycles;
 mod database;
+mod driver;
 mod error;
 mod garbage;
 mod last_look;
@@ -36,6 +37,8 @@ mod _highwater {
     use crate::cycles::{instances, keepers};
     #[pymodule_export]
     use crate::database::{run_of_path, table_paths, tables_json};
+    #[pymodule_export]
+    use crate::driver::{driver_json, driver_mark, driver_pause, driver_start, driver_stop};
     #[pymodule_export]
     use crate::garbage::{held_by, may_hold, unreachable};
     #[pymodule_export]

@@ -15,8 +15,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The manifest in a snapshot, if it has one: `python/highwater/_job.py` writes it, and `torch.profiler` a part of it, with the same names
 /// for the rank and the number of ranks.
 pub(crate) fn in_snapshot(snapshot: &Snapshot) -> Option<Manifest> {
-    let named = |name: &str| snapshot.extras.iter().find(|(key, _)| key == name);
-    let (_, text) = named(Snapshot::MANIFEST).or_else(|| named(Snapshot::DISTRIBUTED))?;
+    let text = snapshot.extra(Snapshot::MANIFEST).or_else(|| snapshot.extra(Snapshot::DISTRIBUTED))?;
     serde_json::from_str(text).ok()
 }
 

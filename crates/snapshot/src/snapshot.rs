@@ -86,6 +86,8 @@ pub enum Encoding {
     },
     /// JSON with the same keys.
     Json,
+    /// A database of another program.
+    Sqlite,
 }
 
 impl fmt::Display for Encoding {
@@ -93,6 +95,7 @@ impl fmt::Display for Encoding {
         match self {
             Self::Pickle { protocol } => write!(f, "pickle protocol {protocol}"),
             Self::Json => f.write_str("JSON"),
+            Self::Sqlite => f.write_str("SQLite"),
         }
     }
 }
@@ -115,8 +118,16 @@ impl Snapshot {
     /// The key of the root under which `torch.profiler` writes the rank and the number of ranks.
     pub const DISTRIBUTED: &str = "distributedInfo";
 
+    /// The key of the root under which our recorder writes what the driver did.
+    pub const DRIVER: &str = "highwater_driver";
+
     /// Keys of [`extras`](Self::extras) that are no surprise.
-    pub(crate) const EXPECTED_EXTRAS: [&str; 2] = [Self::MANIFEST, Self::DISTRIBUTED];
+    pub(crate) const EXPECTED_EXTRAS: [&str; 3] = [Self::MANIFEST, Self::DISTRIBUTED, Self::DRIVER];
+
+    /// The text of a key of the root that the reader does not know.
+    pub fn extra(&self, key: &str) -> Option<&str> {
+        self.extras.iter().find(|(known, _)| known == key).map(|(_, text)| text.as_str())
+    }
 
     /// A snapshot with nothing in it.
     pub fn empty() -> Self {

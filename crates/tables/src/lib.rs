@@ -40,6 +40,7 @@ pub const TABLES: &[Table] = &[
     rows::iterations::Iteration::TABLE,
     rows::iterations::Phase::TABLE,
     rows::growth::Growth::TABLE,
+    rows::card_owners::CardOwner::TABLE,
     rows::findings::Finding::TABLE,
     rows::out_of_memory::OutOfMemory::TABLE,
     rows::entries::Entry::TABLE,

@@ -12,6 +12,7 @@ use crate::python::{check_script, interpreter};
 #[command(after_long_help = "Examples:
   highwater run train.py --epochs 3
   highwater run -o runs/today.pickle -m my.training
+  highwater run --driver train.py
   torchrun --nproc-per-node 2 -m highwater.autorecord --record ranks/ train.py")]
 pub(crate) struct Args {
     /// The file to write, or a directory [default: highwater.pickle]
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Frames to record [default: python]
     #[arg(long, value_name = "WHICH", value_parser = ["python", "all", "none"])]
     stacks: Option<String>,
+    /// Also record the driver's allocations, of every library of the process
+    #[arg(long)]
+    driver: bool,
     /// The interpreter that has torch and the package [default: the active environment's, else `python3`]
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
@@ -49,6 +53,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(stacks) = &args.stacks {
         command.arg("--stacks").arg(stacks);
+    }
+    if args.driver {
+        command.arg("--driver");
     }
     Ok(become_it(command.args(&args.script)).map_err(|error| not_started(&python, &error))?)
 }

@@ -1,6 +1,7 @@
 //! The report for people: from its data ([`ReportView`](highwater_documents::ReportView)) to a document, and from
 //! that to text or Markdown.
 
+mod card;
 mod chart;
 mod sections;
 mod timeline;

@@ -8,7 +8,7 @@ use highwater_findings::Severity;
 use highwater_findings::verdict::capitalised;
 use highwater_snapshot::Setting;
 
-use super::{chart, timeline};
+use super::{card, chart, timeline};
 use crate::document::{Document, Section, Text};
 use crate::style::{self, BAD, DIM, HINT, PLAIN, STRONG};
 use crate::table::{Align, Cell, Table};
@@ -55,6 +55,7 @@ pub(crate) fn document(report: &ReportView<'_>, name: &str, options: Options) ->
     for device in &report.devices {
         document.sections.extend(device_sections(device, report.source.profile.is_some(), options));
     }
+    document.sections.extend(card::sections(report));
     document.sections.extend(host(report));
     document.sections.extend(settings(report));
     document.sections.extend(warnings(report));

@@ -33,3 +33,4 @@ mod top;
 mod trace;
 mod view;
 mod what_if;
+mod whole_card;

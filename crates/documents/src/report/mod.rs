@@ -1,5 +1,6 @@
 //! `highwater-report`.
 
+mod driver;
 mod out_of_memory;
 mod over_time;
 mod source;
@@ -17,6 +18,9 @@ use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, findings_beside};
 use highwater_snapshot::{BlockState, EntryId};
 
+pub use self::driver::{
+    CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
+};
 pub use self::out_of_memory::OomView;
 pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};
 pub use self::source::{SettingView, SourceView, TorchView, WarningView, warnings};
@@ -39,6 +43,9 @@ pub struct ReportView<'a> {
     pub verdict: String,
     /// One for each device; they are never summed.
     pub devices: Vec<DeviceView<'a>>,
+    /// All that the process has of its cards, where the driver was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverView>,
     /// Pinned host memory, where it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostView>,
@@ -392,6 +399,7 @@ pub fn report_but<'a>(
             .iter()
             .map(|device| device_view(analysis, device, &is_left_out, envelope_columns))
             .collect(),
+        driver: analysis.driver.as_ref().map(driver::driver_view),
         host: host_view(analysis),
         settings: SettingsView(&snapshot.settings.entries),
         torch: TorchView::of(snapshot),

@@ -1,6 +1,6 @@
 //! Trace events, as <https://ui.perfetto.dev> and `chrome://tracing` open them.
 //!
-//! A process for each device: counters of requested and reserved bytes, instants for `oom` and `snapshot`, slices for
+//! A process for each device: counters of requested and reserved bytes, and of the driver's memory by owner where it was recorded, instants for `oom` and `snapshot`, slices for
 //! annotations. Written as it is computed, one event a line.
 //!
 //! # Source
@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use highwater_analysis::scope::Scope;
 use highwater_analysis::timeline::Totals;
 use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_outside::Timeline;
 use highwater_snapshot::{Action, Entry, EntryId, EntryTable, Snapshot, StringId};
 use serde::Serialize;
 
@@ -21,9 +22,12 @@ use serde::Serialize;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32]) -> io::Result<()> {
-    let devices: Vec<_> = devices.iter().filter_map(|&device| analysis.device(device)).collect();
-    let epoch_us = devices.iter().filter_map(|device| first_time(device.entries)).min();
+pub fn write(out: &mut impl Write, analysis: &Analysis, wanted: &[u32]) -> io::Result<()> {
+    let devices: Vec<_> = wanted.iter().filter_map(|&device| analysis.device(device)).collect();
+    let driver = analysis.driver.as_ref().map(Timeline::new);
+    let first_call =
+        analysis.driver.as_ref().and_then(|recording| recording.events.first()).map(|event| micros(event.time_ns));
+    let epoch_us = devices.iter().filter_map(|device| first_time(device.entries)).chain(first_call).min();
     let mut events = Events { out, written: 0 };
     events.begin()?;
     for device in devices {
@@ -32,6 +36,9 @@ pub fn write(out: &mut impl Write, analysis: &Analysis, devices: &[u32]) -> io::
         if let Some(epoch_us) = epoch_us {
             write_scopes(&mut events, analysis.snapshot, device, epoch_us)?;
         }
+    }
+    if let Some((driver, epoch_us)) = driver.zip(epoch_us) {
+        write_cards(&mut events, &driver, wanted, epoch_us)?;
     }
     events.end()
 }
@@ -108,6 +115,39 @@ impl<W: Write> Events<'_, W> {
 
 fn first_time(entries: &EntryTable) -> Option<i64> {
     entries.ids().find_map(|id| entries.time_us(id))
+}
+
+/// Writes what the driver gave each owner, where it changes.
+fn write_cards<W: Write>(
+    events: &mut Events<'_, W>,
+    driver: &Timeline<'_>,
+    wanted: &[u32],
+    epoch_us: i64,
+) -> io::Result<()> {
+    for device in driver.devices() {
+        let Ok(pid) = u32::try_from(device) else { continue };
+        // A file without anything of PyTorch's has no devices but these.
+        if !wanted.is_empty() && !wanted.contains(&pid) {
+            continue;
+        }
+        if wanted.is_empty() {
+            events.name("process_name", pid, 0, &format!("device {pid}"))?;
+        }
+        let (mut latest, mut result) = (0, Ok(()));
+        driver.over_time(device, |time_ns, owner, bytes| {
+            latest = latest.max(micros(time_ns).saturating_sub(epoch_us));
+            if result.is_ok() {
+                result =
+                    events.counter(&format!("card: {}", owner.title()), pid, latest, u64::try_from(bytes).unwrap_or(0));
+            }
+        });
+        result?;
+    }
+    Ok(())
+}
+
+fn micros(time_ns: u64) -> i64 {
+    i64::try_from(time_ns / 1000).unwrap_or(i64::MAX)
 }
 
 /// Writes the counters where they change, and the instants.

@@ -11,6 +11,7 @@ use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::{Lifetime, number};
 use highwater_analysis::place::place;
 use highwater_analysis::timeline::{Peak, Total};
+use highwater_outside::{Moment, Timeline};
 use highwater_snapshot::{EntryId, Frame, StackId};
 use highwater_units::{counted, size};
 use highwater_whatif::counterfactual::{Change, History};
@@ -28,11 +29,29 @@ pub(super) struct Evidence<'a> {
     pub(super) peak: Peak,
     history: OnceLock<History>,
     by_category: OnceLock<[Vec<u32>; Category::ALL.len()]>,
+    driver: OnceLock<Option<(Timeline<'a>, Moment)>>,
 }
 
 impl<'a> Evidence<'a> {
     pub(super) fn new(analysis: &'a Analysis<'a>, device: &'a DeviceAnalysis<'a>) -> Self {
-        Self { analysis, device, peak: device.peak(), history: OnceLock::new(), by_category: OnceLock::new() }
+        Self {
+            analysis,
+            device,
+            peak: device.peak(),
+            history: OnceLock::new(),
+            by_category: OnceLock::new(),
+            driver: OnceLock::new(),
+        }
+    }
+
+    /// The driver's recording, and the moment when the process had most of this device.
+    pub(super) fn driver_at_peak(&self) -> Option<&(Timeline<'a>, Moment)> {
+        let find = || {
+            let timeline = Timeline::new(self.analysis.driver.as_ref()?);
+            let moment = timeline.peak(i32::try_from(self.device.device).ok()?);
+            Some((timeline, moment))
+        };
+        self.driver.get_or_init(find).as_ref()
     }
 
     /// Every lifetime, with its row.

@@ -7,6 +7,7 @@ mod attention;
 mod autocast;
 mod checkpointing;
 mod collected;
+mod driver;
 mod empty_cache;
 mod evidence;
 mod freed_late;
@@ -176,6 +177,12 @@ const RULES: &[Rule] = &[
     rule("full-precision-moments", moments::full_precision),
     rule("frozen-weights", weights::frozen),
     rule("batch-size", inputs::batch_size).not_of_traces(),
+    rule("communicators", driver::communicators).not_of_traces(),
+    rule("second-allocator", driver::second_allocator).not_of_traces(),
+    rule("library-workspaces", driver::workspaces).not_of_traces(),
+    rule("library-growth", driver::growing).not_of_traces(),
+    rule("idle-context", driver::idle_context).not_of_traces(),
+    rule("pinned-memory", driver::pinned).not_of_traces(),
     rule("truncated", recording::truncated),
     rule("late-recording", recording::late).not_of_traces(),
     rule("no-stacks", recording::without_stacks).not_of_traces(),

@@ -50,6 +50,8 @@ pub enum ProfileForm {
     Events,
     /// `export_memory_timeline("….json")`: the bytes of each category at each time.
     Totals,
+    /// What Nsight Systems exports: the driver's allocations, and nothing of PyTorch's.
+    Nsight,
 }
 
 impl ProfileForm {
@@ -59,6 +61,7 @@ impl ProfileForm {
             Self::ChromeTrace => "chrome_trace",
             Self::Events => "memory_timeline_raw",
             Self::Totals => "memory_timeline",
+            Self::Nsight => "nsight_systems",
         }
     }
 
@@ -68,6 +71,7 @@ impl ProfileForm {
             Self::ChromeTrace => "a Chrome trace of `torch.profiler`",
             Self::Events => "a raw memory timeline of `torch.profiler`",
             Self::Totals => "a memory timeline of `torch.profiler`",
+            Self::Nsight => "a profile of Nsight Systems",
         }
     }
 }

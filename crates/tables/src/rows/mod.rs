@@ -3,6 +3,7 @@
 mod place;
 
 pub(crate) mod call_sites;
+pub(crate) mod card_owners;
 pub(crate) mod devices;
 pub(crate) mod entries;
 pub(crate) mod findings;

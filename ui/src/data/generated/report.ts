@@ -14,6 +14,10 @@ export interface Report {
    */
   devices: Device[];
   /**
+   * All that the process has of its cards, where the driver was recorded.
+   */
+  driver?: Driver;
+  /**
    * The name of the document.
    */
   format: 'highwater-report';
@@ -794,6 +798,194 @@ export interface Totals {
    * `reserved_bytes`: held from the driver.
    */
   reserved_bytes: number;
+}
+/**
+ * What the process has of its cards.
+ */
+export interface Driver {
+  /**
+   * Calls of the driver that were seen.
+   */
+  calls: number;
+  /**
+   * Each card on which the process has anything.
+   */
+  cards: CardUse[];
+  /**
+   * Times in which nothing was recorded.
+   */
+  gaps: DriverGap[];
+  /**
+   * Of them, those that are in the file. Of the others only the memory is that they left live.
+   */
+  kept: number;
+  /**
+   * Calls without a Python stack because it would have taken too long to get.
+   */
+  without_python: number;
+}
+/**
+ * What the process has of a card.
+ */
+export interface CardUse {
+  /**
+   * The card's memory, where it is known.
+   */
+  capacity_bytes: number | null;
+  /**
+   * The sum beside NVML's figure of the process, at each moment when NVML was asked.
+   */
+  compared: Compared[];
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * The use at the dump.
+   */
+  end_bytes: number;
+  /**
+   * The moment of the highest use, of all owners together.
+   */
+  peak: CardMoment;
+}
+/**
+ * The sum, and NVML's figure at the same moment.
+ */
+export interface Compared {
+  /**
+   * The sum over the owners that count, none of which is computed from NVML's figure.
+   */
+  bytes: number;
+  /**
+   * NVML's figure less the sum: what is left.
+   */
+  left_bytes: number;
+  /**
+   * What the program called the moment.
+   */
+  mark: string;
+  /**
+   * NVML's figure of the process.
+   */
+  nvml_bytes: number;
+  /**
+   * When, in microseconds since the Unix epoch.
+   */
+  time_us: number;
+}
+/**
+ * What the process has of a card at a moment.
+ */
+export interface CardMoment {
+  /**
+   * The sum over the owners that count.
+   */
+  bytes: number;
+  /**
+   * The owners, the largest first; those that do not count come last.
+   */
+  owners: Owner[];
+  /**
+   * When, in microseconds since the Unix epoch.
+   */
+  time_us: number;
+}
+/**
+ * Memory of one owner.
+ */
+export interface Owner {
+  /**
+   * Live allocations, or changes that were measured.
+   */
+  allocations: number;
+  /**
+   * Bytes; less than nothing where more was freed than was seen to be taken.
+   */
+  bytes: number;
+  /**
+   * Whether it is part of the sum.
+   */
+  counts: boolean;
+  /**
+   * The library, where the role does not say it.
+   */
+  library?: string;
+  /**
+   * What it is: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`; `managed`, `pinned` and `unexplained` do not count.
+   */
+  role: string;
+  /**
+   * By call site, the most bytes first.
+   */
+  sites: DriverSite[];
+  /**
+   * The words for it.
+   */
+  title: string;
+}
+/**
+ * Live allocations of one line of the program and one function of the library.
+ */
+export interface DriverSite {
+  /**
+   * Allocations.
+   */
+  allocations: number;
+  /**
+   * Bytes that were requested.
+   */
+  bytes: number;
+  /**
+   * The function of the library that the program, or another library, called.
+   */
+  function?: string;
+  /**
+   * The line of the program's own: file, line, function.
+   */
+  line?: DriverLine;
+  /**
+   * The operator of PyTorch around it.
+   */
+  operator?: string;
+}
+/**
+ * A line of Python.
+ */
+export interface DriverLine {
+  /**
+   * The file.
+   */
+  filename: string;
+  /**
+   * Its line.
+   */
+  line: number;
+  /**
+   * The function.
+   */
+  name: string;
+  /**
+   * Whether it is where the main thread was: the thread that called the driver runs no Python.
+   */
+  of_main_thread: boolean;
+}
+/**
+ * A time in which the driver was not recorded.
+ */
+export interface DriverGap {
+  /**
+   * When it began, in microseconds since the Unix epoch.
+   */
+  from_us: number;
+  /**
+   * When it ended; null if it did not.
+   */
+  to_us: number | null;
+  /**
+   * Why.
+   */
+  why: string;
 }
 /**
  * Pinned host memory at the dump.

@@ -10,10 +10,12 @@ macro_rules! pages {
 /// The page of each finding by its id, and the list of all.
 pub(super) const PAGES: &[(&str, &str)] = pages! {
     "allocation-retries" "allocator-settings" "attention-matrices" "autocast-cache" "awaiting-free"
-    "batch-size" "checkpointing" "collected-results" "data-on-device" "device-prefetch"
+    "batch-size" "checkpointing" "collected-results" "communicators" "data-on-device" "device-prefetch"
     "empty-cache" "free-at-dump" "freed-late" "frozen-weights" "full-precision-moments" "garbage-collector"
-    "gradients-kept" "growth" "idle-stream" "imbalance" "large-tensor" "late-recording" "loading-copies" "logits-copies"
-    "mixed-precision" "no-stacks" "one-hot" "oom" "optimizer-intermediates" "private-pools" "reserved-unused"
+    "gradients-kept" "growth" "idle-context" "idle-stream" "imbalance" "large-tensor" "late-recording"
+    "library-growth" "library-workspaces" "loading-copies" "logits-copies" "mixed-precision" "no-stacks"
+    "one-hot" "oom" "optimizer-intermediates" "pinned-memory" "private-pools" "reserved-unused"
+    "second-allocator"
     "truncated" "varying-shapes" "weights-twice"
 };
 

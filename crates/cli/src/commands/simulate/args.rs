@@ -89,7 +89,7 @@ impl Args {
     /// The snapshot; `None` with `--requests`.
     pub(super) fn input(&self) -> Option<InputArgs> {
         let file = self.file.clone()?;
-        Some(InputArgs { file, redact: self.redact, device: self.device, size: self.size })
+        Some(InputArgs { file, with: None, redact: self.redact, device: self.device, size: self.size })
     }
 }
 

@@ -1,0 +1,102 @@
+//! All that a process has of its cards, where the driver was recorded.
+
+use highwater_documents::{CardUseView, ComparedView, DriverSiteView, OwnerView, ReportView};
+
+use crate::document::Section;
+use crate::style::{DIM, STRONG};
+use crate::table::{Align, Cell, Table};
+use crate::units::{count, counted, size};
+
+/// Call sites that stand below an owner.
+const SITES: usize = 3;
+
+pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
+    let Some(driver) = &report.driver else { return Vec::new() };
+    let mut sections: Vec<Section> = driver.cards.iter().map(card).collect();
+    if let Some(last) = sections.last_mut() {
+        let kept = if driver.kept < driver.calls {
+            format!(
+                "; of the first {} only the memory that they left live is in the file",
+                count(driver.calls - driver.kept)
+            )
+        } else {
+            String::new()
+        };
+        last.line(format!("{} of the driver recorded{kept}.", counted(driver.calls, "call", "calls")));
+        if driver.without_python > 0 {
+            let calls = counted(driver.without_python, "call has", "calls have");
+            last.line(format!("{calls} no Python line: reading it would have taken too much of the program's time."));
+        }
+        for gap in &driver.gaps {
+            last.line(format!("The driver is not recorded to the end: {}.", gap.why));
+        }
+    }
+    sections
+}
+
+fn card(card: &CardUseView) -> Section {
+    let mut section = Section::new(format!("Device {}: the whole card at its peak", card.device));
+    let columns = [("bytes", Align::Right), ("share", Align::Right), ("whose", Align::Left)];
+    let mut table = Table::new(columns).indented(2).wrapped();
+    let peak = &card.peak;
+    for owner in peak.owners.iter().filter(|owner| owner.counts) {
+        table.row([Cell::from(signed(owner.bytes)), share(owner, peak.bytes).into(), owner.title.clone().into()]);
+        below(&mut table, owner);
+    }
+    let of = card.capacity_bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    let all = Cell::new(size(peak.bytes), STRONG);
+    table.row([all, Cell::from(""), Cell::new(format!("in all{of}"), STRONG)]);
+    for owner in peak.owners.iter().filter(|owner| !owner.counts) {
+        let title = format!("{}, not part of the sum", owner.title);
+        table.row([Cell::new(signed(owner.bytes), DIM), Cell::from(""), Cell::new(title, DIM)]);
+        below(&mut table, owner);
+    }
+    section.table(table);
+    if let Some(text) = compared(&card.compared) {
+        section.line(text);
+    }
+    section
+}
+
+fn below(table: &mut Table, owner: &OwnerView) {
+    for site in owner.sites.iter().take(SITES).filter(|site| site.bytes > 0) {
+        if let Some(text) = described(site) {
+            let text = format!("  {} in {} {text}", size(site.bytes), count(site.allocations));
+            table.row([Cell::from(""), Cell::from(""), Cell::new(text, DIM)]);
+        }
+    }
+}
+
+/// Where a site is, as far as it is known.
+fn described(site: &DriverSiteView) -> Option<String> {
+    let function = site.function.as_ref().filter(|name| !name.starts_with("_Z")).map(|name| format!("by {name}"));
+    let operator = site.operator.as_ref().map(|name| format!("in {name}"));
+    let line = site.line.as_ref().map(|line| {
+        let whose = if line.of_main_thread { "while the main thread was at" } else { "at" };
+        format!("{whose} {}:{} {}", line.filename, line.line, line.name)
+    });
+    let parts: Vec<String> = [function, operator, line].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn compared(compared: &[ComparedView]) -> Option<String> {
+    let furthest = compared.iter().max_by_key(|compared| compared.left_bytes.unsigned_abs())?;
+    let times = counted(compared.len(), "moment", "moments");
+    let which = if furthest.left_bytes < 0 { "more" } else { "less" };
+    Some(format!(
+        "NVML's figure for the process was compared at {times}: the sum has at most {} {which}, where NVML says {}. No part of the sum comes \
+         from that figure.",
+        size(furthest.left_bytes.unsigned_abs()),
+        size(furthest.nvml_bytes)
+    ))
+}
+
+fn share(owner: &OwnerView, all: u64) -> String {
+    let bytes = u64::try_from(owner.bytes).unwrap_or(0);
+    if all == 0 { String::new() } else { highwater_units::percent_of(bytes, all) }
+}
+
+fn signed(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size(bytes.unsigned_abs()))
+}

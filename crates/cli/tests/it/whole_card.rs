@@ -1,0 +1,194 @@
+//! Recordings of the driver on an H100, with what NVML said and what the programs allocated themselves.
+
+use std::collections::BTreeMap;
+
+use highwater_testkit::{gunzip, json, testdata};
+use serde_json::Value;
+
+use crate::run::{failure, json as document, stdout};
+
+/// Programs with NVML's figure at every mark.
+const PROGRAMS: [&str; 11] =
+    ["plain", "streams", "cudnn", "graphs", "cupy", "jax", "extension", "pinned", "pool", "nccl", "expandable"];
+const MIB: i64 = 1 << 20;
+
+fn path(name: &str) -> String {
+    format!("../whole_card/{name}.pickle.gz")
+}
+
+fn card(name: &str) -> Value {
+    document(&format!("report {} --format json", path(name)))["driver"]["cards"][0].clone()
+}
+
+fn owner<'c>(card: &'c Value, role: &str, library: &str) -> Option<&'c Value> {
+    let owners = card["peak"]["owners"].as_array().unwrap();
+    owners.iter().find(|owner| owner["role"] == role && owner["library"].as_str().unwrap_or("") == library)
+}
+
+#[test]
+fn the_sum_is_nvmls_figure_at_every_mark() {
+    for name in PROGRAMS {
+        let card = card(name);
+        let compared = card["compared"].as_array().unwrap();
+        assert!(compared.len() >= 3, "{name}");
+        for moment in compared {
+            let left = moment["left_bytes"].as_i64().unwrap();
+            assert!(left.abs() <= 32 * MIB, "{name}, {}: {left} bytes left", moment["mark"]);
+        }
+        let parts: i64 = card["peak"]["owners"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|owner| owner["counts"] == true)
+            .map(|owner| owner["bytes"].as_i64().unwrap())
+            .sum();
+        assert_eq!(parts, card["peak"]["bytes"].as_i64().unwrap(), "{name}");
+        let unexplained = owner(&card, "unexplained", "").map_or(0, |owner| owner["bytes"].as_i64().unwrap());
+        assert!(unexplained.abs() <= 2 * MIB, "{name}: {unexplained}");
+    }
+}
+
+#[test]
+fn planted_allocations_have_their_library_and_line() {
+    let planted = json(&testdata("whole_card/planted.json"));
+    for (name, planted) in planted.as_object().unwrap() {
+        let card = card(name);
+        let mut expected: BTreeMap<(String, u64), (u64, u64)> = BTreeMap::new();
+        for row in planted.as_array().unwrap() {
+            let key = (row[0].as_str().unwrap().to_owned(), row[2].as_u64().unwrap());
+            let sum = expected.entry(key).or_default();
+            sum.0 += row[1].as_u64().unwrap();
+            sum.1 += 1;
+        }
+        assert!(!expected.is_empty(), "{name}");
+        for ((library, line), (bytes, allocations)) in expected {
+            let sites = owner(&card, "library", &library).unwrap()["sites"].as_array().unwrap();
+            let site =
+                sites.iter().find(|site| site["line"]["line"] == line).unwrap_or_else(|| panic!("{name}:{line}"));
+            assert_eq!(
+                (site["bytes"].as_u64(), site["allocations"].as_u64()),
+                (Some(bytes), Some(allocations)),
+                "{name}:{line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pytorchs_part_is_what_the_snapshot_has_reserved() {
+    for name in PROGRAMS {
+        let report = document(&format!("report {} --format json", path(name)));
+        let reserved = report["devices"][0]["end"]["reserved_bytes"].as_u64().unwrap();
+        let at_end = report["driver"]["cards"][0]["end_bytes"].as_u64().unwrap();
+        assert!(reserved < at_end, "{name}");
+        if let Some(peak) = owner(&report["driver"]["cards"][0], "pytorch", "") {
+            let most = report["devices"][0]["peak"]["reserved_bytes"].as_u64().unwrap();
+            assert!(peak["bytes"].as_u64().unwrap() <= most.max(reserved), "{name}");
+        }
+    }
+}
+
+#[test]
+fn findings_name_what_is_beside_pytorch() {
+    for (name, expected) in [
+        ("nccl", "NCCL holds 776.00 MiB in the communicators of 2 places"),
+        ("cupy", "CuPy holds 396.00 MiB beside PyTorch"),
+        ("jax", "JAX holds 2.25 GiB beside PyTorch"),
+        ("pool", "ctypes holds 512.00 MiB beside PyTorch"),
+        ("plain", "cuBLAS holds 130.00 MiB in 2 handles"),
+    ] {
+        let text = stdout(&format!("report {}", path(name)));
+        assert!(text.contains(expected), "{name}: {text}");
+    }
+    // Memory that PyTorch's own libraries need is no second allocator.
+    let plain = stdout(&format!("report {}", path("plain")));
+    assert!(!plain.contains("beside PyTorch"), "{plain}");
+}
+
+#[test]
+fn the_whole_card_reads_like_this() {
+    let text = stdout(&format!("report {}", path("pool")));
+    let from = text.find("Device 0: the whole card").unwrap();
+    let section = text[from..].split("\nAllocator settings").next().unwrap();
+    insta::assert_snapshot!(section, @"");
+}
+
+#[test]
+fn a_recording_that_another_profiler_ended_says_so() {
+    let text = stdout(&format!("report {}", path("profiled")));
+    assert!(text.contains("The driver is not recorded to the end: PyTorch's profiler took CUPTI."), "{text}");
+}
+
+#[test]
+fn a_damaged_recording_of_the_driver_leaves_the_rest() {
+    let whole = gunzip(&testdata("whole_card/pool.pickle.gz"));
+    let mark = b"\"format\":\"highwater-driver\"";
+    let at = whole.windows(mark.len()).position(|window| window == mark).unwrap();
+    for (from, to) in [
+        (&b"highwater-driver"[..], &b"highwater-drover"[..]),
+        (b"\"version\":1", b"\"version\":9"),
+        (b"\"kinds\"", b"\"kings\""),
+    ] {
+        let mut broken = whole.clone();
+        let there = at + broken[at..].windows(from.len()).position(|window| window == from).unwrap();
+        broken[there..there + from.len()].copy_from_slice(to);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), broken).unwrap();
+        let text = stdout(&format!("report {}", file.path().display()));
+        assert!(text.contains("the recording of the driver cannot be read"), "{text}");
+        assert!(text.contains("Device 0\n"), "{text}");
+    }
+}
+
+#[test]
+fn directories_are_stripped_from_the_drivers_stacks_too() {
+    let text = stdout(&format!("report {} --redact --format json", path("nccl")));
+    assert!(text.contains("whole_card.py"), "{text}");
+    assert!(!text.contains("/home/user") && !text.contains("/opt/torch"), "{text}");
+    let card = document(&format!("report {} --redact --format json", path("cupy")))["driver"]["cards"][0].clone();
+    assert!(owner(&card, "library", "CuPy").is_some(), "its name is told without its directory");
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"SQLite format 3\0and nothing more").unwrap();
+    let said = failure(&format!("report {}", file.path().display()));
+    assert!(said.contains("cannot be read as an SQLite database"), "{said}");
+}
+
+#[test]
+fn files_of_nsight_systems_read_like_this() {
+    insta::assert_snapshot!(stdout("report ../nsight/2024.sqlite"), @"");
+    for (release, library) in [("2021", "unknown library"), ("2022", "cuBLAS"), ("2024", "cuBLAS")] {
+        let report = document(&format!("report ../nsight/{release}.sqlite --format json"));
+        let card = &report["driver"]["cards"][0];
+        assert_eq!(card["peak"]["bytes"], 320 * MIB, "{release}");
+        assert_eq!(card["end_bytes"], 64 * MIB, "{release}");
+        assert!(owner(card, "library", library).is_some(), "{release}");
+        assert_eq!(report["source"]["profile"], "nsight_systems");
+    }
+}
+
+#[test]
+fn exports_carry_the_card() {
+    let trace: Value = serde_json::from_str(&stdout(&format!("export {} --to chrome-trace", path("nccl")))).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let last = |name: &str| {
+        events.iter().rev().find(|event| event["name"] == name).map(|event| event["args"]["bytes"].clone())
+    };
+    assert_eq!(last("card: NCCL"), Some((776 * MIB).into()));
+    assert_eq!(last("card: PyTorch's segments"), last("reserved_bytes"));
+    let times: Vec<i64> = events.iter().filter_map(|event| event["ts"].as_i64()).collect();
+    assert!(times.iter().all(|&time| time >= 0), "one clock, from the context on");
+
+    let profile: Value = serde_json::from_str(&stdout("export ../nsight/2022.sqlite --to chrome-trace")).unwrap();
+    let events = profile["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "card: cuBLAS"), "{profile}");
+}
+
+#[test]
+fn a_profile_beside_another_run_is_refused() {
+    let said = failure(&format!("report ../nsight/2022.sqlite --with {}", path("nccl")));
+    assert!(said.contains("are of different runs"), "{said}");
+}

@@ -1,0 +1,238 @@
+//! The whole card, where the driver was recorded: PyTorch's segments and all that is outside them.
+
+use std::collections::BTreeMap;
+
+use highwater_outside::{Line, Moment, OwnerTotal, Recording, Role, Timeline};
+
+/// What the process has of its cards.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DriverView {
+    /// Calls of the driver that were seen.
+    pub calls: u64,
+    /// Of them, those that are in the file. Of the others only the memory is that they left live.
+    pub kept: u64,
+    /// Calls without a Python stack because it would have taken too long to get.
+    pub without_python: u64,
+    /// Times in which nothing was recorded.
+    pub gaps: Vec<DriverGapView>,
+    /// Each card on which the process has anything.
+    pub cards: Vec<CardUseView>,
+}
+
+/// A time in which the driver was not recorded.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DriverGapView {
+    /// When it began, in microseconds since the Unix epoch.
+    pub from_us: i64,
+    /// When it ended; null if it did not.
+    pub to_us: Option<i64>,
+    /// Why.
+    pub why: String,
+}
+
+/// What the process has of a card.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CardUseView {
+    /// CUDA ordinal.
+    pub device: i32,
+    /// The card's memory, where it is known.
+    pub capacity_bytes: Option<u64>,
+    /// The moment of the highest use, of all owners together.
+    pub peak: CardMomentView,
+    /// The use at the dump.
+    pub end_bytes: u64,
+    /// The sum beside NVML's figure of the process, at each moment when NVML was asked.
+    pub compared: Vec<ComparedView>,
+}
+
+/// What the process has of a card at a moment.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CardMomentView {
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// The sum over the owners that count.
+    pub bytes: u64,
+    /// The owners, the largest first; those that do not count come last.
+    pub owners: Vec<OwnerView>,
+}
+
+/// Memory of one owner.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OwnerView {
+    /// What it is: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`; `managed`, `pinned` and `unexplained` do not count.
+    pub role: &'static str,
+    /// The library, where the role does not say it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub library: String,
+    /// The words for it.
+    pub title: String,
+    /// Whether it is part of the sum.
+    pub counts: bool,
+    /// Bytes; less than nothing where more was freed than was seen to be taken.
+    pub bytes: i64,
+    /// Live allocations, or changes that were measured.
+    pub allocations: usize,
+    /// By call site, the most bytes first.
+    pub sites: Vec<DriverSiteView>,
+}
+
+/// Live allocations of one line of the program and one function of the library.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DriverSiteView {
+    /// Bytes that were requested.
+    pub bytes: u64,
+    /// Allocations.
+    pub allocations: usize,
+    /// The function of the library that the program, or another library, called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The operator of PyTorch around it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// The line of the program's own: file, line, function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<DriverLineView>,
+}
+
+/// A line of Python.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DriverLineView {
+    /// The file.
+    pub filename: String,
+    /// Its line.
+    pub line: u32,
+    /// The function.
+    pub name: String,
+    /// Whether it is where the main thread was: the thread that called the driver runs no Python.
+    pub of_main_thread: bool,
+}
+
+/// The sum, and NVML's figure at the same moment.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ComparedView {
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// What the program called the moment.
+    pub mark: String,
+    /// The sum over the owners that count, none of which is computed from NVML's figure.
+    pub bytes: u64,
+    /// NVML's figure of the process.
+    pub nvml_bytes: u64,
+    /// NVML's figure less the sum: what is left.
+    pub left_bytes: i64,
+}
+
+pub(super) fn driver_view(recording: &Recording) -> DriverView {
+    let timeline = Timeline::new(recording);
+    let about = &recording.about;
+    let cards = timeline.devices().map(|device| CardUseView {
+        device,
+        capacity_bytes: about.capacities.iter().find(|&&(of, _)| of == device).map(|&(_, bytes)| bytes),
+        peak: moment_view(&timeline, &timeline.peak(device)),
+        end_bytes: positive(timeline.end(device).bytes),
+        compared: compared(&timeline, device),
+    });
+    DriverView {
+        calls: about.seen,
+        kept: (recording.events.len() as u64).saturating_sub(about.told_again),
+        without_python: about.without_python,
+        gaps: about
+            .gaps
+            .iter()
+            .map(|gap| DriverGapView {
+                from_us: micros(gap.from_ns),
+                to_us: (gap.to_ns > 0).then(|| micros(gap.to_ns)),
+                why: gap.why.clone(),
+            })
+            .collect(),
+        cards: cards.collect(),
+    }
+}
+
+fn moment_view(timeline: &Timeline<'_>, moment: &Moment) -> CardMomentView {
+    CardMomentView {
+        time_us: micros(moment.time_ns),
+        bytes: positive(moment.bytes),
+        owners: moment.owners.iter().map(|total| owner_view(timeline, total)).collect(),
+    }
+}
+
+fn owner_view(timeline: &Timeline<'_>, total: &OwnerTotal) -> OwnerView {
+    OwnerView {
+        role: total.owner.role.name(),
+        library: total.owner.library.clone(),
+        title: total.owner.title(),
+        counts: total.owner.role.counts(),
+        bytes: total.bytes,
+        allocations: total.live.len(),
+        // PyTorch's own history says more of its segments.
+        sites: if total.owner.role == Role::Pytorch { Vec::new() } else { sites(timeline.recording(), total) },
+    }
+}
+
+fn sites(recording: &Recording, total: &OwnerTotal) -> Vec<DriverSiteView> {
+    type Key = (Option<DriverLineView>, Option<String>, Option<String>);
+    let mut sums: BTreeMap<Key, (u64, usize)> = BTreeMap::new();
+    for event in &total.live {
+        let line = recording.python(event).and_then(|stack| {
+            let Line(filename, line, name) = stack.line()?.clone();
+            Some(DriverLineView { filename, line, name, of_main_thread: stack.of_main })
+        });
+        let key = (line, recording.function(event).map(str::to_owned), recording.operator(event));
+        let sum = sums.entry(key).or_default();
+        sum.0 = sum.0.saturating_add(event.bytes.unsigned_abs());
+        sum.1 += 1;
+    }
+    let mut sites: Vec<_> = sums
+        .into_iter()
+        .map(|((line, function, operator), (bytes, allocations))| DriverSiteView {
+            bytes,
+            allocations,
+            function,
+            operator,
+            line,
+        })
+        .collect();
+    sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+    sites
+}
+
+fn compared(timeline: &Timeline<'_>, device: i32) -> Vec<ComparedView> {
+    let about = &timeline.recording().about;
+    let samples: Vec<_> = about.nvml.iter().filter(|sample| sample.device == device).collect();
+    let step = samples.len().div_ceil(MAX_COMPARED).max(1);
+    let is_shown = |row: usize| row.is_multiple_of(step) || row + 1 == samples.len();
+    let mut shown: Vec<_> = (0..samples.len()).filter(|&row| is_shown(row)).map(|row| samples[row]).collect();
+    shown.sort_by_key(|sample| sample.time_ns);
+    let events: Vec<usize> = shown.iter().map(|sample| timeline.events_until(sample.time_ns)).collect();
+    let compare = |(sample, bytes): (&highwater_outside::NvmlSample, i64)| {
+        let mark = about.marks.iter().find(|mark| mark.time_ns == sample.time_ns);
+        ComparedView {
+            time_us: micros(sample.time_ns),
+            mark: mark.map(|mark| mark.name.clone()).unwrap_or_default(),
+            bytes: positive(bytes),
+            nvml_bytes: sample.bytes,
+            left_bytes: i64::try_from(sample.bytes).unwrap_or(i64::MAX).saturating_sub(bytes),
+        }
+    };
+    shown.into_iter().zip(timeline.sums(device, &events)).map(compare).collect()
+}
+
+/// Moments at which the sum is shown beside NVML's figure, about.
+const MAX_COMPARED: usize = 64;
+
+fn micros(time_ns: u64) -> i64 {
+    i64::try_from(time_ns / 1000).unwrap_or(i64::MAX)
+}
+
+fn positive(bytes: i64) -> u64 {
+    u64::try_from(bytes).unwrap_or(0)
+}

@@ -1,0 +1,433 @@
+//! Reads the SQLite files that Nsight Systems exports (`nsys export --type sqlite`), as recordings of the driver.
+//!
+//! Its tables are made as they are needed, and their columns differ between releases: what is there is read, and what is missing is said.
+//!
+//! # Source
+//! "SQLite Export Schema Reference" of the documentation of Nsight Systems 2021.5, and the queries in it: the tables, the numbers of kinds
+//! and operations, and how process and thread are packed in one number.
+//!
+//! # Design constraints
+//!
+//! - A file is opened as [`highwater_sqlite`] opens those of others: read-only, nothing in it is run, and questions have limits.
+//! - A table is read once, from its start to its end, and only rows that an allocation refers to are kept: memory grows with the
+//!   allocations, not with the file.
+
+mod align;
+mod names;
+mod rows;
+
+use std::path::Path;
+
+use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, Recording, Site};
+use highwater_problem::Problem;
+use highwater_snapshot::{Encoding, Place, Profile, ProfileForm, Snapshot};
+use highwater_sqlite::{Database, Limits};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::names::Names;
+use crate::rows::{Columns, Table, columns_of};
+
+/// The table with the allocations.
+const ALLOCATIONS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+/// Calls of the API.
+const CALLS: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
+/// Their stacks.
+const STACKS: &str = "CUDA_CALLCHAINS";
+/// Texts by number.
+const TEXTS: &str = "StringIds";
+
+/// Allocations at most: a file with more is of something else, or made to hurt.
+const MAX_ALLOCATIONS: usize = 20_000_000;
+/// Bits of an address: those above tell processes apart.
+pub(crate) const ADDRESS_BITS: u32 = 57;
+/// Frames of a stack at most.
+const MAX_FRAMES: usize = 96;
+/// Texts longer than this are cut: a function's name with its templates may be long.
+const MAX_TEXT_BYTES: usize = 4096;
+
+/// Whether a file is an SQLite database, by its first bytes.
+pub fn is_sqlite(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut start = [0; 16];
+    // A pipe would lose what is read of it.
+    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file
+        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
+        && &start == b"SQLite format 3\0"
+}
+
+/// Reads a file as a snapshot with no segments of PyTorch's, whose recording of the driver has its allocations.
+///
+/// # Errors
+/// If it is not what Nsight Systems exports, or has no allocations.
+pub fn read(path: &Path) -> Result<Snapshot, Problem> {
+    let (recording, warned) = recording_of(path)?;
+    let mut snapshot = Snapshot::empty();
+    snapshot.encoding = Encoding::Sqlite;
+    snapshot.profile = Some(Profile { form: ProfileForm::Nsight, preexisting: Vec::new(), knows_start: true });
+    snapshot.bytes = path.metadata().map_or(0, |metadata| metadata.len());
+    put(&mut snapshot, &recording, warned);
+    Ok(snapshot)
+}
+
+/// Adds a file's recording to a snapshot of the same run, whose clock it gets by the segments that both know.
+///
+/// # Errors
+/// Those of [`read`], or if they have no segment in common.
+pub fn read_beside(path: &Path, snapshot: &mut Snapshot) -> Result<(), Problem> {
+    let (mut recording, warned) = recording_of(path)?;
+    align::align(&mut recording, snapshot).ok_or_else(|| {
+        Problem::new(format!("`{}` and the snapshot are of different runs", path.display()))
+            .because("no segment of PyTorch's has its address and size in both")
+            .hint("give the snapshot that the profiled process wrote")
+    })?;
+    snapshot.extras.retain(|(key, _)| key != Snapshot::DRIVER);
+    put(snapshot, &recording, warned);
+    Ok(())
+}
+
+/// Warnings of a file: their ids and texts.
+type Warned = Vec<(&'static str, String)>;
+
+fn put(snapshot: &mut Snapshot, recording: &Recording, warned: Warned) {
+    for (id, message) in warned {
+        snapshot.warnings.add(id, message, Place::default());
+    }
+    snapshot.extras.push((Snapshot::DRIVER.to_owned(), recording.to_json()));
+}
+
+fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
+    let shown = path.display();
+    let database = Database::open_untrusted(path, Limits::default())?;
+    if let Some((there, whole)) = cut(path) {
+        return Err(Problem::new(format!("`{shown}` is cut"))
+            .because(format!("it has {there} of {whole} bytes"))
+            .hint("copy it again, or export it again with `nsys export --type sqlite`"));
+    }
+    let allocations = columns_of(&database, ALLOCATIONS)?;
+    if allocations.is_empty() {
+        return Err(absent(&database, &shown.to_string())?);
+    }
+    let needed = ["start", "bytes", "memKind", "memoryOperationType", "address"];
+    if let Some(missing) = needed.iter().find(|name| !allocations.contains(name)) {
+        return Err(Problem::new(format!("`{shown}` cannot be read")).because(format!(
+            "its table `{ALLOCATIONS}` has no column `{missing}`: it is of a release of Nsight Systems that highwater does not know"
+        )));
+    }
+    let mut reader =
+        Reader { database: &database, about: Format::default(), rows: FxHashMap::default(), warned: Vec::new() };
+    let recording = reader.recording(&allocations)?;
+    Ok((recording, reader.warned))
+}
+
+/// The bytes that are there and that should be, of a file that lacks some: SQLite itself reads them as zeros.
+fn cut(path: &Path) -> Option<(u64, u64)> {
+    use std::io::Read as _;
+    let mut file = std::fs::File::open(path).ok()?;
+    let there = file.metadata().ok()?.len();
+    let mut head = [0; 100];
+    file.read_exact(&mut head).ok()?;
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    // The count of pages holds if the last who wrote knew of it.
+    let is_counted = number(24) == number(92);
+    let page = match u16::from_be_bytes([head[16], head[17]]) {
+        1 => 65_536,
+        bytes => u64::from(bytes),
+    };
+    let whole = page * u64::from(number(28));
+    (is_counted && there < whole).then_some((there, whole))
+}
+
+/// Why there are no allocations.
+fn absent(database: &Database, shown: &str) -> Result<Problem, Problem> {
+    let is_nsights = !columns_of(database, TEXTS)?.is_empty() || !columns_of(database, CALLS)?.is_empty();
+    let problem = Problem::new(format!("`{shown}` has no memory allocations"));
+    Ok(if is_nsights {
+        problem
+            .because(format!("there is no table `{ALLOCATIONS}`"))
+            .hint("profile with `nsys profile --cuda-memory-usage=true`, then `nsys export --type sqlite`")
+    } else {
+        problem
+            .because("it is an SQLite database of another program than Nsight Systems")
+            .hint("give what `nsys export --type sqlite` writes")
+    })
+}
+
+/// An allocation as its table has it.
+struct Allocated {
+    event: Event,
+    process: i64,
+    correlation: i64,
+}
+
+struct Reader<'d> {
+    database: &'d Database,
+    about: Format,
+    /// Rows of the recording's stacks, by the file's stack and process.
+    rows: FxHashMap<(u32, usize), u32>,
+    warned: Warned,
+}
+
+impl Reader<'_> {
+    fn recording(&mut self, columns: &Columns) -> Result<Recording, Problem> {
+        let mut allocated = self.allocations(columns)?;
+        // Rows are in the order of their end; the state follows times.
+        allocated.sort_by_key(|row| row.event.time_ns);
+        let stacks = self.stacks(&allocated)?;
+        let mut processes: Vec<i64> = allocated.iter().map(|row| row.process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        let epoch_ns = self.epoch_ns()?;
+        let mut events = Vec::with_capacity(allocated.len());
+        for row in &allocated {
+            let process = processes.binary_search(&row.process).unwrap_or(0);
+            let found = stacks.by_call.get(&(row.process, row.correlation));
+            let stack = found.map_or(NO_STACK, |found| found.stack);
+            events.push(Event {
+                time_ns: row.event.time_ns.wrapping_add(epoch_ns),
+                thread: found.map_or(0, |found| found.thread),
+                stack: self.stack_of(stack, &stacks, &processes, process),
+                // Processes have the same addresses: the highest bits, which no address has, tell them apart.
+                address: row.event.address ^ ((process as u64) << ADDRESS_BITS),
+                ..row.event
+            });
+        }
+        self.about.seen = events.len() as u64;
+        self.about.started_ns = events.first().map_or(0, |event| event.time_ns);
+        self.about.ended_ns = events.last().map_or(0, |event| event.time_ns);
+        self.about.capacities = self.capacities()?;
+        if stacks.by_call.values().all(|found| found.stack == NO_STACK) {
+            self.warned.push((
+                "no-backtraces",
+                "the file has no backtraces of CUDA calls, so no library is known: profile with `--cudabacktrace=all`"
+                    .to_owned(),
+            ));
+        }
+        Ok(Recording { about: std::mem::take(&mut self.about), events })
+    }
+
+    fn allocations(&mut self, columns: &Columns) -> Result<Vec<Allocated>, Problem> {
+        let table = Table::new(self.database, ALLOCATIONS, columns);
+        let names = [
+            "start",
+            "bytes",
+            "memKind",
+            "memoryOperationType",
+            "address",
+            "globalPid",
+            "deviceId",
+            "correlationId",
+            "streamId",
+            "localMemoryPoolAddress",
+            "localMemoryPoolSize",
+            "localMemoryPoolUtilizedSize",
+        ];
+        let mut rows = Vec::new();
+        let (mut odd, mut is_full) = (0_u64, false);
+        table.read(&names, |row| {
+            if rows.len() >= MAX_ALLOCATIONS {
+                is_full = true;
+                return;
+            }
+            let number = |at: usize| row[at].unwrap_or(0);
+            let pool = row[9].filter(|&address| address != 0);
+            let Some(kind) = kind_of(number(2), number(3), pool.is_some()) else {
+                odd += u64::from(number(2) != PAGEABLE);
+                return;
+            };
+            let event = Event {
+                kind,
+                time_ns: number(0).cast_unsigned(),
+                device: if matches!(kind, Kind::Host | Kind::HostFree) {
+                    HOST
+                } else {
+                    i32::try_from(number(6)).unwrap_or(0)
+                },
+                thread: 0,
+                stack: NO_STACK,
+                python: NO_STACK,
+                address: number(4).cast_unsigned(),
+                bytes: number(1).max(0),
+                extra: number(8).cast_unsigned(),
+            };
+            let place = (number(5) >> 24, row[7].unwrap_or(-1));
+            rows.push(Allocated { event, process: place.0, correlation: place.1 });
+            if let Some(pool) = pool {
+                let event = Event {
+                    kind: Kind::Pool,
+                    address: pool.cast_unsigned(),
+                    bytes: number(10).max(0),
+                    extra: number(11).cast_unsigned(),
+                    ..event
+                };
+                rows.push(Allocated { event, process: place.0, correlation: place.1 });
+            }
+        })?;
+        if odd > 0 {
+            self.warned.push((
+                "unknown-memory-kind",
+                format!("{odd} allocations are of a kind that highwater does not know; left out"),
+            ));
+        }
+        if is_full {
+            self.warned.push((
+                "too-many-allocations",
+                format!("the file has more than {MAX_ALLOCATIONS} allocations; the later ones are left out"),
+            ));
+        }
+        Ok(rows)
+    }
+
+    /// The stacks of calls that allocated.
+    fn stacks(&mut self, allocated: &[Allocated]) -> Result<Stacks, Problem> {
+        let mut stacks = Stacks::default();
+        let wanted: FxHashSet<(i64, i64)> = allocated.iter().map(|row| (row.process, row.correlation)).collect();
+        let columns = columns_of(self.database, CALLS)?;
+        if !columns.contains(&"correlationId") || !columns.contains(&"globalTid") {
+            return Ok(stacks);
+        }
+        let mut chains: FxHashMap<i64, u32> = FxHashMap::default();
+        Table::new(self.database, CALLS, &columns).read(&["correlationId", "globalTid", "callchainId"], |row| {
+            let thread = row[1].unwrap_or(0);
+            let call = (thread >> 24, row[0].unwrap_or(-1));
+            if wanted.contains(&call) {
+                let stack = row[2].filter(|&chain| chain > 0).map_or(NO_STACK, |chain| {
+                    let next = u32::try_from(chains.len()).unwrap_or(NO_STACK);
+                    *chains.entry(chain).or_insert(next)
+                });
+                let thread = u32::try_from(thread & 0xff_ffff).unwrap_or(0);
+                // The call of the runtime and that of the driver inside it have one number; the outer comes with the stack.
+                let found = stacks.by_call.entry(call).or_insert(Found { stack, thread });
+                if found.stack == NO_STACK {
+                    found.stack = stack;
+                }
+            }
+        })?;
+        stacks.frames = self.frames(&chains)?;
+        Ok(stacks)
+    }
+
+    /// Frames of stacks: module and function, innermost first.
+    fn frames(&mut self, chains: &FxHashMap<i64, u32>) -> Result<Vec<Vec<(String, String)>>, Problem> {
+        let mut frames: Vec<Vec<(i64, i64, i64)>> = vec![Vec::new(); chains.len()];
+        let columns = columns_of(self.database, STACKS)?;
+        if chains.is_empty() || !columns.contains(&"id") {
+            return Ok(vec![Vec::new(); chains.len()]);
+        }
+        Table::new(self.database, STACKS, &columns).read(&["id", "stackDepth", "module", "symbol"], |row| {
+            if let Some(&stack) = row[0].and_then(|id| chains.get(&id)) {
+                let of = &mut frames[stack as usize];
+                if of.len() < MAX_FRAMES {
+                    of.push((row[1].unwrap_or(0), row[2].unwrap_or(-1), row[3].unwrap_or(-1)));
+                }
+            }
+        })?;
+        let wanted = frames.iter().flatten().flat_map(|&(_, module, symbol)| [module, symbol]).collect();
+        let names = Names::read(self.database, TEXTS, &wanted, MAX_TEXT_BYTES)?;
+        Ok(frames
+            .into_iter()
+            .map(|mut of| {
+                of.sort_unstable_by_key(|&(depth, ..)| depth);
+                of.into_iter().map(|(_, module, symbol)| (names.text(module), names.text(symbol))).collect()
+            })
+            .collect())
+    }
+
+    /// The row of a stack in the recording: one for each process that has it.
+    fn stack_of(&mut self, stack: u32, stacks: &Stacks, processes: &[i64], process: usize) -> u32 {
+        if let Some(&row) = self.rows.get(&(stack, process)) {
+            return row;
+        }
+        let several = (processes.len() > 1).then(|| processes[process]);
+        let nothing = [(String::new(), String::new())];
+        let row = match stacks.frames.get(stack as usize) {
+            Some(frames) => self.add_stack(frames, several),
+            None if several.is_some() => self.add_stack(&nothing, several),
+            None => NO_STACK,
+        };
+        self.rows.insert((stack, process), row);
+        row
+    }
+
+    fn add_stack(&mut self, frames: &[(String, String)], process: Option<i64>) -> u32 {
+        let sites = frames.iter().map(|(module, symbol)| Site(self.library(module, process), symbol.clone())).collect();
+        self.about.stacks.push(sites);
+        u32::try_from(self.about.stacks.len() - 1).unwrap_or(NO_STACK)
+    }
+
+    fn library(&mut self, module: &str, process: Option<i64>) -> u32 {
+        let known = if module.is_empty() { "unknown library".to_owned() } else { highwater_outside::name(module) };
+        let name = process.map_or_else(|| known.clone(), |process| format!("{known} of process {process}"));
+        let path = if module.is_empty() { "unknown" } else { module };
+        let same = |(library, of): (&String, &String)| library == path && *of == name;
+        let row = self.about.libraries.iter().zip(&self.about.names).position(same).unwrap_or_else(|| {
+            self.about.libraries.push(path.to_owned());
+            self.about.names.push(name.clone());
+            self.about.libraries.len() - 1
+        });
+        u32::try_from(row).unwrap_or(NO_STACK)
+    }
+
+    /// When the profile began, in nanoseconds since the Unix epoch: times in the file count from there.
+    fn epoch_ns(&self) -> Result<u64, Problem> {
+        let name = "TARGET_INFO_SESSION_START_TIME";
+        let columns = columns_of(self.database, name)?;
+        let mut epoch = 0;
+        if columns.contains(&"utcEpochNs") {
+            Table::new(self.database, name, &columns).read(&["utcEpochNs"], |row| epoch = row[0].unwrap_or(0))?;
+        }
+        Ok(epoch.cast_unsigned())
+    }
+
+    /// Memory of each device.
+    fn capacities(&self) -> Result<Vec<(i32, u64)>, Problem> {
+        let name = "TARGET_INFO_GPU";
+        let columns = columns_of(self.database, name)?;
+        let mut found = Vec::new();
+        // Devices are counted by CUDA's number where the file has it.
+        let device = if columns.contains(&"cuDevice") { "cuDevice" } else { "id" };
+        if columns.contains(&"totalMemory") && columns.contains(&device) {
+            Table::new(self.database, name, &columns).read(&[device, "totalMemory"], |row| {
+                if let [Some(device), Some(bytes)] = row[..]
+                    && let (Ok(device), Ok(bytes)) = (i32::try_from(device), u64::try_from(bytes))
+                    && found.len() < 128
+                {
+                    found.push((device, bytes));
+                }
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+/// A call of the API that allocated.
+struct Found {
+    stack: u32,
+    thread: u32,
+}
+
+#[derive(Default)]
+struct Stacks {
+    by_call: FxHashMap<(i64, i64), Found>,
+    frames: Vec<Vec<(String, String)>>,
+}
+
+/// `CUDA_MEMOPR_MEMORY_KIND_PAGEABLE`: memory of the host that is not pinned, which is not the card's.
+const PAGEABLE: i64 = 0;
+
+/// The kind of an event, by the file's kind of memory and operation.
+fn kind_of(memory: i64, operation: i64, is_pooled: bool) -> Option<Kind> {
+    Some(match (memory, operation) {
+        (1, 0) => Kind::Host,
+        (1, 1) => Kind::HostFree,
+        (2, 0) if is_pooled => Kind::StreamOrdered,
+        (2, 1) if is_pooled => Kind::StreamOrderedFree,
+        // Static variables of a module lie beside its code.
+        (2 | 5, 0) => Kind::Device,
+        (2 | 4 | 5 | 6, 1) => Kind::Free,
+        (3, 0) => Kind::Array,
+        (3, 1) => Kind::ArrayDestroy,
+        (4 | 6, 0) => Kind::Managed,
+        _ => return None,
+    })
+}

@@ -1,0 +1,85 @@
+//! Files that are damaged, of other programs, or made to hurt.
+
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use highwater_nsight::{is_sqlite, read};
+use rusqlite::Connection;
+
+use crate::schemas::file;
+
+const TABLE: &str = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INT, globalPid INT, deviceId INT, address INT, bytes INT, memKind INT,
+    memoryOperationType INT, correlationId INT);";
+
+fn refused(sql: &str) -> String {
+    let file = file(sql);
+    let problem = read(file.path()).unwrap_err();
+    format!("{} {:?} {:?}", problem.what(), problem.causes(), problem.what_to_do())
+}
+
+#[test]
+fn files_of_others_are_named() {
+    assert!(refused("CREATE TABLE bookmarks (id INT);").contains("another program than Nsight Systems"));
+    assert!(refused("CREATE TABLE StringIds (id INT, value TEXT);").contains("--cuda-memory-usage=true"));
+    let without = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INT, bytes INT);";
+    assert!(refused(without).contains("has no column `memKind`"));
+}
+
+#[test]
+fn a_view_is_no_table() {
+    let sql = "CREATE TABLE StringIds (id INT, value TEXT);
+        CREATE VIEW CUDA_GPU_MEMORY_USAGE_EVENTS AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start FROM n)
+        SELECT start, 1 AS bytes, 2 AS memKind, 0 AS memoryOperationType, 1 AS address FROM n;";
+    assert!(refused(sql).contains("there is no table"), "it would never end");
+}
+
+#[test]
+fn triggers_and_huge_texts_do_nothing() {
+    let sql = format!(
+        "{TABLE} CREATE TRIGGER hurt AFTER INSERT ON CUDA_GPU_MEMORY_USAGE_EVENTS BEGIN SELECT 1; END;
+         CREATE TABLE StringIds (id INT, value TEXT); INSERT INTO StringIds VALUES (1, hex(zeroblob(4000000))), (2, x'ff00fe');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId INT, globalTid INT, callchainId INT);
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 16777217, 1);
+         CREATE TABLE CUDA_CALLCHAINS (id INT, stackDepth INT, module INT, symbol INT); INSERT INTO CUDA_CALLCHAINS VALUES (1, 0, 1, 2);
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (1, 16777216, 0, 1, 5, 2, 0, 1);"
+    );
+    let snapshot = read(file(&sql).path()).unwrap();
+    assert!(snapshot.extras[0].1.len() < 20_000, "the text is cut");
+}
+
+#[test]
+fn odd_numbers_end_nothing() {
+    let most = i64::MAX;
+    let least = i64::MIN;
+    let sql = format!(
+        "{TABLE} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({most}, {most}, {most}, {most}, {most}, 2, 0, {most}),
+         ({least}, {least}, {least}, {least}, {least}, 2, 0, {least}), (1, 1, 0, {most}, {most}, 2, 0, 1), (2, 1, 0, {most}, 0, 2, 1, 1),
+         (NULL, NULL, NULL, NULL, NULL, 2, 0, NULL), ('text', 1.5, x'00', 'a', 'b', 2, 0, 'c');"
+    );
+    let snapshot = read(file(&sql).path()).unwrap();
+    assert!(!snapshot.extras[0].1.is_empty());
+}
+
+#[test]
+fn a_damaged_file_is_refused() {
+    let whole = file(&format!("{TABLE} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (1, 1, 0, 1, 5, 2, 0, 1);"));
+    assert!(is_sqlite(whole.path()));
+    let bytes = std::fs::read(whole.path()).unwrap();
+    for cut in [0, 15, 16, 100, 1000, 4096, bytes.len() - 1] {
+        let mut part = tempfile::NamedTempFile::new().unwrap();
+        part.write_all(&bytes[..cut]).unwrap();
+        assert!(read(part.path()).is_err(), "{cut} bytes");
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).open(whole.path()).unwrap();
+    file.seek(SeekFrom::Start(100)).unwrap();
+    file.write_all(&[0xff; 600]).unwrap();
+    assert!(read(whole.path()).is_err());
+}
+
+#[test]
+fn a_file_that_another_program_writes_is_refused_or_read() {
+    let locked = file(&format!("{TABLE} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (1, 1, 0, 1, 5, 2, 0, 1);"));
+    let writer = Connection::open(locked.path()).unwrap();
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let problem = read(locked.path()).unwrap_err();
+    assert!(format!("{:?}", problem.causes()).contains("locked"), "{:?}", problem.causes());
+}

@@ -1,0 +1,150 @@
+//! Three shapes of the tables. They are made by hand, from "SQLite Export Schema Reference".
+
+use highwater_nsight::{read, read_beside};
+use highwater_outside::{Recording, Role, Timeline};
+use highwater_snapshot::Snapshot;
+use rusqlite::Connection;
+use tempfile::NamedTempFile;
+
+const MIB: i64 = 1 << 20;
+/// Process 4242 and its thread 4243, packed as the file has them.
+const PROCESS: i64 = 4242 << 24;
+const THREAD: i64 = PROCESS + 4243;
+
+/// A file with these statements.
+pub(crate) fn file(sql: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    Connection::open(file.path()).unwrap().execute_batch(sql).unwrap();
+    file
+}
+
+fn recording(snapshot: &Snapshot) -> Recording {
+    Recording::from_json(snapshot.extra(Snapshot::DRIVER).unwrap()).unwrap()
+}
+
+/// Titles and MiB of the owners at the peak of a device.
+fn owners(recording: &Recording, device: i32) -> Vec<(String, i64)> {
+    let peak = Timeline::new(recording).peak(device);
+    peak.owners.iter().map(|total| (total.owner.title(), total.bytes / MIB)).collect()
+}
+
+/// 2021: no pools, and no stream.
+const OLD: &str = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INT NOT NULL, globalPid INT, deviceId INT NOT NULL, contextId INT NOT NULL,
+    address INT, bytes INT, memKind INT, memoryOperationType INT, name TEXT, correlationId INT);";
+
+/// 2022: pools and streams, and the calls with their stacks.
+const POOLS: &str = "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INTEGER NOT NULL, globalPid INTEGER, deviceId INTEGER NOT NULL,
+    contextId INTEGER NOT NULL, address INTEGER, pc INTEGER, bytes INTEGER, memKind INTEGER, memoryOperationType INTEGER, name TEXT,
+    correlationId INTEGER, streamId INTEGER, localMemoryPoolAddress INTEGER, localMemoryPoolReleaseThreshold INTEGER,
+    localMemoryPoolSize INTEGER, localMemoryPoolUtilizedSize INTEGER, importedMemoryPoolAddress INTEGER, importedMemoryPoolProcessId INTEGER);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER,
+    correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER);
+    CREATE TABLE CUDA_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER, module INTEGER, unresolved INTEGER, originalIP INTEGER,
+    stackDepth INTEGER NOT NULL, PRIMARY KEY (id, stackDepth));";
+
+/// 2024: the session's start, the cards, and columns in another order.
+const NEW: &str = "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
+    CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER NOT NULL, name TEXT, totalMemory INTEGER, cuDevice INTEGER);
+    CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (globalPid INTEGER, start INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER,
+    greenContextId INTEGER, bytes INTEGER, address INTEGER, memKind INTEGER, memoryOperationType INTEGER, correlationId INTEGER);";
+
+#[test]
+fn tables_without_pools_are_read() {
+    let rows = format!(
+        "{OLD} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (30, {PROCESS}, 0, 1, 2097152, {}, 2, 1, NULL, 3),
+         (10, {PROCESS}, 0, 1, 2097152, {}, 2, 0, NULL, 1), (20, {PROCESS}, 0, 1, 99, {}, 1, 0, NULL, 2);",
+        8 * MIB,
+        8 * MIB,
+        64 * MIB
+    );
+    let snapshot = read(file(&rows).path()).unwrap();
+    let recording = recording(&snapshot);
+    assert_eq!(recording.events[0].time_ns, 10, "by time, not by row");
+    let expected = [("unknown library".to_owned(), 8)];
+    assert_eq!(owners(&recording, 0), expected, "the pinned memory comes later");
+    assert_eq!(Timeline::new(&recording).end(0).bytes, 0);
+    assert!(snapshot.warnings.iter().any(|warning| warning.id == "no-backtraces"));
+}
+
+#[test]
+fn pools_count_as_what_they_have_reserved_and_stacks_say_whose() {
+    let rows = format!(
+        "{POOLS} INSERT INTO StringIds VALUES (1, '/l/libcuda.so.1'), (2, '/l/libnccl.so.2'), (3, 'cuMemAlloc_v2'), (4, 'ncclCommInitRank'),
+         (5, 'cudaMalloc_v3020');
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (5, 9, 0, {THREAD}, 1, 5, 0, 77);
+         INSERT INTO CUDA_CALLCHAINS VALUES (77, 4, 2, 0, 0, 1), (77, 3, 1, 0, 0, 0), (78, 3, 1, 0, 0, 0);
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES
+         (10, {PROCESS}, 0, 1, 2097152, 0, {a}, 2, 0, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+         (20, {PROCESS}, 0, 1, 88, 0, {b}, 2, 0, NULL, 2, 7, 5000, 0, {pool}, {b}, NULL, NULL),
+         (30, {PROCESS}, 0, 1, 88, 0, {b}, 2, 1, NULL, 3, 7, 5000, 0, {small}, 0, NULL, NULL);",
+        a = 4 * MIB,
+        b = 10 * MIB,
+        pool = 32 * MIB,
+        small = 0
+    );
+    let snapshot = read(file(&rows).path()).unwrap();
+    let recording = recording(&snapshot);
+    let expected = [("unknown library".to_owned(), 32), ("NCCL".to_owned(), 4)];
+    assert_eq!(owners(&recording, 0), expected);
+    assert_eq!(recording.function(&recording.events[0]), Some("ncclCommInitRank"));
+    assert_eq!(recording.events[0].thread, 4243);
+    assert_eq!(Timeline::new(&recording).end(0).bytes, 4 * MIB, "the pool gave it back");
+}
+
+#[test]
+fn processes_and_devices_are_told_apart() {
+    let other = 99_i64 << 24;
+    let rows = format!(
+        "{NEW} INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1000000000, '', '');
+         INSERT INTO TARGET_INFO_GPU VALUES (1, 7, 'card', {card}, 0), (1, 8, 'card', {card}, 1);
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({PROCESS}, 1, 0, 1, 1, {a}, 2097152, 2, 0, 1),
+         ({other}, 2, 0, 1, 1, {b}, 2097152, 2, 0, 1), ({other}, 3, 1, 2, 2, {b}, 2097152, 4, 0, 2),
+         ({other}, 4, 0, 1, 1, {b}, 2097152, 2, 1, 3), ({other}, 5, 1, 1, 1, 5, 5, 99, 0, 4);",
+        card = 80_i64 << 30,
+        a = 4 * MIB,
+        b = 6 * MIB
+    );
+    let snapshot = read(file(&rows).path()).unwrap();
+    let recording = recording(&snapshot);
+    assert_eq!(recording.about.capacities, [(0, 80 << 30), (1, 80 << 30)]);
+    assert_eq!(recording.events[0].time_ns, 1_000_000_001);
+    let expected = [("unknown library of process 99".to_owned(), 6), ("unknown library of process 4242".to_owned(), 4)];
+    assert_eq!(owners(&recording, 0), expected, "one address, in two processes");
+    let managed = Timeline::new(&recording).end(1);
+    assert_eq!((managed.owners[0].owner.role, managed.bytes), (Role::Managed, 0));
+    assert!(snapshot.warnings.iter().any(|warning| warning.id == "unknown-memory-kind"));
+}
+
+#[test]
+fn a_snapshot_of_the_run_gives_its_clock_and_says_what_is_pytorchs() {
+    let mut snapshot = highwater_testkit::recording("linear_forward");
+    let segments: Vec<_> = snapshot.segments.iter().map(|segment| (segment.address, segment.total_bytes)).collect();
+    let row = |start: i64, address: u64, bytes: u64| {
+        format!("({start}, {PROCESS}, 0, 1, {address}, {bytes}, 2, 0, NULL, {start})")
+    };
+    let rows: Vec<_> = std::iter::once(row(5, 2 << 20, 64 << 20))
+        .chain(segments.iter().map(|&(address, bytes)| row(10, address, bytes)))
+        .collect();
+    let rows = format!("{OLD} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES {}", rows.join(", "));
+    let profile = file(&format!("{rows};"));
+    read_beside(profile.path(), &mut snapshot).unwrap();
+    let recording = recording(&snapshot);
+    let reserved: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
+    let peak = Timeline::new(&recording).peak(0);
+    let pytorch = peak.owners.iter().find(|total| total.owner.role == Role::Pytorch).unwrap();
+    assert_eq!(pytorch.bytes.unsigned_abs(), reserved);
+    let entry_us = snapshot.traces[0].ids().find_map(|id| snapshot.traces[0].time_us(id)).unwrap();
+    let segment_ns = recording.events[1].time_ns;
+    assert!(
+        segment_ns / 1000 >= entry_us.unsigned_abs(),
+        "the profiler counts from its start: {segment_ns} {entry_us}"
+    );
+
+    let problem = read_beside(
+        file(&format!("{OLD} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (5, 1, 0, 1, 7, 7, 2, 0, NULL, 1);"))
+            .path(),
+        &mut snapshot,
+    );
+    assert!(problem.unwrap_err().what().contains("different runs"));
+}
