@@ -174,6 +174,10 @@ describe('many recordings', () => {
     const {page} = viewer;
     await page.goto(`${server.address}#view=ranks&ranks.form=heat+map`);
     await page.waitForSelector('.heat canvas[data-drawn="1024"]', {timeout: 240_000});
+    // The verdict moves the picture down when it comes.
+    await page.waitForFunction(() =>
+      document.querySelector('.ranks [role=status]')?.textContent?.includes('median rank'),
+    );
     await page.selectOption('select[aria-label="Sort by"]', 'name');
     const canvas = page.locator('.heat canvas');
     const box = (await canvas.boundingBox())!;

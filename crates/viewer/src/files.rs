@@ -29,7 +29,7 @@ const MAX_OPEN: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Shelved {
     pub(crate) name: String,
-    /// Where it lies; `None` if it was dropped on the page or came through a pipe, so that it cannot be read again.
+    /// Where it is; `None` if it was dropped on the page or came through a pipe, so that it cannot be read again.
     path: Option<PathBuf>,
     /// What it was like when it was first opened.
     stamp: Arc<Mutex<Option<Stamp>>>,
@@ -115,6 +115,12 @@ impl Shelf {
             return;
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            let (named, path) = (format!("`{name}`"), path.to_owned());
+            let open = move || open_file(&path).map_err(|error| Refusal::from(error.problem(&named)));
+            self.push(self.read_once(name, open));
+            return;
+        }
         let file = Arc::new(Shelved {
             name,
             path: Some(path.to_owned()),

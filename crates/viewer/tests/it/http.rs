@@ -224,6 +224,25 @@ fn more_files_than_stay_open_have_outlines_and_are_read_again() {
     assert_eq!(served.get(&format!("api/outlines?of=peaks&files={}", ["0"; 129].join(","))).status, 400);
 }
 
+/// As of `highwater view <(zcat run.pickle.gz)`: it is there once.
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_is_read_once_and_stays_open() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::copy(recording_path("linear_forward"), pipe)
+    });
+    let paths: Vec<_> = std::iter::once(pipe).chain((0..10).map(|_| recording_path("linear_forward"))).collect();
+    let served = Served::new(&paths);
+    for id in (0..paths.len()).chain([0]) {
+        assert_eq!(served.get(&format!("api/files/{id}/manifest")).status, 200, "{id}");
+    }
+    writer.join().expect("it ends").expect("it is written");
+}
+
 /// Within a deadline that the test does not know: the connection ends, whatever was sent of the head.
 #[test]
 fn a_head_that_does_not_end_ends_its_connection() {

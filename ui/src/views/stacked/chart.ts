@@ -72,6 +72,7 @@ export class StackedChart {
   private overviewKey = '';
   private isOverviewAsked = false;
   private frame = 0;
+  private isStopped = false;
   private movedAt = 0;
   private lastX: unknown;
   private readonly stops: (() => void)[] = [];
@@ -111,9 +112,10 @@ export class StackedChart {
 
   /** Ends it. */
   stop(): void {
+    this.isStopped = true;
     for (const stop of this.stops) stop();
     cancelAnimationFrame(this.frame);
-    this.slot.clear();
+    this.slot.stop();
     this.overview?.bitmap.close();
     free(this.overview?.ids);
     this.overview = undefined;
@@ -181,7 +183,7 @@ export class StackedChart {
 
   /** Draws in the next frame. */
   schedule(): void {
-    if (this.frame === 0) {
+    if (this.frame === 0 && !this.isStopped) {
       this.frame = requestAnimationFrame(() => {
         this.frame = 0;
         this.draw();

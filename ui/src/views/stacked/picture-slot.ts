@@ -36,6 +36,7 @@ export class PictureSlot<R, P extends Pictured> {
   private spare: Uint32Array | undefined;
   private isCoarse = false;
   private isBusy = false;
+  private isOver = false;
   private lastMs = 0;
   private readonly make: (request: R) => Promise<P>;
   private readonly onPicture: (picture: P) => void;
@@ -64,6 +65,11 @@ export class PictureSlot<R, P extends Pictured> {
     this.make(wanted.request(isCoarse ? 0.5 : 1, spare)).then(
       picture => {
         this.isBusy = false;
+        if (this.isOver) {
+          picture.bitmap?.close();
+          free(picture.ids);
+          return;
+        }
         this.lastMs = (performance.now() - began) * (isCoarse ? 2 : 1);
         this.newest?.bitmap?.close();
         this.spare = this.newest?.ids;
@@ -80,8 +86,9 @@ export class PictureSlot<R, P extends Pictured> {
     );
   }
 
-  /** Lets the picture go: it belongs to another file. Its megabytes are free at once, not when garbage is collected next. */
-  clear(): void {
+  /** Ends it. The megabytes of its picture are free at once, not when garbage is collected next. */
+  stop(): void {
+    this.isOver = true;
     this.newest?.bitmap?.close();
     for (const numbers of [this.newest?.ids, this.spare]) free(numbers);
     this.newest = undefined;

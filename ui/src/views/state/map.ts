@@ -40,6 +40,7 @@ export class StateMap {
   private readonly slot: PictureSlot<StateRequest, StatePicture>;
   private readonly stops: (() => void)[] = [];
   private frame = 0;
+  private isStopped = false;
   private askedAt = Number.NEGATIVE_INFINITY;
   private zoom = 1;
   /** CSS pixels of the layout above the canvas. */
@@ -76,9 +77,10 @@ export class StateMap {
   }
 
   stop(): void {
+    this.isStopped = true;
     for (const stop of this.stops) stop();
     cancelAnimationFrame(this.frame);
-    this.slot.clear();
+    this.slot.stop();
     dismiss(this.canvas);
   }
 
@@ -138,7 +140,7 @@ export class StateMap {
   }
 
   private schedule(): void {
-    if (this.frame === 0) {
+    if (this.frame === 0 && !this.isStopped) {
       this.frame = requestAnimationFrame(() => {
         this.frame = 0;
         this.draw();

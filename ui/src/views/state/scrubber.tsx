@@ -37,11 +37,6 @@ export function Scrubber({device}: {device: Opened}) {
     if (canvas.current && curve.value && width.value > 0) draw(canvas.current, curve.value, device);
   });
 
-  useSignalEffect(() => {
-    canvas.current?.setAttribute('aria-valuenow', `${shownEntry.value}`);
-    canvas.current?.setAttribute('aria-valuetext', `entry ${count(shownEntry.value)}`);
-  });
-
   const scrub = (event: PointerEvent) => {
     const box = canvas.current?.getBoundingClientRect();
     if (!box) return;
@@ -57,6 +52,8 @@ export function Scrubber({device}: {device: Opened}) {
         aria-label="Entry"
         aria-valuemin={0}
         aria-valuemax={device.entries - 1}
+        aria-valuenow={shownEntry.value}
+        aria-valuetext={`entry ${count(shownEntry.value)}`}
         onPointerDown={event => {
           event.currentTarget.setPointerCapture(event.pointerId);
           scrub(event);
@@ -65,14 +62,9 @@ export function Scrubber({device}: {device: Opened}) {
           if (event.buttons & 1) scrub(event);
         }}
       />
-      <Cursor device={device} width={width.value} />
+      <i style={{transform: `translateX(${xOf(shownEntry.value + 0.5, device, width.value).toFixed(1)}px)`}} />
     </div>
   );
-}
-
-/** By itself, for it changes with every move. */
-function Cursor({device, width}: {device: Opened; width: number}) {
-  return <i style={{transform: `translateX(${xOf(shownEntry.value + 0.5, device, width).toFixed(1)}px)`}} />;
 }
 
 /** Where an entry lies in a strip, in CSS pixels. */
