@@ -104,7 +104,6 @@ mod tests {
             (0xbe9d4, 2),
             (0xbe9a0, 20),
             (0xbe8e0, 20),
-            (0xbea20, 32),
             (0xbea40, 20),
             (0xbea54, 20),
             (0xbea68, 20),
