@@ -358,8 +358,8 @@ const CHANGE: f64 = 1.0;
 const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;
 
-/// What the youngest segment costs more than the oldest: parameters are there first. From 1.0 to 2.5 nothing changes on recordings.
-const AGE: f64 = 2.0;
+/// What the youngest segment costs more than the oldest: parameters are there first.
+const AGE: f64 = 0.95;
 
 /// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that cannot be one:
 /// what lies together was made at one time.
