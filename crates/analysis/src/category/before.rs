@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::ages::ages;
 use super::orders::Orders;
 use super::runs::Longest;
 use super::young::{self, Found};
@@ -81,6 +82,7 @@ pub(super) fn parameters(
     };
     let explained = young::explanations(&segments.iter().map(found).collect::<Vec<_>>(), wanted, &predicted);
     for (segment, explained) in segments.iter_mut().zip(explained).filter(|(_, explained)| explained.blocks > 0) {
+        segment.is_explained = true;
         segment.fresh = explained.blocks;
         segment.exactly = segment.exactly.min(explained.blocks);
         if explained.is_sure {
@@ -91,17 +93,20 @@ pub(super) fn parameters(
     let mut known: FxHashMap<u64, bool> = FxHashMap::default();
     for is_small in [true, false] {
         let of_pool: Vec<&Segment> = segments.iter().filter(|segment| segment.is_small == is_small).collect();
-        // From the highest address down, as drivers hand out segments; within a segment upwards.
-        let chosen = Labelling::new(held, wanted, &of_pool, &known).parameters();
+        // The oldest first; within a segment upwards.
+        let mut chosen = Labelling::new(held, wanted, &of_pool, &known).parameters();
+        chosen.sort_unstable_by_key(|segment| segment.age);
         if is_small && of_pool.iter().any(|segment| segment.is_sure) {
-            known.extend(of_pool.iter().map(|segment| (segment.address, segment.is_sure)));
+            let told = of_pool.iter().filter(|segment| segment.is_sure || !segment.is_explained);
+            known.extend(told.map(|segment| (segment.address, segment.is_sure)));
         }
         let if_sure = |s: &Segment| if s.is_sure { s.fresh } else { 0 };
         for part in [if_sure, |s: &Segment| s.exactly, |s: &Segment| s.fresh] {
-            chosen.iter().rev().flat_map(|segment| segment.blocks.clone().take(part(segment))).for_each(&mut take);
+            chosen.iter().flat_map(|segment| segment.blocks.clone().take(part(segment))).for_each(&mut take);
         }
     }
-    segments.iter().rev().flat_map(|segment| segment.blocks.clone().take(segment.fresh)).for_each(&mut take);
+    segments.sort_unstable_by_key(|segment| segment.age);
+    segments.iter().flat_map(|segment| segment.blocks.clone().take(segment.fresh)).for_each(&mut take);
     (0..held.len()).rev().for_each(&mut take);
     is_parameter
 }
@@ -136,6 +141,8 @@ pub(super) fn lie_as_when_made(held: &[Held], regions: &[Region]) -> Vec<bool> {
 struct Segment {
     address: u64,
     end_address: u64,
+    /// Its place among all segments, the oldest first.
+    age: usize,
     is_small: bool,
     /// Whether it has the size of a segment that is reserved for one of the wanted blocks.
     is_usual: bool,
@@ -143,6 +150,8 @@ struct Segment {
     blocks: Range<usize>,
     /// Of these, how many follow from the begin without a gap, if the segment was reserved for the first.
     fresh: usize,
+    /// Whether it begins as one of parameters should.
+    is_explained: bool,
     /// Whether these are parameters for sure.
     is_sure: bool,
     /// Of these, how many are in the order of the modules.
@@ -167,7 +176,7 @@ fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl 
     let usual: FxHashSet<u64> = wanted.map(|block| own_segment(block.block_bytes)).collect();
     let mut at = 0;
     let mut segments = Vec::new();
-    for region in regions {
+    for (region, age) in regions.iter().zip(ages(regions)) {
         let end_address = region.address.saturating_add(region.total_bytes);
         at += held[at..].partition_point(|block| block.address < region.address);
         let end = at + held[at..].partition_point(|block| block.address < end_address);
@@ -180,10 +189,12 @@ fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl 
         segments.push(Segment {
             address: region.address,
             end_address,
+            age,
             is_small: blocks[0].block_bytes <= SMALL,
             is_usual: region.is_expandable || usual.contains(&region.total_bytes),
             blocks: at..end,
             fresh,
+            is_explained: false,
             is_sure: false,
             exactly,
             nearly,
@@ -234,6 +245,8 @@ impl<'a> Labelling<'a> {
         known: &FxHashMap<u64, bool>,
     ) -> Self {
         let segments: Vec<&Segment> = of_pool.iter().copied().filter(|segment| segment.is_usual).collect();
+        let mut ages: Vec<usize> = segments.iter().map(|segment| segment.age).collect();
+        ages.sort_unstable();
         let mut numbers: FxHashMap<u64, usize> = FxHashMap::default();
         let mut there: Vec<(u64, usize)> = Vec::new();
         let sizes = segments.iter().map(|segment| {
@@ -255,9 +268,10 @@ impl<'a> Labelling<'a> {
             own
         });
         let sizes: Vec<Vec<(usize, usize)>> = sizes.collect();
-        let costs = (0_u32..).zip(&segments).map(|(at, segment)| {
+        let costs = segments.iter().map(|segment| {
             let beside = known.get(&segment.end_address).map_or(0.0, |&is_sure| if is_sure { -BESIDE } else { BESIDE });
-            cost(segment) + beside + HEIGHT * (1.0 - f64::from(at) / count(segments.len()))
+            let older = ages.partition_point(|&age| age < segment.age);
+            cost(segment) + beside + AGE * count(older) / count(segments.len())
         });
         let costs = costs.collect();
         let wanted = there.iter().map(|&(size, there)| (bytes(size), count(wanted[&size].min(there)))).collect();
@@ -344,11 +358,11 @@ const CHANGE: f64 = 1.0;
 const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;
 
-/// What the lowest segment costs more than the highest: drivers hand out addresses downwards.
-const HEIGHT: f64 = 0.6;
+/// What the youngest segment costs more than the oldest: parameters are there first.
+const AGE: f64 = 0.95;
 
-/// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that is not: what lies
-/// together was made at one time.
+/// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that cannot be one:
+/// what lies together was made at one time.
 const BESIDE: f64 = 0.7;
 
 /// What a segment costs that is one of parameters for sure.

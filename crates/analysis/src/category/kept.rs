@@ -58,36 +58,46 @@ fn trained(seen: Seen, each: usize) -> usize {
 /// Which of the blocks are gradients, so many of each size, where the rest is state: by index into `held`, which ascends by address.
 ///
 /// State is made for one parameter after the other, so two equal blocks are neighbours; gradients are made among what backward
-/// frees, and have gaps between them. What lies in one segment was made at one time.
+/// frees, and have gaps between them. So what has no equal neighbour is a gradient first, then what is left of an odd number of equal
+/// neighbours, each in the segments with the fewest pairs first: what lies in one segment was made at one time.
 pub(super) fn gradients(held: &[Held], regions: &[Region], mut wanted: FxHashMap<u64, usize>) -> FxHashSet<usize> {
-    let mut segments: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
+    // (how little it looks like a gradient, pairs in its segment, index).
+    let mut candidates: Vec<(u8, usize, usize)> = Vec::new();
     let mut at = 0;
     for region in regions {
         at += held[at..].partition_point(|block| block.address < region.address);
         let end =
             at + held[at..].partition_point(|block| block.address < region.address.saturating_add(region.total_bytes));
-        if at < end {
-            segments.push((percent_in_pairs(&held[at..end]), at..end));
+        let percent = percent_in_pairs(&held[at..end]);
+        for run in held[at..end].chunk_by(is_pair) {
+            candidates.extend((at..at + run.len()).map(|index| (2, percent, index)));
+            if run.len() % 2 == 1 {
+                candidates.push((u8::from(run.len() > 1), percent, at + run.len() - 1));
+            }
+            at += run.len();
         }
-        at = end;
     }
-    segments.sort_by_key(|segment| segment.0);
+    candidates.sort_by_key(|&(rank, percent, _)| (rank, percent));
     let mut found = FxHashSet::default();
-    for index in segments.into_iter().flat_map(|segment| segment.1) {
-        if let Some(count) = wanted.get_mut(&held[index].size_bytes).filter(|count| **count > 0) {
+    for (_, _, index) in candidates {
+        if let Some(count) = wanted.get_mut(&held[index].size_bytes).filter(|count| **count > 0)
+            && found.insert(index)
+        {
             *count -= 1;
-            found.insert(index);
         }
     }
     found
+}
+
+fn is_pair(block: &Held, next: &Held) -> bool {
+    block.size_bytes == next.size_bytes && block.address + block.block_bytes == next.address
 }
 
 /// How many of the blocks, of 100, have an equal neighbour without a gap.
 fn percent_in_pairs(blocks: &[Held]) -> usize {
     let (mut at, mut pairs) = (0, 0);
     while at + 1 < blocks.len() {
-        let (block, next) = (&blocks[at], &blocks[at + 1]);
-        let is_pair = block.size_bytes == next.size_bytes && block.address + block.block_bytes == next.address;
+        let is_pair = is_pair(&blocks[at], &blocks[at + 1]);
         pairs += usize::from(is_pair);
         at += 1 + usize::from(is_pair);
     }
@@ -125,5 +135,8 @@ mod tests {
         let region = |address| Region { address, total_bytes: 1024, is_expandable: false };
         let found = gradients(&held, &[region(0), region(1024)], [(64, 2)].into_iter().collect());
         assert_eq!(found, [2, 3].into_iter().collect());
+        let held: Vec<Held> = [0, 64, 128, 192, 256, 1024, 1088].map(block).to_vec();
+        let found = gradients(&held, &[region(0), region(1024)], [(64, 1)].into_iter().collect());
+        assert_eq!(found, [4].into_iter().collect(), "of five neighbours, one has no pair");
     }
 }

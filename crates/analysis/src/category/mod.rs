@@ -17,6 +17,7 @@
 //! # Ok::<(), highwater_snapshot::Error>(())
 //! ```
 
+mod ages;
 mod bare;
 pub(crate) mod before;
 mod case;
