@@ -290,6 +290,13 @@ fn mistral_small() -> Value {
             "num_attention_heads": 16, "head_dim": 64, "image_size": 1540, "patch_size": 14}})
 }
 
+/// An encoder of texts, four times as wide in its layers' middle.
+fn encoder(kind: &str, hidden: u64, layers: u64, heads: u64, positions: u64) -> Value {
+    let (vocab, types) = if kind == "bert" { (30_522, 2) } else { (250_002, 1) };
+    json!({"model_type": kind, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden, "vocab_size": vocab, "max_position_embeddings": positions, "type_vocab_size": types})
+}
+
 #[cfg(test)]
 mod tests {
     use super::PUBLISHED;
@@ -348,11 +355,4 @@ mod tests {
             assert!(crate::read::named(name).is_some(), "{name}");
         }
     }
-}
-
-/// An encoder of texts, four times as wide in its layers' middle.
-fn encoder(kind: &str, hidden: u64, layers: u64, heads: u64, positions: u64) -> Value {
-    let (vocab, types) = if kind == "bert" { (30_522, 2) } else { (250_002, 1) };
-    json!({"model_type": kind, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
-        "intermediate_size": 4 * hidden, "vocab_size": vocab, "max_position_embeddings": positions, "type_vocab_size": types})
 }

@@ -247,7 +247,7 @@ fn totals(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), vec![shrink(), whole])
 }
 
-/// FlashInfer's workspace has a fixed size.
+/// The workspace of `FlashInfer` has a fixed size.
 fn flashinfer(event: &Event) -> (Diagnosis, Vec<Step>) {
     let left = event.bytes("left_raw").map_or_else(String::new, |left| format!(", with {} left in it", size(left)));
     let text = format!(

@@ -186,7 +186,11 @@ fn without_a_failure(args: &Args, found: &Found, name: &str, short: String) -> a
     match highwater_answers::serve::of_log(short, engine) {
         Ok(view) => output::print(args.format, &view, |_| super::estimate::served(&view)),
         Err(problem) => {
-            Err(nothing(found, name).because(format!("no forecast stands beside its numbers: {problem}")).into())
+            let missing = format!(
+                "no forecast stands beside its numbers: {problem}; with the model and the GPU given there is one: `highwater estimate MODEL \
+                 --serve ENGINE --gpu GPU --against LOG`"
+            );
+            Err(nothing(found, name).because(missing).into())
         }
     }
 }
