@@ -218,6 +218,21 @@ class Growth(TypedDict):
     counted_iterations: int
 
 
+class CardOwners(TypedDict):
+    """Whose the memory of a card is at the peak of the whole card, where the driver was recorded: PyTorch's segments, each library, code, the context."""
+
+    run: str
+    rank: int
+    file: str
+    device: int
+    role: str
+    library: Optional[str]
+    bytes: int
+    counts: bool
+    allocations: int
+    card_bytes: int
+
+
 class Findings(TypedDict):
     """A finding of the report. `highwater help ID` explains its kind."""
 

@@ -184,14 +184,9 @@ impl Reader {
     pub(crate) fn read(&self) -> Option<PythonStack> {
         // SAFETY: both may be called on any thread.
         let (own, holds_gil) = unsafe { ((self.api.this_thread)() as usize, (self.api.holds_gil)() != 0) };
-        let of_main = own == 0;
-        let state = if of_main { self.main } else { own };
-        if state == 0 {
-            return Some(PythonStack::default());
-        }
-        if holds_gil && !of_main {
-            // SAFETY: this thread holds the GIL, and the state is its own.
-            return Some(PythonStack::new(of_main, unsafe { self.api.frames(state as *mut c_void) }));
+        if holds_gil && own != 0 {
+            // SAFETY: this thread holds the GIL, and the states are its own and that of the main thread.
+            return self.first(own, |state| Some(unsafe { self.api.frames(state as *mut c_void) }));
         }
         // A hundredth of the program's time, and half a second to begin with.
         let waited = *self.desk.waited.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,9 +194,23 @@ impl Reader {
             return None;
         }
         let begun = Instant::now();
-        let frames = self.ask(state, begun + PATIENCE);
+        let stack = self.first(own, |state| self.ask(state, Instant::now() + PATIENCE));
         *self.desk.waited.lock().unwrap_or_else(PoisonError::into_inner) += begun.elapsed();
-        Some(PythonStack::new(of_main, frames?))
+        stack
+    }
+
+    /// The frames of a thread, or of the main thread where it runs no Python, as that of a backward pass.
+    fn first(&self, own: usize, frames: impl Fn(usize) -> Option<Vec<Line>>) -> Option<PythonStack> {
+        if own != 0 {
+            let frames = frames(own)?;
+            if !frames.is_empty() || own == self.main {
+                return Some(PythonStack::new(false, frames));
+            }
+        }
+        if self.main == 0 {
+            return Some(PythonStack::default());
+        }
+        Some(PythonStack::new(true, frames(self.main)?))
     }
 
     fn ask(&self, state: usize, until: Instant) -> Option<Vec<Line>> {

@@ -24,6 +24,8 @@ struct Peak {
     bytes: i64,
     /// Events until then.
     events: usize,
+    /// Whether nothing was released since.
+    is_held: bool,
 }
 
 /// The memory of a device at a moment.
@@ -88,7 +90,12 @@ impl<'r> Timeline<'r> {
                 *now = now.saturating_add(change.bytes);
                 let peak = devices.entry(change.device).or_default();
                 if *now > peak.bytes {
-                    *peak = Peak { bytes: *now, events: at + 1 };
+                    *peak = Peak { bytes: *now, events: at + 1, is_held: true };
+                } else if *now < peak.bytes {
+                    peak.is_held = false;
+                } else if peak.is_held {
+                    // Small allocations in pages that are there already are part of it.
+                    peak.events = at + 1;
                 }
             });
         }
@@ -197,5 +204,33 @@ impl<'r> Timeline<'r> {
                 }
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::NO_STACK;
+
+    fn event(kind: Kind, address: u64, bytes: i64) -> Event {
+        let time_ns = address;
+        Event { kind, time_ns, device: 0, thread: 1, stack: NO_STACK, python: NO_STACK, address, bytes, extra: 0 }
+    }
+
+    #[test]
+    fn the_peak_lasts_until_something_is_released() {
+        let events = vec![
+            event(Kind::Device, 0, 1000),
+            event(Kind::Device, 1000, 1000),
+            event(Kind::Free, 0, 0),
+            event(Kind::Free, 1000, 0),
+            event(Kind::Device, 2000, 1000),
+        ];
+        let recording = Recording { events, ..Recording::default() };
+        let timeline = Timeline::new(&recording);
+        let peak = timeline.peak(0);
+        assert_eq!((peak.events, peak.bytes), (2, 2 << 20), "one page for both");
+        assert_eq!(timeline.sums(0, &[1, 4, 5]), [2 << 20, 0, 2 << 20]);
+        assert_eq!(timeline.end(0).bytes, 2 << 20);
     }
 }

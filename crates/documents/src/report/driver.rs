@@ -126,7 +126,7 @@ pub struct ComparedView {
     pub bytes: u64,
     /// NVML's figure of the process.
     pub nvml_bytes: u64,
-    /// NVML's figure less the sum: what is left.
+    /// NVML's figure less the sum: the remainder.
     pub left_bytes: i64,
 }
 

@@ -858,7 +858,7 @@ export interface Compared {
    */
   bytes: number;
   /**
-   * NVML's figure less the sum: what is left.
+   * NVML's figure less the sum: the remainder.
    */
   left_bytes: number;
   /**
