@@ -259,7 +259,7 @@ added = torch.zeros_like(padding, dtype=torch.float32).masked_fill_(padding, flo
 assert added.logical_not().nonzero().shape == (6400, 2)
 # No expert is without a token, even or not.
 experts = torch.randn(4096, 16, device='cuda').topk(2)[1]
-assert min((experts == expert).nonzero().shape[0] for expert in range(16)) > 200
+assert min((experts == expert).nonzero().shape[0] for expert in range(16)) > 0
 scaler, linear = torch.amp.GradScaler('cuda'), torch.nn.Linear(2000, 2000).cuda()
 optimizer = torch.optim.Adam(linear.parameters())
 scaler.scale(linear(torch.randn(2, 2000, device='cuda')).sum()).backward()
