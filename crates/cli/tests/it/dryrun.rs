@@ -250,6 +250,32 @@ if torch.randn(1, device='cuda').sum() > 0.7:
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_gradients_that_overflow_belong_to_the_range() {
+    let script = "
+import torch
+# A mask of padding that is added as fractions, and made a mask again.
+padding = torch.arange(256).ge(100).expand(64, 256).cuda()
+added = torch.zeros_like(padding, dtype=torch.float32).masked_fill_(padding, float('-inf'))
+assert added.logical_not().nonzero().shape == (6400, 2)
+# No expert is without a token, even or not.
+experts = torch.randn(4096, 16, device='cuda').topk(2)[1]
+assert min((experts == expert).nonzero().shape[0] for expert in range(16)) > 0
+scaler, linear = torch.amp.GradScaler('cuda'), torch.nn.Linear(2000, 2000).cuda()
+optimizer = torch.optim.Adam(linear.parameters())
+scaler.scale(linear(torch.randn(2, 2000, device='cuda')).sum()).backward()
+scaler.step(optimizer); scaler.update()
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["few"][0]["how"], "exit", "{}", answer["few"]);
+    let few = answer["few"][0]["devices"][0]["peak_requested_bytes"].as_u64().unwrap();
+    let all = answer["peak"]["requested_bytes"].as_u64().unwrap();
+    // Without the two copies that Adam keeps.
+    assert!(few + 30_000_000 < all, "{few} of {all}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_weights_that_are_asked_of_the_network_are_invented() {
     let script = "
 import torch

@@ -5,7 +5,7 @@ usage: relabel.py TREES.bin LAYERS.json LEAVE-OUT.json OUT    (layers that are i
 """
 import gzip, json, math, os, struct, sys
 import numpy as np
-from learn import ELEMENT, REST, Group, output, samples
+from learn import ELEMENT, Group, features, output, samples
 
 
 def read(path):
@@ -19,16 +19,16 @@ def read(path):
     return trees
 
 
-def leaf(nodes, features):
+def leaf(nodes, values):
     at = 0
     while nodes[at, 0] != 255:
         feature, _, wide, limit = struct.unpack("<BBHf", nodes[at].tobytes())
-        at += 1 if features[feature] <= np.float32(limit) else wide
+        at += 1 if values[feature] <= np.float32(limit) else wide
     return struct.unpack("<BBHI", nodes[at].tobytes())[2:]
 
 
 def guess(nodes, key, base):
-    form, number = leaf(nodes, np.array(__import__("learn").features(base), np.float64).astype(np.float32))
+    form, number = leaf(nodes, np.array(features(base), np.float64).astype(np.float32))
     kind, copies, fill = form & 15, form >> 4 & 7, max(form >> 8, 1)
     count, rest = (0, number) if kind == 1 else (number & 0xFFFF, number >> 16)
     return int(Group(key, [base], [0]).bytes((fill, copies, kind, count), rest if kind else 0)[0])

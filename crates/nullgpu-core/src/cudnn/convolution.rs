@@ -7,11 +7,11 @@
 //! or as many as fill the card's processors), or tiles of them; or the Fourier transforms of the planes.
 //!
 //! # Source
-//! Measured on an H200 with cuDNN 9.19 and torch 2.11.0+cu130: 205,104 layers, each forward and backward, and 1,519 with
-//! `torch.backends.cudnn.benchmark`; the recipe is in `recipes/convolution`. On the layers of networks that were held out, the
-//! tree is right to 512 bytes for 86 to 100 % of the forward passes and gradients of the input (forward with channels last and
-//! 32 bits: 81 %) and for 59 to 80 % of the gradients of the filter, and wrong by no more than a twentieth of the three tensors
-//! for 88 % of all. Of what the largest engine wants it is right for two thirds to nine tenths with 32 bits, less with 16.
+//! Measured with cuDNN 9.19 and torch 2.11.0+cu130: 205,104 layers on an H200, each forward and backward, and 1,519 with
+//! `torch.backends.cudnn.benchmark`; then on an H100 56,600 of them again and 38,500 of speech, detection, diffusion, pixels, volumes and
+//! gradients for each sample. The recipe is in `recipes/convolution`. On layers that were held out, the trees are right to 512 bytes for
+//! 80 to 97 % of the forward passes, 88 to 100 % of the gradients of the input, and 60 to 82 % of those of the filter. Of what the largest
+//! engine wants they are right for two thirds to nine tenths with 32 bits, less with 16.
 
 use std::sync::LazyLock;
 
@@ -486,7 +486,9 @@ mod tests {
     fn images_cut_into_patches_want_what_was_measured() {
         for (kind, pass, sizes, bytes) in PATCHES {
             let side = sizes[1][2];
-            assert_eq!(ask_strided(kind, pass, sizes, false, [side, 0])[0].0, bytes, "{kind} {pass} {sizes:?}");
+            let found = ask_strided(kind, pass, sizes, false, [side, 0])[0].0;
+            // Engines differ by a few bytes, which no block does.
+            assert!(found.abs_diff(bytes) <= 512, "{found} for {bytes}: {kind} {pass} {sizes:?}");
         }
     }
 
