@@ -276,7 +276,8 @@ mod tests {
 
     #[test]
     fn names_are_in_order_of_their_numbers() {
-        let mut names = ["rank10.pickle", "rank2b.pickle", "rank2.pickle.gz", "rank2.pickle", "rank1.pickle", "a.pickle"];
+        let mut names =
+            ["rank10.pickle", "rank2b.pickle", "rank2.pickle.gz", "rank2.pickle", "rank1.pickle", "a.pickle"];
         names.sort_by_key(|name| natural(name));
         let sorted = ["a.pickle", "rank1.pickle", "rank2.pickle", "rank2.pickle.gz", "rank2b.pickle", "rank10.pickle"];
         assert_eq!(names, sorted);

@@ -25,7 +25,9 @@ const ELISION: &str = "…";
 const RECORDED: &str = "Recorded on ";
 
 /// Files that examples name, and the ones of `testdata` that stand for them.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 18] = [
+    ("highwater.pickle", "whole_card/nccl.pickle.gz"),
+    ("profile.sqlite", "nsight/2024.sqlite"),
     ("run.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("last-release.pickle", "recordings/resnet50_expandable.pickle.gz"),
     ("oom.pickle", "recordings/oom_gpt2_8gib.pickle.gz"),

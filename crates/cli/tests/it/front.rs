@@ -92,7 +92,7 @@ fn help_has_a_page_for_every_finding() {
     assert!(stdout("help simulate").contains("--conf"));
     insta::assert_snapshot!(failure("help leak-growth"), @r"
     error: there is no help on `leak-growth`
-    hint: did you mean `growth`? `highwater help findings` lists the findings, `highwater help` the commands
+    hint: did you mean `growth`, `library-growth`? `highwater help findings` lists the findings, `highwater help` the commands
     ");
 }
 

@@ -189,7 +189,7 @@ pub(super) fn pinned(evidence: &Evidence<'_>) -> Option<Finding> {
     );
     Some(
         Finding::new("pinned-memory", Severity::Info, title, detail)
-            .change("pin fewer batches: a smaller `prefetch_factor`, or `pin_memory=False` where the copy is not what the step waits for"),
+            .change("pin fewer batches: a smaller `prefetch_factor`, or `pin_memory=False` where the step does not wait for the copy"),
     )
 }
 
@@ -218,6 +218,6 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     );
     Some(
         Finding::new("library-growth", Severity::Warning, title, detail)
-            .change("free what the named lines allocate, or make it once and keep it"),
+            .change("free the allocations of the named lines, or make them once and keep them"),
     )
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use highwater_documents::ranks::{RankView, RanksView};
 use highwater_documents::manifest::ManifestDevice;
+use highwater_documents::ranks::{RankView, RanksView};
 use highwater_ranks::{Digest, Failure, Manifest, compare, digest};
 use highwater_snapshot::Snapshot;
 use highwater_testkit::{json_gz, testdata};
@@ -172,14 +172,19 @@ fn another_context_on_a_card_is_told_by_what_a_failure_could_not_have() {
     }];
     device.failed = 1;
     let view = compare(vec![failed, of(1), of(2), of(3)], Vec::new());
-    assert!(rank(&view, 0).because.iter().any(|because| because.kind == "other-context"), "{:?}", rank(&view, 0).because);
+    assert!(
+        rank(&view, 0).because.iter().any(|because| because.kind == "other-context"),
+        "{:?}",
+        rank(&view, 0).because
+    );
 }
 
 #[test]
 fn traces_of_the_profiler_tell_their_rank() {
     let mut trace = json_gz(&testdata("profiler/adam.trace.json.gz"));
     let mut of = |rank: u32| {
-        trace["distributedInfo"] = json!({"backend": "nccl", "rank": rank, "world_size": 3, "pg_config": [{"ranks": [0, 1]}]});
+        trace["distributedInfo"] =
+            json!({"backend": "nccl", "rank": rank, "world_size": 3, "pg_config": [{"ranks": [0, 1]}]});
         let snapshot = Snapshot::read(serde_json::to_vec(&trace).unwrap().as_slice()).unwrap();
         digest(&format!("traces/host{rank}.json"), &highwater_analysis::analyse(&snapshot))
     };

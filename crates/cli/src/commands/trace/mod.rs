@@ -17,7 +17,7 @@ const DEFAULT_LIMIT: usize = 1000;
 
 /// Options of `highwater trace`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: what happened to the block at an address, with whole stacks
+#[command(after_help = "Example: the history of the block at an address, with whole stacks
   highwater trace run.pickle --address 0x7f8b40000000 --covering --stacks")]
 pub(crate) struct Args {
     #[command(flatten)]
