@@ -191,8 +191,11 @@ impl Search<'_> {
         let tries = orders.iter().flat_map(|order| [(order, Weight::Area), (order, Weight::Bytes)]);
         let mut tries = tries.cycle();
         let mut low = self.target;
-        while self.best_height - low > self.target / NARROW {
-            let ceiling = low + (self.best_height - low) / 2;
+        // What seemed impossible at one ceiling may be found at a higher one: then the best is below `low`.
+        while let gap = self.best_height.saturating_sub(low)
+            && gap > self.target / NARROW
+        {
+            let ceiling = low + gap / 2;
             let mut found = false;
             for (order, weight) in tries.by_ref().take(4) {
                 let failed = self.place(order, ceiling)?;
