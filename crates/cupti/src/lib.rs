@@ -1,13 +1,13 @@
 //! Records a process's allocations from the CUDA driver, by CUPTI.
 //!
 //! It is loaded into the recorded process with the Python package's native half. CUPTI is NVIDIA's interface for profilers: it calls
-//! [`callback`] before and after the calls of the driver that [`calls`] lists, on the thread that makes them, so the stack says who calls.
+//! `callback` before and after the calls of the driver that `calls` lists, on the thread that makes them, so the stack says who calls.
 //! CUPTI itself is loaded at run time, from where PyTorch has it.
 //!
 //! # Design constraints
 //!
 //! - The program never waits long and never ends because of it: no panic, no lock held over a call into the loader or into Python.
-//! - Memory is bounded: of calls beyond the capacity only the memory that they left live is kept ([`book`]).
+//! - Memory is bounded: of calls beyond the capacity only the memory that they left live is kept (`book`).
 //! - The sum of the card's memory is counted from the program's own calls. What a call does besides (code, streams, graphs) is the
 //!   difference of the driver's free memory around it.
 
