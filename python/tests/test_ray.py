@@ -90,7 +90,7 @@ def test_the_tables_are_those_of_the_command(tmp_path: Path) -> None:
     assert highwater._highwater.main(words) == 1
     files = {path.relative_to(tmp_path / "tasks"): path for path in (tmp_path / "tasks").rglob("*.parquet")}
     others = {path.relative_to(tmp_path / "command"): path for path in (tmp_path / "command").rglob("*.parquet")}
-    assert files.keys() == others.keys() and len(files) == 4 * 12
+    assert files.keys() == others.keys() and len(files) == 4 * 13
     assert all(path.read_bytes() == others[name].read_bytes() for name, path in files.items())
 
 
