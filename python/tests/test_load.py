@@ -98,7 +98,8 @@ def test_a_hundred_watchers_are_answered_and_nothing_grows(torch: FakeTorch, fol
     until = time.monotonic() + 60
     while threading.active_count() > threads and time.monotonic() < until:
         time.sleep(0.05)
-    assert threading.active_count() == threads
+    # One of an earlier test may have ended meanwhile.
+    assert threading.active_count() <= threads
 
 
 def test_who_reads_a_snapshot_slowly_keeps_nobody_waiting(
