@@ -57,7 +57,7 @@ def native(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNa
     monkeypatch.setattr(_driver, "OwnMemory", FakeOwn)
     monkeypatch.setattr(_driver, "_is_hooked", False)
     monkeypatch.setattr(_driver, "_users", 0)
-    monkeypatch.setattr(_driver.atexit, "register", lambda function: None)
+    monkeypatch.setattr("atexit.register", lambda function: None)
     monkeypatch.delenv("HIGHWATER_DRIVER", raising=False)
     yield fake
 
