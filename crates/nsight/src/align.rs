@@ -11,8 +11,8 @@ const ALLOCATOR: &str = "libc10_cuda.so";
 
 /// Sets a recording's clock to that of a snapshot, and says which of its allocations are PyTorch's segments.
 ///
-/// A segment that both know has one address and size in both; an address may be given out again, so the first goes with the first. The clocks
-/// differ by what they differ by in the middle of all pairs. `None` if there is no pair.
+/// A segment that both know has one address and size in both; an address may be given out again, so the first goes with the first. The
+/// difference of the clocks is the median over all pairs. `None` if there is no pair.
 pub(crate) fn align(recording: &mut Recording, snapshot: &Snapshot) -> Option<()> {
     let mut segments: FxHashMap<(i32, u64, u64), Vec<Option<i64>>> = FxHashMap::default();
     for (device, trace) in (0..).zip(&snapshot.traces) {

@@ -1,6 +1,7 @@
 //! Reads the SQLite files that Nsight Systems exports (`nsys export --type sqlite`), as recordings of the driver.
 //!
-//! Its tables are made as they are needed, and their columns differ between releases: what is there is read, and what is missing is said.
+//! Nsight Systems makes tables as it needs them, and their columns differ between releases. This reads those that are there, and names the
+//! missing ones.
 //!
 //! # Source
 //! "SQLite Export Schema Reference" of the documentation of Nsight Systems 2021.5, and the queries in it: the tables, the numbers of kinds

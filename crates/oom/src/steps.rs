@@ -84,7 +84,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         _ if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
         Some(_) if situation.is_comfyui => steps.extend(of_comfyui()),
         Some(step) => {
-            // A side step that does not bring half of what is missing stands behind it.
+            // A side step that brings less than half of the missing bytes comes after it.
             let missing = situation.shortage_bytes().unwrap_or(0);
             let brings_little = |side: &Step| {
                 side.is_enough == Some(false) && side.brings_bytes.is_some_and(|brings| brings < missing / 2)

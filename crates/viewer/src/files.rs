@@ -208,7 +208,7 @@ impl Shelf {
         done(reading, &file.name).await
     }
 
-    /// The file of a number, and what is served of it.
+    /// The file with a number, opened.
     ///
     /// # Errors
     /// If there is no such file, or nothing of it can be shown.
@@ -239,10 +239,10 @@ impl Shelf {
         files.len() - 1
     }
 
-    /// The file of a number.
+    /// The file with a number.
     ///
     /// # Errors
-    /// If it is no number of a file.
+    /// If no file has the number.
     pub(crate) fn get(&self, id: &str) -> Result<Arc<Shelved>, Refusal> {
         let files = self.files();
         let file = id.parse::<usize>().ok().and_then(|id| files.get(id));

@@ -32,7 +32,7 @@ pub struct DriverGapView {
     pub why: String,
 }
 
-/// What the process has of a card.
+/// A process's memory on a card.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardUseView {
@@ -48,7 +48,7 @@ pub struct CardUseView {
     pub compared: Vec<ComparedView>,
 }
 
-/// What the process has of a card at a moment.
+/// A process's memory on a card at a moment.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardMomentView {

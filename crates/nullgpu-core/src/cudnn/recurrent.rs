@@ -108,7 +108,7 @@ impl Network {
     ///
     /// # Source
     /// Exact for all 1,127 networks that were measured on an H200 with cuDNN 9.19: three kinds, one to three layers, one
-    /// or two directions, 32 and 16 bits. Bits of what is dropped: within 128 bytes for 599 of 600 networks on an H100. With a
+    /// or two directions, 32 and 16 bits. With dropout it is within 128 bytes for 599 of 600 networks on an H100. With a
     /// projection, it was made to agree with 48 networks of one shape.
     fn reserve_bytes(&self, data: Sequences) -> usize {
         let kept = match self.mode {

@@ -17,7 +17,7 @@ table! {
         library: Option<&'a str>,
         /// Bytes; less than nothing where more was freed than was seen to be taken.
         bytes: i64,
-        /// Whether it is part of what the process uses of the card.
+        /// Whether it counts in the process's memory on the card.
         counts: bool,
         /// Live allocations, or changes that were measured.
         allocations: usize,

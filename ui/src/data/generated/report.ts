@@ -825,7 +825,7 @@ export interface Driver {
   without_python: number;
 }
 /**
- * What the process has of a card.
+ * A process's memory on a card.
  */
 export interface CardUse {
   /**
@@ -875,7 +875,7 @@ export interface Compared {
   time_us: number;
 }
 /**
- * What the process has of a card at a moment.
+ * A process's memory on a card at a moment.
  */
 export interface CardMoment {
   /**
