@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+use highwater_huge_pages::HugePages;
+
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
+
 fn main() -> ExitCode {
     highwater_cli::run(std::env::args_os())
 }
