@@ -336,7 +336,7 @@ HOST = $(shell rustc --print host-tuple 2>/dev/null)
 ASAN = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Clink-arg=-rdynamic' $(CARGO) test --locked --target $(HOST) --target-dir target/asan
 sanitizers:
 	$(ASAN) --tests --package highwater-nullgpu-core -- --skip a_process_ends_with_the_one_that_runs_it
-	$(ASAN) --tests --package highwater-fake-nvml --package highwater-estimate-web
+	$(ASAN) --tests --package highwater-fake-nvml --package highwater-estimate-web --package highwater-huge-pages --package highwater-cupti
 	ASAN_OPTIONS=detect_leaks=0 $(ASAN) --tests --package highwater-monitor
 	$(ASAN) --package highwater-sandbox --lib
 
