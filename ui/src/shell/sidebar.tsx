@@ -6,6 +6,7 @@ import {interesting, lifeOf, rankOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
 import {FactList} from '../kit/fact-list';
 import {FrameLink} from '../kit/frame-menu';
+import {OutsideLegend} from '../kit/outside';
 import {Splitter, usePanelWidth} from '../kit/splitter';
 import {fullFrame} from '../model/frames';
 import {latest, READING_MS} from '../model/latest';
@@ -206,6 +207,7 @@ function Moment({device}: {device: Opened}) {
         )}
       </div>
       <LegendTable legend={answer.value} all={moment.bytes} />
+      <OutsideLegend device={device} bytes={moment.outsideBytes} reservedBytes={moment.reservedBytes} />
     </section>
   );
 }

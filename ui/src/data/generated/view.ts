@@ -92,6 +92,7 @@ export interface DeviceManifest {
    * The level that reserved memory could not pass, where a request failed: the line that the page draws.
    */
   ceiling?: Ceiling;
+  outside?: Outside;
   /**
    * CUDA ordinal.
    */
@@ -404,4 +405,12 @@ export interface Warning {
    * The warning in words.
    */
   message: string;
+}
+
+export interface Outside {
+  blocks_left_out?: number;
+  capacity_bytes?: number;
+  owners: {title: string; role: string}[];
+  peak: PeakAt;
+  sites: string[];
 }
