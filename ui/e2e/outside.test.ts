@@ -20,6 +20,11 @@ function owners(file: string): Owner[] {
   return driver.cards[0].peak.owners.filter(({role, counts}: Owner) => counts && role !== 'pytorch');
 }
 
+/** The choice whether it is shown. */
+function choiceIn({page}: Viewer) {
+  return page.getByRole('combobox', {name: 'outside PyTorch'});
+}
+
 /** The words of the card at places of the plot from the top to the bottom, and the entry after which each is. */
 async function sweep(viewer: Viewer, x: number): Promise<string[]> {
   const words: string[] = [];
@@ -59,7 +64,7 @@ describe('a recording of the driver', () => {
       // A band of a pixel or two is not hit by a sweep.
       if (bytes > 80 << 20) expect(words).toContain(`${title}outside PyTorch`);
     }
-    const choice = viewer.page.getByLabel('outside PyTorch');
+    const choice = choiceIn(viewer);
     await choice.selectOption('capacity');
     await viewer.settled();
     expect(await viewer.hash()).toContain('outside=capacity');
@@ -85,7 +90,7 @@ describe('a recording of the driver', () => {
     expect(nccl).toMatch(/of NCCL at 0x[0-9a-f]+/);
     expect(nccl).toMatch(/allocated by ncclCommInitRankConfig at \S*whole_card\.py:17[25] nccl/);
     const before = await viewer.picture();
-    await viewer.page.getByLabel('outside PyTorch').selectOption('hidden');
+    await choiceIn(viewer).selectOption('hidden');
     await viewer.settled();
     await expect.poll(() => viewer.picture()).not.toBe(before);
     expect(viewer.errors).toEqual([]);
@@ -102,14 +107,23 @@ describe('a recording of the driver', () => {
     expect(measures).toContain('cuBLAS');
     const canvas = viewer.page.locator('canvas[data-drawn]');
     const box = (await canvas.boundingBox())!;
-    await viewer.page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 6);
-    await viewer.page.waitForFunction(() => /outside PyTorch/.test(document.querySelector('.heat-said')!.textContent!));
+    const said: string[] = [];
+    for (const row of [0, 1, 2]) {
+      // All of these rows are shorter than the axis.
+      await viewer.page.mouse.move(box.x + 2, box.y + (box.height * (row + 0.5)) / 3);
+      await inPage(viewer.page, 60);
+      said.push(await viewer.page.innerText('.heat-said'));
+    }
+    const most = owners(NCCL).reduce((sum, {bytes}) => sum + bytes, 0);
+    expect(most).toBeGreaterThan(1 << 30);
+    expect(said.join('\n')).toMatch(/nccl .* outside PyTorch/);
+    expect(said.join('\n')).toMatch(/linear_forward 0 B outside PyTorch/);
     await viewer.page.close();
   });
 
   it('changes nothing where the driver was not recorded', async () => {
     const viewer = await Viewer.open(served.browser, `${served.server.address}#file=2&outside=capacity`);
-    expect(await viewer.page.getByLabel('outside PyTorch').count()).toBe(0);
+    expect(await choiceIn(viewer).count()).toBe(0);
     expect(await viewer.page.locator('.outside').count()).toBe(0);
     expect(viewer.errors).toEqual([]);
     await viewer.page.close();

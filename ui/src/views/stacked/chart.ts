@@ -355,7 +355,9 @@ export class StackedChart {
     pen.rect(LEFT_CSS, 0, viewport.widthCss, topCss + viewport.heightCss);
     pen.clip();
     pen.translate(LEFT_CSS, 0);
-    if (this.overview) drawMinimap(pen, this.overview, viewport, this.axis.range, ink);
+    if (this.overview) {
+      drawMinimap(pen, this.overview, viewport, this.axis.range, ink, outsideShown.value !== 'hidden');
+    }
     pen.translate(0, MINIMAP_CSS + 2);
     drawLanes(pen, viewport, ink, device, positionOf);
     pen.translate(0, topCss - MINIMAP_CSS - 2);
