@@ -81,7 +81,7 @@ impl Timeline<'_> {
                 }
             });
             bands.events = row + 1;
-            bands.look();
+            bands.look(event.kind);
             let counts = event.device == device && self.owners()[owner as usize].role == Role::Library;
             blocks.follow(event, counts.then_some(owner), row);
         }
@@ -167,6 +167,8 @@ struct Bands<'o> {
     moment: usize,
     /// Of the moment, the instant with the highest sum so far.
     best: Instant,
+    /// Whether nothing was released since.
+    is_held: bool,
     /// What was shown last.
     last: Vec<u64>,
     highest: Vec<u64>,
@@ -192,6 +194,7 @@ impl<'o> Bands<'o> {
             sum: 0,
             moment: 0,
             best: Instant { events: 0, sum: 0, of: none },
+            is_held: true,
             last: vec![0; owners.len()],
             highest: vec![0; owners.len()],
             steps: Vec::new(),
@@ -208,14 +211,21 @@ impl<'o> Bands<'o> {
         }
     }
 
-    /// Compares the present instant with the best one: the later of two equal ones has all of a moment that only rises.
-    fn look(&mut self) {
-        if self.sum >= self.best.sum {
+    /// Compares the present instant, after an event, with the best one.
+    fn look(&mut self, event: Kind) {
+        let releases = matches!(
+            event,
+            Kind::Free | Kind::StreamOrderedFree | Kind::Unmap | Kind::Release | Kind::ArrayDestroy | Kind::PoolDestroy
+        );
+        self.is_held &= !releases && self.sum >= self.best.sum;
+        // Small allocations in pages that are there already, and mappings, are part of the best one until something is released.
+        if self.sum > self.best.sum || self.is_held {
             self.take();
         }
     }
 
     fn take(&mut self) {
+        self.is_held = true;
         self.best.events = self.events;
         self.best.sum = self.sum;
         self.best.of.copy_from_slice(&self.now);
@@ -388,8 +398,8 @@ mod tests {
             &[0, 10, 20],
         );
         let blocks: Vec<_> = made.blocks.iter().map(|block| (block.address, block.from, block.to)).collect();
-        assert_eq!(blocks, [(AT, 0, 1), (AT + (2 << 20), 0, 1)]);
-        assert_eq!(shown(&made), [(0, 4)], "the handles keep their memory");
+        assert_eq!(blocks, [(AT, 0, 2), (AT + (2 << 20), 0, 2)], "moment 1 shows the instant before the call");
+        assert_eq!(shown(&made), [(0, 2)], "the handle keeps its memory");
     }
 
     #[test]

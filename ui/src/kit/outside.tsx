@@ -55,8 +55,8 @@ export function OutsideLegend({
   const all = bytes.reduce((sum, one) => sum + one, 0);
   const used = all + reservedBytes;
   return (
-    <div class="outside">
-      <h3>Outside PyTorch</h3>
+    <section class="outside">
+      <h2>Outside PyTorch</h2>
       <div class="total">
         <b title={`${count(all)} bytes`}>{binary(all)}</b>, with reserved memory {binary(used)}
         {outside.capacity_bytes && ` of ${binary(outside.capacity_bytes)}`}
@@ -78,7 +78,7 @@ export function OutsideLegend({
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 

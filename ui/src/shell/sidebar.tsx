@@ -30,6 +30,7 @@ export function Sidebar({device}: {device: Opened}) {
         <MeasuredStretch device={device} />
         <OutOfMemory device={device} />
         {store.view.value === 'segments' ? <SegmentLegend device={device} /> : <Moment device={device} />}
+        {device.device.outside && store.view.value !== 'stacks' && <OutsideMoment device={device} />}
         <MeasureHint />
       </aside>
     </>
@@ -207,9 +208,19 @@ function Moment({device}: {device: Opened}) {
         )}
       </div>
       <LegendTable legend={answer.value} all={moment.bytes} />
-      <OutsideLegend device={device} bytes={moment.outsideBytes} reservedBytes={moment.reservedBytes} />
     </section>
   );
+}
+
+function OutsideMoment({device}: {device: Opened}) {
+  const totals = useAnswer(
+    device,
+    () => ({entry: shownEntry.value}),
+    ({entry}) => engine().moment(entry),
+  );
+  const moment = totals.value;
+  if (!moment) return null;
+  return <OutsideLegend device={device} bytes={moment.outsideBytes} reservedBytes={moment.reservedBytes} />;
 }
 
 function legendText(moment: MomentTotals, legend: LegendLine[]): string {
