@@ -108,6 +108,36 @@ def test_a_page_of_a_notebook_needs_no_program_no_sheet_and_no_other_place(one: 
                 assert attributes["href"].startswith("data:")
 
 
+KEPT_STYLES = {
+    "color": r"#[0-9a-f]+|rgba?\([0-9, .%]+\)|[a-z]+",
+    "font-family": r"('[^'\\\n]*'|[A-Za-z-]+)(,\s*('[^'\\\n]*'|[A-Za-z-]+))*",
+    "font-size": r"[0-9.]+(px|em|%)",
+    "line-height": r"normal|[0-9.]+(px|em|%)?",
+    "margin": r"(([0-9.]+(px|em|%)|0|auto)\s*){1,4}",
+    "max-width": r"[0-9.]+(px|em|%)|none",
+    "overflow-x": r"visible|hidden|scroll|auto",
+    "padding": r"(([0-9.]+(px|em|%)|0)\s*){1,4}",
+    "text-align": r"left|right|center|justify",
+    "white-space": r"normal|pre|nowrap|pre-wrap|pre-line",
+    "width": r"[0-9.]+(px|em|%)|auto",
+    "word-break": r"normal|keep-all|break-all",
+}
+"""Of the properties that JupyterLab 4 keeps in a notebook it does not trust (`packages/apputils/src/sanitizer.ts`) those used here, and
+the values that it lets pass: one that fails is removed without a word."""
+
+
+@pytest.mark.parametrize("one", shown(), ids=lambda one: type(one).__name__)
+def test_a_notebook_that_is_not_trusted_keeps_every_style(one: Any) -> None:
+    page = Tags(one._repr_html_())
+    styles = [attributes["style"] for tag, attributes in page.found if "style" in attributes and tag != "iframe"]
+    assert styles
+    for style in styles:
+        for rule in filter(None, (rule.strip() for rule in style.split(";"))):
+            name, _, value = rule.partition(":")
+            assert name in KEPT_STYLES, f"{name} is removed"
+            assert re.fullmatch(KEPT_STYLES[name], value.strip()), rule
+
+
 def test_names_in_an_answer_are_no_markup() -> None:
     data = recording("linear_forward").read_bytes()
     other = highwater.load(data)

@@ -188,6 +188,8 @@ describe.skipIf(!existsSync(CALCULATOR))('the calculator', () => {
       await expect.poll(async () => exactBytes(await cache.getAttribute('title'))).toBe(want);
     };
     await agreed();
+    expect(await page.locator('.verdict').innerText()).toContain('llama3.1-8b in vLLM 0.11.0 on 1 × H100 80GB HBM3');
+    expect(await page.locator('#gpu option:checked').innerText()).toMatch(/^H100 80GB HBM3 · /);
     await page.locator('#max-num-seqs-number').fill('256');
     await page.getByLabel('no CUDA graphs').check();
     await agreed();

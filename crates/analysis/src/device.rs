@@ -497,12 +497,13 @@ fn recorded(
     let (cause, why) = why_not_from_start(entries, before);
     let held = size(start.reserved_bytes);
     let found = if before.is_empty() {
-        format!("{held} reserved and nothing allocated")
+        format!("{held} was already reserved at the first entry, and nothing allocated")
     } else {
         let allocations = counted(before.len(), "allocation", "allocations");
-        format!("{allocations} with {} requested, and {held} reserved", size(start.requested_bytes))
+        let requested = size(start.requested_bytes);
+        format!("{allocations} ({requested} requested) already existed at the first entry, with {held} reserved")
     };
-    because(cause, format!("{why}; the first entry finds {found}"))
+    because(cause, format!("{why}; {found}"))
 }
 
 /// Why a trace with a history does not begin with the program.

@@ -50,6 +50,8 @@ impl Document for EstimateView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupView {
+    /// The GPU whose kernels and workspaces are assumed, as it is called on the command line.
+    pub gpu: &'static str,
     /// Sequences, or images, in a micro-batch.
     pub batch: u64,
     /// Tokens of a sequence.
@@ -169,6 +171,7 @@ impl EstimateView {
             version: Version::default(),
             counted_parameters: architecture.counted_parameters,
             setup: SetupView {
+                gpu: setup.platform.gpu,
                 batch: setup.batch,
                 seq: setup.seq,
                 dtype: setup.dtype.to_string(),

@@ -139,6 +139,13 @@ const fn change(release: &'static str, format: &'static str, version: u32, what:
 
 /// Every change of a format, the newest release first.
 pub const CHANGES: &[Change] = &[
+    change(
+        NEXT,
+        "highwater-view",
+        1,
+        "`outside` of a device, and its columns: memory outside PyTorch, where the driver was recorded.",
+    ),
+    change(NEXT, "highwater-estimate", 1, "`setup.gpu`."),
     change(NEXT, "highwater-report", 1, "`driver`: the whole card, where the driver was recorded."),
     change(NEXT, "highwater-ranks", 1, "New."),
     change(NEXT, "highwater-manifest", 1, "New."),

@@ -82,12 +82,14 @@ pub fn described(name: &str, start: &[u8], file_bytes: u64) -> String {
 /// What can be chosen: `models`, `cards`, the `options`, each with what it takes and how to ask for it, and the `engines` that serve,
 /// each with the flags that people set first.
 pub fn choices() -> String {
-    let cards = CARDS.iter().map(|card| json!({"name": card.key, "memory_bytes": card.memory_bytes}));
+    let cards = CARDS
+        .iter()
+        .map(|card| json!({"name": card.key, "title": card.short_name(), "memory_bytes": card.memory_bytes}));
     let engines = Engine::ALL.into_iter().map(|(name, engine)| {
         let fields = first_flags(engine).map(
             |(label, flag)| json!({"name": flag.name, "label": label, "help": flag.help, "takes": flag.value_name}),
         );
-        json!({"name": name, "release": engine.usual().to_string(), "cache_types": CacheType::usual_names(engine),
+        json!({"name": name, "title": engine.title(), "release": engine.usual().to_string(), "cache_types": CacheType::usual_names(engine),
             "fields": fields.collect::<Vec<_>>()})
     });
     let answer = json!({

@@ -163,6 +163,7 @@ impl Request {
 /// What a card decides.
 fn platform(card: &Card, torch: TorchRelease) -> Platform {
     Platform {
+        gpu: card.key,
         torch,
         compute_capability: card.compute_capability,
         has_cudnn_attention: true,

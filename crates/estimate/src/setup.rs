@@ -1,6 +1,7 @@
 //! What is to be estimated: how a model is trained or run, and on what.
 
 use crate::dtype::DType;
+use crate::options::DEFAULT_CARD;
 
 /// A release of PyTorch, as far as memory differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +15,8 @@ pub enum TorchRelease {
 /// What PyTorch runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Platform {
+    /// How the GPU is called on the command line.
+    pub gpu: &'static str,
     /// The release of PyTorch.
     pub torch: TorchRelease,
     /// The compute capability of the card: major, minor.
@@ -245,6 +248,7 @@ impl Setup {
             cache: CacheKind::Dynamic,
             parallel: Parallel { world_size: 1, sharding: Sharding::None, tensor: 1, pipeline: 1 },
             platform: Platform {
+                gpu: DEFAULT_CARD,
                 torch: TorchRelease::V2_11,
                 compute_capability: (9, 0),
                 has_cudnn_attention: true,

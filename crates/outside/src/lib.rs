@@ -10,6 +10,7 @@
 //!   the sum, and no part of the sum is computed from it.
 //! - A recording is untrusted: its columns may have any length and any numbers.
 
+mod beside;
 mod event;
 mod footprint;
 mod owner;
@@ -17,6 +18,7 @@ mod recording;
 mod state;
 mod timeline;
 
+pub use beside::{Beside, Block, Step};
 pub use event::{Event, HOST, Kind, NO_STACK};
 pub use footprint::Footprint;
 pub use owner::{Owner, Role, name};

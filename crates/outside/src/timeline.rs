@@ -107,6 +107,16 @@ impl<'r> Timeline<'r> {
         self.devices.keys().copied()
     }
 
+    /// All owners.
+    pub(crate) fn owners(&self) -> &[Owner] {
+        &self.owners
+    }
+
+    /// The events, each with a row of the owners.
+    pub(crate) fn events(&self) -> impl Iterator<Item = (&'r Event, u32)> {
+        self.recording.events.iter().zip(self.by_event.iter().copied())
+    }
+
     /// The recording.
     pub fn recording(&self) -> &'r Recording {
         self.recording

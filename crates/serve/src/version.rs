@@ -38,6 +38,16 @@ impl Engine {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("", |(name, _)| name)
     }
 
+    /// The name as people write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Engine::Vllm => "vLLM",
+            Engine::Sglang => "SGLang",
+            Engine::LlamaCpp => "llama.cpp",
+            Engine::Transformers => "transformers",
+        }
+    }
+
     /// The release whose rules hold if nobody names one: the newest that was compared with many logs.
     pub fn usual(self) -> Version {
         match self {

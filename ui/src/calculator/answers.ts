@@ -25,6 +25,11 @@ const REST_MS = 250;
 /** The card that is meant. */
 export const card = computed(() => words.value.gpu ?? usualOf('gpu'));
 
+/** The name of a GPU as people write it. */
+export function cardTitle(name: string): string {
+  return choices.value?.cards.find(card => card.name === name)?.title ?? name;
+}
+
 let engine: Remote<Methods> | null = null;
 
 /** Starts both workers, then answers whatever is asked. */

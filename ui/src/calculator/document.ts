@@ -48,6 +48,8 @@ export interface Option {
 /** An engine that serves, and its flags that people set first. */
 export interface Engine {
   name: string;
+  /** As people write it. */
+  title: string;
   /** The newest release that was compared with logs. */
   release: string;
   cache_types: string[];
@@ -59,7 +61,8 @@ export interface Engine {
 export interface Choices {
   engines: Engine[];
   models: string[];
-  cards: {name: string; memory_bytes: number}[];
+  /** `title` is the name as people write it. */
+  cards: {name: string; title: string; memory_bytes: number}[];
   options: Option[];
 }
 

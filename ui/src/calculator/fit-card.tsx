@@ -2,7 +2,7 @@
 
 import {Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
-import {card, choose, fit, isFitFresh} from './answers';
+import {card, cardTitle, choose, fit, isFitFresh} from './answers';
 import type {Change, EstimateDocument} from './document';
 import {exactly} from './exactly';
 
@@ -14,7 +14,7 @@ export function FitCard({document}: {document: EstimateDocument}) {
   return (
     <section class="card" aria-busy={!isFitFresh.value}>
       <h2>
-        To fit the {chosen.name}
+        To fit the {cardTitle(chosen.name)}
         <span class="faint">
           {binary(answer.limit_bytes)};{' '}
           {batch === undefined ? 'not even batch 1 fits' : `the largest batch that fits is ${count(batch)}`}

@@ -54,9 +54,9 @@ export function CardField({option, choices}: {option: Option; choices: Choices})
     <label>
       <span>{option.field.label}</span>
       <select id="gpu" value={card.value} onChange={event => choose({gpu: event.currentTarget.value})}>
-        {choices.cards.map(({name, memory_bytes: bytes}) => (
+        {choices.cards.map(({name, title, memory_bytes: bytes}) => (
           <option key={name} value={name}>
-            {name} · {binary(bytes)}
+            {title} · {binary(bytes)}
           </option>
         ))}
       </select>

@@ -65,7 +65,7 @@ function EngineFields({engines, asked}: {engines: readonly Engine[]; asked: Serv
         >
           {engines.map(engine => (
             <option key={engine.name} value={engine.name}>
-              {engine.name}
+              {engine.title}
             </option>
           ))}
         </select>

@@ -4,6 +4,7 @@ import {useSignal} from '@preact/signals';
 import type {Change, ServeDocument} from '../data/generated/serve';
 import {Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
+import {cardTitle} from './answers';
 import type {Engine} from './document';
 import {exactly} from './exactly';
 import {BarParts, PartsTable} from './parts';
@@ -34,8 +35,8 @@ export function ServingResults({document, engine}: {document: ServeDocument; eng
         )}
         <Budget document={document} />
         <p class="faint">
-          {document.model} in {engine?.name ?? document.engine} {document.engine_version} on {count(document.cards)} ×{' '}
-          {document.card}; {binary(document.token_bytes)} of the cache for each token
+          {document.model} in {engine?.title ?? document.engine} {document.engine_version} on {count(document.cards)} ×{' '}
+          {cardTitle(document.card)}; {binary(document.token_bytes)} of the cache for each token
         </p>
       </section>
       <Requests document={document} />

@@ -4,7 +4,7 @@ import {useSignal} from '@preact/signals';
 import {categoryWords} from '../model/categories';
 import {binary, counted} from '../model/units';
 import * as store from '../state/store';
-import {card, choose} from './answers';
+import {card, cardTitle, choose} from './answers';
 import {colourOf} from './bar';
 import type {EstimateDocument} from './document';
 import {exactly} from './exactly';
@@ -63,11 +63,11 @@ export function CardsTable({document}: {document: EstimateDocument}) {
               type="button"
               class={name === card.value ? 'plain chosen' : 'plain'}
               aria-pressed={name === card.value}
-              title={`${exactly(bytes)}: choose the ${name}`}
+              title={`${exactly(bytes)}: choose the ${cardTitle(name)}`}
               onClick={() => choose({gpu: name})}
             >
               <span class={fits ? 'good' : 'danger'}>{fits ? '✓' : mayFit ? '?' : '✗'}</span>
-              <span>{name}</span>
+              <span>{cardTitle(name)}</span>
               <span class="faint">
                 {binary(Math.abs(spare))} {spare >= 0 ? 'to spare' : 'missing'}
               </span>

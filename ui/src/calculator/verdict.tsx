@@ -3,7 +3,7 @@
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {binary, count} from '../model/units';
-import {card} from './answers';
+import {card, cardTitle} from './answers';
 import {barEnd, type CardLine, cardLines, nameOf, segments} from './bar';
 import type {Card, EstimateDocument} from './document';
 import {exactly} from './exactly';
@@ -45,7 +45,7 @@ export function Headline({document}: {document: EstimateDocument}) {
       </span>
       {chosen && (
         <span class={chosen.fits ? 'good' : 'danger'}>
-          {chosen.fits ? '✓ fits' : chosen.may_fit ? '? may fit' : '✗ does not fit'} on the {chosen.name}:{' '}
+          {chosen.fits ? '✓ fits' : chosen.may_fit ? '? may fit' : '✗ does not fit'} on the {cardTitle(chosen.name)}:{' '}
           {binary(Math.abs(chosen.spare_bytes))} {chosen.spare_bytes >= 0 ? 'to spare' : 'missing'}
           {isClose && ', less than the error band'}
         </span>
@@ -77,7 +77,8 @@ function StackedBar({document}: {document: EstimateDocument}) {
   const {element, width} = useWidth();
   const end = barEnd(document, chosenCard(document));
   const parts = segments(document, end);
-  const lines = cardLines(document.cards, card.value, end, width);
+  const cards = document.cards.map(one => ({...one, name: cardTitle(one.name)}));
+  const lines = cardLines(cards, cardTitle(card.value), end, width);
   return (
     <figure>
       <div ref={element} class="stacked" aria-hidden="true">

@@ -8,6 +8,7 @@ import {
   drawByteAxis,
   drawLevel,
   drawMarks,
+  drawOutside,
   drawPeak,
   drawPositionAxis,
   drawReserved,
@@ -28,7 +29,7 @@ const INK: Ink = {
 };
 const VIEWPORT: Viewport = {widthCss: 100, heightCss: 100, x: {from: 0, to: 100}, lowBytes: 0, highBytes: 1 << 30};
 
-function picture(reservedGib: number[]): StackedPicture {
+function picture(reservedGib: number[], outsideGib: number[] = []): StackedPicture {
   const width = reservedGib.length;
   return {
     window: {width, height: 4, x: {from: 0, to: 100}, lowBytes: 0, highBytes: 1 << 30},
@@ -37,6 +38,7 @@ function picture(reservedGib: number[]): StackedPicture {
     highBytes: new Float64Array(width),
     lowBytes: new Float64Array(width),
     reservedBytes: Float64Array.from(reservedGib, gib => gib * 2 ** 30),
+    outsideBytes: Float64Array.from(outsideGib, gib => gib * 2 ** 30),
     bitmap: undefined as unknown as ImageBitmap,
   };
 }
@@ -63,6 +65,19 @@ describe('what is drawn over the picture', () => {
       'lineTo 60 50',
       'lineTo 80 50',
       'lineTo 80 50',
+    ]);
+  });
+
+  it('has memory outside PyTorch on the reserved memory, a rectangle for as long as nothing changes', () => {
+    const pen = loggingPen();
+    const shown = picture([0.25, 0.25, 0.5, 0.5], [0.25, 0, 0.25, 0, 0.25, 0.125, 0.25, 0]);
+    drawOutside(pen, VIEWPORT, INK, shown, ['red', 'blue']);
+    // Between two bands runs a line of half a pixel.
+    expect(pen.log.filter(line => !line.endsWith(' 1'))).toEqual([
+      'fillRect 0 50 50 25',
+      'fillRect 50 25 25 25',
+      'fillRect 50 13 25 13',
+      'fillRect 75 25 25 25',
     ]);
   });
 

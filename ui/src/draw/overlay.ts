@@ -121,6 +121,44 @@ export function drawReserved(pen: Pen, viewport: Viewport, ink: Ink, picture: St
   pen.lineWidth = 1;
 }
 
+/** The memory outside PyTorch over the reserved line: a band an owner, the first one lowest. */
+export function drawOutside(
+  pen: Pen,
+  viewport: Viewport,
+  ink: Ink,
+  picture: StackedPicture,
+  colours: readonly string[],
+): void {
+  const {window, reservedBytes, outsideBytes} = picture;
+  const owners = colours.length;
+  const perColumn = (window.x.to - window.x.from) / window.width;
+  const isSame = (a: number, b: number) => {
+    if (reservedBytes[a] !== reservedBytes[b]) return false;
+    for (let owner = 0; owner < owners; owner++)
+      if (outsideBytes[a * owners + owner] !== outsideBytes[b * owners + owner]) return false;
+    return true;
+  };
+  for (let column = 0; column < window.width; ) {
+    let end = column + 1;
+    while (end < window.width && isSame(column, end)) end++;
+    const left = cssOfPosition(viewport, window.x.from + column * perColumn);
+    const right = cssOfPosition(viewport, window.x.from + end * perColumn);
+    let low = reservedBytes[column];
+    for (let owner = 0; owner < owners; owner++) {
+      const bytes = outsideBytes[column * owners + owner];
+      if (bytes === 0) continue;
+      const top = cssOfBytes(viewport, low + bytes);
+      const bottom = cssOfBytes(viewport, low);
+      pen.fillStyle = colours[owner];
+      pen.fillRect(left, top, right - left, bottom - top);
+      pen.fillStyle = ink.background;
+      pen.fillRect(left, bottom - 0.5, right - left, 0.5);
+      low += bytes;
+    }
+    column = end;
+  }
+}
+
 /** Where the words of a level line begin, from where on they are alone, and the line below them. */
 export interface LevelWords {
   readonly left: number;

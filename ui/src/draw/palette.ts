@@ -74,6 +74,12 @@ export function colourOfHash(hash: number, slot = slotOf(hash)): Abgr {
   return fromOklch(lightness, isLight ? 0.1 : 0.13, hue + (isLight ? 15 : 0));
 }
 
+/** Colours of the owners of memory outside PyTorch, by their names: the same in every file with the same owners. */
+export function ownerColours(titles: readonly string[]): string[] {
+  const slots = slotsOfLargest(titles.map(title => hashOf(title)));
+  return titles.map(title => hexOf(colourOfHash(hashOf(title), slots.get(hashOf(title)))));
+}
+
 function slotOf(hash: number): number {
   return spread(hash) % SLOTS;
 }

@@ -1,9 +1,18 @@
 import {expect, it} from 'vitest';
-import {piecesOfCode} from './prose';
+import {capitalised, piecesOfCode} from './prose';
 
 it('breaks code between its names', () => {
   const pieces = piecesOfCode('torch.cuda.set_per_process_memory_fraction(1.0)');
   expect(pieces).toEqual(['torch.', 'cuda.', 'set_', 'per_', 'process_', 'memory_', 'fraction(', '1.', '0)']);
   expect(piecesOfCode('expandable_segments:True')).toEqual(['expandable_', 'segments:', 'True']);
   for (const text of ['', 'a b', '__init__', '...', 'x = f()']) expect(piecesOfCode(text).join('')).toBe(text);
+});
+
+it('begins a sentence with a capital letter, unless it is a name that has none', () => {
+  expect(['memory grows', 'cuBLAS holds 130.00 MiB', '', '`x` is'].map(capitalised)).toEqual([
+    'Memory grows',
+    'cuBLAS holds 130.00 MiB',
+    '',
+    '`x` is',
+  ]);
 });

@@ -42,7 +42,9 @@ export function asSentence(fragment: string): string {
   return capitalised(text) + (/[.!?:]$/.test(text) ? '' : '.');
 }
 
-/** A fragment as a sentence begins; code stays as it is. */
+/** A fragment as a sentence begins; code stays as it is, and a name such as cuBLAS. */
 export function capitalised(fragment: string): string {
+  const [word] = fragment.split(' ', 1);
+  if (/^.+\p{Lu}/u.test(word)) return fragment;
   return fragment.slice(0, 1).toUpperCase() + fragment.slice(1);
 }

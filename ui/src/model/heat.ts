@@ -32,13 +32,19 @@ export interface HeatWindow {
   readonly highBytes: number;
 }
 
-/** Measures in the order in which they are offered; categories follow. */
-export const MEASURES = ['reserved', 'allocated'] as const;
+/** Measures in the order in which they are offered; categories follow, and the owners of memory outside PyTorch. */
+export const MEASURES = ['reserved', 'allocated', 'outside'] as const;
 
 /** The measures that any of the devices has. */
 export function measuresOf(devices: readonly HeatDevice[]): string[] {
   const found = new Set(devices.flatMap(({bytes}) => Object.keys(bytes)));
   return [...MEASURES.filter(one => found.has(one)), ...[...found].filter(one => !MEASURES.some(m => m === one))];
+}
+
+/** A measure in words. */
+export function measureWords(measure: string): string {
+  if (measure === 'outside') return 'outside PyTorch';
+  return measure.replace(/^outside: /, '').replace('_', ' ');
 }
 
 /** Rows of some devices in their order; `positions` gives where each part of one begins, and where the last ends. */

@@ -42,5 +42,9 @@ describe('an error in the panel', () => {
     expect(step({brings_bytes: MIB})).toBe('frees up to 1.00 MiB');
     expect(step({brings_bytes: MIB, enough: true})).toBe('frees 1.00 MiB: enough');
     expect(step({brings_bytes: MIB, enough: false})).toBe('frees 1.00 MiB: not enough alone');
+    const of = (missing: number) =>
+      savingWords({id: '', title: '', detail: '', brings_bytes: MIB, enough: false}, missing);
+    expect(of(2 * MIB)).toBe('frees 1.00 MiB: not enough alone');
+    expect(of(MIB)).toBe('frees 1.00 MiB: enough for this request, not for the whole step');
   });
 });

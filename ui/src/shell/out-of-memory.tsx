@@ -96,7 +96,7 @@ function Explained({failure}: {failure: FailureExplained}) {
       {steps.length > 0 && (
         <>
           <h3>What to change, largest saving first</h3>
-          <Steps steps={shownSteps} isShort />
+          <Steps steps={shownSteps} missingBytes={diagnosis.missing_bytes} isShort />
         </>
       )}
       {(hidden > 0 || frames.length > FRAMES || isWhole.value) && (

@@ -6,6 +6,7 @@ import {interesting, lifeOf, rankOf} from '../kit/allocation';
 import {copyText} from '../kit/copy';
 import {FactList} from '../kit/fact-list';
 import {FrameLink} from '../kit/frame-menu';
+import {OutsideLegend} from '../kit/outside';
 import {Splitter, usePanelWidth} from '../kit/splitter';
 import {fullFrame} from '../model/frames';
 import {latest, READING_MS} from '../model/latest';
@@ -29,6 +30,7 @@ export function Sidebar({device}: {device: Opened}) {
         <MeasuredStretch device={device} />
         <OutOfMemory device={device} />
         {store.view.value === 'segments' ? <SegmentLegend device={device} /> : <Moment device={device} />}
+        {device.device.outside && store.view.value !== 'stacks' && <OutsideMoment device={device} />}
         <MeasureHint />
       </aside>
     </>
@@ -208,6 +210,17 @@ function Moment({device}: {device: Opened}) {
       <LegendTable legend={answer.value} all={moment.bytes} />
     </section>
   );
+}
+
+function OutsideMoment({device}: {device: Opened}) {
+  const totals = useAnswer(
+    device,
+    () => ({entry: shownEntry.value}),
+    ({entry}) => engine().moment(entry),
+  );
+  const moment = totals.value;
+  if (!moment) return null;
+  return <OutsideLegend device={device} bytes={moment.outsideBytes} reservedBytes={moment.reservedBytes} />;
 }
 
 function legendText(moment: MomentTotals, legend: LegendLine[]): string {

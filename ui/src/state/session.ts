@@ -30,6 +30,8 @@ export interface Opened {
   readonly peakEntry: number;
   readonly peakBytes: number;
   readonly reservedMaxBytes: number;
+  /** The most that the process has of the GPU after an entry, memory outside PyTorch included; 0 where the driver was not recorded. */
+  readonly cardMaxBytes: number;
   /** Entries, at least 1. */
   readonly entries: number;
 }

@@ -1,6 +1,7 @@
 /** All that is known of one lifetime, and of one moment. */
 
 import {categoryWords} from '../model/categories';
+import {outsideAfter} from '../model/outside';
 import type {Frame} from '../model/stacks';
 import {type SiteTotals, siteTotalsIn} from '../model/stretch-totals';
 import type {Session} from './session';
@@ -93,16 +94,20 @@ export interface MomentTotals {
   readonly bytes: number;
   readonly reservedBytes: number;
   readonly count: number;
+  /** Outside PyTorch, by owner; empty where the driver was not recorded. */
+  readonly outsideBytes: readonly number[];
 }
 
 /** What is there after an entry. */
 export async function moment(session: Session, entry: number): Promise<MomentTotals> {
   const {index: reserved} = await session.pieces();
+  const outside = await session.outside();
   return {
     entry,
     bytes: session.index.totalAfter(entry) * session.lifetimes.unitBytes,
     reservedBytes: reserved.totalAfter(entry) * session.lifetimes.unitBytes,
     count: session.index.liveCount(entry),
+    outsideBytes: outside ? Array.from(outsideAfter(outside, entry)) : [],
   };
 }
 

@@ -5,6 +5,7 @@ import {Problem} from '../data/source';
 import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
 import {Newest} from '../model/newest';
+import {highestOnCard} from '../model/outside';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
@@ -13,6 +14,7 @@ import {legend} from './grouping';
 import {heat, keepHeat} from './heat';
 import {histograms} from './histograms';
 import {MATCHING} from './matching';
+import {describeOutside} from './outside';
 import {curve, type StackedRequest} from './pictures';
 import {type Found, hits, matchNumber, nextMatch, search, searchTexts} from './search';
 import {describeSegment, segments, segmentTotals} from './segments';
@@ -34,18 +36,27 @@ function session(): Session {
 /** What the page can ask of the worker. */
 const methods = {
   /** Reads a device; what was open before is forgotten. */
-  async open(request: OpenRequest): Promise<{peakEntry: number; peakBytes: number; reservedMaxBytes: number}> {
+  async open(
+    request: OpenRequest,
+  ): Promise<{peakEntry: number; peakBytes: number; reservedMaxBytes: number; cardMaxBytes: number}> {
     const isNewest = opens.begin();
     searches.begin();
     opened = undefined;
     matches = undefined;
     const fresh = await Session.open(request);
-    const {peak: reserved} = (await fresh.pieces()).index;
+    const [pieces, outside] = await Promise.all([fresh.pieces(), fresh.outside()]);
+    const {peak: reserved} = pieces.index;
     // Files can be changed faster than they are opened: the one that was asked for last stays.
     if (isNewest()) opened = fresh;
     const {peak} = fresh.index;
     const {unitBytes} = fresh.lifetimes;
-    return {peakEntry: peak.entry, peakBytes: peak.total * unitBytes, reservedMaxBytes: reserved.total * unitBytes};
+    const reservedIn = (from: number, to: number) => pieces.index.highestIn(from, to).total * unitBytes;
+    return {
+      peakEntry: peak.entry,
+      peakBytes: peak.total * unitBytes,
+      reservedMaxBytes: reserved.total * unitBytes,
+      cardMaxBytes: outside ? highestOnCard(outside, fresh.lifetimes.entries, reservedIn) : 0,
+    };
   },
 
   timeline: (request: TimelineRequest) => timeline(session(), request, matches),
@@ -53,6 +64,7 @@ const methods = {
   entryLines: (from: number, to: number) => entryLines(session(), from, to),
   segments: (request: StackedRequest) => segments(session(), request),
   describeSegment: (segment: number, entry: number) => describeSegment(session(), segment, entry),
+  describeOutside: (row: number) => describeOutside(session(), row),
   segmentTotals: (entry: number) => segmentTotals(session(), entry),
   curve: (axis: AxisKind, width: number) => curve(session(), axis, width),
   describe: (row: number, entry: number) => describe(session(), row, entry),

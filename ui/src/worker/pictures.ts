@@ -4,6 +4,7 @@ import {Transferred} from '../data/rpc';
 import {type Paint, paintStacked} from '../draw/paint';
 import type {Shade} from '../draw/palette';
 import {type AxisKind, entriesOfColumn} from '../model/axis';
+import {OutsideCursor} from '../model/outside';
 import {Spare} from '../model/spare';
 import type {StackedIds, StackedWindow} from '../model/stacked-picture';
 import type {Session} from './session';
@@ -22,6 +23,8 @@ export interface StackedPicture extends StackedIds {
   readonly bitmap: ImageBitmap;
   /** For each column, the most that was reserved, in bytes. */
   readonly reservedBytes: Float64Array;
+  /** For each column, the bytes of each owner where most is outside PyTorch; empty where the driver was not recorded. */
+  readonly outsideBytes: Float64Array;
 }
 
 /** Paints a picture; everything in it is handed over. */
@@ -35,11 +38,12 @@ export async function finish(
   const pixels = pixelsOf(width * height);
   paintStacked(picture, request, paint, pixels);
   const bitmap = await bitmapOf(pixels, width, height);
-  const reservedBytes = await reservedOf(session, request);
-  const value = {window: {width, height, x, lowBytes, highBytes}, bitmap, reservedBytes, ...picture};
+  const [reservedBytes, outsideBytes] = await Promise.all([reservedOf(session, request), outsideOf(session, request)]);
+  const value = {window: {width, height, x, lowBytes, highBytes}, bitmap, reservedBytes, outsideBytes, ...picture};
   return new Transferred(value, [
     bitmap,
     reservedBytes.buffer,
+    outsideBytes.buffer,
     picture.ids.buffer,
     picture.entries.buffer,
     picture.highBytes.buffer,
@@ -76,6 +80,25 @@ async function reservedOf(session: Session, {width, x, axis: kind}: StackedReque
     reserved[column] = index.highestIn(covered.from, covered.to).total * unitBytes;
   }
   return reserved;
+}
+
+/** For each column, the bytes of each owner where most is outside PyTorch. */
+async function outsideOf(session: Session, {width, x, axis: kind}: StackedRequest): Promise<Float64Array<ArrayBuffer>> {
+  const outside = await session.outside();
+  if (!outside) return new Float64Array();
+  const axis = await session.axis(kind);
+  const {entries} = session.lifetimes;
+  const bytes = new Float64Array(width * outside.owners);
+  const perColumn = (x.to - x.from) / width;
+  const cursor = new OutsideCursor(outside);
+  for (let column = 0; column < width; column++) {
+    const from = x.from + column * perColumn;
+    if (from + perColumn <= axis.range.from || from >= axis.range.to) continue;
+    const covered = entriesOfColumn(axis, entries, from, from + perColumn);
+    cursor.look(covered.from, covered.to);
+    bytes.set(cursor.highest, column * outside.owners);
+  }
+  return bytes;
 }
 
 /** The totals of a curve: no bands. */

@@ -5,6 +5,7 @@ import {bytesOf, type Column, decodeColumn} from '../data/section';
 import {Problem, type SectionAddress, sectionBytes} from '../data/source';
 import {type Axis, type AxisKind, entryAxis, timeAxis} from '../model/axis';
 import type {Lifetimes} from '../model/lifetimes';
+import type {Outside} from '../model/outside';
 import type {Pending} from '../model/pending';
 import {makePieces, type Pieces} from '../model/pieces';
 import {type FrameTable, Stacks} from '../model/stacks';
@@ -151,6 +152,21 @@ export class Session {
       const [segment, offset, size, start, end] = await Promise.all(names.map(name => this.column(`piece_${name}`)));
       const segments = this.device.sections.segment_address.length;
       return makePieces({segment, offset, size, start, end}, segments, this.entries, this.device.unit_bytes);
+    });
+  }
+
+  /** Memory outside PyTorch, where the driver was recorded. */
+  async outside(): Promise<Outside | undefined> {
+    const {outside} = this.device;
+    if (!outside) return undefined;
+    return this.once('outside', async () => {
+      const names = ['entry', 'owner', 'bytes'].map(name => this.column(`outside_${name}`));
+      const [entry, owner, bytes] = await Promise.all(names);
+      const ofBlocks = ['address', 'bytes', 'owner', 'start', 'end', 'site'];
+      const columns = await Promise.all(ofBlocks.map(name => this.column(`outside_block_${name}`)));
+      const [address, size, whose, start, end, site] = columns;
+      const blocks = {address, bytes: size, owner: whose, start, end, site};
+      return {owners: outside.owners.length, entry, owner, bytes, blocks};
     });
   }
 

@@ -3,9 +3,11 @@
 import {Transferred} from '../data/rpc';
 import {type Abgr, darker, faded, halfway} from '../draw/paint';
 import {BACKGROUND, FREE, pixelOf, type Shade} from '../draw/palette';
-import {type Grouping, identity} from '../model/groups';
+import type {Grouping} from '../model/groups';
 import {largestFree} from '../model/largest-free';
+import {blocksAfter, outsideAfter} from '../model/outside';
 import {awaitsFree} from '../model/pending';
+import type {Pieces} from '../model/pieces';
 import {Spare} from '../model/spare';
 import {
   fittingScale,
@@ -17,7 +19,7 @@ import {
   type StateSegment,
 } from '../model/state-layout';
 import {colouring, type Emphasis, emphasised} from './grouping';
-import {type SegmentGroups, segmentGroups} from './segments';
+import {type Places, placesOf} from './outside';
 import type {Session} from './session';
 import {type Canvas, fill, hatch, outline, runIn} from './state-canvas';
 
@@ -36,6 +38,8 @@ export interface StateRequest {
   readonly highlightsSearch: boolean;
   readonly emphasis: Emphasis;
   readonly pinned: number | null;
+  /** Whether memory outside PyTorch has its places, too. */
+  readonly showsOutside: boolean;
   /** Memory of a picture that is done with. */
   readonly spare?: Uint32Array;
 }
@@ -46,11 +50,20 @@ export interface StatePicture {
   readonly width: number;
   readonly height: number;
   readonly pixels: Uint32Array<ArrayBuffer>;
-  /** For each pixel of the visible strips' widths: 0 unmapped, 1 free, or the row of the block plus 2. */
+  /**
+   * For each pixel of the visible strips' widths: 0 unmapped, 1 free, or the row of the block plus 2; of a block outside PyTorch its row
+   * plus `OUTSIDE_ID`.
+   */
   readonly ids: Uint32Array<ArrayBuffer>;
   /** The visible strips, `STRIP_NUMBERS` each: an object a strip, of which there can be a thousand, would be garbage in every frame. */
   readonly strips: Uint32Array;
-  readonly headings: (Heading & {label: string; mappedBytes: number; usedBytes: number; segments: number})[];
+  readonly headings: (Heading & {
+    label: string;
+    mappedBytes: number;
+    usedBytes: number;
+    segments: number;
+    isOutside: boolean;
+  })[];
   /** Of the whole layout. */
   readonly layoutHeight: number;
   readonly totals: StateTotals;
@@ -64,6 +77,8 @@ export interface StateTotals {
   readonly largestFreeBytes: number;
   readonly segments: number;
   readonly blocks: number;
+  /** Outside PyTorch, with and without an address. */
+  readonly outsideBytes: number;
 }
 
 /** Memory for the live rows and three of their columns, and for the sums of the segments. */
@@ -84,6 +99,9 @@ const FREE_ROOM = [new Spare(), new Spare(), new Spare(), new Spare()];
 /** The id of a strip's pixels that are free memory. */
 const FREE_ID = 1;
 
+/** From here on, ids are of blocks outside PyTorch. */
+export const OUTSIDE_ID = 0x80000000;
+
 export async function state(
   session: Session,
   request: StateRequest,
@@ -93,16 +111,17 @@ export async function state(
   const live = session.index.liveAt(entry, SPARE.rows);
   const cells = (name: 'segment' | 'offset' | 'requested') => session.cells(name, live, SPARE[name].f64(live.length));
   const [segmentOf, offset, requested] = await Promise.all([cells('segment'), cells('offset'), cells('requested')]);
-  const [extent, pieces, groups, pending, colours] = await Promise.all([
-    session.column('segment_size'),
+  const [spaces, pieces, pending, colours] = await Promise.all([
+    placesOf(session),
     session.pieces(),
-    segmentGroups(session),
     session.pending(),
     colouring(session, request.colourBy),
   ]);
   const {size, unitBytes} = session.lifetimes;
   const {index, segment: pieceSegment, offset: pieceOffset} = pieces;
   const pieceSize = index.lifetimes.size;
+
+  const {extent, segments, outside} = spaces;
 
   // Sums by segment.
   const mapped = SPARE.mapped.f64(extent.length).fill(0);
@@ -111,8 +130,11 @@ export async function state(
   for (const piece of livePieces) mapped[pieceSegment[piece]] += pieceSize[piece];
   for (let i = 0; i < live.length; i++) used[segmentOf[i]] += size[live[i]];
 
-  const scale = (await fitScale(session, request.measures, height)) / request.zoom;
-  const layout = layoutOf(session, await inOrder(session), mapped, {extent, groups, scale, measures: request.measures});
+  const blocks = outside && request.showsOutside ? blocksAfter(outside.blocks, entry) : [];
+  for (const block of blocks) mapped[segments + block] = used[segments + block] = extent[segments + block];
+
+  const scale = fitScale(session, request, spaces, pieces) / request.zoom;
+  const layout = layoutOf(session, mapped, {spaces, scale, measures: request.measures});
   const {strips} = layout;
   const first = SPARE.first.u32(extent.length);
   const {from, to, pixelCount} = visibleStrips(layout, request, first);
@@ -134,6 +156,18 @@ export async function state(
     for (let strip = first[segment]; strip < to && strips[strip].segment === segment; strip++) {
       const run = runIn(strips[strip], pieceOffset[piece], pieceSize[piece]);
       if (run) fill(canvas, strips[strip], idsAt(strip), run.from, run.to, free, FREE_ID);
+    }
+  }
+
+  for (const block of blocks) {
+    const segment = segments + block;
+    for (let strip = first[segment]; strip < to && strips[strip].segment === segment; strip++) {
+      const run = runIn(strips[strip], 0, extent[segment]);
+      if (!run) continue;
+      const colour = spaces.colours[outside!.blocks.owner[block]];
+      fill(canvas, strips[strip], idsAt(strip), run.from, run.to, colour, OUTSIDE_ID + block);
+      if (run.to - run.from > 2)
+        fill(canvas, strips[strip], idsAt(strip), run.from, run.from + 1, darker(colour), OUTSIDE_ID + block);
     }
   }
 
@@ -164,15 +198,21 @@ export async function state(
   const headings = layout.headings.map(heading => {
     let mappedUnits = 0;
     let usedUnits = 0;
-    let segments = 0;
+    let count = 0;
     for (let segment = 0; segment < extent.length; segment++) {
-      if (mapped[segment] === 0 || groups.of[segment] !== heading.group) continue;
+      if (mapped[segment] === 0 || spaces.of[segment] !== heading.group) continue;
       mappedUnits += mapped[segment];
       usedUnits += used[segment];
-      segments++;
+      count++;
     }
-    const label = groups.labels[heading.group];
-    return {...heading, label, segments, mappedBytes: mappedUnits * unitBytes, usedBytes: usedUnits * unitBytes};
+    return {
+      ...heading,
+      label: spaces.labels[heading.group],
+      segments: count,
+      mappedBytes: mappedUnits * unitBytes,
+      usedBytes: usedUnits * unitBytes,
+      isOutside: heading.group >= spaces.groups,
+    };
   });
   const freeUnits = freeRoom(room =>
     largestFree(
@@ -191,8 +231,9 @@ export async function state(
     pendingBytes: pendingUnits * unitBytes,
     reservedBytes: pieces.index.totalAfter(entry) * unitBytes,
     largestFreeBytes: unitBytes * freeUnits,
-    segments: layout.segments,
+    segments: layout.segments - blocks.length,
     blocks: live.length,
+    outsideBytes: outside ? outsideAfter(outside, entry).reduce((sum, bytes) => sum + bytes, 0) : 0,
   };
   SPARE.rows.give(live);
   SPARE.segment.give(segmentOf);
@@ -213,8 +254,6 @@ function memoryOf(length: number, spare: Uint32Array | undefined): Uint32Array<A
   const buffer = known && known.byteLength >= bytes ? known : new ArrayBuffer(bytes);
   return new Uint32Array(buffer, 0, length);
 }
-
-type Numbers = ArrayLike<number>;
 
 /** Strips of a layout that are in the picture. */
 interface VisibleStrips {
@@ -265,18 +304,9 @@ function freeRoom<T>(compute: (room: (length: number) => Float64Array) => T): T 
   return made;
 }
 
-/** All segments of a session, group by group, by address: their rows are in that order. */
-function inOrder(session: Session): Promise<Uint32Array> {
-  return session.once('segments-in-order', async () => {
-    const groups = await segmentGroups(session);
-    return identity(groups.of.length).sort((a, b) => groups.of[a] - groups.of[b] || a - b);
-  });
-}
-
 /** What a layout depends on beside the segments that are there. */
 interface LayoutOptions {
-  readonly extent: Numbers;
-  readonly groups: SegmentGroups;
+  readonly spaces: Places;
   readonly scale: number;
   readonly measures: StateMeasures;
 }
@@ -292,47 +322,47 @@ interface KeptLayout extends StateLayout {
 /** The layout of the state that was drawn last: while scrubbing, segments seldom come or go. */
 const kept = new WeakMap<Session, KeptLayout>();
 
-function layoutOf(session: Session, ordered: Uint32Array, mapped: Float64Array, options: LayoutOptions): KeptLayout {
-  const {extent, groups, scale, measures} = options;
+function layoutOf(session: Session, mapped: Float64Array, {spaces, scale, measures}: LayoutOptions): KeptLayout {
   const key = `${scale} ${Object.values(measures)}`;
   const last = kept.get(session);
   if (last?.key === key && last.isThere.every((isThere, segment) => (mapped[segment] > 0 ? 1 : 0) === isThere))
     return last;
   const isThere = Uint8Array.from(mapped, units => (units > 0 ? 1 : 0));
-  const segments = stateSegments(ordered, isThere, extent, groups);
+  const segments = stateSegments(spaces, isThere);
   const made = {...layOut(segments, scale, measures), key, isThere, segments: segments.length};
   kept.set(session, made);
   return made;
 }
 
-function stateSegments(
-  ordered: Uint32Array,
-  isThere: Uint8Array,
-  extent: Numbers,
-  groups: SegmentGroups,
-): StateSegment[] {
+function stateSegments({ordered, extent, of}: Places, isThere: Uint8Array): StateSegment[] {
   return Array.from(
     ordered.filter(segment => isThere[segment] === 1),
-    segment => ({
-      segment,
-      units: extent[segment],
-      group: groups.of[segment],
-    }),
+    segment => ({segment, units: extent[segment], group: of[segment]}),
   );
 }
 
+/** The scales of sessions at which the fullest state fits, by what they depend on. */
+const scales = new WeakMap<Session, Map<string, number>>();
+
 /** The scale at which the fullest state fits: the same for every entry, so that nothing jumps while scrubbing. */
-function fitScale(session: Session, measures: StateMeasures, height: number): Promise<number> {
-  const {width, stripHeight} = measures;
-  return session.once(`state-scale ${width} ${stripHeight} ${height}`, async () => {
-    const [pieces, groups, extent, ordered] = await Promise.all([
-      session.pieces(),
-      segmentGroups(session),
-      session.column('segment_size'),
-      inOrder(session),
-    ]);
-    const isThere = new Uint8Array(extent.length);
-    for (const piece of pieces.index.liveAt(pieces.index.peak.entry)) isThere[pieces.segment[piece]] = 1;
-    return fittingScale(stateSegments(ordered, isThere, extent, groups), height, measures);
-  });
+function fitScale(
+  session: Session,
+  {measures, height, showsOutside}: StateRequest,
+  spaces: Places,
+  pieces: Pieces,
+): number {
+  const known = scales.get(session) ?? new Map<string, number>();
+  scales.set(session, known);
+  const key = `${measures.width} ${measures.stripHeight} ${height} ${showsOutside}`;
+  const kept = known.get(key);
+  if (kept !== undefined) return kept;
+  const isThere = new Uint8Array(spaces.extent.length);
+  for (const piece of pieces.index.liveAt(pieces.index.peak.entry)) isThere[pieces.segment[piece]] = 1;
+  const {outside} = session.device;
+  if (spaces.outside && outside && showsOutside) {
+    for (const block of blocksAfter(spaces.outside.blocks, outside.peak.entry)) isThere[spaces.segments + block] = 1;
+  }
+  const scale = fittingScale(stateSegments(spaces, isThere), height, measures);
+  known.set(key, scale);
+  return scale;
 }

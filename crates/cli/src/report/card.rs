@@ -1,6 +1,6 @@
 //! All that a process has of its cards, where the driver was recorded.
 
-use highwater_documents::{CardUseView, ComparedView, DriverSiteView, OwnerView, ReportView};
+use highwater_documents::{CardUseView, ComparedView, OwnerView, ReportView};
 
 use crate::document::Section;
 use crate::style::{DIM, STRONG};
@@ -60,23 +60,11 @@ fn card(card: &CardUseView) -> Section {
 
 fn below(table: &mut Table, owner: &OwnerView) {
     for site in owner.sites.iter().take(SITES).filter(|site| site.bytes > 0) {
-        if let Some(text) = described(site) {
+        if let Some(text) = site.described() {
             let text = format!("  {} in {} {text}", size(site.bytes), count(site.allocations));
             table.row([Cell::from(""), Cell::from(""), Cell::new(text, DIM)]);
         }
     }
-}
-
-/// Where a site is, as far as it is known.
-fn described(site: &DriverSiteView) -> Option<String> {
-    let function = site.function.as_ref().filter(|name| !name.starts_with("_Z")).map(|name| format!("by {name}"));
-    let operator = site.operator.as_ref().map(|name| format!("in {name}"));
-    let line = site.line.as_ref().map(|line| {
-        let whose = if line.of_main_thread { "while the main thread was at" } else { "at" };
-        format!("{whose} {}:{} {}", line.filename, line.line, line.name)
-    });
-    let parts: Vec<String> = [function, operator, line].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 fn compared(compared: &[ComparedView]) -> Option<String> {

@@ -266,7 +266,11 @@ fn the_state_at_the_error_is_a_moment() {
 fn what_was_there_before_the_recording_is_said_in_words() {
     let text = stdout("report ../layouts/missing_keys.pickle").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("The largest part, 1.50 KiB (75 %), was allocated before the recording."), "{text}");
-    assert!(text.contains("; the first entry finds 1 allocation with 1.50 KiB requested, and 3.00 KiB reserved."));
+    assert!(
+        text.contains(
+            "; 1 allocation (1.50 KiB requested) already existed at the first entry, with 3.00 KiB reserved."
+        )
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use highwater_units::size;
 use highwater_whatif::verdict::capacity_at_failure;
 
 use super::lifetimes::measure;
+use super::outside::OutsideView;
 use super::section::SectionInfo;
 use crate::{CeilingView, RecordedView, TorchView, WarningView};
 
@@ -129,6 +130,9 @@ pub struct DeviceManifest {
     /// The level that reserved memory could not pass, where a request failed: the line that the page draws.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<CeilingView>,
+    /// The process's memory on the GPU outside PyTorch, where the driver was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<OutsideView>,
     /// The first and the last time, in microseconds since the Unix epoch; absent if the entries have no times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_us: Option<[i64; 2]>,
@@ -156,7 +160,7 @@ pub struct DeviceManifest {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &usize) -> bool {
+pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
@@ -264,6 +268,7 @@ pub(super) fn device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> De
         reserved_peak: peak(device, Total::Reserved),
         capacity_bytes: capacity_at_failure(device),
         ceiling: CeilingView::of(device),
+        outside: None,
         time_us: None,
         streams: Vec::new(),
         pools: Vec::new(),

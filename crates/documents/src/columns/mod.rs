@@ -8,6 +8,7 @@ mod entries;
 mod heat;
 mod lifetimes;
 mod manifest;
+mod outside;
 mod section;
 mod segments;
 mod stacks;
@@ -22,6 +23,7 @@ pub use manifest::{
     DeviceManifest, IterationSpan, LeftOutView, Manifest, Mark, PeakAt, PhaseSpan, PoolView, ScopeView, Sections,
     WhatIf,
 };
+pub use outside::{OutsideOwnerView, OutsideView};
 pub use section::{Encoding, Kind, Section, SectionInfo};
 
 use self::lifetimes::{LeftOut, Lives};
@@ -31,6 +33,7 @@ use crate::{Format, TorchView, Version, warnings};
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::number;
+use highwater_outside::Timeline;
 use highwater_whatif::parallel;
 
 /// The input.
@@ -81,8 +84,9 @@ pub fn columns(analysis: &Analysis<'_>, name: &str, options: &Options) -> Column
     }
     let mut left_out = LeftOut::default();
     let mut devices = Vec::with_capacity(analysis.devices.len());
+    let driver = analysis.driver.as_ref().map(Timeline::new);
     for device in &analysis.devices {
-        let made = of_device(analysis, device, options);
+        let made = of_device(analysis, device, driver.as_ref(), options);
         left_out.allocations += made.left_out.allocations;
         left_out.bytes = left_out.bytes.max(made.left_out.bytes);
         let prefix = device.device;
@@ -135,7 +139,12 @@ enum Part {
     Categories(Option<(Vec<String>, Section)>),
 }
 
-fn of_device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, options: &Options) -> OfDevice {
+fn of_device(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    driver: Option<&Timeline<'_>>,
+    options: &Options,
+) -> OfDevice {
     let snapshot = analysis.snapshot;
     let (lives, left_out) = Lives::new(snapshot, device, options.least_bytes);
     // The longest first.
@@ -176,6 +185,10 @@ fn of_device(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, options: &Opt
     }
     let segments = segments.expect("it is among the jobs");
     sections.extend(placed(&lives, &segments, &sizes, &mut manifest));
+    if let Some((view, columns)) = driver.and_then(|driver| outside::outside(driver, device)) {
+        manifest.outside = Some(view);
+        sections.extend(columns);
+    }
     manifest.rows = lives.rows.len();
     manifest.before = lives.before;
     manifest.sections = sections.iter().map(|(name, section)| ((*name).to_owned(), section.info())).collect();

@@ -178,6 +178,29 @@ fn owner_view(timeline: &Timeline<'_>, total: &OwnerTotal) -> OwnerView {
     }
 }
 
+/// Where memory of the driver was requested, in words, as far as it is known.
+pub(crate) fn described(
+    function: Option<&str>,
+    operator: Option<&str>,
+    line: Option<&DriverLineView>,
+) -> Option<String> {
+    let function = function.filter(|name| !name.starts_with("_Z")).map(|name| format!("by {name}"));
+    let operator = operator.map(|name| format!("in {name}"));
+    let line = line.map(|line| {
+        let whose = if line.of_main_thread { "while the main thread was at" } else { "at" };
+        format!("{whose} {}:{} {}", line.filename, line.line, line.name)
+    });
+    let parts: Vec<String> = [function, operator, line].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+impl DriverSiteView {
+    /// Where it is, in words, as far as it is known.
+    pub fn described(&self) -> Option<String> {
+        described(self.function.as_deref(), self.operator.as_deref(), self.line.as_ref())
+    }
+}
+
 fn sites(recording: &Recording, total: &OwnerTotal) -> Vec<DriverSiteView> {
     type Key = (Option<DriverLineView>, Option<String>, Option<String>);
     let mut sums: BTreeMap<Key, (u64, usize)> = BTreeMap::new();

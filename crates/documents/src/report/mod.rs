@@ -18,6 +18,7 @@ use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, findings_beside};
 use highwater_snapshot::{BlockState, EntryId};
 
+pub(crate) use self::driver::described;
 pub use self::driver::{
     CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
 };

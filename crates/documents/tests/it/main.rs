@@ -3,6 +3,7 @@
 mod columns;
 mod cost;
 mod naive;
+mod outside;
 mod profiler;
 mod recordings;
 mod reserved;

@@ -344,6 +344,10 @@ export interface Setup {
    */
   dtype: string;
   /**
+   * The GPU whose kernels and workspaces are assumed, as it is called on the command line.
+   */
+  gpu: string;
+  /**
    * Tokens of a sequence.
    */
   seq: number;

@@ -129,6 +129,10 @@ export interface DeviceManifest {
    */
   measure: string;
   /**
+   * The process's memory on the GPU outside PyTorch, where the driver was recorded.
+   */
+  outside?: Outside;
+  /**
    * The largest total of `measure` after an entry.
    */
   peak: PeakAt;
@@ -249,6 +253,44 @@ export interface Mark {
    * Its name.
    */
   label: string;
+}
+/**
+ * Memory outside PyTorch on a GPU.
+ */
+export interface Outside {
+  /**
+   * Allocations without a row, the smallest: there are too many.
+   */
+  blocks_left_out?: number;
+  /**
+   * The GPU's memory, where it is known.
+   */
+  capacity_bytes?: number;
+  /**
+   * Whose, the most first.
+   */
+  owners: OutsideOwner[];
+  /**
+   * The largest sum of the owners after an entry.
+   */
+  peak: PeakAt;
+  /**
+   * Where allocations were made, in words.
+   */
+  sites: string[];
+}
+/**
+ * Whose memory it is.
+ */
+export interface OutsideOwner {
+  /**
+   * As in the report: `library`, `code`, `kernels`, `graphs`, `streams`, `context`.
+   */
+  role: string;
+  /**
+   * The words for it.
+   */
+  title: string;
 }
 /**
  * A total and where it is.

@@ -5,7 +5,7 @@ import {useEffect, useMemo, useRef} from 'preact/hooks';
 import {hexOf, sizeColour} from '../../draw/palette';
 import {type Alignment, iterationAt} from '../../model/alignment';
 import type {AxisRange} from '../../model/axis';
-import {type HeatDevice, highestOfRow, partOfRow, rowAt, rowsOf} from '../../model/heat';
+import {type HeatDevice, highestOfRow, measureWords, partOfRow, rowAt, rowsOf} from '../../model/heat';
 import {binary} from '../../model/units';
 import {engine} from '../../state/session';
 import * as store from '../../state/store';
@@ -145,7 +145,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
         {at ? (
           <>
             <b>{ranks[at.row].name}</b>{' '}
-            {value === undefined ? 'nothing recorded there' : `${binary(value)} ${measure.replace('_', ' ')}`}
+            {value === undefined ? 'nothing recorded there' : `${binary(value)} ${measureWords(measure)}`}
             {value !== undefined && (
               <span class="faint">
                 {' '}
@@ -183,7 +183,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
             ref={canvas}
             tabIndex={0}
             role="img"
-            aria-label={`Ranks over time, coloured by ${measure}: ${ranks.length} rows. Arrows choose, Enter opens`}
+            aria-label={`Ranks over time, coloured by ${measureWords(measure)}: ${ranks.length} rows. Arrows choose, Enter opens`}
             style={{height: `${heightCss}px`}}
             onPointerMove={point}
             onPointerLeave={() => {

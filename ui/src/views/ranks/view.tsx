@@ -6,7 +6,7 @@ import type {Curves} from '../../data/curves';
 import type {Ranks} from '../../data/generated/ranks';
 import {Prose} from '../../kit/prose';
 import {type Alignment, highestOf} from '../../model/alignment';
-import {type HeatDevice, highestOfRow, meanOf, measuresOf} from '../../model/heat';
+import {type HeatDevice, highestOfRow, meanOf, measuresOf, measureWords} from '../../model/heat';
 import {shortNames} from '../../model/short-names';
 import {binary, counted, percent} from '../../model/units';
 import {dataSource, files, forgetPlace, type Opened} from '../../state/session';
@@ -109,7 +109,7 @@ export function RanksView({device}: {device: Opened}) {
             >
               {measures.map(one => (
                 <option key={one} value={one}>
-                  {one.replace('_', ' ')}
+                  {measureWords(one)}
                 </option>
               ))}
             </select>

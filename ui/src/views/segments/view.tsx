@@ -1,5 +1,6 @@
 /** Reserved memory over the x axis: one band a segment, and how much of each is in active blocks. */
 
+import {OutsideChoice} from '../../kit/outside';
 import {SaveMenu} from '../../kit/save';
 import {binary, counted} from '../../model/units';
 import {engine, type Opened} from '../../state/session';
@@ -23,6 +24,7 @@ export function SegmentsView({device}: {device: Opened}) {
       <div class="toolbar">
         <Totals device={device} />
         <span class="spring" />
+        <OutsideChoice device={device} />
         <SaveMenu />
       </div>
       <StackedPlot

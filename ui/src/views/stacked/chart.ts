@@ -7,6 +7,7 @@ import {
   drawByteAxis,
   drawLevel,
   drawMarks,
+  drawOutside,
   drawPeak,
   drawPositionAxis,
   drawReserved,
@@ -14,11 +15,13 @@ import {
   drawStretch,
   type Ink,
 } from '../../draw/overlay';
+import {ownerColours} from '../../draw/palette';
 import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
 import {type Axis, within} from '../../model/axis';
 import {ID_IDLE, ID_MASK, ID_SHARED} from '../../model/column-ids';
 import {dismiss, free} from '../../model/spare';
-import {highestShown, type Opened, opened, pictured, problem} from '../../state/session';
+import {capacityOf, highestWithOutside, outsideShown} from '../../state/outside';
+import {type Opened, opened, pictured, problem} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedPicture, StackedRequest} from '../../worker/pictures';
 import {drawLanes, LANE_CSS, laneCount} from './lanes';
@@ -46,6 +49,15 @@ export interface Hit {
   readonly isIdle: boolean;
   /** The entry of the pixel's column. */
   readonly entry: number;
+  /** Memory outside PyTorch that lies there. */
+  readonly outside?: OutsideHit;
+}
+
+/** A band of memory outside PyTorch. */
+export interface OutsideHit {
+  /** A row of the owners. */
+  readonly owner: number;
+  readonly bytes: number;
 }
 
 /** What is stacked. */
@@ -80,12 +92,15 @@ export class StackedChart {
   private hovered: number | undefined;
   /** A position under the pointer, for the ruler. */
   private pointer: number | undefined;
+  /** Of the owners of memory outside PyTorch. */
+  private readonly outsideColours: readonly string[];
 
   constructor(host: HTMLElement, device: Opened, axis: Axis, source: ChartSource) {
     this.host = host;
     this.source = source;
     this.device = device;
     this.axis = axis;
+    this.outsideColours = ownerColours((device.device.outside?.owners ?? []).map(({title}) => title));
     this.canvas = host.appendChild(document.createElement('canvas'));
     this.over = host.appendChild(document.createElement('canvas'));
     this.slot = new PictureSlot(
@@ -103,7 +118,7 @@ export class StackedChart {
         if (store.xRange.value !== this.lastX) this.movedAt = performance.now();
         this.lastX = store.xRange.value;
         void [store.yRange.value, store.selection.value, store.cursor.value, store.shade.value];
-        void [source.key(), source.outlined(), mark.value];
+        void [source.key(), source.outlined(), mark.value, outsideShown.value];
         this.schedule();
       }),
     );
@@ -157,7 +172,7 @@ export class StackedChart {
 
   /** The bytes that show the peak, what was reserved for it, and the level that it could not pass. */
   get fitY(): {low: number; high: number} {
-    return {low: 0, high: highestShown(this.device) * 1.03};
+    return {low: 0, high: highestWithOutside(this.device) * 1.03};
   }
 
   /** What lies at a place of the host, in CSS pixels from the plot's upper left corner. */
@@ -173,12 +188,27 @@ export class StackedChart {
     const pixel = Math.floor(((bytes - window.lowBytes) / (window.highBytes - window.lowBytes)) * window.height);
     if (column < 0 || column >= window.width || pixel < 0 || pixel >= window.height) return undefined;
     const id = ids[column * window.height + pixel];
+    const outside = id === 0 ? this.outsideAt(picture, column, bytes) : undefined;
     return {
       row: id === 0 ? undefined : (id & ID_MASK) - 1,
       isShared: (id & ID_SHARED) !== 0,
       isIdle: (id & ID_IDLE) !== 0,
       entry: entries[column],
+      ...(outside ? {outside} : {}),
     };
+  }
+
+  private outsideAt({reservedBytes, outsideBytes}: StackedPicture, column: number, at: number): OutsideHit | undefined {
+    if (outsideShown.value === 'hidden') return undefined;
+    const owners = this.outsideColours.length;
+    let low = reservedBytes[column];
+    if (at < low) return undefined;
+    for (let owner = 0; owner < owners; owner++) {
+      const bytes = outsideBytes[column * owners + owner];
+      if (at < low + bytes) return {owner, bytes};
+      low += bytes;
+    }
+    return undefined;
   }
 
   /** Draws in the next frame. */
@@ -325,14 +355,19 @@ export class StackedChart {
     pen.rect(LEFT_CSS, 0, viewport.widthCss, topCss + viewport.heightCss);
     pen.clip();
     pen.translate(LEFT_CSS, 0);
-    if (this.overview) drawMinimap(pen, this.overview, viewport, this.axis.range, ink);
+    if (this.overview) {
+      drawMinimap(pen, this.overview, viewport, this.axis.range, ink, outsideShown.value !== 'hidden');
+    }
     pen.translate(0, MINIMAP_CSS + 2);
     drawLanes(pen, viewport, ink, device, positionOf);
     pen.translate(0, topCss - MINIMAP_CSS - 2);
     const {ceiling} = device;
     const level = ceiling && drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label);
     const newest = this.slot.newest;
+    const capacity = capacityOf(this.device);
+    if (capacity) drawLevel(pen, viewport, ink.capacity, capacity.bytes, capacity.words);
     if (newest) {
+      if (outsideShown.value !== 'hidden') drawOutside(pen, viewport, ink, newest, this.outsideColours);
       drawReserved(pen, viewport, ink, newest);
       if (this.hovered !== undefined) drawBand(pen, viewport, newest, this.hovered, ink.text);
       const outlined = this.source.outlined();

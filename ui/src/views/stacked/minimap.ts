@@ -9,8 +9,15 @@ import type {StackedPicture} from '../../worker/pictures';
 export const MINIMAP_CSS = 40;
 
 /** Draws the strip at the origin, as wide as the plot. */
-export function drawMinimap(pen: Pen, overview: StackedPicture, viewport: Viewport, whole: AxisRange, ink: Ink): void {
-  const {highBytes, reservedBytes, window} = overview;
+export function drawMinimap(
+  pen: Pen,
+  overview: StackedPicture,
+  viewport: Viewport,
+  whole: AxisRange,
+  ink: Ink,
+  showsOutside: boolean,
+): void {
+  const {highBytes, reservedBytes, outsideBytes, window} = overview;
   const {widthCss} = viewport;
   const most = window.highBytes || 1;
   const columnCss = widthCss / window.width;
@@ -29,6 +36,13 @@ export function drawMinimap(pen: Pen, overview: StackedPicture, viewport: Viewpo
     pen.fill();
     pen.globalAlpha = 1;
   };
+  if (showsOutside && outsideBytes.length > 0) {
+    const owners = outsideBytes.length / window.width;
+    const all = reservedBytes.map((reserved, column) =>
+      outsideBytes.subarray(column * owners, (column + 1) * owners).reduce((sum, bytes) => sum + bytes, reserved),
+    );
+    area(all, ink.reserved, 0.12);
+  }
   area(reservedBytes, ink.reserved, 0.2);
   area(highBytes, ink.faint, 0.75);
   const frame = frameOf(viewport, whole);

@@ -9,7 +9,7 @@ import {FloatingCard} from '../../kit/floating';
 import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
 import {leaveGarbage} from '../../model/garbage';
-import {count} from '../../model/units';
+import {binary, count} from '../../model/units';
 import {axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedRequest} from '../../worker/pictures';
@@ -104,7 +104,7 @@ export function StackedPlot<D>(props: PlotProps<D>) {
       {shown && (
         <FloatingCard x={shown.x} y={shown.y}>
           {shown.details !== undefined && props.words(shown.details, shown.hit)}
-          {shown.hit.row === undefined && <div>nothing here</div>}
+          {shown.hit.row === undefined && <OutsideLine device={device} hit={shown.hit} />}
           {shown.hit.isShared && (
             <div class="faint">several allocations share this pixel: zoom in to separate them</div>
           )}
@@ -115,6 +115,17 @@ export function StackedPlot<D>(props: PlotProps<D>) {
         </FloatingCard>
       )}
     </>
+  );
+}
+
+/** What lies where no allocation of PyTorch's does. */
+function OutsideLine({device, hit: {outside}}: {device: Opened; hit: Hit}) {
+  if (!outside) return <div>nothing here</div>;
+  return (
+    <div>
+      <b>{binary(outside.bytes)}</b> {device.device.outside?.owners[outside.owner].title}
+      <span class="chip">outside PyTorch</span>
+    </div>
   );
 }
 

@@ -6,11 +6,12 @@ import {Problem} from '../../data/source';
 import {FONT} from '../../draw/overlay';
 import {dismiss} from '../../model/spare';
 import {STRIP_NUMBERS} from '../../model/state-layout';
-import {binary} from '../../model/units';
+import {binary, counted} from '../../model/units';
 import {emphasis} from '../../state/legend';
+import {outsideShown} from '../../state/outside';
 import {engine, type Opened, opened, pictured, problem, searchGeneration, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
-import type {StatePicture, StateRequest} from '../../worker/state';
+import {OUTSIDE_ID, type StatePicture, type StateRequest} from '../../worker/state';
 import {fitted} from '../stacked/lanes';
 import {PictureSlot} from '../stacked/picture-slot';
 
@@ -28,7 +29,10 @@ const MARGIN_CSS = 8;
 const PACE_MS = 30;
 
 /** What lies at a pixel. */
-export type StateHit = {kind: 'block'; row: number} | {kind: 'free' | 'unmapped'; segment: number};
+export type StateHit =
+  | {kind: 'block'; row: number}
+  | {kind: 'outside'; row: number}
+  | {kind: 'free' | 'unmapped'; segment: number};
 
 /** The map of a device's memory. */
 export class StateMap {
@@ -69,7 +73,7 @@ export class StateMap {
       () => host.removeEventListener('wheel', onWheel),
       effect(() => {
         void [shownEntry.value, store.colourBy.value, store.shade.value, store.pinned.value, searchGeneration.value];
-        void emphasis.value;
+        void [emphasis.value, outsideShown.value];
         this.schedule();
       }),
     );
@@ -95,6 +99,7 @@ export class StateMap {
       const [segment, left, top, width, ids] = picture.strips.subarray(at, at + STRIP_NUMBERS);
       if (y < top || y >= top + height || x < left || x >= left + width) continue;
       const id = picture.ids[ids + Math.floor(x - left)];
+      if (id >= OUTSIDE_ID) return {kind: 'outside', row: id - OUTSIDE_ID};
       if (id >= 2) return {kind: 'block', row: id - 2};
       return {kind: id === 1 ? 'free' : 'unmapped', segment};
     }
@@ -168,6 +173,7 @@ export class StateMap {
       highlightsSearch: store.query.value !== '',
       emphasis: emphasis.value,
       pinned: store.pinned.value,
+      showsOutside: outsideShown.value !== 'hidden',
     };
   }
 
@@ -195,15 +201,20 @@ export class StateMap {
     pen.font = FONT;
     pen.textBaseline = 'bottom';
     pen.fillStyle = style.getPropertyValue('--text').trim();
-    for (const {y, label, segments, mappedBytes, usedBytes} of picture.headings) {
-      const words = `${label}: ${segments} ${segments === 1 ? 'segment' : 'segments'}, ${binary(usedBytes)} of ${binary(mappedBytes)} in use`;
-      const text = fitted(pen, words, this.canvas.width / this.ratio - MARGIN_CSS);
+    for (const heading of picture.headings) {
+      const {y} = heading;
+      const text = fitted(pen, wordsOf(heading), this.canvas.width / this.ratio - MARGIN_CSS);
       pen.fillText(text, MARGIN_CSS, y / this.ratio - this.top + HEADING_CSS - 3);
     }
     this.host.dataset.picture = this.slot.isExact(wanted) ? 'exact' : 'moved';
     this.host.dataset.entry = String(picture.entry);
     pictured.value = this.device;
   }
+}
+
+function wordsOf({label, segments, mappedBytes, usedBytes, isOutside}: StatePicture['headings'][number]): string {
+  if (isOutside) return `${label}, outside PyTorch: ${counted(segments, 'allocation')}, ${binary(mappedBytes)}`;
+  return `${label}: ${counted(segments, 'segment')}, ${binary(usedBytes)} of ${binary(mappedBytes)} in use`;
 }
 
 function imageOf({pixels, width, height}: StatePicture): ImageData {

@@ -6,12 +6,14 @@ import {AllocationLines} from '../../kit/allocation';
 import {openAllocationMenu} from '../../kit/allocation-menu';
 import {FloatingCard} from '../../kit/floating';
 import {addCommands, type CommandGroup} from '../../kit/keys';
+import {OutsideChoice, OutsideLines} from '../../kit/outside';
 import {registerPicture, SaveMenu} from '../../kit/save';
 import {Splitter, usePanelWidth} from '../../kit/splitter';
 import {asInMessages, binary, count, counted} from '../../model/units';
 import {engine, type Opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {RowDetails} from '../../worker/details';
+import type {OutsideDetails} from '../../worker/outside';
 import type {SegmentDetails} from '../../worker/segments';
 import type {StatePicture} from '../../worker/state';
 import {SegmentLines} from '../segments/segment-lines';
@@ -20,7 +22,7 @@ import {type StateHit, StateMap} from './map';
 import {Scrubber} from './scrubber';
 
 /** What is known of the place under the pointer. */
-type Said = {block: RowDetails} | {segment: SegmentDetails; isFree: boolean};
+type Said = {block: RowDetails} | {outside: OutsideDetails} | {segment: SegmentDetails; isFree: boolean};
 
 type Hover = {x: number; y: number} & Said;
 
@@ -29,6 +31,7 @@ async function describe(hit: StateHit): Promise<Said | null> {
   const entry = shownEntry.value;
   try {
     if (hit.kind === 'block') return {block: await engine().describe(hit.row, entry)};
+    if (hit.kind === 'outside') return {outside: await engine().describeOutside(hit.row)};
     return {segment: await engine().describeSegment(hit.segment, entry), isFree: hit.kind === 'free'};
   } catch {
     return null;
@@ -106,6 +109,7 @@ export function StateView({device}: {device: Opened}) {
       <div class="toolbar">
         <Totals device={device} picture={picture} />
         <span class="spring" />
+        <OutsideChoice device={device} ways={['shown', 'hidden']} />
         <SaveMenu />
       </div>
       <Scrubber device={device} />
@@ -127,6 +131,8 @@ export function StateView({device}: {device: Opened}) {
         <FloatingCard x={shown.x} y={shown.y}>
           {'block' in shown ? (
             <AllocationLines details={shown.block} />
+          ) : 'outside' in shown ? (
+            <OutsideLines details={shown.outside} />
           ) : (
             <SegmentLines details={shown.segment} isFree={shown.isFree} />
           )}
@@ -154,6 +160,11 @@ function Totals({device, picture}: {device: Opened; picture: ReadonlySignal<Stat
       <span title={`${count(totals.largestFreeBytes)} bytes`}>
         largest free block {binary(totals.largestFreeBytes)}
       </span>
+      {totals.outsideBytes > 0 && (
+        <span title="Contexts, code, streams, graphs and pools of the driver are part of it and have no address of their own">
+          {binary(totals.outsideBytes)} outside PyTorch
+        </span>
+      )}
       {error && (
         <span class="danger" role="status">
           out of memory: {error.bytes === undefined ? 'the request' : asInMessages(error.bytes)} did not fit

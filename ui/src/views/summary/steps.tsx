@@ -6,8 +6,15 @@ import {asSentence, Code, capitalised, Prose} from '../../kit/prose';
 import {asInMessages} from '../../model/units';
 import {canAskWhatIf, goTo} from './go';
 
-/** `isShort` leaves the numbers behind each step to a click: for the panel, which is narrow. */
-export function Steps({steps, isShort = false}: {steps: readonly Step[]; isShort?: boolean}) {
+interface StepsProps {
+  readonly steps: readonly Step[];
+  /** How much more the failed request needed. */
+  readonly missingBytes: number | undefined;
+  /** The numbers behind each step are left to a click: for the panel, which is narrow. */
+  readonly isShort?: boolean;
+}
+
+export function Steps({steps, missingBytes, isShort = false}: StepsProps) {
   return (
     <ol class="steps">
       {steps.map(step => (
@@ -15,13 +22,13 @@ export function Steps({steps, isShort = false}: {steps: readonly Step[]; isShort
           {isShort ? (
             <details>
               <summary>
-                <Title step={step} />
+                <Title step={step} missingBytes={missingBytes} />
               </summary>
               <Detail step={step} />
             </details>
           ) : (
             <>
-              <Title step={step} />
+              <Title step={step} missingBytes={missingBytes} />
               <Detail step={step} />
             </>
           )}
@@ -32,8 +39,8 @@ export function Steps({steps, isShort = false}: {steps: readonly Step[]; isShort
   );
 }
 
-function Title({step}: {step: Step}) {
-  const words = savingWords(step);
+function Title({step, missingBytes}: {step: Step; missingBytes: number | undefined}) {
+  const words = savingWords(step, missingBytes);
   return (
     <>
       <b>
@@ -74,8 +81,10 @@ function Change({change, conf}: {change: string; conf: string | undefined}) {
 }
 
 /** `frees 4.33 GiB: enough`. */
-export function savingWords({brings_bytes: bytes, enough}: Step): string | undefined {
+export function savingWords({brings_bytes: bytes, enough}: Step, missingBytes?: number): string | undefined {
   if (bytes === undefined) return undefined;
   if (enough === undefined) return `frees up to ${asInMessages(bytes)}`;
-  return `frees ${asInMessages(bytes)}: ${enough ? 'enough' : 'not enough alone'}`;
+  if (enough) return `frees ${asInMessages(bytes)}: enough`;
+  const isPast = missingBytes !== undefined && bytes >= missingBytes;
+  return `frees ${asInMessages(bytes)}: ${isPast ? 'enough for this request, not for the whole step' : 'not enough alone'}`;
 }

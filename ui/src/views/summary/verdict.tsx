@@ -51,7 +51,7 @@ function Errors({device, own: {oom: errors}}: {device: Opened; own: DeviceReport
       {failure && failure.steps.length > 0 && (
         <>
           <h3>What to change, largest saving first</h3>
-          <Steps steps={failure.steps} />
+          <Steps steps={failure.steps} missingBytes={failure.diagnosis.missing_bytes} />
         </>
       )}
       {others.slice(0, ERRORS_MAX - 1).map((error, i) => (

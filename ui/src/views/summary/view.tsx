@@ -13,6 +13,7 @@ import type {Report} from './report';
 import {TotalsChart} from './totals-chart';
 import {TotalsTable} from './totals-table';
 import {Verdict} from './verdict';
+import {WholeCard} from './whole-card';
 
 export function SummaryView({device}: {device: Opened}) {
   const section = device.manifest.sections.report;
@@ -36,6 +37,7 @@ function Summary({device, report}: {device: Opened; report: Report}) {
           <div class="card-columns">
             <div>
               <TotalsTable device={own} />
+              <WholeCard report={report} device={device} />
               <CallSites device={own} />
               <Iterations device={own} />
               <Facts report={report} device={own} />

@@ -1,5 +1,6 @@
 /** The choices above the timeline. */
 
+import {OutsideChoice} from '../../kit/outside';
 import {SaveMenu} from '../../kit/save';
 import {GROUPINGS, type Grouping} from '../../model/groups';
 import {binary, count} from '../../model/units';
@@ -43,6 +44,7 @@ export function TimelineToolbar({device}: {device: Opened}) {
           <option value="time">time</option>
         </select>
       </label>
+      <OutsideChoice device={device} />
       <span class="faint">
         peak {binary(peak.bytes)} {measure === 'active_bytes' ? 'active' : 'requested'}
         {peak.entry !== null && ` after entry ${count(peak.entry)}`}

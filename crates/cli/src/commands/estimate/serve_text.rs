@@ -3,6 +3,7 @@
 use highwater_documents::serve::{GpuView, NeedView, ServeAgainstView, ServeView};
 use highwater_serve::Answer;
 
+use super::text::gpu;
 use crate::document::{Document, Section, Text};
 use crate::style::{BAD, GOOD, PLAIN, STRONG};
 use crate::table::{Align, Cell, Table};
@@ -41,13 +42,13 @@ fn requests(number: f64) -> String {
 
 fn title(answer: &Answer) -> Text {
     let place = match answer.cards {
-        1 => answer.card.clone(),
-        cards => format!("{cards} × {}", answer.card),
+        1 => gpu(&answer.card).to_owned(),
+        cards => format!("{cards} × {}", gpu(&answer.card)),
     };
     let release = if answer.engine_version == "any" {
-        answer.engine.to_string()
+        answer.engine.title().to_owned()
     } else {
-        format!("{} {}", answer.engine, answer.engine_version)
+        format!("{} {}", answer.engine.title(), answer.engine_version)
     };
     let (verb, style) = if answer.starts { ("starts", GOOD) } else { ("does not start", BAD) };
     Text::styled(format!("{} ", answer.model), STRONG).and(verb, style).and(format!(" in {release} on {place}."), PLAIN)
@@ -157,7 +158,7 @@ fn need(need: &NeedView) -> Section {
     .wrapped();
     for way in &need.ways {
         table.row([
-            format!("{} × {}", way.cards, way.card),
+            format!("{} × {}", way.cards, gpu(&way.card)),
             size(way.memory_bytes),
             requests(way.concurrency),
             way.flags.join(" "),
@@ -185,7 +186,7 @@ fn gpus(fit: &[GpuView]) -> Section {
     for row in fit {
         let (verdict, style) = if row.starts { ("starts", GOOD) } else { ("no", BAD) };
         table.row([
-            Cell::from(row.card.as_str()),
+            Cell::from(gpu(&row.card)),
             Cell::new(verdict, style),
             signed(row.kv_cache_bytes).into(),
             count(row.tokens).into(),

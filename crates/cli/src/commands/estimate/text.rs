@@ -4,6 +4,7 @@ use std::io;
 
 use highwater_documents::estimate::{AgainstView, EstimateView, FitView, SweepView};
 use highwater_driver::Card;
+use highwater_estimate::DEFAULT_CARD;
 
 use crate::document::{Document, Section, Text};
 use crate::report::category_style;
@@ -32,6 +33,9 @@ pub(super) fn document(view: &EstimateView, terms: usize) -> Document {
     };
     if let Some(fit) = &view.fit {
         document.lead.insert(0, fit_in_words(fit));
+    }
+    if let Some(text) = chosen_card(view).filter(|_| view.fit.is_none()) {
+        document.lead.insert(0, text);
     }
     document.lead.push(parameters(view).into());
     document.sections.push(totals(view));
@@ -73,6 +77,20 @@ fn parameters(view: &EstimateView) -> String {
     format!("{} parameters{trained}{listed}.", count(estimate.parameters))
 }
 
+/// Whether it fits the GPU that was asked about; the usual one is among the others.
+fn chosen_card(view: &EstimateView) -> Option<Text> {
+    let card = view.cards.iter().find(|card| card.name == view.setup.gpu && card.name != DEFAULT_CARD)?;
+    let (verdict, style) = match (card.fits, card.may_fit) {
+        (true, _) => ("It fits", GOOD),
+        (false, true) => ("It may fit", BAD),
+        (false, false) => ("It does not fit", BAD),
+    };
+    let spare = size(card.spare_bytes.unsigned_abs());
+    let of = if card.spare_bytes < 0 { "missing" } else { "to spare" };
+    let all = size(card.memory_bytes);
+    Some(Text::styled(format!("{verdict} {}", gpu(card.name)), style).and(format!(": {spare} of {all} {of}."), PLAIN))
+}
+
 /// The cards that it fits, the smallest first.
 fn cards(view: &EstimateView) -> Text {
     let mut fitting: Vec<_> = view.cards.iter().filter(|card| card.fits).collect();
@@ -106,7 +124,7 @@ fn cards(view: &EstimateView) -> Text {
 }
 
 /// The name of a GPU by its key, as people write it.
-fn gpu(key: &str) -> &str {
+pub(super) fn gpu(key: &str) -> &str {
     Card::named(key).map_or(key, |card| card.short_name())
 }
 

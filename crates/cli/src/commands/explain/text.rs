@@ -247,6 +247,9 @@ fn title(step: &StepView, view: &ExplainView<'_>) -> Text {
     let missing = view.diagnosis.missing_bytes;
     let saving = match (step.brings_bytes, step.enough) {
         (Some(bytes), Some(true)) => (format!(" [frees {}: enough]", size(bytes)), GOOD),
+        (Some(bytes), Some(false)) if missing.is_some_and(|missing| bytes >= missing) => {
+            (format!(" [frees {}: enough for this request, not for the whole step]", size(bytes)), PLAIN)
+        }
         (Some(bytes), Some(false)) => {
             let of = missing.map_or_else(String::new, |missing| format!(" of the {} missing", size(missing)));
             (format!(" [frees {}{of}: not enough alone]", size(bytes)), PLAIN)
