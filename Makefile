@@ -265,10 +265,10 @@ parallel: build
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
-# A Ray cluster of several worker processes, of which one is killed, and an S3 server on the loopback: 0.3 GB to download, once. `make
+# A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to download, once. `make
 # test` runs the functions that Ray's tasks call, without Ray.
 ray: python
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]' 'moto[server]' || \
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]<2.64' 'moto[server]' || \
 		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
 	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
 
