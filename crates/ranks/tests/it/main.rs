@@ -137,6 +137,23 @@ fn what_does_not_fit_is_listed_and_the_rest_is_compared() {
 }
 
 #[test]
+fn what_a_file_that_ends_early_lacks_is_no_difference() {
+    let usual = read("ranks/fsdp2_qwen05b_rank0", "");
+    let of = |rank: u32| Digest { file: format!("job/rank{rank}.pickle"), ..usual.clone() };
+    let reason = || Some("byte 12: unexpected end".to_owned());
+    let mut early = Digest { cut: reason(), ..of(2) };
+    early.devices[0].peak_bytes /= 8;
+    early.devices[0].parameters.count = 0;
+    // And what it has more than the others is one.
+    let long = read("recordings/fsdp2_qwen05b_rank2", "job/rank3.pickle");
+    let long = Digest { cut: reason(), ..long };
+    let view = compare(vec![of(0), of(1), early, long], Vec::new());
+    assert_eq!(outliers(&view), [Some(3)]);
+    assert!(rank(&view, 2).because.is_empty());
+    assert_eq!(view.unread.len(), 2);
+}
+
+#[test]
 fn another_context_on_a_card_is_told_by_what_the_recorder_measured() {
     let usual = read("ranks/fsdp2_qwen05b_rank0", "");
     let measured = |rank: u32| {
