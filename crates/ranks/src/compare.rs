@@ -292,13 +292,19 @@ fn leaks_alone(rows: &[Row<'_>], of: &[usize], row: usize) -> bool {
 fn views(rows: &[Row<'_>], parts: &Parts, judged: &[Judged]) -> (Vec<RankView>, Vec<GroupView>) {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     let peak = |row: usize| rows[row].device.peak_bytes;
-    order.sort_by_key(|&row| (parts.of[row], judged[row].is_outlier, Reverse(peak(row)), row));
+    // Outliers belong together that differ for the same reasons.
+    let reasons = |row: usize| -> Vec<(&str, &Option<String>)> {
+        let Judged { is_outlier, because } = &judged[row];
+        because.iter().filter(|_| *is_outlier).map(|because| (because.kind, &because.r#where)).collect()
+    };
+    order.sort_by_cached_key(|&row| (parts.of[row], judged[row].is_outlier, reasons(row), Reverse(peak(row)), row));
     let mut members: Vec<Vec<usize>> = Vec::new();
     for row in order {
         let joins = |group: &Vec<usize>| {
             let first = group[0];
             let is_near = peak(row).saturating_mul(100) >= peak(first).saturating_mul(100 - ABOUT_PERCENT);
-            !judged[row].is_outlier && !judged[first].is_outlier && parts.of[row] == parts.of[first] && is_near
+            let are_alike = judged[row].is_outlier == judged[first].is_outlier && reasons(row) == reasons(first);
+            are_alike && parts.of[row] == parts.of[first] && is_near
         };
         match members.last_mut().filter(|group| joins(group)) {
             Some(group) => group.push(row),
