@@ -43,8 +43,7 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Parts {
     let has_stages = is_pipeline || by_work.iter().any(|&class| class > 0);
     let classes = if has_stages {
         classes(rows, |a, b| {
-            hold_the_same(a.device, b.device)
-                && do_the_same(&a.device.work, &b.device.work, is_pipeline)
+            hold_the_same(a.device, b.device) && do_the_same(&a.device.work, &b.device.work, is_pipeline)
         })
     } else {
         by_work

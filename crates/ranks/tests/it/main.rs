@@ -117,10 +117,10 @@ fn ranks_that_are_odd_in_the_same_way_are_one_group_and_are_told_once() {
         Digest { file: format!("job/rank{rank}.pickle.gz"), ..of.clone() }
     };
     let view = compare((0..12).map(named).collect(), Vec::new());
-    assert_eq!(view.groups.iter().map(|group| &*group.ranks).collect::<Vec<_>>(), [
-        &[4, 6, 7][..],
-        &[0, 1, 2, 3, 5, 8, 9, 10, 11]
-    ]);
+    assert_eq!(
+        view.groups.iter().map(|group| &*group.ranks).collect::<Vec<_>>(),
+        [&[4, 6, 7][..], &[0, 1, 2, 3, 5, 8, 9, 10, 11]]
+    );
     assert!(view.verdict.starts_with("Rank 4 peaks at"), "{}", view.verdict);
     assert!(view.verdict.ends_with("Ranks 6, 7 differ in the same way."), "{}", view.verdict);
 }
