@@ -171,9 +171,12 @@ fn remark(line: &Line<'_>) -> Cell {
 /// Why ranks differ, one after the other, with the call sites that show it.
 fn causes(view: &RanksView) -> Option<Section> {
     // Outliers of one group differ in the same way.
-    let of_group = |group: &GroupView| match group.is_outlier {
-        true => vec![(names(view, group), &view.ranks[group.rows[0]])],
-        false => group.rows.iter().map(|&row| (name(view, &view.ranks[row]), &view.ranks[row])).collect(),
+    let of_group = |group: &GroupView| {
+        if group.is_outlier {
+            vec![(names(view, group), &view.ranks[group.rows[0]])]
+        } else {
+            group.rows.iter().map(|&row| (name(view, &view.ranks[row]), &view.ranks[row])).collect()
+        }
     };
     let mut explained: Vec<(String, &RankView)> =
         view.groups.iter().flat_map(of_group).filter(|(_, rank)| !rank.because.is_empty()).collect();
