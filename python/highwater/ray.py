@@ -5,7 +5,7 @@
     >>> print(job)  # doctest: +SKIP
 
 Ray finds the machines, starts the tasks, and starts them again where a worker was lost; each task runs the same Rust code as the
-command. Needs ``pip install 'ray[data]'``, here and on the workers, which also need highwater.
+command. Needs ``pip install 'ray[data]<2.64'``, here and on the workers, which also need highwater.
 """
 
 from __future__ import annotations
@@ -273,6 +273,8 @@ def _check_free(target: Place, rows: Iterable[Mapping[str, Any]], entries: bool)
 def _connect(ray: Any, address: str | None, memory: int) -> None:
     """Connects to a cluster, or starts one here; one that cannot grow must have a machine with room for a task."""
     if not ray.is_initialized():
+        # Ray would report the use of a cluster that it starts; whoever wants that says so.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(address=address, log_to_driver=False)
     room = max((int(node["Resources"].get("memory", 0)) for node in ray.nodes()), default=0)
     if address in (None, "local") and room < memory:

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,13 +165,20 @@ def test_a_set_up_that_cannot_run_gives_its_reason(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    """Two machines that run tasks, as far as Ray can tell, and the one that leads them."""
     import ray
+    from ray.cluster_utils import Cluster
 
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    store = {"object_store_memory": 100 << 20}
+    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+    for cpus in (2, 1):
+        machines.add_node(num_cpus=cpus, memory=2 << 30, **store)
+    ray.init(address=machines.address, log_to_driver=False)
     # Workers do not find this file.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield ray
+    yield machines
     ray.shutdown()
+    machines.shutdown()
 
 
 @with_ray
@@ -211,6 +219,51 @@ def test_a_worker_that_is_killed_costs_nothing(cluster: Any, tmp_path: Path, mon
     answer = highwater.ray.analyze(job(tmp_path / "job"), out=tmp_path / "out", memory="500MiB")
     assert (tmp_path / "job" / "killed").exists()
     assert len(answer["unread"]) == 2 and len({row[0] for row in totals(tmp_path / "out")}) == 4
+
+
+def held_up(row: dict[str, Any], work: highwater.ray._Work) -> dict[str, Any]:
+    """As the task, but the machine that is to be lost holds up its second file, and the others wait until it is gone."""
+    import ray
+
+    marks = Path(row["file"]).parent
+    lost, gone = (marks / name for name in ("lost", "gone"))
+    if ray.get_runtime_context().get_node_id() == lost.read_text():
+        if (marks / "first").exists():
+            (marks / "second").touch()
+            time.sleep(600)
+        result = analyze_one(row, work)
+        (marks / "first").touch()
+        return result
+    for _ in range(6000):
+        if gone.exists():
+            return analyze_one(row, work)
+        time.sleep(0.1)
+    raise AssertionError("the machine is still there")
+
+
+@with_ray
+def test_a_machine_that_is_lost_costs_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = cluster.add_node(num_cpus=1, memory=2 << 30, object_store_memory=100 << 20)
+    folder = job(tmp_path / "job")
+    (folder / "lost").write_text(lost.node_id)
+
+    def lose() -> None:
+        while not (folder / "second").exists():
+            time.sleep(0.1)
+        cluster.remove_node(lost, allow_graceful=False)
+        (folder / "gone").touch()
+
+    monkeypatch.setattr(highwater.ray, "_analyze_one", held_up)
+    losing = threading.Thread(target=lose, daemon=True)
+    losing.start()
+    answer = highwater.ray.analyze(folder, out=tmp_path / "out", memory="500MiB")
+    losing.join()
+    assert (folder / "first").exists() and not lost.any_processes_alive()
+    assert [Path(one["file"]).name for one in answer["unread"]] == ["rank4.pickle", "rank5.pickle"]
+    assert highwater._highwater.main(
+        ["highwater", "export", "--to", "parquet", str(folder), "-o", str(tmp_path / "command")]
+    ) == 1
+    assert totals(tmp_path / "out") == totals(tmp_path / "command")
 
 
 @with_ray

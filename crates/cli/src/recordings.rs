@@ -74,7 +74,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Reads the files one by one; gives those that cannot be read.
+    /// Reads the files one by one; gives those that cannot be read, or not to their end.
     ///
     /// # Errors
     /// Those of `work`.
@@ -91,7 +91,7 @@ impl Job {
         Ok(unread)
     }
 
-    /// Reads a file; why it cannot be read, if so.
+    /// Reads a file; why it cannot be read, or not to its end, if so.
     fn read(
         &self,
         number: usize,
@@ -117,7 +117,11 @@ impl Job {
             snapshot.redact();
         }
         let analysis = analyse_with(&snapshot, classes);
-        work(&Recording::new(id, &analysis)).map(|()| None)
+        work(&Recording::new(id, &analysis))?;
+        Ok(snapshot.cut.as_ref().map(|cut| UnreadView {
+            file: id.file.clone(),
+            reason: format!("it is incomplete, and read as far as it goes: {}", cut.reason),
+        }))
     }
 
     /// Writes the tables of all recordings, one recording at a time on each core.
@@ -137,39 +141,40 @@ impl Job {
                 return Err(exists(&path).into());
             }
         }
-        let (written, unread) = self.in_parallel(&targets)?;
+        let (count, written, unread) = self.in_parallel(&targets)?;
         if target.force {
             for (_, id) in &self.files {
                 parquet::remove_further(target, id, parts[&(&*id.run, id.rank)])?;
             }
         }
-        if unread.len() == self.files.len() + self.unread.len() {
+        if count == 0 {
             return none_read(&unread);
         }
-        let recordings = counted(self.files.len() + self.unread.len() - unread.len(), "recording", "recordings");
+        let recordings = counted(count, "recording", "recordings");
         // The tables are written; that nobody can be told is no failure.
         let _ = note(&format!("wrote the tables of {recordings} to {} ({})", target.out.display(), size(written)));
         Ok(say_unread(&unread))
     }
 
-    /// Writes each recording to its target: the bytes written, and the files that could not be read.
-    fn in_parallel(&self, targets: &[Target<'_>]) -> anyhow::Result<(u64, Vec<UnreadView>)> {
+    /// Writes each recording to its target: how many, their bytes, and the files that could not be read, or not to their end.
+    fn in_parallel(&self, targets: &[Target<'_>]) -> anyhow::Result<(usize, u64, Vec<UnreadView>)> {
         let next = AtomicUsize::new(0);
-        let done = Mutex::new((0, Vec::new()));
+        let done = Mutex::new((0, 0, Vec::new()));
         let worker = || -> anyhow::Result<()> {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(target) = targets.get(number) else { return Ok(()) };
-                let mut bytes = 0;
+                let mut written = None;
                 let unread = self.read(number, &mut |recording| {
-                    bytes = parquet::write(recording, target).map_err(|error| not_written(target, error))?;
+                    written = Some(parquet::write(recording, target).map_err(|error| not_written(target, error))?);
                     Ok(())
                 });
                 // The others need not go on with what cannot end well.
                 let unread = unread.inspect_err(|_| next.store(targets.len(), Ordering::Relaxed))?;
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.0 += bytes;
-                done.1.extend(unread.map(|why| (number, why)));
+                done.0 += usize::from(written.is_some());
+                done.1 += written.unwrap_or(0);
+                done.2.extend(unread.map(|why| (number, why)));
             }
         };
         let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get).min(targets.len());
@@ -180,9 +185,9 @@ impl Job {
                 others.into_iter().map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             others.fold(own, Result::and)
         })?;
-        let (bytes, mut unread) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (count, bytes, mut unread) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         unread.sort_by_key(|(number, _)| *number);
-        Ok((bytes, self.unread.iter().cloned().chain(unread.into_iter().map(|(_, why)| why)).collect()))
+        Ok((count, bytes, self.unread.iter().cloned().chain(unread.into_iter().map(|(_, why)| why)).collect()))
     }
 }
 
@@ -204,11 +209,11 @@ pub(crate) fn none_read(unread: &[UnreadView]) -> anyhow::Result<ExitCode> {
         .into())
 }
 
-/// Lists the files that could not be read, and gives the exit status.
+/// Lists the files that could not be read, or not to their end, and gives the exit status.
 pub(crate) fn say_unread(unread: &[UnreadView]) -> ExitCode {
     for UnreadView { file, reason } in unread {
         // Nobody is left to tell if standard error is closed.
-        let _ = note(&format!("not read: `{file}`: {reason}"));
+        let _ = note(&format!("not read, or in part: `{file}`: {reason}"));
     }
     if unread.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) }
 }

@@ -170,13 +170,20 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
     let job = job(rows, parts);
     for part in 0..parts.roles.len() {
         let of: Vec<usize> = (0..rows.len()).filter(|&row| parts.of[row] == part).collect();
-        let Some(middle) = middle(rows, &of) else { continue };
-        let is_far = deviation(of.iter().map(|&row| rows[row].device.peak_bytes).collect(), ABOUT_PERCENT);
-        let reserved =
-            deviation(of.iter().map(|&row| rows[row].device.peak_reserved_bytes).collect(), ABOUT_RESERVED_PERCENT);
-        let ends = deviation(of.iter().map(|&row| rows[row].device.end_allocated_bytes).collect(), ABOUT_PERCENT);
+        let is_cut = |row: usize| rows[row].digest.cut.is_some();
+        // What a file that ends early lacks says nothing.
+        let whole: Vec<usize> = of.iter().copied().filter(|&row| !is_cut(row)).collect();
+        let usual = if whole.is_empty() { &of } else { &whole };
+        let Some(middle) = middle(rows, usual) else { continue };
+        let of_usual = |bytes: fn(&DeviceDigest) -> u64| usual.iter().map(|&row| bytes(rows[row].device)).collect();
+        let is_far = deviation(of_usual(|device| device.peak_bytes), ABOUT_PERCENT);
+        let reserved = deviation(of_usual(|device| device.peak_reserved_bytes), ABOUT_RESERVED_PERCENT);
+        let ends = deviation(of_usual(|device| device.end_allocated_bytes), ABOUT_PERCENT);
         for &row in of.iter().filter(|&&row| row != middle) {
             let (own, other) = (rows[row].device, rows[middle].device);
+            if is_cut(row) && own.peak_bytes < other.peak_bytes {
+                continue;
+            }
             let differs = is_far(own.peak_bytes, other.peak_bytes);
             let leaks = leaks_alone(rows, &of, row);
             let is_reserving = of.len() > 2 && reserved(own.peak_reserved_bytes, other.peak_reserved_bytes);
@@ -195,7 +202,7 @@ fn judge(rows: &[Row<'_>], parts: &Parts) -> Vec<Judged> {
                 "leak" => leaks,
                 "reserved" | "settings" => is_reserving && !differs,
                 "other-device" | "other-context" => true,
-                _ => differs,
+                _ => differs && (because.delta_bytes > 0 || !is_cut(row)),
             });
             if keeps && !differs {
                 because.push(at_the_end(&rows[row], &rows[middle], &job));
@@ -285,13 +292,19 @@ fn leaks_alone(rows: &[Row<'_>], of: &[usize], row: usize) -> bool {
 fn views(rows: &[Row<'_>], parts: &Parts, judged: &[Judged]) -> (Vec<RankView>, Vec<GroupView>) {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     let peak = |row: usize| rows[row].device.peak_bytes;
-    order.sort_by_key(|&row| (parts.of[row], judged[row].is_outlier, Reverse(peak(row)), row));
+    // Outliers belong together that differ for the same reasons.
+    let reasons = |row: usize| -> Vec<(&str, &Option<String>)> {
+        let Judged { is_outlier, because } = &judged[row];
+        because.iter().filter(|_| *is_outlier).map(|because| (because.kind, &because.r#where)).collect()
+    };
+    order.sort_by_cached_key(|&row| (parts.of[row], judged[row].is_outlier, reasons(row), Reverse(peak(row)), row));
     let mut members: Vec<Vec<usize>> = Vec::new();
     for row in order {
         let joins = |group: &Vec<usize>| {
             let first = group[0];
             let is_near = peak(row).saturating_mul(100) >= peak(first).saturating_mul(100 - ABOUT_PERCENT);
-            !judged[row].is_outlier && !judged[first].is_outlier && parts.of[row] == parts.of[first] && is_near
+            let are_alike = judged[row].is_outlier == judged[first].is_outlier && reasons(row) == reasons(first);
+            are_alike && parts.of[row] == parts.of[first] && is_near
         };
         match members.last_mut().filter(|group| joins(group)) {
             Some(group) => group.push(row),

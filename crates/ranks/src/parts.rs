@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::digest::{Held, Site, Work};
+use crate::digest::{DeviceDigest, Site, Work};
 use crate::numbering::Row;
 use crate::programs::WAYS;
 
@@ -43,8 +43,7 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Parts {
     let has_stages = is_pipeline || by_work.iter().any(|&class| class > 0);
     let classes = if has_stages {
         classes(rows, |a, b| {
-            hold_the_same(&a.device.parameters, &b.device.parameters)
-                && do_the_same(&a.device.work, &b.device.work, is_pipeline)
+            hold_the_same(a.device, b.device) && do_the_same(&a.device.work, &b.device.work, is_pipeline)
         })
     } else {
         by_work
@@ -102,9 +101,12 @@ fn is_regular(classes: &[usize], count: usize) -> bool {
     are_in_order && (are_equal || ends) && !is_each
 }
 
-/// Whether the numbers of parameters are the same; their sizes differ with uneven shards.
-fn hold_the_same(a: &Held, b: &Held) -> bool {
-    a.count == b.count
+/// Whether two ranks hold the same part of a model: as many parameters, whose sizes differ with uneven shards; or the very same state of
+/// the optimizer, where one has a workspace among its parameters, say.
+fn hold_the_same(a: &DeviceDigest, b: &DeviceDigest) -> bool {
+    let has_the_same_state = a.optimizer_state.count > 0
+        && (a.optimizer_state.count, a.optimizer_state.bytes) == (b.optimizer_state.count, b.optimizer_state.bytes);
+    a.parameters.count == b.parameters.count || has_the_same_state
 }
 
 /// Whether two iterations are of one program, however large each request is.

@@ -5,7 +5,7 @@ use highwater_units::{count, size};
 
 use crate::compare::spans;
 
-/// Outliers that are told one by one.
+/// Groups of outliers that are told one by one.
 const TOLD: usize = 3;
 
 /// The answer: the first failure, the ranks that differ and why, or that none does.
@@ -53,13 +53,18 @@ fn failure(view: &RanksView) -> Option<String> {
 
 fn differences(view: &RanksView) -> Vec<String> {
     let is_one_process = is_one_process(&view.ranks);
-    let mut outliers: Vec<&RankView> = view.ranks.iter().filter(|rank| rank.is_outlier).collect();
-    outliers.sort_by_key(|rank| std::cmp::Reverse(rank.peak_allocated_bytes));
-    let mut sentences: Vec<String> =
-        outliers.iter().take(TOLD).map(|rank| outlier(view, rank, is_one_process)).collect();
-    if outliers.len() > TOLD {
-        let rest: Vec<u32> = outliers.iter().skip(TOLD).filter_map(|rank| rank.rank).collect();
-        sentences.push(format!("{} more ranks differ: {}.", count(outliers.len() - TOLD), spans(&sorted(rest))));
+    let outliers: Vec<&GroupView> = view.groups.iter().filter(|group| group.is_outlier).collect();
+    let mut sentences: Vec<String> = Vec::new();
+    for group in outliers.iter().take(TOLD) {
+        sentences.push(outlier(view, &view.ranks[group.rows[0]], is_one_process));
+        sentences.extend(alike(view, group, is_one_process));
+    }
+    let rest = outliers.get(TOLD..).unwrap_or_default();
+    let more: usize = rest.iter().map(|group| group.rows.len()).sum();
+    if more > 0 {
+        let numbers: Vec<u32> = rest.iter().flat_map(|group| &group.ranks).copied().collect();
+        let [noun, differ] = if more == 1 { ["rank", "differs"] } else { ["ranks", "differ"] };
+        sentences.push(format!("{} more {noun} {differ}: {}.", count(more), spans(&sorted(numbers))));
     }
     let stages = view.imbalance.by_stage.len();
     if stages > 1 {
@@ -69,6 +74,20 @@ fn differences(view: &RanksView) -> Vec<String> {
     }
     sentences.extend(strays(view));
     sentences
+}
+
+/// The other ranks of a group of outliers.
+fn alike(view: &RanksView, group: &GroupView, is_one_process: bool) -> Option<String> {
+    let others: Vec<&RankView> = group.rows.iter().skip(1).map(|&row| &view.ranks[row]).collect();
+    let numbers: Option<Vec<u32>> = others.iter().map(|rank| rank.rank).collect();
+    match (&others[..], numbers) {
+        ([], _) => None,
+        ([other], _) => Some(format!("{} differs in the same way.", name(other, is_one_process))),
+        (_, Some(numbers)) if !is_one_process => {
+            Some(format!("Ranks {} differ in the same way.", spans(&sorted(numbers))))
+        }
+        _ => Some(format!("{} others differ in the same way.", count(others.len()))),
+    }
 }
 
 /// Ranks that also use a device of others.

@@ -13,7 +13,8 @@ pub(crate) fn problem(error: &Error, sql: &str, limits: Limits) -> Problem {
         _ => None,
     };
     let message = message(error);
-    if let Some(offset) = told.or_else(|| place_of_name(sql, &message)) {
+    let end = || (message == "incomplete input").then(|| sql.trim_end().len());
+    if let Some(offset) = told.or_else(|| place_of_name(sql, &message)).or_else(end) {
         let (line, column) = place(sql, offset);
         return Problem::new(format!("line {line}, column {column} of the query: {message}"));
     }

@@ -86,6 +86,7 @@ fn an_error_says_where_it_is() {
     assert_eq!(refusal("select\n  nmae\nfrom blocks"), "line 2, column 3 of the query: no such column: nmae");
     assert_eq!(refusal("select 'ä', from blocks"), r#"line 1, column 13 of the query: near "from": syntax error"#);
     assert_eq!(refusal("select 1 from block"), "line 1, column 15 of the query: no such table: block");
+    assert_eq!(refusal("select 1\nfrom blocks where \n"), "line 2, column 18 of the query: incomplete input");
 }
 
 #[test]

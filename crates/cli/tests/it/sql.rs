@@ -160,10 +160,14 @@ fn what_cannot_be_read_is_listed() {
     fs::copy(&good, folder.path().join("rank0.pickle.gz")).unwrap();
     fs::write(folder.path().join("rank1.pickle"), "no pickle").unwrap();
     fs::write(folder.path().join("rank2.pickle"), "").unwrap();
+    // A file that ends early is read as far as it goes.
+    let whole = fs::read(&good).unwrap();
+    fs::write(folder.path().join("rank3.pickle.gz"), &whole[..whole.len() * 9 / 10]).unwrap();
     let output = command().arg("sql").arg(folder.path()).arg("select rank from devices").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("rank1.pickle") && said.contains("rank2.pickle"), "{said}");
+    assert!(said.contains("rank3.pickle.gz`: it is incomplete, and read as far as it goes"), "{said}");
     assert!(String::from_utf8(output.stdout).unwrap().contains('0'));
 
     let out = folder.path().join("tables");
@@ -172,7 +176,7 @@ fn what_cannot_be_read_is_listed() {
     let output = export();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("rank1.pickle") && said.contains("wrote the tables of 1 recording to"), "{said}");
+    assert!(said.contains("rank1.pickle") && said.contains("wrote the tables of 2 recordings to"), "{said}");
     assert_eq!(export().status.code(), Some(2), "tables are not overwritten unasked");
 }
 

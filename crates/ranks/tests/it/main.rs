@@ -73,6 +73,17 @@ fn the_stages_of_a_pipeline_are_two_roles_and_no_outlier() {
 }
 
 #[test]
+fn a_stage_is_told_by_its_optimizer_where_its_parameters_are_miscounted() {
+    let of = |stage: u32, rank: u32| read(&format!("ranks/pp_1f1b.rank{stage}"), &format!("pp.rank{rank}.pickle"));
+    let mut odd = of(0, 1);
+    odd.devices[0].parameters.count += 3;
+    let view = compare(vec![of(0, 0), odd, of(1, 2), of(1, 3)], Vec::new());
+    let stages: Vec<_> = view.ranks.iter().filter_map(|rank| rank.role.as_deref()).collect();
+    let [first, second] = ["pipeline stage 1 of 2", "pipeline stage 2 of 2"];
+    assert_eq!(stages, [first, first, second, second]);
+}
+
+#[test]
 fn a_rank_that_keeps_its_losses_leaks_alone() {
     let names: Vec<(String, String)> =
         (0..3).map(|rank| (format!("ranks/leak.rank{rank}"), format!("leak.rank{rank}.pickle.gz"))).collect();
@@ -96,6 +107,22 @@ fn one_planted_rank_of_many_is_found_whatever_the_order() {
     assert_eq!(rank(&view, 41).because[0].kind, "longer-sequences");
     let reversed = compare((0..64).rev().map(named).collect(), Vec::new());
     assert_eq!(serde_json::to_string(&view).unwrap(), serde_json::to_string(&reversed).unwrap());
+}
+
+#[test]
+fn ranks_that_are_odd_in_the_same_way_are_one_group_and_are_told_once() {
+    let (usual, odd) = (read("ranks/fsdp2_qwen05b_rank0", ""), read("recordings/fsdp2_qwen05b_rank2", ""));
+    let named = |rank: u32| {
+        let of = if matches!(rank, 4 | 6 | 7) { &odd } else { &usual };
+        Digest { file: format!("job/rank{rank}.pickle.gz"), ..of.clone() }
+    };
+    let view = compare((0..12).map(named).collect(), Vec::new());
+    assert_eq!(
+        view.groups.iter().map(|group| &*group.ranks).collect::<Vec<_>>(),
+        [&[4, 6, 7][..], &[0, 1, 2, 3, 5, 8, 9, 10, 11]]
+    );
+    assert!(view.verdict.starts_with("Rank 4 peaks at"), "{}", view.verdict);
+    assert!(view.verdict.ends_with("Ranks 6, 7 differ in the same way."), "{}", view.verdict);
 }
 
 #[test]
@@ -134,6 +161,23 @@ fn what_does_not_fit_is_listed_and_the_rest_is_compared() {
         ]
     );
     assert_eq!(view.ranks.iter().filter_map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1, 4]);
+}
+
+#[test]
+fn what_a_file_that_ends_early_lacks_is_no_difference() {
+    let usual = read("ranks/fsdp2_qwen05b_rank0", "");
+    let of = |rank: u32| Digest { file: format!("job/rank{rank}.pickle"), ..usual.clone() };
+    let reason = || Some("byte 12: unexpected end".to_owned());
+    let mut early = Digest { cut: reason(), ..of(2) };
+    early.devices[0].peak_bytes /= 8;
+    early.devices[0].parameters.count = 0;
+    // And what it has more than the others is one.
+    let long = read("recordings/fsdp2_qwen05b_rank2", "job/rank3.pickle");
+    let long = Digest { cut: reason(), ..long };
+    let view = compare(vec![of(0), of(1), early, long], Vec::new());
+    assert_eq!(outliers(&view), [Some(3)]);
+    assert!(rank(&view, 2).because.is_empty());
+    assert_eq!(view.unread.len(), 2);
 }
 
 #[test]

@@ -170,22 +170,31 @@ fn remark(line: &Line<'_>) -> Cell {
 
 /// Why ranks differ, one after the other, with the call sites that show it.
 fn causes(view: &RanksView) -> Option<Section> {
-    let mut explained: Vec<&RankView> = view.ranks.iter().filter(|rank| !rank.because.is_empty()).collect();
-    explained.sort_by_key(|rank| (!rank.is_outlier, std::cmp::Reverse(rank.peak_allocated_bytes)));
+    // Outliers of one group differ in the same way.
+    let of_group = |group: &GroupView| {
+        if group.is_outlier {
+            vec![(names(view, group), &view.ranks[group.rows[0]])]
+        } else {
+            group.rows.iter().map(|&row| (name(view, &view.ranks[row]), &view.ranks[row])).collect()
+        }
+    };
+    let mut explained: Vec<(String, &RankView)> =
+        view.groups.iter().flat_map(of_group).filter(|(_, rank)| !rank.because.is_empty()).collect();
+    explained.sort_by_key(|(_, rank)| (!rank.is_outlier, std::cmp::Reverse(rank.peak_allocated_bytes)));
     let mut section = Section::new("Why");
-    for rank in explained.iter().take(EXPLAINED) {
+    for (name, rank) in explained.iter().take(EXPLAINED) {
         let sentences = rank.because.iter().map(|because| format!("{}: {}", signed(because), because.sentence));
-        section.point(Text::styled(name(view, rank), STRONG), sentences);
+        section.point(Text::styled(&**name, STRONG), sentences);
     }
     if explained.len() > EXPLAINED {
         section.line(format!("… and {} more ranks; `--format json` has all", count(explained.len() - EXPLAINED)));
     }
-    let sites = explained.iter().find(|rank| rank.is_outlier).and_then(|rank| {
+    let sites = explained.iter().find(|(_, rank)| rank.is_outlier).and_then(|(name, rank)| {
         let because = rank.because.iter().find(|because| !because.call_sites.is_empty())?;
-        Some((name(view, rank), because))
+        Some((name, because))
     });
     if let Some((name, because)) = sites {
-        let mut table = Table::new([(&*name, Align::Right), ("median rank", Align::Right), ("where", Align::Left)])
+        let mut table = Table::new([(&**name, Align::Right), ("median rank", Align::Right), ("where", Align::Left)])
             .indented(4)
             .wrapped();
         for site in &because.call_sites {
