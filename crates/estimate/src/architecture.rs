@@ -1,7 +1,9 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
 use crate::hybrid::{Feed, Hybrid, Mixer};
+use crate::chain::Chain;
 use crate::network::{Network, Stage};
+use crate::pipeline::Pipeline;
 use crate::quantization::Quantization;
 use crate::setup::{Mode, Quantisation, Setup};
 
@@ -67,6 +69,10 @@ pub enum Body {
     Whisper(Whisper),
     /// Stages given by the list of their weights: encoders, diffusion transformers.
     Network(Network),
+    /// Operators one by one: convolutional networks.
+    Chain(Chain),
+    /// Several models, one after the other.
+    Pipeline(Pipeline),
     /// Known by its size only.
     Unknown(Unknown),
 }
@@ -557,6 +563,7 @@ impl Architecture {
             Body::T5(body) => body.layers + body.decoder_layers,
             Body::Whisper(body) => body.layers + body.decoder_layers,
             Body::Network(body) => body.stages.iter().fold(0, |sum, stage| sum.saturating_add(stage.depth())),
+            Body::Chain(_) | Body::Pipeline(_) => 1,
             Body::Unknown(body) => body.layers.unwrap_or(1),
         }
     }

@@ -12,7 +12,7 @@ use crate::run::{Run, run};
 use crate::setup::{Attention, CacheKind, Keep, Loss, Mode, Optimizer, Quantisation, Setup, Sharding, TorchRelease};
 use crate::sharding::{shard, stage};
 use crate::tape::{Allocation, Books, Category, Event, Moment};
-use crate::unknown;
+use crate::{pipeline, unknown};
 
 const MIB: u64 = 1 << 20;
 
@@ -171,6 +171,9 @@ pub const MOST_BYTES: u64 = 1 << 60;
 
 /// Estimates a model in a set-up.
 pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
+    if let Body::Pipeline(pipeline) = &architecture.body {
+        return pipeline::estimate(architecture, pipeline, setup);
+    }
     let own = stage(architecture, setup.parallel.pipeline);
     match run(&own, setup) {
         Some(run) => of_run(architecture, &own, setup, run),
@@ -180,6 +183,9 @@ pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
 
 /// The peak of requested memory alone, for searches.
 pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
+    if let Body::Pipeline(pipeline) = &architecture.body {
+        return pipeline::estimate(architecture, pipeline, setup).peak_requested_bytes;
+    }
     let own = stage(architecture, setup.parallel.pipeline);
     match run(&own, setup) {
         Some(mut run) => {
@@ -227,6 +233,7 @@ fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
     let of_one = match &architecture.body {
         Body::Vit(vit) => crate::models::patches_of(vit).saturating_add(1),
         Body::Network(network) => network.stages.last().and_then(|stage| stage.positions).unwrap_or(setup.seq),
+        Body::Chain(_) | Body::Pipeline(_) => 1,
         _ => setup.seq,
     };
     setup.batch.saturating_mul(of_one)
@@ -258,6 +265,11 @@ struct Walk {
     peaks: Vec<(Moment, u64)>,
     /// Kept for the backward pass, at its begin.
     saved: u64,
+}
+
+/// The peak of requested memory of a run.
+pub(crate) fn peak_of(books: &Books) -> u64 {
+    walk(books).peak
 }
 
 fn walk(books: &Books) -> Walk {
@@ -503,7 +515,7 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
                 .to_owned(),
             Keep::Loss => "the script keeps only the loss".to_owned(),
         });
-        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_)) {
+        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_)) {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
         }
         all.push(

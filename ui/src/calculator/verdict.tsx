@@ -36,8 +36,7 @@ export function Verdict({document}: {document: EstimateDocument}) {
 /** The answer in a line. */
 export function Headline({document}: {document: EstimateDocument}) {
   const chosen = chosenCard(document);
-  const {total_bytes: total, peak_requested_bytes: requested, error_band: band} = document;
-  const isClose = chosen && Math.abs(chosen.spare_bytes) < band.high_bytes - requested;
+  const {total_bytes: total} = document;
   return (
     <p class="headline">
       <span>
@@ -47,7 +46,7 @@ export function Headline({document}: {document: EstimateDocument}) {
         <span class={chosen.fits ? 'good' : 'danger'}>
           {chosen.fits ? '✓ fits' : chosen.may_fit ? '? may fit' : '✗ does not fit'} on the {chosen.name}:{' '}
           {binary(Math.abs(chosen.spare_bytes))} {chosen.spare_bytes >= 0 ? 'to spare' : 'missing'}
-          {isClose && ', less than the error band'}
+          {chosen.may_fit && ' at the upper end of the error band'}
         </span>
       )}
     </p>

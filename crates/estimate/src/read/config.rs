@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
 use super::quantization::quantization;
-use super::{diffusion, hybrids, networks};
+use super::{convolutions, diffusion, hybrids, networks, pipeline, unet};
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, ModernBert,
     ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
@@ -82,7 +82,10 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     }))?;
     let model_type = map.get("model_type").and_then(Value::as_str).unwrap_or("unknown");
     if let Some(class) = map.get("_class_name").and_then(Value::as_str) {
-        return of_diffusers(class, map);
+        return match class.ends_with("Pipeline") {
+            true => pipeline::pipeline(class, map),
+            false => of_diffusers(class, map, None),
+        };
     }
     let text = map.get("text_config").and_then(Value::as_object);
     let has_images = map.get("vision_config").is_some_and(Value::is_object);
@@ -96,19 +99,38 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     Ok(architecture)
 }
 
-/// A transformer of diffusers.
-fn of_diffusers(class: &str, map: &Map<String, Value>) -> Result<Architecture, ConfigError> {
+/// A model of diffusers, for an image of these sides, or of its own.
+pub(super) fn of_diffusers(
+    class: &str,
+    map: &Map<String, Value>,
+    sides: Option<[u64; 2]>,
+) -> Result<Architecture, ConfigError> {
     let name: String = class.chars().take(60).collect();
-    if !diffusion::is_known(class) {
-        let reason = "this class of diffusers is not computed".to_owned();
-        return Err(ConfigError::NotComputed { name, reason });
-    }
-    let (network, assumptions) = diffusion::network(class, map)?;
+    let mut fields = Fields::new(map);
+    let (body, assumptions) = match class {
+        "UNet2DConditionModel" | "UNet2DModel" => {
+            let latents = sides.map(|sides| sides.map(|side| (side / 8).max(1)));
+            let chain = unet::unet(class, &mut fields, latents)?;
+            (Body::Chain(chain), fields.assumptions)
+        }
+        "AutoencoderKL" => {
+            let chain = unet::autoencoder(class, &mut fields, unet::Way::There)?;
+            (Body::Chain(chain), fields.assumptions)
+        }
+        _ if diffusion::is_known(class) => {
+            let (network, assumptions) = diffusion::network(class, map, sides)?;
+            (Body::Network(network), assumptions)
+        }
+        _ => {
+            let reason = "this class of diffusers is not computed".to_owned();
+            return Err(ConfigError::NotComputed { name, reason });
+        }
+    };
     Ok(Architecture {
         name,
         family: "diffusers",
         evidence: Evidence::Shapes,
-        body: Body::Network(network),
+        body,
         towers: Vec::new(),
         max_positions: None,
         dtype: dtype_of(map),
@@ -197,6 +219,13 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "dinov2" => Some(("dinov2", Evidence::Shapes, Body::Network(networks::dinov2(map)?))),
         "bart" => Some(("bart", Evidence::Shapes, Body::Network(networks::bart(map)?))),
         "wav2vec2" => Some(("wav2vec2", Evidence::Shapes, Body::Network(networks::wav2vec2(map)?))),
+        "resnet" => Some(("resnet", Evidence::Shapes, Body::Chain(convolutions::resnet(&mut fields)?))),
+        "segformer" => Some(("segformer", Evidence::Shapes, Body::Chain(convolutions::segformer(&mut fields)?))),
+        "detr" => Some(("detr", Evidence::Shapes, Body::Chain(convolutions::detr(&mut fields)?))),
+        "clip_text_model" => Some(("clip", Evidence::Shapes, Body::Network(networks::clip_text(map)?))),
+        "t5" | "mt5" | "umt5" if fields.words(&["architectures"]).is_some_and(|names| names.iter().any(|name| name.ends_with("EncoderModel"))) => {
+            Some(("t5", Evidence::Shapes, Body::Network(networks::t5_encoder(map, model_type == "umt5")?)))
+        }
         "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),
         "whisper" => Some(("whisper", Evidence::DryRun, whisper(&mut fields)?)),
         _ => decoder_family(model_type)
@@ -214,7 +243,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         None => unknown(model_type, &mut fields)?,
     };
     let max_positions = match &body {
-        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) => None,
+        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) | Body::Chain(_) | Body::Pipeline(_) => None,
         Body::Whisper(whisper) => Some(whisper.target_positions),
         Body::Clip(clip) => Some(clip.positions),
         // RoBERTa's positions begin behind the padding token's.

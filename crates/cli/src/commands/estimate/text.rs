@@ -89,7 +89,7 @@ fn cards(view: &EstimateView) -> Text {
         let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
         let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
         return Text::styled("It fits on no single known GPU", BAD)
-            .and(format!("; the largest is {} too small.", size(missing)), PLAIN);
+            .and(format!("; the largest is up to {} too small.", size(missing)), PLAIN);
     };
     let text = Text::styled(format!("It fits {}", gpu(smallest.name)), GOOD)
         .and(format!(" ({} to spare)", size(smallest.spare_bytes.unsigned_abs())), PLAIN);
