@@ -39,8 +39,10 @@ pub enum Op {
     Input,
     /// Rows of a table, the same for every sample.
     Table,
-    /// A kernel that keeps its inputs: a convolution, a product, a norm, a product of values.
+    /// A kernel that keeps its inputs: a product, a norm, a product of values.
     Kernel,
+    /// A convolution, which keeps its input.
+    Convolve,
     /// An activation function that keeps its input.
     OfInput,
     /// An activation function that keeps its output.
@@ -138,7 +140,7 @@ impl Draft {
             padded.saturating_sub(window.kernel) / window.stride.max(1) + 1
         };
         let (channels, height, width) = (self.size(x, 0), side(self.size(x, 1)), side(self.size(x, 2)));
-        let at = self.push("convolution output", Op::Kernel, &[x], vec![window.outputs, height, width]);
+        let at = self.push("convolution output", Op::Convolve, &[x], vec![window.outputs, height, width]);
         let inputs = channels / window.groups.max(1);
         let kernel = convolution("", &[window.outputs, inputs, window.kernel, window.kernel], window.bias);
         self.weighted(at, module.into(), kernel)

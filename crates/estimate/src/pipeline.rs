@@ -81,7 +81,7 @@ fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option
     let own = Setup {
         mode: Mode::Forward,
         batch: setup.batch.saturating_mul(times),
-        seq: pipeline.text_tokens,
+        seq: pipeline.text_tokens.min(architecture.max_positions.unwrap_or(u64::MAX)),
         dtype,
         lora: None,
         ..*setup
@@ -137,7 +137,8 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
         bytes,
         formula: if category == Category::Parameter { "weights" } else { "largest forward pass" }.to_owned(),
     };
-    let is_here = |share: &&Share| setup.offload == Offload::None || highest.is_some_and(|one| one.label == share.label);
+    let is_here =
+        |share: &&Share| setup.offload == Offload::None || highest.is_some_and(|one| one.label == share.label);
     let mut terms: Vec<Term> = shares
         .iter()
         .filter(is_here)
@@ -151,7 +152,10 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
     let band = |percent: u64| peak / 100 * percent;
     let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
     let mut assumptions = architecture.assumptions.clone();
-    assumptions.push(format!("an image of {} × {}; convolutions without cuDNN's workspaces", sides[0], sides[1]));
+    assumptions.push(format!(
+        "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
+        sides[0], sides[1]
+    ));
     let parameters = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.parameters));
     Estimate {
         model: architecture.name.clone(),

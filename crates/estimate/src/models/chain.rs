@@ -6,6 +6,7 @@ use super::builder::Builder;
 use super::heads::{Cache, HeadDims, Plan};
 use super::{Call, Model, Outputs};
 use crate::chain::{Chain, Op, Step};
+use crate::dtype::DType;
 use crate::ops::{EagerStyle, LossStyle};
 use crate::quantization::WeightKind;
 use crate::setup::Setup;
@@ -79,6 +80,11 @@ impl ChainModel {
                 let inputs: Vec<&Tensor> = inputs.iter().collect();
                 tape.kernel(step.name, &inputs, &self.weights[at], shape)
             }
+            Op::Convolve => {
+                let (input, weights) = (inputs.first()?, &self.weights[at]);
+                let scratch = copies(input, weights.first()?, shape);
+                tape.kernel_with_scratch(step.name, &[input], weights, shape, scratch)
+            }
             Op::OfInput => tape.activation_of_input(step.name, inputs.first()?),
             Op::OfOutput => tape.activation_of_output(step.name, inputs.first()?),
             Op::View => return Some(inputs.first()?.view(shape)),
@@ -88,7 +94,7 @@ impl ChainModel {
             Op::Join => tape.cat(step.name, &inputs.iter().collect::<Vec<_>>(), shape),
             Op::Dropout(share) => return Some(tape.dropout(step.part, inputs.first()?.clone(), share)),
             Op::Pool => {
-                let places = tape.alloc("places of the maxima", shape, crate::dtype::DType::Int64);
+                let places = tape.alloc("places of the maxima", shape, DType::Int64);
                 let kept = tape.records(&[inputs.first()?]).then(|| tape.save(&places));
                 let output = tape.kernel(step.name, &[inputs.first()?], &[], shape);
                 let inner = output.clone();
@@ -105,6 +111,22 @@ impl ChainModel {
         tape.module_output(&output);
         Some(output)
     }
+}
+
+/// Bytes that a convolution copies into cuDNN's layout: input, filter and output, where the filter is wider than a pixel.
+///
+/// # Source
+/// What the null GPU answers, whose rules were measured (`crates/nullgpu-core/src/cudnn/convolution.rs`). Filters for each group of channels
+/// have kernels without copies, and so have images of few channels in 32 bits.
+fn copies(input: &Tensor, filter: &Tensor, output: Shape) -> u64 {
+    let (window, channels) = (filter.shape.last().size, input.shape.at(1).size);
+    let is_grouped = filter.shape.at(1).size != channels;
+    if window <= 1 || is_grouped || (channels <= 4 && input.dtype == DType::Float32) {
+        return 0;
+    }
+    let elements =
+        [input.shape, filter.shape, output].iter().fold(0_u64, |sum, shape| sum.saturating_add(shape.numel()));
+    elements.saturating_mul(input.dtype.bytes())
 }
 
 /// What keeps nothing, and whose gradient is a tensor of the input's size.

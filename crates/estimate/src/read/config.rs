@@ -328,7 +328,8 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
             family.qk_norm
         },
         rotary_dim: rotary_dim(family, fields, head_dim)?,
-        sliding_window: fields.count_if(&["sliding_window"])?,
+        // Configurations that slide nowhere write 0.
+        sliding_window: Some(fields.count_or_zero(&["sliding_window"])?).filter(|window| *window > 0),
         sliding_layers: sliding,
         attention_cap: cap(fields, "attn_logit_softcapping", family.soft_caps)?,
         logit_cap: cap(fields, "final_logit_softcapping", family.soft_caps)?,

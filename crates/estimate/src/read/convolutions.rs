@@ -417,7 +417,7 @@ pub(super) fn detr(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     }
     draft.product("class_labels_classifier", objects, labels, true);
     fields.assumptions.push(format!(
-        "an image of {} × {}; convolutions without cuDNN's workspaces",
+        "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
         DETR_IMAGE[0], DETR_IMAGE[1]
     ));
     finished(draft)

@@ -2,6 +2,7 @@
 //! else has read; nothing here opens a file.
 
 mod catalogue;
+mod catalogue_pipelines;
 mod catalogue_published;
 mod catalogue_today;
 mod config;

@@ -313,7 +313,7 @@ pub(super) fn unet(class: &str, fields: &mut Fields<'_>, sides: Option<[u64; 2]>
     }
     let outputs = fields.count_if(&["out_channels"])?.unwrap_or(inputs);
     work.end("", x, outputs);
-    fields.assumptions.push(format!("latents of {} × {}; convolutions without cuDNN's workspaces", sides[0], sides[1]));
+    fields.assumptions.push(format!("latents of {} × {}; each convolution copies what it takes, as cuDNN's kernels do", sides[0], sides[1]));
     finished(draft)
 }
 
